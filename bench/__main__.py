@@ -11,6 +11,7 @@ import click
 
 from bench import (
     caching,
+    concurrency,
     config,
     documents,
     engine,
@@ -30,6 +31,7 @@ from retinue.evals.report import replace_section
 RESULTS = Path(__file__).parent / "RESULTS.md"
 MEASUREMENTS: Mapping[str, Callable[[], str]] = {
     "loop": loop.measure,
+    "concurrency": concurrency.measure,
     "persistence": persistence.measure,
     "caching": caching.measure,
     "footprint": footprint.measure,

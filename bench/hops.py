@@ -14,7 +14,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeAlias
 
-from bench.loop import cpu, note
+from bench.by_hand import note
+from bench.loop import cpu
 from bench.persistence import new_run
 from retinue import Agent, Budget
 from retinue.core.events import Delta

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from statistics import median
 from typing import Any
 
 import aiohttp
 
-from retinue import Agent, Budget, PromptModel, tool
+from bench import by_hand
+from bench.by_hand import QUESTION, note
+from retinue import Agent, Budget, PromptModel
 from retinue.core.events import Observed
+from retinue.models.settings import Api
 
 STEPS = (10, 50, 200)
-ROUNDS = 7
+ROUNDS = 15
 EARLY, LATE = range(3, 9), range(192, 198)  # steps of a run of 200: around the 5th, and near its end
-
-
-@tool(effects="read")
-async def note(fact: str) -> str:
-    """Note a fact."""
-    return f"{fact} is noted, and here is a sentence of some length that a tool might give back."
+WAYS: dict[str, tuple[Api, Callable[[aiohttp.ClientSession, str, int], Awaitable[None]]]] = {
+    "native": ("chat", by_hand.with_native_calls),
+    "text": ("completions", by_hand.with_text),
+}
+"""How tools are called: the API that Retinue is given, and the loop by hand."""
 
 
 def measure() -> str:
@@ -35,9 +37,9 @@ def measure() -> str:
 
 
 @contextmanager
-def model_server() -> Iterator[str]:
-    """The address of a model's server that answers at once, in a process of its own."""
-    server = subprocess.Popen([sys.executable, "-m", "bench.server"], stdout=subprocess.PIPE, text=True)
+def model_server(delay: float = 0.0) -> Iterator[str]:
+    """The address of a model's server that answers after `delay` seconds, in a process of its own."""
+    server = subprocess.Popen([sys.executable, "-m", "bench.server", str(delay)], stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
         yield f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
@@ -46,44 +48,57 @@ def model_server() -> Iterator[str]:
         server.wait()
 
 
+def agent_at(url: str, api: Api) -> Agent:
+    """An agent with one tool, whose model is at `url`."""
+    return Agent(PromptModel("m", base_url=url, api_key="none", api=api, dialect="none"), [note])
+
+
 async def _table(url: str) -> str:
-    model = PromptModel("m", base_url=url, api_key="none", api="completions", dialect="none")
-    agent = Agent(model, [note])
-    async with aiohttp.ClientSession() as session:
-        rows = []
-        for steps in STEPS:
-            floor = await cpu(lambda: _by_hand(session, url, steps))  # noqa: B023 -- awaited at once
-            ours = await cpu(lambda: _by_retinue(agent, steps))  # noqa: B023
-            rows.append((steps, floor / steps * 1e3, ours / steps * 1e3))
-    early, late = await _growth(agent)
-    await model.close()
-    lines = [f"| {steps} | {floor:.3f} | {ours:.3f} | {ours / floor:.2f} |" for steps, floor, ours in rows]
-    table = "\n".join(["| steps | by hand, ms | Retinue, ms | ratio |", "|---|---|---|---|", *lines])
+    lines, growths = [], []
+    for way, (api, bare) in WAYS.items():
+        agent = agent_at(url, api)
+        async with aiohttp.ClientSession() as session:
+            for steps in STEPS:
+                agent.budget = Budget(steps)
+                floor, ours = await in_turn(partial(bare, session, url, steps), partial(_by_retinue, agent, steps))
+                cells = f"{floor / steps * 1e3:.3f} | {ours / steps * 1e3:.3f} | {ours / floor:.2f}"
+                lines.append(f"| {way} | {steps} | {cells} |")
+        early, late = await _growth(agent)
+        growths.append(f"{early:.3f} and {late:.3f} ms ({way}, {late / early:.2f} times as much)")
+        await agent.model.close()  # type: ignore[attr-defined]
+    table = "\n".join(["| tool calls | steps | by hand, ms | Retinue, ms | ratio |", "|---|---|---|---|---|", *lines])
     return (
-        f"CPU of the client's process a step (median of {ROUNDS} runs): prompt sent, reply streamed and parsed, tool "
-        f"run. By hand: aiohttp, the prompt kept as one text, no checks. Both keep their connection.\n\n{table}\n\n"
-        f"In a run of 200 steps, the steps around the 5th take {early:.3f} ms each, those around the 195th "
-        f"{late:.3f} ms: {late / early:.2f} times as much.\n"
+        f"CPU of the client's process a step (medians of {ROUNDS} runs each, made in turn): prompt sent, reply "
+        "streamed and parsed, tool run. By hand: aiohttp, no checks; the prompt is kept as one text, or as a list of "
+        f"messages for native tool calls. Both keep their connection.\n\n{table}\n\n"
+        f"In a run of 200 steps, a step around the 5th and one around the 195th take {' and '.join(growths)}.\n"
     )
 
 
 async def cpu(work: Callable[[], Awaitable[Any]], rounds: int = ROUNDS) -> float:
     """Seconds of CPU, the median of several rounds."""
-    await work()  # warm: imports, connections
-    times = []
+    return (await in_turn(work, rounds=rounds))[0]
+
+
+async def in_turn(*works: Callable[[], Awaitable[Any]], rounds: int = ROUNDS) -> list[float]:
+    """Seconds of CPU of each, medians of several rounds. They take turns, so that a busy minute is everyone's."""
+    times: list[list[float]] = [[] for _ in works]
+    for work in works:
+        await work()  # warm: imports, connections
     for _ in range(rounds):
-        began = time.process_time()
-        await work()
-        times.append(time.process_time() - began)
-    return median(times)
+        for work, mine in zip(works, times, strict=True):
+            began = time.process_time()
+            await work()
+            mine.append(time.process_time() - began)
+    return [median(mine) for mine in times]
 
 
 async def _growth(agent: Agent) -> tuple[float, float]:
     """CPU in milliseconds of a step early in a run and late in it, medians over several runs."""
     early, late = [], []
-    for _ in range(ROUNDS):
+    for _ in range(ROUNDS // 2):
         agent.budget = Budget(LATE.stop + 3)
-        events = agent.stream_async("What is there to note?")
+        events = agent.stream_async(QUESTION)
         at = [time.process_time() async for event in events if isinstance(event, Observed)]
         early += [at[step] - at[step - 1] for step in EARLY]
         late += [at[step] - at[step - 1] for step in LATE]
@@ -91,23 +106,6 @@ async def _growth(agent: Agent) -> tuple[float, float]:
 
 
 async def _by_retinue(agent: Agent, steps: int) -> None:
-    agent.budget = Budget(steps)
-    result = await agent.run_async("What is there to note?")
+    result = await agent.run_async(QUESTION)
     assert result.answer == "done", result
     assert len(result.steps) == steps - 1
-
-
-async def _by_hand(session: aiohttp.ClientSession, url: str, steps: int) -> None:
-    prompt = "x" * 900
-    for step in range(steps):
-        prompt += "Final Answer:" if step == steps - 1 else "Thought:"
-        body = json.dumps({"model": "m", "stream": True, "prompt": prompt})
-        text = ""
-        async with session.post(f"{url}/completions", data=body) as response:
-            async for line in response.content:
-                if line.startswith(b"data: {"):
-                    choices = json.loads(line[6:])["choices"]
-                    text += choices[0]["text"] if choices else ""
-        if step < steps - 1:
-            given = text.split("Action Input: ", 1)[1].strip()
-            prompt += f"{text}Observation: {await note.something(given)}\n"

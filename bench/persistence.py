@@ -6,17 +6,19 @@ import asyncio
 import gc
 import sqlite3
 import tempfile
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from bench.loop import cpu, note
+from bench.by_hand import QUESTION, note
+from bench.loop import in_turn
 from retinue import Agent, Budget
-from retinue.core.events import Delta, Event
+from retinue.core.events import Delta, Event, Finished, Observed
 from retinue.core.prompt import Ask, Decided
 from retinue.core.protocols import Chunks
 from retinue.core.serialization import dump
@@ -27,7 +29,6 @@ from retinue.store.run_row import RunRow
 from retinue.store.run_store import insert_run
 
 ROUNDS = {10: 60, 200: 11}  # by the number of a run's steps
-_QUESTION = "What is there to note?"
 
 
 def measure() -> str:
@@ -61,59 +62,86 @@ async def _table(folder: Path) -> str:
     for steps, rounds in ROUNDS.items():
         agent.budget = Budget(steps, stale_steps=None)
         gc.freeze()  # as `retinue serve` does when it is ready
-        memory = await cpu(partial(agent.run_async, _QUESTION), rounds)
-        floor = await _by_hand(agent, folder / f"hand-{steps}.db", rounds)
-        kept, size, each = await _kept(agent, folder / f"runs-{steps}.db", rounds)
-        cells = [f"{one / steps * 1e3:.3f}" for one in (memory, floor, kept)]
-        lines.append(f"| {steps} | {' | '.join(cells)} | {kept / memory:.2f} | {size / each / steps:,.0f} |")
-    head = "| steps | in memory, ms | kept by hand, ms | kept by `Runs`, ms | ratio | bytes a step |"
+        by_hand = await _by_hand(agent, folder / f"hand-{steps}.db")
+        kept = await _kept(agent, folder / f"runs-{steps}.db", rounds)
+        in_memory = partial(agent.run_async, QUESTION)
+        memory, *times = await in_turn(in_memory, by_hand.run, kept.run, rounds=rounds)
+        floor, ours = [await one.cost(seconds) for one, seconds in zip((by_hand, kept), times, strict=True)]
+        cells = [f"{one / steps * 1e3:.3f}" for one in (memory, floor.seconds, ours.seconds)]
+        sizes = [f"{one / steps:,.0f}" for one in (ours.size, ours.written, floor.written)]
+        lines.append(f"| {steps} | {' | '.join([*cells, f'{ours.seconds / floor.seconds:.2f}', *sizes])} |")
+    columns = ["steps", "in memory, ms", "appended by hand, ms", "kept by `Runs`, ms", "`Runs` to by hand"]
+    columns += ["bytes kept a step", "bytes written a step", "by hand"]
     return (
-        "CPU of the process a step (median of 60 runs of 10 steps, 11 of 200), without the model's: it is in the "
-        "process and takes no time. SQLite, WAL, every commit synced. By hand: the events of a step as JSON, in one "
-        "transaction with sqlite3. `Runs`: the run's row, epoch, log, and the answer's message. Bytes: of the "
-        "database, without those of an empty one, by all steps in it. Nothing that was there when it began is looked "
-        "through for garbage, as in a server.\n\n" + "\n".join([head, "|---|---|---|---|---|---|", *lines]) + "\n"
+        "CPU of the process a step (medians of 60 runs of 10 steps, 11 of 200, made in turn), without the model's: it "
+        "is in the process and takes no time. SQLite, WAL, every commit synced. By hand: only the events of a step, "
+        "which are there already, as JSON, appended in one transaction with sqlite3. `Runs`: the whole run, with its "
+        "row, epoch, log, and the answer's message. Bytes kept: of the database, without those of an empty one, by all "
+        "steps in it; written: by the process, to the database's log and from there to its file. What was there "
+        "before is not looked through for garbage, as in a server.\n\n"
+        f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}\n" + "\n".join(lines) + "\n"
     )
 
 
-async def _by_hand(agent: Agent, path: Path, rounds: int) -> float:
+class Cost(NamedTuple):
+    """Seconds of CPU of a run, and the bytes that it keeps and has written."""
+
+    seconds: float
+    size: float
+    written: float
+
+
+class Kept:
+    """A way to keep runs in the database at `path`: `work` keeps one, `close` is called in the end."""
+
+    def __init__(self, path: Path, work: Callable[[], Awaitable[None]], close: Callable[[], Awaitable[None]]) -> None:
+        self._path, self._work, self._close = path, work, close
+        self._empty = _size(path)
+        self._runs = self._bytes = 0
+
+    async def run(self) -> None:
+        """Keep a run."""
+        before = _written()
+        await self._work()
+        self._runs += 1
+        self._bytes += _written() - before
+
+    async def cost(self, seconds: float) -> Cost:
+        """Close the database, and return the costs of a run that takes so many `seconds`."""
+        await self._close()
+        return Cost(seconds, (_size(self._path) - self._empty) / self._runs, self._bytes / self._runs)
+
+
+async def _by_hand(agent: Agent, path: Path) -> Kept:
     database = sqlite3.connect(path, isolation_level=None)
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")
     database.execute("CREATE TABLE events (run, seq, kind, payload, PRIMARY KEY (run, seq)) WITHOUT ROWID")
     numbers = count()
+    events = [event async for event in agent.stream_async(QUESTION) if isinstance(event, Event)]
 
     async def run() -> None:
         rows: list[tuple[int, int, str, str]] = []
         name = next(numbers)
-        async for seq, event in _numbered(agent):
+        for seq, event in enumerate(events):
             rows.append((name, seq, *dump(event)))
-            if type(event).__name__ in ("Observed", "Finished"):
+            if isinstance(event, Observed | Finished):
                 database.execute("BEGIN IMMEDIATE")
                 database.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", rows)
                 database.execute("COMMIT")
                 rows.clear()
 
-    taken = await cpu(run, rounds)
-    database.close()
-    return taken
+    async def close() -> None:
+        database.close()
+
+    return Kept(path, run, close)
 
 
-async def _numbered(agent: Agent) -> Any:
-    seq = 0
-    async for event in agent.stream_async(_QUESTION):
-        if isinstance(event, Event):
-            seq += 1
-            yield seq, event
-
-
-async def _kept(agent: Agent, path: Path, rounds: int) -> tuple[float, int, int]:
-    """Seconds of CPU a run, the bytes of the database, and the number of runs in it."""
+async def _kept(agent: Agent, path: Path, rounds: int) -> Kept:
     database = Database(f"sqlite:///{path}")
-    empty = _size(path)
 
     async def assign(run: RunRow) -> RunInput:
-        return RunInput(agent, _QUESTION)
+        return RunInput(agent, QUESTION)
 
     driven = Runs(database, assign)
     rows = [await database.write(partial(new_run, number)) for number in range(1, rounds + 2)]
@@ -123,10 +151,17 @@ async def _kept(agent: Agent, path: Path, rounds: int) -> tuple[float, int, int]
         row = next(waiting)
         await driven.start(row.id, row)  # at hand, as where a request has just made it
 
-    taken = await cpu(run, rounds)
-    await driven.close(10.0)
-    await database.close_async()
-    return taken, _size(path) - empty, len(rows)
+    async def close() -> None:
+        await driven.close(10.0)
+        await database.close_async()
+
+    return Kept(path, run, close)
+
+
+def _written() -> int:
+    """Bytes that this process has given to the system to be written."""
+    fields = dict(line.split(": ") for line in Path("/proc/self/io").read_text("ascii").splitlines())
+    return int(fields["wchar"])
 
 
 def _size(path: Path) -> int:

@@ -11,7 +11,7 @@ from statistics import median
 
 from sqlalchemy import Connection, delete, func, select, update
 
-from bench.loop import note
+from bench.by_hand import note
 from bench.persistence import Noting, new_run
 from retinue import Agent, Budget
 from retinue.runs import RunInput, Runs

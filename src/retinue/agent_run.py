@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ._internal.containment import call_contained, describe_error, is_own_error
 from ._internal.representation import one_line_repr
@@ -14,10 +15,11 @@ from .core.call_usage import charge_usage
 from .core.deadline import Deadline, Interrupted
 from .core.delegation import Delegate
 from .core.effects import LibraryEffects
-from .core.events import Delta, Event, Finished, Started, Stopped
+from .core.event_stream import Tell, tell, told
+from .core.events import ENDINGS, Delta, Event, Started, Stopped
 from .core.image_format import check_together, messages_with_data, with_data
 from .core.log_context import LogContext, current_context, log_context
-from .core.loop import Events, drive
+from .core.loop import drive
 from .core.protocols import Flow, Strategy, Task, blind, calls_natively, can_see
 from .core.replay import beginning, replaying
 from .core.run_log import log_event
@@ -69,7 +71,7 @@ class Run:
         self._nested = NestedRuns(_nested, self._task, self.key, spec.human, earlier)
         self.delegate: Delegate = self._nested
         self._deadline = Deadline()
-        self._seconds = 0.0
+        self._seconds = self._since = 0.0
         self._context = LogContext(self.key, current_context().request)
 
     def __repr__(self) -> str:
@@ -81,30 +83,59 @@ class Run:
         Raises `ModelError` if the model never replies (before the first event, or after `Stopped`), and other
         `RetinueError`s if the run cannot begin.
         """
+        work = await self._begin(tell)
+        if work is None:
+            yield self.log[-1]
+            return
+        driven = told(work)
+        try:
+            async for event in driven:
+                self._note(event)
+                if isinstance(event, ENDINGS):
+                    await remember(self._spec.memories, self.log, self._begun)
+                yield event
+        finally:
+            self._charge()
+            await driven.aclose()
+
+    async def _end_unread(self) -> None:
+        """Drive the run to its end as `events` does, without a reader, who would cost each event a way through all that
+        wait for it."""
+        work = await self._begin(self._noted)
+        if work is None:
+            return
+        try:
+            await work()
+        finally:
+            if self.log and isinstance(self.log[-1], ENDINGS):
+                await remember(self._spec.memories, self.log, self._begun)
+            self._charge()
+
+    async def _begin(self, tell: Tell) -> Callable[[], Coroutine[Any, Any, None]] | None:
+        """Return what drives the run, and `tell`s its events; `None` if it was interrupted, as its log says then."""
         check_prices(self._spec.model, self._spec.tools, self.budget)
-        began = time.perf_counter()
+        self._since = time.perf_counter()
         self._nested.listener = self.listener
         if current_context().run == self.key:  # the run's driver has already set the context
             self._context = current_context()
         try:
-            driven = self._driven(await self._beginning())
+            return self._driven(await self._beginning(), tell)
         except Interrupted as end:
             self.log.append(Stopped(end.reason))
             log_event(self.log[-1], self._context)
-            yield self.log[-1]
-            return
-        try:
-            async for event in driven:
-                if not isinstance(event, Delta):
-                    self.log.append(event)
-                    log_event(event, self._context)
-                if isinstance(event, Finished | Stopped):
-                    await remember(self._spec.memories, self.log, self._begun)
-                self._seconds = time.perf_counter() - began
-                yield event
-        finally:
-            charge_usage(lambda: usage_of(self.log[len(self._begun) :]))
-            await driven.aclose()
+            return None
+
+    async def _noted(self, event: Event | Delta) -> None:
+        self._note(event)
+
+    def _note(self, event: Event | Delta) -> None:
+        if not isinstance(event, Delta):
+            self.log.append(event)
+            log_event(event, self._context)
+        self._seconds = time.perf_counter() - self._since
+
+    def _charge(self) -> None:
+        charge_usage(lambda: usage_of(self.log[len(self._begun) :]))
 
     async def _beginning(self) -> Started:
         """Return the first event as far as it is known; a continued run takes it from its log."""
@@ -127,8 +158,8 @@ class Run:
             images=images,
         )
 
-    def _driven(self, begun: Started) -> Events:
-        """Drive the run from its first event."""
+    def _driven(self, begun: Started, tell: Tell) -> Callable[[], Coroutine[Any, Any, None]]:
+        """Return what drives the run from its first event."""
         abilities = begun.abilities
         task = replace(
             self._task,
@@ -148,7 +179,7 @@ class Run:
             tools=tuple(tool.name for tool in task.tools),
         )
         toolbox = Toolbox(task.tools, self.key, self.delegate)
-        world = LibraryEffects(self._spec.model, self._spec.human, toolbox, self._decisions)
+        world = LibraryEffects(self._spec.model, self._spec.human, toolbox, self._decisions, tell)
         flow = self._flow(task, strategy, started.instructions)
         return drive(flow, replaying(world, self.log, regardless=self.regardless), started, self.budget, self._deadline)
 
@@ -172,17 +203,13 @@ class Run:
         """Run to the end and return the result; the run is shown if the agent's `trace` asks for it. Raises as `events`
         does.
         """
-        events = self.events()
         with log_context(self._context):
             try:
                 if should_show(self._spec.trace):
                     return await run_traced(self)
-                async for _ in events:
-                    pass
+                await self._end_unread()
             except RetinueError as error:
                 raise shorten_traceback(error) from error.__cause__
-            finally:
-                await events.aclose()
         return self.result
 
     async def _abilities(self) -> Capabilities:

@@ -25,6 +25,7 @@ from retinue.net import connection_pool
 from retinue.net.http1 import Connection, ServerDisconnectedError, UnreadableAnswerError
 from retinue.net.http_client import HttpClient
 from retinue.net.proxy_route import route
+from retinue.net.time_limits import TimeLimits
 
 TEXT = b'{"a": "b"}'
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
@@ -334,6 +335,20 @@ def test_several_at_once_have_a_connection_each() -> None:
             return server.connections
 
     assert run(three()) == 3
+
+
+def test_a_server_that_falls_silent_is_noticed_on_a_connection_that_has_served_before() -> None:
+    async def asked() -> int:
+        async with RawServer(PLAIN, PLAIN, HANG) as server:
+            client = HttpClient(server.url, limits=TimeLimits(idle=0.05))
+            for _ in range(2):
+                assert await client.get("/x") == {"a": "b"}
+            # the timer of the first request is due during the third, and looks again
+            with pytest.raises(ModelUnavailable, match="did not answer in time"):
+                await client.get("/x")
+            return server.connections
+
+    assert run(asked()) == 1
 
 
 # ── leaving ──────────────────────────────────────────────────────────────────────────────────────

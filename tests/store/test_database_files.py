@@ -16,7 +16,7 @@ from retinue.store.database import Database
 from retinue.store.tables import threads
 
 pytestmark = pytest.mark.anyio
-PAGE = 4_096
+PAGE = 1_024
 
 
 def add(connection: Connection) -> None:
@@ -45,6 +45,16 @@ async def half_checkpointed(folder: Path) -> Path:
         file.write(first)
     assert int.from_bytes(first[28:32]) * PAGE > (kept / "runs.db").stat().st_size
     return kept / "runs.db"
+
+
+async def test_a_step_writes_little_because_pages_are_small(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'runs.db'}")
+
+    async def page_size() -> int:
+        return int(await database.read(lambda connection: connection.exec_driver_sql("PRAGMA page_size").scalar_one()))
+
+    assert await page_size() == PAGE
+    await database.close_async()
 
 
 async def test_a_file_that_somebody_had_no_time_to_make_longer_is_as_good_as_any(tmp_path: Path) -> None:

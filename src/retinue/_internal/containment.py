@@ -11,11 +11,13 @@ foreign code ends where that code returns or waits, and runs none of our code. W
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
 import signal
 import threading
 import types
+from asyncio.tasks import _enter_task, _leave_task
 from collections.abc import Awaitable, Callable, Generator
 from contextvars import ContextVar
 from typing import Any, TypeVar
@@ -25,6 +27,9 @@ from ..errors import ForeignExit, RetinueError, ToolError
 T = TypeVar("T")
 GRACE = 2.0  # seconds that a cancelled task may take to clean up before it is abandoned
 logger = logging.getLogger(__name__)
+_BRIEF = 0.001  # seconds that a call may take from the event loop without letting it have its turn afterwards,
+_OFTEN = 64  # except each so many calls
+_count = itertools.count(1)
 _FOREIGN: ContextVar[bool] = ContextVar("FOREIGN", default=False)
 _left_behind: set[asyncio.Task[Any]] = set()  # abandoned tasks; asyncio holds no references
 
@@ -43,7 +48,8 @@ def call_contained(function: Callable[..., T], *arguments: Any, **options: Any) 
         if isinstance(error, Exception) or is_ours(error):
             raise
         raise foreign_exit(error) from error
-    exit_forked_child(process)
+    if os.getpid() != process:
+        exit_forked_child(process)
     return value
 
 
@@ -66,13 +72,13 @@ async def await_isolated(work: Awaitable[T], seconds: float | None = None) -> T:
     foreign = _FOREIGN.set(True)
     task = asyncio.ensure_future(_outcome(work))
     _FOREIGN.reset(foreign)
-    expired = True
-    try:
-        await asyncio.wait({task}, timeout=seconds)
-        expired = not task.done()
-    finally:
-        if not task.done():
-            await _cancelled(task)
+    expired = False
+    if not _done_at_once(task):
+        try:
+            await asyncio.wait({task}, timeout=seconds)
+        finally:
+            if expired := not task.done():
+                await _cancelled(task)
     if not task.done() or task.cancelled():
         raise TimedOut if expired else foreign_exit(asyncio.CancelledError())
     value, error = task.result()
@@ -167,7 +173,8 @@ def _steps(work: Awaitable[T]) -> Generator[Any, Any, T]:
         try:
             awaited = next(steps) if thrown is None else steps.throw(thrown)
         except StopIteration as end:
-            exit_forked_child(process)
+            if os.getpid() != process:
+                exit_forked_child(process)
             value: T = end.value
             return value
         except BaseException as error:
@@ -179,6 +186,27 @@ def _steps(work: Awaitable[T]) -> Generator[Any, Any, T]:
             yield awaited
         except BaseException as error:
             thrown = error
+
+
+def _done_at_once(task: asyncio.Task[Any]) -> bool:
+    """Make the first step of a new task now, and return whether that was all, so that the caller need not wait.
+
+    Waiting for the event loop's next turns costs more than most calls that need no second step; Python 3.12 has
+    `eager_start` for that. But now and then, and after a step that took long, the loop must have its turn. Loops other
+    than asyncio's own, which keep elsewhere what is ready, have it always.
+    """
+    loop = task.get_loop()
+    ready = getattr(loop, "_ready", None)
+    if not ready or getattr(getattr(ready[-1], "_callback", None), "__self__", None) is not task:
+        return False
+    began, step, caller = loop.time(), ready.pop(), asyncio.current_task()
+    assert caller is not None
+    _leave_task(loop, caller)
+    try:
+        step._run()
+    finally:
+        _enter_task(loop, caller)
+    return task.done() and loop.time() - began < _BRIEF and next(_count) % _OFTEN > 0
 
 
 async def _cancelled(task: asyncio.Task[Any]) -> None:

@@ -172,6 +172,7 @@ class Meter:
         self.steps = 0
         self.stale_steps = 0
         self._replies = 0  # of all models
+        self._most_replies = math.inf if budget.replies is None else budget.replies
         self._children = 0
         self._counted = [
             _Counted(name, counted, limit)
@@ -210,12 +211,13 @@ class Meter:
         another, since prompts grow.
         """
         steps = self.budget.steps
-        if self.stagnated:
+        if self.stale_steps and self.stagnated:
             return StopReason.STAGNATED
-        if (steps is not None and self.steps + 1 >= steps) or self._replies_left <= 1:
+        if (steps is not None and self.steps + 1 >= steps) or self._replies + 1 >= self._most_replies:
             return StopReason.MAX_ITERATION_EXCEEDED
-        if (scarce := next((one.reason for one in self._counted if one.lack < 0), None)) is not None:
-            return scarce
+        for one in self._counted:
+            if one.lack < 0:
+                return one.reason
         if seconds_left is not None and seconds_left < 2.25 * self._slowest:
             return StopReason.MAX_EXECUTION_TIME_EXCEEDED
         return None
@@ -236,8 +238,8 @@ class Meter:
     @property
     def tokens_left(self) -> int | None:
         """How many tokens the budget still allows for a reply, or `None` without a limit."""
-        left = (one.left for one in self._counted if one.name in ("tokens", "output_tokens"))
-        return min(map(int, left), default=None)
+        left = [int(one.left) for one in self._counted if one.name in ("tokens", "output_tokens")]
+        return min(left) if left else None
 
     def share(self, parts: int, seconds_left: float | None) -> Budget:
         """Return what each of `parts` calls, made at once, may use of what is left, if they are of members. One reply
@@ -267,10 +269,6 @@ class Meter:
             cost=counted.get("cost"),
         )
 
-    @property
-    def _replies_left(self) -> float:
-        return math.inf if self.budget.replies is None else self.budget.replies - self._replies
-
     def scarcest(self, reason: StopReason) -> str:
         """Describe the budget of tokens, or of cost, that ran out."""
         scarcest = min((one for one in self._counted if one.reason is reason), key=lambda one: one.lack)
@@ -279,6 +277,9 @@ class Meter:
     def exceeded(self, *, aside: bool = False) -> StopReason | None:
         """Return the reason why the model may not be asked again, if any."""
         spent = self.budget.steps is not None and self.steps >= self.budget.steps
-        if self._replies_left <= 0 or (spent and not aside):
+        if self._replies >= self._most_replies or (spent and not aside):
             return StopReason.MAX_ITERATION_EXCEEDED
-        return next((one.reason for one in self._counted if one.left == 0), None)
+        for one in self._counted:
+            if one.left == 0:
+                return one.reason
+        return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from .values import Usage
 
@@ -15,11 +15,14 @@ def charge_usage(usage: Callable[[], Usage]) -> None:
         spent.usage += usage()
 
 
+_NOTHING = Usage()
+
+
 @dataclass(slots=True)
 class Spent:
     """What agents used that a call ran. `seconds` are those of a member's run, which its caller did not await."""
 
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = _NOTHING
     seconds: float = 0.0
 
 

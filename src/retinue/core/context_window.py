@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from .prompt import Prompt, PromptCache
 from .values import Message, Reply
@@ -25,10 +26,16 @@ class Window:
 
     def __init__(self, tokens: int | None) -> None:
         self._tokens = tokens
-        self._fitted: PromptCache[Prompt] = PromptCache()
-        self._sizes: PromptCache[int] = PromptCache()
         self._per_token = 3.0  # characters per token; calibrated by the engine's counts
         self._any = False
+
+    @cached_property
+    def _fitted(self) -> PromptCache[Prompt]:  # not for each run that waits: few need it
+        return PromptCache()
+
+    @cached_property
+    def _sizes(self) -> PromptCache[int]:
+        return PromptCache()
 
     def fit(self, prompt: Prompt) -> Prompt:
         """Return the fitted copy of `prompt`."""

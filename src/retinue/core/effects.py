@@ -9,37 +9,44 @@ from functools import partial
 from .._internal.containment import await_isolated, describe_error
 from .._internal.thread_pool import run_in_thread
 from ..errors import UsageError
-from .budgets import Budget
-from .event_stream import tell
-from .events import Delta, Event
+from .event_stream import Tell, tell
+from .events import Event
 from .prompt import Ask
 from .protocols import Chunks, Model
 from .toolbox import Toolbox
-from .values import AgentAction, Decision, Observation, StopReason
+from .values import AgentAction, Decision, StopReason
 
 Human = Callable[[AgentAction, str], Awaitable[Decision | None] | Decision | None]
 
 
 class LibraryEffects:
-    """Asks `model`, runs the tools of `toolbox`, and takes decisions from those passed in or else from `human`."""
+    """Asks `model`, runs the tools of `toolbox`, and takes decisions from those passed in or else from `human`. The
+    reader of its events is `tell`'s."""
 
-    def __init__(self, model: Model, human: Human | None, toolbox: Toolbox, decisions: Mapping[str, Decision]) -> None:
-        self._model = model
+    def __init__(
+        self,
+        model: Model,
+        human: Human | None,
+        toolbox: Toolbox,
+        decisions: Mapping[str, Decision],
+        tell: Tell = tell,
+    ) -> None:
+        self.tell = tell
         self._human = human
         self._toolbox = toolbox
         self._decisions = decisions
+        self._model = model
+        self.call = toolbox.run
+        self.must_ask = toolbox.needs_human
+        self.same = toolbox.same
+        self.restore = toolbox.restore
+        self.recall = toolbox.remember
+
+    elapsed = 0.0
 
     def ask(self, request: Ask) -> Chunks:
         """Stream the model's reply to `request`."""
         return self._model.reply(request)
-
-    async def call(self, action: AgentAction, share: Callable[[], Budget]) -> Observation:
-        """Run `action` and return its observation; errors of the tool become observations. Raises `Pending`."""
-        return await self._toolbox.run(action, share)
-
-    def must_ask(self, action: AgentAction, *, begun: bool) -> str:
-        """Return why a person must approve this action, or an empty string."""
-        return self._toolbox.needs_human(action, begun=begun)
 
     async def consult(self, action: AgentAction, problem: str) -> Decision | None:
         """Return a person's decision, or `None` if it is pending. Raises `UsageError` if `human` fails."""
@@ -57,22 +64,6 @@ class LibraryEffects:
             raise UsageError(f"human returned a {type(decision).__name__}; want a Decision, or None while pending")
         return decision
 
-    def same(self, one: AgentAction, other: AgentAction) -> bool:
-        """Return whether the two are equal calls."""
-        return self._toolbox.same(one, other)
-
-    def restore(self, action: AgentAction, observation: Observation | None) -> None:
-        """Restore a call begun in an earlier drive, with its outcome (`None`: unknown)."""
-        self._toolbox.restore(action, observation)
-
-    def recall(self, action: AgentAction, observation: Observation) -> None:
-        """Note an observation, live or recorded."""
-        self._toolbox.remember(action, observation)
-
-    def tell(self, event: Event | Delta) -> Awaitable[None]:
-        """Pass `event` to the run's reader; resumes when the reader wants the next one."""
-        return tell(event)
-
     def past(self, actions: Iterable[AgentAction]) -> Iterable[Event]:
         """Return nothing: this is the first drive."""
         return ()
@@ -84,8 +75,6 @@ class LibraryEffects:
     def room(self, characters: int) -> int:
         """Return the current target."""
         return characters
-
-    elapsed = 0.0
 
 
 async def _asked(human: Human, action: AgentAction, problem: str) -> Decision | None:

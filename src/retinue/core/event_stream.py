@@ -8,11 +8,12 @@ straight to the reader, and the coroutine waits until the reader wants the next 
 from __future__ import annotations
 
 import types
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from typing import Any
 
 from .events import KINDS, Delta, Event
 
+Tell = Callable[[Event | Delta], Awaitable[None]]
 _TOLD = frozenset({*KINDS.values(), Delta})
 
 

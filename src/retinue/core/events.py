@@ -158,6 +158,7 @@ class Said:
 
 
 Event = Started | Asked | Retried | Replied | Called | Observed | Paused | Resumed | Finished | Stopped | Said
+ENDINGS = (Finished, Stopped)
 KINDS: Mapping[str, type[Event]] = {
     kind.__name__.lower(): kind
     for kind in (Started, Asked, Retried, Replied, Called, Observed, Paused, Resumed, Finished, Stopped, Said)

@@ -37,14 +37,19 @@ def enter_context(context: LogContext) -> None:
     _current.set(context)
 
 
-@contextmanager
-def log_context(context: LogContext) -> Iterator[None]:
-    """Set the context within the block."""
-    token = _current.set(context)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+class log_context:
+    """Sets the context within the block."""
+
+    __slots__ = ("_context", "_token")
+
+    def __init__(self, context: LogContext) -> None:
+        self._context = context
+
+    def __enter__(self) -> None:
+        self._token = _current.set(self._context)
+
+    def __exit__(self, *raised: object) -> None:
+        _current.reset(self._token)
 
 
 class ContextFilter(logging.Filter):

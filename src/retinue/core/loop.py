@@ -12,18 +12,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
-from contextlib import aclosing, suppress
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from .._internal.containment import call_contained, describe_error, is_own_error
 from ..errors import LogMismatch, ModelError, RetinueError, StrategyFailed, WindowExceeded
 from .budgets import Budget, Meter
 from .context_window import ROOM, Window
 from .deadline import Deadline, Interrupted
-from .event_stream import told
-from .events import Asked, Delta, Event, Finished, Paused, Replied, Resumed, Retried, Started, Stopped, stopped_by
+from .events import (
+    ENDINGS,
+    Asked,
+    Delta,
+    Finished,
+    Paused,
+    Replied,
+    Resumed,
+    Retried,
+    Started,
+    Stopped,
+    stopped_by,
+)
 from .flow import advance
 from .prompt import Ask, Prompt, PromptCache
 from .protocols import Act, Effects, Flow, HumanRequest, Request, Retry, Sent
@@ -31,18 +43,19 @@ from .tool_turn import ToolTurn
 from .values import AgentFinish, Decision, Message, Observation, Reply, StopReason
 
 logger = logging.getLogger(__name__)
-Events = AsyncGenerator[Event | Delta, None]
 FORCED = "Agent stopped due to iteration limit or time limit."  # LangChain's wording
 
 
-def drive(flow: Flow, effects: Effects, started: Started, budget: Budget, deadline: Deadline) -> Events:
-    """Drive `flow` to its end, emitting events through `effects`.
+def drive(
+    flow: Flow, effects: Effects, started: Started, budget: Budget, deadline: Deadline
+) -> Callable[[], Coroutine[Any, Any, None]]:
+    """Return what drives `flow` to its end, emitting events through `effects`.
 
     The last event is `Finished` or `Stopped`, even if the run is cancelled or times out, or the model or strategy
     fails. After `Stopped`, raises the error of a model that never replied. Raises `LogMismatch` as the effects do.
     """
     driven = _Drive(flow, effects, Meter(budget), deadline, Window(started.abilities.window))
-    return told(partial(driven.run, started))
+    return partial(driven.run, started)
 
 
 class _Drive:
@@ -71,7 +84,7 @@ class _Drive:
             await self._effects.tell(started)
             seconds = self._meter.budget.seconds
             self._deadline.start(None if seconds is None else max(0.0, seconds - self._effects.elapsed))
-            while not isinstance(sent, Finished | Stopped):
+            while not isinstance(sent, ENDINGS):
                 request = self._next(sent)
                 sent = self._ending(request) if isinstance(request, AgentFinish) else await self._do(request)
             await self._effects.tell(sent)
@@ -213,7 +226,8 @@ class _Drive:
         began = clock()
         first = 0.0
         said = ""
-        async with aclosing(self._effects.ask(request)) as chunks:
+        chunks = self._effects.ask(request)
+        try:
             while not isinstance(chunk := await self._deadline.wait(anext(chunks, None)), Reply):
                 if chunk is None:
                     raise ModelError("the model ended without a reply")
@@ -231,6 +245,8 @@ class _Drive:
             reply = Reply(chunk.text, chunk.usage, chunk.finish, asked.closing, took, first, chunk.calls)
             replied = Replied(asked.step, reply)
             await self._effects.tell(replied)
+        finally:
+            await chunks.aclose()
         return replied
 
     def _answering(self, chunk: Delta, answer: str) -> Delta:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 from .grammar import Constraint
 from .tool import Tool
@@ -56,8 +56,11 @@ class PromptCache(Generic[T]):
     Lookup walks back from a prompt's end, so it costs as much as its new messages.
     """
 
+    __slots__ = ("_forget", "_kept")
+
     def __init__(self) -> None:
-        self._kept: WeakKeyDictionary[Prompt, T] = WeakKeyDictionary()
+        kept = self._kept = dict[ref[Prompt], T]()
+        self._forget: Callable[[ref[Prompt]], object] = lambda gone: kept.pop(gone, None)  # no reference to `self`
 
     def extend(self, prompt: Prompt) -> tuple[T | None, tuple[Message, ...]]:
         """Return the cached value of the nearest known prefix of `prompt`, and the messages added since.
@@ -66,15 +69,15 @@ class PromptCache(Generic[T]):
         """
         new: list[Message] = []
         at: Prompt | None = prompt
-        while at is not None and at not in self._kept:
+        while at is not None and (known := ref(at)) not in self._kept:
             new.append(at.message)
             at = at.before
-        kept = None if at is None else self._kept.pop(at)
-        return kept, tuple(reversed(new))
+        new.reverse()
+        return (None if at is None else self._kept.pop(known)), tuple(new)
 
     def keep(self, prompt: Prompt, value: T) -> None:
         """Cache `value` for as long as `prompt` is referenced."""
-        self._kept[prompt] = value
+        self._kept[ref(prompt, self._forget)] = value
 
 
 @dataclass(frozen=True, slots=True)

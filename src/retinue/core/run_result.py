@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Started, Stopped
-from .values import AgentAction, Message, Observation, Step, StopReason, Usage
+from .values import AgentAction, Message, Observation, Step, StopReason, Usage, sum_of
+
+_UNICODE = json.JSONEncoder(ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +98,13 @@ def result(events: Sequence[Event], seconds: float = 0.0) -> RunResult:
 
 def usage_of(events: Iterable[Event]) -> Usage:
     """Sum the tokens of all requests to the model, and of agents used as its tools."""
-    total = Usage()
+    used = []
     for event in events:
         if isinstance(event, Replied):
-            total += event.reply.usage
+            used.append(event.reply.usage)
         elif isinstance(event, Observed):
-            total += event.observation.usage
-    return total
+            used.append(event.observation.usage)
+    return sum_of(used)
 
 
 def pending(events: Iterable[Event]) -> list[AgentAction]:
@@ -156,4 +158,4 @@ def _said(message: Message) -> str:
 
 def _call(action: AgentAction) -> str:
     given = action.tool_input
-    return f"\n{action.tool}({given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)})"
+    return f"\n{action.tool}({given if isinstance(given, str) else _UNICODE.encode(given)})"

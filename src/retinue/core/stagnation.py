@@ -21,21 +21,37 @@ _ABOUT_THE_REQUEST = re.compile(
     r"|\b(?:in|took) [\d.]{1,20} ?(?:ms|milliseconds)\b",
     re.IGNORECASE,
 )
+_ABOUT = (  # one of these is in whatever the pattern matches, and to look for them takes a tenth of its time
+    *("request", "attempt", "retry", "trace", "correlation", "as of", "checked", "fetched", "generated", "queried"),
+    *("retrieved", "served", "ms", "milliseconds"),
+)
 _NUMBER = re.compile(r"\d++(?:[.,:]\d++)*+")
+_SORTED = json.JSONEncoder(sort_keys=True, default=repr)
 _AROUND = " \t\n\"'?!.;"
 
 
 def novelty_traces(action: AgentAction, outcome: Outcome, text: str) -> frozenset[tuple[str, str]]:
     """Return the traces of an observation. The observation is news if none of its traces was seen before."""
     given = action.tool_input
-    written = given if isinstance(given, str) else json.dumps(given, sort_keys=True, default=repr)
+    written = given if isinstance(given, str) else _SORTED.encode(given)
     return _traces(action.tool, written, outcome, text)
 
 
 @lru_cache(maxsize=16)  # computed when an observation is made, and again when it is recorded
 def _traces(tool: str, written: str, outcome: Outcome, text: str) -> frozenset[tuple[str, str]]:
     plain = _NUMBER.sub("0", text)
-    kept = {_ABOUT_THE_REQUEST.sub("", text), f"{plain}\x00{' '.join(written.lower().split()).strip(_AROUND)}"}
+    kept = {_without_boilerplate(text), f"{plain}\x00{' '.join(written.lower().split()).strip(_AROUND)}"}
     if outcome != "result":
         kept.add(f"{plain}\x00\x00{outcome}")
-    return frozenset((tool, one) for one in kept)
+    return frozenset([(tool, one) for one in kept])
+
+
+def _without_boilerplate(text: str) -> str:
+    if text.isascii():  # other letters may be equal to these without regard to case
+        lower = text.lower()
+        for word in _ABOUT:
+            if word in lower:
+                break
+        else:
+            return text
+    return _ABOUT_THE_REQUEST.sub("", text)

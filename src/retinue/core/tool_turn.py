@@ -123,6 +123,8 @@ class ToolTurn:
     def _begin(self, action: AgentAction) -> None:
         """Mark an action as begun; earlier decisions on equal calls do not apply to later ones."""
         self._begun[action.id] = action
+        if not self._decided:
+            return
         for other in self._actions:
             decided = self._decided.get(other.id)
             let = decided and decided.lets(self._begun.get(other.id, other))

@@ -32,6 +32,7 @@ Key = tuple[str, str]  # equal calls have the same key
 SO_FAR: ContextVar[Sequence[Call]] = ContextVar("SO_FAR", default=())
 """The calls of the current run so far, in order, for tools whose work depends on them. Such a tool stays stateless: it
 can serve many runs at once, and in a resumed run it finds the recorded calls."""
+_SORTED = json.JSONEncoder(sort_keys=True, default=repr)
 _CALL: ContextVar[tuple[str, Effects]] = ContextVar("CALL", default=("", "read"))
 UNKNOWN = "(Whether this call of {} took effect is not known. It is not made again unless a person says so.)"
 NUDGE = "(Nothing new came of this. Use what you have seen, try something else, or give the final answer.)"
@@ -72,8 +73,8 @@ class Toolbox:
         self._tools: dict[str, Tool] = {}
         self._records: defaultdict[Key, _Record] = defaultdict(_Record)
         self._doubts = False  # whether any call was ever in doubt, which is rare
-        self._settled: set[str] = set()  # ids of calls that are already in the records
-        self._seen: set[tuple[str, str]] = set()
+        self._settled: dict[str, None] = {}  # ids of calls that are already in the records
+        self._seen: dict[tuple[str, str], None] = {}  # an empty set takes three times as much memory
         self._calls: list[Call] = []
         for tool in tools:
             if tool.name in self._tools:
@@ -108,7 +109,7 @@ class Toolbox:
         """Restore a call begun in an earlier drive, with its outcome (`None`: unknown, unless its member's run can be
         continued)."""
         if observation is not None:
-            self._settled.add(action.id)
+            self._settled[action.id] = None
         elif self._continues(action, self.find(action.tool)):
             return
         self._settle(action, "unknown" if observation is None else observation.outcome, observation)
@@ -117,7 +118,7 @@ class Toolbox:
         """Store a result, so that the same call is not repeated but gets this result."""
         if action.id not in self._settled or not action.id:
             self._settle(action, observation.outcome, observation)
-        self._seen |= novelty_traces(action, observation.outcome, observation.text)
+        self._seen |= dict.fromkeys(novelty_traces(action, observation.outcome, observation.text))
         if (tool := self.find(action.tool)) is not None:
             self._calls.append((tool, action, observation))
 
@@ -150,7 +151,7 @@ class Toolbox:
         """Return whether the tool gave the same output before. For a tool with effects, each result is news."""
         if tool is not None and (tool.polls or (outcome == "result" and tool.effects != "read")):
             return False
-        return not self._seen.isdisjoint(novelty_traces(action, outcome, text))
+        return not self._seen.keys().isdisjoint(novelty_traces(action, outcome, text))
 
     async def _answered(
         self, action: AgentAction, tool: Tool | None, share: Callable[[], Budget]
@@ -188,6 +189,8 @@ class Toolbox:
             return "unknown", f"{tool.name} was called with this input at the same time, and is not called twice."
         done = record.under_way = asyncio.Event()
         try:
+            if tool.effects == "once":  # equal calls of the same turn find this one under way
+                await asyncio.sleep(0)
             return await self._made(action, tool, key, call)
         except Pending as pending:
             record.pending = pending
@@ -205,7 +208,7 @@ class Toolbox:
             outcome, text = await call()
         finally:
             _CALL.reset(token)
-        self._settled.add(action.id)
+        self._settled[action.id] = None
         self._note(tool, key, action.id, outcome, text)
         if outcome == "unknown":
             self._records[key].is_news = True
@@ -273,7 +276,7 @@ async def _outcome(tool: Tool, arguments: Mapping[str, Any]) -> tuple[Outcome, s
 
 def _written(action: AgentAction) -> str:
     value = action.tool_input
-    return " ".join(value.split()) if isinstance(value, str) else json.dumps(value, sort_keys=True, default=repr)
+    return " ".join(value.split()) if isinstance(value, str) else _SORTED.encode(value)
 
 
 def _key(tool: Tool | None, action: AgentAction, arguments: Mapping[str, Any] | None = None) -> Key:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+if TYPE_CHECKING:
+    from pydantic import Field
 
 Role = Literal["system", "user", "assistant", "tool"]
 ToolInput = str | dict[str, Any]
@@ -45,6 +46,15 @@ class Document:
     score: float | None = None
 
 
+def _schema_with_field(cls: type, source: Any, handler: Callable[[Any], Any]) -> Any:
+    """Return pydantic's schema of a class whose annotations name its `Field`: only who needs one imports pydantic,
+    which takes as long as everything else."""
+    from pydantic import Field
+
+    globals()["Field"] = Field
+    return handler(source)
+
+
 @dataclass(frozen=True, slots=True)
 class AgentAction:
     """The decision to call `tool` with `tool_input` (text, or values by argument name).
@@ -71,6 +81,8 @@ class Image:
     detail: str = "auto"
     data: Annotated[bytes, Field(exclude=True)] = field(default=b"", repr=False, compare=False)
 
+    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(_schema_with_field)
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -86,6 +98,8 @@ class Message:
     call_id: str = ""
     tool: str = ""
     images: Annotated[tuple[Image, ...], Field(exclude_if=operator.not_)] = field(default=(), repr=False)
+
+    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(_schema_with_field)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +128,8 @@ class Usage:
     runs: Annotated[int, Field(exclude_if=operator.not_)] = 0
     cost: Annotated[float, Field(exclude_if=operator.not_)] = 0.0
 
+    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(_schema_with_field)
+
     @property
     def total_tokens(self) -> int:
         """The sum of input and output."""
@@ -128,6 +144,18 @@ class Usage:
             self.runs + other.runs,
             self.cost + other.cost,
         )
+
+
+def sum_of(used: Sequence[Usage]) -> Usage:
+    """Return the sum; of many, this takes a fraction of what `+` does."""
+    return Usage(
+        sum([one.input_tokens for one in used]),
+        sum([one.output_tokens for one in used]),
+        sum([one.cached_tokens for one in used]),
+        sum([one.requests for one in used]),
+        sum([one.runs for one in used]),
+        sum([one.cost for one in used], 0.0),
+    )
 
 
 Outcome = Literal["result", "repeated", "unknown_tool", "invalid_input", "failed", "timed_out", "rejected", "unknown"]

@@ -1,9 +1,33 @@
-"""Memories, which carry information from one question of a conversation to the next."""
+"""Memories, which carry information from one question of a conversation to the next.
 
-from .conversation_memory import ConversationMemory
-from .entity_extractor import EntityExtractor
-from .entity_memory import EntityMemory
-from .entity_summarizer import EntitySummarizer
-from .known_entities import Entity, Fact
+They are imported on first use, because few agents have any.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .conversation_memory import ConversationMemory
+    from .entity_extractor import EntityExtractor
+    from .entity_memory import EntityMemory
+    from .entity_summarizer import EntitySummarizer
+    from .known_entities import Entity, Fact
 
 __all__ = ["ConversationMemory", "Entity", "EntityExtractor", "EntityMemory", "EntitySummarizer", "Fact"]
+
+_HOME = {
+    "ConversationMemory": "conversation_memory",
+    "Entity": "known_entities",
+    "EntityExtractor": "entity_extractor",
+    "EntityMemory": "entity_memory",
+    "EntitySummarizer": "entity_summarizer",
+    "Fact": "known_entities",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_HOME[name]}", __name__), name)
+    globals()[name] = value
+    return value

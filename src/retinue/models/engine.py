@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,14 +100,15 @@ class HttpEngine:
                 receiver = ReplyReader(
                     wire, request.stop, in_json=self._in_json(request, wire), redacted=self._client.redacted
                 )
-                body, headers = self._body(request, wire), self._settings.headers
-                more = {} if headers is None else headers(body)
-                async with aclosing(self._client.exchange(wire.path, body, more)) as reads:
+                reads = self._exchange(request, wire)
+                try:
                     async for bodies in reads:
                         if piece := receiver.take(bodies):
                             yield Delta(piece)
                         if receiver.is_enough:
                             break
+                finally:
+                    await reads.aclose()
                 if rest := receiver.rest():
                     yield Delta(rest)
                 yield receiver.reply()
@@ -123,6 +123,10 @@ class HttpEngine:
                 retry = next_retry(failures, error, self._settings.retries)
             yield retry
             await asyncio.sleep(retry.seconds)
+
+    def _exchange(self, request: Ask, wire: Wire) -> AsyncGenerator[list[Any], None]:
+        body, headers = self._body(request, wire), self._settings.headers
+        return self._client.exchange(wire.path, body, {} if headers is None else headers(body))
 
     async def close(self) -> None:
         """Close the connections of the running event loop."""

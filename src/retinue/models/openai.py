@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from .wire_format import (
     functions,
     json_at,
     text_or_empty,
+    to_json,
     token_count,
     with_messages,
 )
@@ -62,8 +62,7 @@ def _message(message: Message) -> dict[str, Any]:
 
 
 def _text(kept: Encoded, new: Sequence[Message]) -> Encoded:
-    texts = "".join(json.dumps(message.content, ensure_ascii=False)[1:-1] for message in new)
-    return Encoded(kept.messages + texts.encode("utf-8", "replace"))
+    return Encoded(kept.messages + b"".join([to_json(message.content)[1:-1] for message in new]))
 
 
 def _with_text(head: bytes, encoded: Encoded) -> bytes:
@@ -90,29 +89,31 @@ def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
 
 def _read_calls(calls: Any, arriving: PartialReply) -> None:
     for piece in calls if isinstance(calls, list) else ():
-        call = _call(piece, arriving)
-        call.id = call.id or text_or_empty(json_at(piece, "id"))
-        call.name = call.name or text_or_empty(json_at(piece, "function", "name"))
-        given = json_at(piece, "function", "arguments")
+        known = piece if isinstance(piece, dict) else {}
+        function = known.get("function")
+        said = function if isinstance(function, dict) else {}
+        name, given = said.get("name"), said.get("arguments")
+        call = _call(known.get("index"), arriving, named=bool(name))
+        call.id = call.id or text_or_empty(known.get("id"))
+        call.name = call.name or text_or_empty(name)
         if isinstance(given, dict):
             call.given = given
         else:
             call.arguments += text_or_empty(given)
 
 
-def _call(piece: Any, arriving: PartialReply) -> PartialCall:
+def _call(index: Any, arriving: PartialReply, *, named: bool) -> PartialCall:
     """Return the call that a piece belongs to, by its index; servers that send whole calls may omit it."""
-    index = json_at(piece, "index")
     if index is None:
-        index = len(arriving.calls) if json_at(piece, "function", "name") else max(len(arriving.calls) - 1, 0)
+        index = len(arriving.calls) if named else max(len(arriving.calls) - 1, 0)
     return arriving.call(index)
 
 
 def _usage(counted: Any) -> Usage:
-    cached = token_count(json_at(counted, "prompt_tokens_details", "cached_tokens"))
-    return Usage(
-        token_count(json_at(counted, "prompt_tokens")), token_count(json_at(counted, "completion_tokens")), cached, 1
-    )
+    known = counted if isinstance(counted, dict) else {}
+    details = known.get("prompt_tokens_details")
+    cached = token_count(details.get("cached_tokens")) if isinstance(details, dict) else 0
+    return Usage(token_count(known.get("prompt_tokens")), token_count(known.get("completion_tokens")), cached, 1)
 
 
 _DISPENSABLE = frozenset(

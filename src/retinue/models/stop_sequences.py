@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 
 class StopCutter:
@@ -13,8 +14,7 @@ class StopCutter:
 
     def __init__(self, stop: Sequence[str]) -> None:
         self._stop = [word for word in stop if word]
-        self._begun = {word[:size] for word in self._stop for size in range(1, len(word))}
-        self._longest = max(map(len, self._begun), default=0)
+        self._begun, self._ends, self._longest = _beginnings(tuple(stop))
         self._held = ""
         self.stopped = False
 
@@ -35,6 +35,8 @@ class StopCutter:
 
     def _maybe_begun(self) -> int:
         held = self._held
+        if held[-1:] not in self._ends:
+            return 0
         for size in range(min(self._longest, len(held)), 0, -1):
             if held[-size:] in self._begun:
                 return size
@@ -43,3 +45,10 @@ class StopCutter:
     def _release(self, length: int) -> str:
         text, self._held = self._held[:length], self._held[length:]
         return text
+
+
+@lru_cache(maxsize=16)  # the same for each reply of a run
+def _beginnings(words: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str], int]:
+    """Return all beginnings of `words`, their last characters, and the length of the longest."""
+    begun = frozenset(word[:size] for word in words for size in range(1, len(word)))
+    return begun, frozenset(one[-1] for one in begun), max(map(len, begun), default=0)

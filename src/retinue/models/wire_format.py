@@ -12,6 +12,9 @@ from ..core.tool import Tool
 from ..core.values import AgentAction, Finish, Image, Message, ToolInput, Usage
 from ..errors import UsageError
 
+_ONE_REQUEST = Usage(requests=1)
+_UNICODE = json.JSONEncoder(ensure_ascii=False)  # `json.dumps` would make one for each value
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:
@@ -73,7 +76,7 @@ class PartialReply:
 
     said: str = ""
     finish: Finish | Literal[""] = ""
-    usage: Usage = field(default_factory=lambda: Usage(requests=1))
+    usage: Usage = _ONE_REQUEST
     counted: bool = False
     failed: str = ""
     calls: dict[str, PartialCall] = field(default_factory=dict)
@@ -163,7 +166,7 @@ def function_calls(calls: Sequence[AgentAction]) -> list[dict[str, Any]]:
         {
             "id": call.id,
             "type": "function",
-            "function": {"name": call.tool, "arguments": json.dumps(input_object(call.tool_input), ensure_ascii=False)},
+            "function": {"name": call.tool, "arguments": _UNICODE.encode(input_object(call.tool_input))},
         }
         for call in calls
     ]
@@ -187,7 +190,7 @@ def read_arguments(text: str) -> ToolInput:
 
 def to_json(value: Any) -> bytes:
     """Serialize `value` as JSON; invalid Unicode becomes question marks."""
-    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+    return _UNICODE.encode(value).encode("utf-8", "replace")
 
 
 def json_at(body: Any, *path: str) -> Any:

@@ -36,6 +36,7 @@ class ConnectionPool:
         self._open: set[Connection] = set()
         self._resting: list[Connection] = []  # longest idle first
         self._closed = False
+        self.heads: dict[tuple[str, str], bytes] = {}  # of earlier requests, by method and path
 
     async def ask(self, request: bytes) -> Connection:
         """Send the request and wait for the response head; return the connection with `done`.
@@ -43,12 +44,15 @@ class ConnectionPool:
         If the server had closed an idle connection, the request is sent once more on a new one. Raises
         `CannotConnectError`, and `OSError` if there is no response.
         """
-        until = self._loop.time() + self._limits.total
-        kept = self._kept()
+        now = self._loop.time()
+        until = now + self._limits.total
+        kept = self._kept(now)
         while True:
             connection = kept or await self._fresh(until)
             try:
                 connection.send(request, self._limits.idle, until)
+                if kept is None:  # it is not sent again
+                    request = b""
                 await connection.head()
                 return connection
             except BaseException as error:
@@ -74,9 +78,9 @@ class ConnectionPool:
         self._open.discard(connection)
         connection.close()
 
-    def _kept(self) -> Connection | None:
+    def _kept(self, now: float) -> Connection | None:
         """Return the most recently used idle connection that is still usable."""
-        while self._resting and self._resting[0].rested < self._loop.time() - _KEPT:
+        while self._resting and self._resting[0].rested < now - _KEPT:
             self._close(self._resting.pop(0))
         while self._resting:
             connection = self._resting.pop()

@@ -37,7 +37,8 @@ class Connection(asyncio.Protocol):
         self._loop = loop
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport
-        self._timer: asyncio.TimerHandle | None = None  # set during an exchange
+        self._timer: asyncio.TimerHandle | None = None  # one serves many exchanges, which are much shorter
+        self._busy = False  # during an exchange
         self._waiter: asyncio.Future[None] | None = None
         self._error: Exception | None = None  # makes the connection unusable
         self._paused = False
@@ -57,8 +58,10 @@ class Connection(asyncio.Protocol):
         self._encoding = 0
         self._inflater: zlib._Decompress | None = None
         self._idle, self._until = idle, until
-        self._active = self._loop.time()
-        self._timer = self._loop.call_at(min(self._active + idle, until), self._look)
+        self._busy = True
+        if self._timer is None:  # another one is due before this exchange can be late, and looks again
+            self._active = self._loop.time()
+            self._timer = self._loop.call_at(min(self._active + idle, until), self._look)
         self._transport.write(request)
 
     async def head(self) -> None:
@@ -68,7 +71,12 @@ class Connection(asyncio.Protocol):
 
     async def read(self) -> bytes:
         """Return the next part of the body, or nothing at its end. Raises `OSError`."""
-        while data := await self._read():
+        while True:
+            while not self._chunks and not self._ended:
+                await self._more()
+            if not self._chunks:
+                break
+            data = self._taken()
             text = self._inflated(data) if self._encoding else data
             if text:
                 return text
@@ -78,9 +86,7 @@ class Connection(asyncio.Protocol):
 
     def rest(self) -> bool:
         """End the exchange; return whether the connection can be reused."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._busy = False
         self.rested = self._loop.time()
         done = self._ended and self._keeps and not self._paused and not self._transport.get_write_buffer_size()
         return done and self.is_open
@@ -106,9 +112,8 @@ class Connection(asyncio.Protocol):
 
     # ── waiting ──────────────────────────────────────────────────────────────────────────────────
 
-    async def _read(self) -> bytes:
-        while not self._chunks and not self._ended:
-            await self._more()
+    def _taken(self) -> bytes:
+        """Return what has arrived of the body."""
         data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         self._chunks.clear()
         self._unread = 0
@@ -134,6 +139,9 @@ class Connection(asyncio.Protocol):
 
     def _look(self) -> None:
         """Fail on a timeout, or else schedule the next check. The idle limit only applies while a reader waits."""
+        self._timer = None
+        if not self._busy:
+            return
         now = self._loop.time()
         due = min((now if self._waiter is None else self._active) + self._idle, self._until)
         if now >= due:
@@ -168,7 +176,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse incoming data; abort if it is malformed."""
-        if self._timer is None:  # nothing was requested
+        if not self._busy:  # nothing was requested
             return self._fail(UnreadableAnswerError())
         self.heard = True
         self._active = self._loop.time()
@@ -192,7 +200,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Handle the connection's end, on either side."""
-        if self._timer is not None and self.status and self._until_close and exc is None and self._error is None:
+        if self._busy and self.status and self._until_close and exc is None and self._error is None:
             self._ended = True
         self._fail(exc or ServerDisconnectedError())
 
@@ -219,7 +227,7 @@ class Connection(asyncio.Protocol):
             return
         self._encoding = _ENCODINGS[self.headers.get("content-encoding", "").lower()]  # others are unsupported
         self._keeps = self._parser.should_keep_alive()
-        self._until_close = not self.headers.keys() & {"content-length", "transfer-encoding"}
+        self._until_close = "content-length" not in self.headers and "transfer-encoding" not in self.headers
         self.status = status
 
     def on_body(self, body: bytes) -> None:

@@ -20,7 +20,7 @@ from ..errors import ModelError, ModelRefused, ModelUnavailable, UsageError
 from .connection_pool import CannotConnectError, ConnectionPool
 from .error_mapping import error_for_status, with_error_code
 from .http1 import Connection
-from .proxy_route import Route, route
+from .proxy_route import route
 from .sse_parser import JsonLines, ServerSentEvents
 from .time_limits import TimeLimits
 
@@ -64,7 +64,6 @@ class HttpClient:
         register_url_secrets(base_url)
         self._shown = redact(base_url)
         self._limits = limits
-        self._heads: dict[tuple[Route, str, str], bytes] = {}  # heads of earlier requests
         self._keepers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Keeper] = WeakKeyDictionary()
 
     async def get(self, path: str, body: bytes | None = None) -> Any:
@@ -82,10 +81,12 @@ class HttpClient:
         Sends a POST with `body`, otherwise a GET; `more` are further headers. Raises `ModelError`, also for a response
         with more than `most` bytes.
         """
-        connections = await self._connections()
-        connection = None
+        keeper = self._keepers.get(asyncio.get_running_loop()) or await self._new_keeper()
+        connections, connection = keeper[0], None
         try:
-            connection = await connections.ask(self._request(connections.way, path, body, more))
+            asking = connections.ask(self._request(connections, path, body, more))
+            del body, more  # a copy is sent, and the reply may take long
+            connection = await asking
             if connection.status != 200:
                 raise self._failure(connection, await _text(connection, most))
             kind = _kind(connection)
@@ -112,17 +113,17 @@ class HttpClient:
         if keeper is not None:
             await keeper[1].aclose()
 
-    def _request(self, way: Route, path: str, body: bytes | None, more: Mapping[str, str]) -> bytes:
+    def _request(self, by: ConnectionPool, path: str, body: bytes | None, more: Mapping[str, str]) -> bytes:
         """Return the bytes to send. Heads are cached, since only the length differs between most requests."""
         method = "GET" if body is None else "POST"
-        head = None if more else self._heads.get((way, method, path))
+        head = None if more else by.heads.get((method, path))
         if head is None:
             try:
-                head = way.head(method, f"{self.base_url}{path}", _ALWAYS | dict(self._key_headers) | dict(more))
+                head = by.way.head(method, f"{self.base_url}{path}", _ALWAYS | dict(self._key_headers) | dict(more))
             except ValueError:
                 raise self._no_address() from None
             if not more:
-                self._heads[way, method, path] = head
+                by.heads[method, path] = head
         return b"%s\r\n" % head if body is None else b"%sContent-Length: %d\r\n\r\n%s" % (head, len(body), body)
 
     def _problem(self, error: Exception, url: str) -> ModelError:
@@ -137,17 +138,16 @@ class HttpClient:
                 return unreached
         return ModelUnavailable(f"{url} broke off: {type(error).__name__}")
 
-    async def _connections(self) -> ConnectionPool:
+    async def _new_keeper(self) -> _Keeper:
+        """Return the running event loop's connections, and the generator that closes them: the loop closes its async
+        generators before itself."""
         loop = asyncio.get_running_loop()
-        keeper = self._keepers.get(loop)
-        if keeper is None:
-            # The loop closes its async generators before itself, and so closes the connections.
-            generator = self._kept_connections()
-            keeper = self._keepers[loop] = await anext(generator), generator
-            finalize(self, _let_go, ref(loop), generator).atexit = False
-            for old in [old for old in self._keepers if old.is_closed()]:
-                del self._keepers[old]
-        return keeper[0]
+        generator = self._kept_connections()
+        keeper = self._keepers[loop] = await anext(generator), generator
+        finalize(self, _let_go, ref(loop), generator).atexit = False
+        for old in [old for old in self._keepers if old.is_closed()]:
+            del self._keepers[old]
+        return keeper
 
     async def _kept_connections(self) -> AsyncGenerator[ConnectionPool, None]:
         try:

@@ -7,7 +7,6 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 from ..core.protocols import Chunks, Retry
 from ..errors import ModelUnavailable
@@ -68,6 +67,8 @@ def parse_retry_after(header: str | None) -> float | None:
     try:
         seconds = float(header)
     except ValueError:
+        from email.utils import parsedate_to_datetime  # imported late, as few servers send a date
+
         try:
             date = parsedate_to_datetime(header)
             seconds = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - datetime.now(UTC).timestamp()

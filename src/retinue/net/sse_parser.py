@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
@@ -16,8 +15,9 @@ class ServerSentEvents:
         self._after_cr = False  # the last byte was a CR; a following LF belongs to it
         self._data: list[str] = []
 
-    def feed(self, chunk: bytes) -> Iterator[str]:
-        """Yield the data of the events that `chunk` completes."""
+    def feed(self, chunk: bytes) -> list[str]:
+        """Return the data of the events that `chunk` completes."""
+        events = []
         new = chunk.removeprefix(b"\n") if self._after_cr else chunk
         self._after_cr = chunk.endswith(b"\r") if chunk else self._after_cr
         held = self._rest + new
@@ -28,8 +28,9 @@ class ServerSentEvents:
                 if name == b"data":
                     self._data.append(value.removeprefix(b" ").decode("utf-8", "replace"))
             elif self._data:
-                yield "\n".join(self._data)
+                events.append("\n".join(self._data))
                 self._data = []
+        return events
 
 
 class JsonLines:
@@ -38,9 +39,7 @@ class JsonLines:
     def __init__(self) -> None:
         self._rest = b""
 
-    def feed(self, chunk: bytes) -> Iterator[str]:
-        """Yield the lines that `chunk` completes, except blank ones."""
+    def feed(self, chunk: bytes) -> list[str]:
+        """Return the lines that `chunk` completes, except blank ones."""
         *lines, self._rest = (self._rest + chunk).split(b"\n")
-        for line in lines:
-            if line.strip():
-                yield line.decode("utf-8", "replace")
+        return [line.decode("utf-8", "replace") for line in lines if line.strip()]

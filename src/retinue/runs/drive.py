@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from ..agent import Agent, Run
 from ..core.delegation import is_member
-from ..core.events import Finished, Said, Started, Stopped, stopped_by
+from ..core.events import ENDINGS, Finished, Said, Started, Stopped, stopped_by
 from ..core.protocols import Task
 from ..core.tool import Tool
 from ..core.values import Image, Message, StopReason
@@ -212,7 +212,7 @@ class Drive:
         free = {name for name, one in tools.items() if one.effects == "read" and trusted} - members
         async with aclosing(live.events()) as events:
             async for event in events:
-                if isinstance(event, Finished | Stopped):
+                if isinstance(event, ENDINGS):
                     rests = isinstance(event, Finished) or event.reason is StopReason.AWAITING_MEMBER
                     return event if rests or not self._context.parking.is_set() else None
                 if not await writer.note(event, free, members):

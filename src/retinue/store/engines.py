@@ -16,11 +16,12 @@ from ..errors import UsageError
 _BUSY = 30_000  # milliseconds to wait for another process's transaction
 _IDLE = 20_000  # milliseconds
 _PRAGMAS = (
+    "page_size = 1024",  # of new files: a commit writes whole pages, and a step of a run is smaller than one
     f"busy_timeout = {_BUSY}",
     "journal_mode = WAL",
     "synchronous = FULL",
     "foreign_keys = ON",
-    "wal_autocheckpoint = 500",  # pages; growing the file costs more per sync than overwriting it
+    "wal_autocheckpoint = 2000",  # pages; growing the file costs more per sync than overwriting it
     "cache_size = -500",  # kB per connection, of which there are ten; the system caches repeated reads as well
 )
 

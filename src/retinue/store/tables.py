@@ -150,7 +150,6 @@ events = Table(
     Column("kind", String(16), nullable=False),
     Column("payload", Text, nullable=False),
     Column("version", SmallInteger, nullable=False, server_default=text("1")),
-    sqlite_with_rowid=False,
 )
 
 conversations = _owned("conversations", Column("body", _JSON, nullable=False))

@@ -10,7 +10,6 @@ import re
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from importlib.resources import files
 from string import Template
 from typing import TypeVar
 
@@ -294,6 +293,8 @@ def _yes(decided: Decided) -> Reply:
 @cache
 def _wordings() -> Mapping[str, Template]:
     """Return the parts of planexec.txt, by the name after `===`."""
-    text = files(__package__).joinpath("planexec.txt").read_text(encoding="utf-8")
+    from importlib import resources  # imported late, for `import` to be quick
+
+    text = resources.files(__package__).joinpath("planexec.txt").read_text(encoding="utf-8")
     parts = (part.partition("\n") for part in text.split("=== ")[1:])
     return {name: Template(body) for name, _, body in parts}

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from importlib.resources import files
 from string import Template
 
 from ..core.prompt import Ask, Prompt
@@ -131,7 +130,9 @@ class _Transcript:
 
 @cache
 def _seed_prompt() -> str:
-    return files(__package__).joinpath("react.txt").read_text(encoding="utf-8")
+    from importlib import resources  # imported late, for `import` to be quick
+
+    return resources.files(__package__).joinpath("react.txt").read_text(encoding="utf-8")
 
 
 def _expected(task: Task) -> str:

@@ -12,7 +12,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files
 from string import Template
 from typing import Any
 
@@ -208,7 +207,9 @@ def by_argument(action: AgentAction, tool: Tool | None) -> Any:
 
 @cache
 def _seed_prompt() -> str:
-    return files(__package__).joinpath("react_json.txt").read_text(encoding="utf-8")
+    from importlib import resources  # imported late, for `import` to be quick
+
+    return resources.files(__package__).joinpath("react_json.txt").read_text(encoding="utf-8")
 
 
 def _properties(tool: Tool) -> Mapping[str, Any]:

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files
 from string import Template
 from typing import NamedTuple
 
@@ -296,4 +295,6 @@ def _shape(task: Task, answer_chars: int, *, first: bool) -> Constraint:
 
 @cache
 def _built_in_prompt() -> str:
-    return files(__package__).joinpath("self_ask.txt").read_text(encoding="utf-8")
+    from importlib import resources  # imported late, for `import` to be quick
+
+    return resources.files(__package__).joinpath("self_ask.txt").read_text(encoding="utf-8")

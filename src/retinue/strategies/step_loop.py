@@ -9,7 +9,7 @@ unreadable turns. If that fails, the run ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -146,7 +146,9 @@ class _Talk:
         request = self._form.ask(self._before, self._turn)
         self._asked = request.prompt
         closing = partial(self._form.closing, self._before, self._turn)
-        return replace(request, closing=closing, problem=problem)
+        for name, value in (("closing", closing), ("problem", problem)):
+            object.__setattr__(request, name, value)  # it was made just now; a copy would cost as much again
+        return request
 
     def answer(self, read: ParsedReply) -> Ask:
         """Return the request for the answer after a reply that announces one."""

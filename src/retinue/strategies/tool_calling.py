@@ -123,12 +123,10 @@ class _Calls:
         if self._choice == "required":
             self._choice, self._chosen = "auto", self._task.tools
         pairs = list(zip(actions, seen, strict=True))
-        calls = tuple(replace(action, id=one.call_id, log="") for action, one in pairs)
-        told = tuple(
-            Message("tool", note_observation(one), call_id=one.call_id, tool=action.tool) for action, one in pairs
-        )
-        news = "\n".join(message.content for message in told)
-        return PromptTurn(told, news, Message("assistant", read.text, calls))
+        calls = [AgentAction(action.tool, action.tool_input, id=one.call_id) for action, one in pairs]
+        told = [Message("tool", note_observation(one), call_id=one.call_id, tool=action.tool) for action, one in pairs]
+        news = "\n".join([message.content for message in told])
+        return PromptTurn(tuple(told), news, Message("assistant", read.text, tuple(calls)))
 
     def unreadable(self, reply: Reply, problem: str) -> PromptTurn:
         told = f"That could not be used: {problem}. {self._expected}"

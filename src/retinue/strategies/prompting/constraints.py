@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from ...core.grammar import Constraint, Pattern, choice, json_pattern, line, seq
@@ -18,6 +20,29 @@ def step_shape(tools: Sequence[Tool], answer_chars: int, *, answer_apart: bool) 
 
     `answer_apart`: the reply ends with the words "Final Answer:", and the answer is requested separately.
     """
+    return _step_shape(_SameTools(tools), answer_chars, answer_apart)
+
+
+class _SameTools:
+    """Tools as a key: equal to the very same ones. Runs of an agent share what is made of its tools."""
+
+    __slots__ = ("tools",)
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self.tools = tuple(tools)
+
+    def __hash__(self) -> int:
+        return hash(tuple(map(id, self.tools)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _SameTools) or len(self.tools) != len(other.tools):
+            return False
+        return all(map(operator.is_, self.tools, other.tools))
+
+
+@lru_cache(maxsize=32)
+def _step_shape(same: _SameTools, answer_chars: int, answer_apart: bool) -> Constraint:
+    tools = same.tools
     ending = seq(FINAL) if answer_apart else seq(f"{FINAL} ", line(answer_chars), "\n")
     decisions = [seq(f"Action: {tool.name}\nAction Input: ", input_pattern(tool), "\n") for tool in tools]
     thought = line(THOUGHT_CHARS, but=":\uff1a")  # without a colon, a thought cannot look like a marker
@@ -32,6 +57,7 @@ def decision_schema(tools: Sequence[Tool], **before: Any) -> dict[str, Any]:
     return object_schema(**before, decision=decision) | shared_definitions(tools)
 
 
+@lru_cache(maxsize=32)
 def answer_shape(answer_chars: int) -> Constraint:
     """Return the constraint for a bare answer on one line."""
     return Constraint(seq(" ", line(answer_chars), "\n"), object_schema(final_answer={"type": "string"}))

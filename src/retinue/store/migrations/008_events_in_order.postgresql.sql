@@ -1,0 +1,3 @@
+-- PostgreSQL stores events in the order in which they are written anyway.
+
+COMMENT ON TABLE events IS 'in the order in which they were written';
