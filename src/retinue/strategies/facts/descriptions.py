@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from ...core.grammar import Constraint, choice, seq
 
@@ -49,25 +50,24 @@ def _name_spans(text: str) -> list[Span]:
 
 
 def descriptions(question: str) -> list[str]:
-    """Return the parts of a question that may describe something by the help of a name.
+    """Return what may be the innermost description in a question: the ends differ.
 
-    They begin with `the` or its like and a word in small letters, and have a name. What the question asks for as a
-    whole is none of them. (In languages other than English there are none: such questions are read whole.)
+    It begins with the last `the` or its like before the first name, if a word in small letters follows, and holds that
+    name. What the question asks for as a whole is none. (In languages other than English there are none: such questions
+    are read whole.)
     """
     body = question.rstrip("?.! ")
     names = _name_spans(_without_capitals(body))
     words = [found.span() for found in _WORD.finditer(body)]
-    found: dict[str, None] = {}
-    for at, (start, first_end) in enumerate(words[:-1]):
-        if body[start:first_end] not in _DETERMINERS or body[words[at + 1][0]].isupper():
-            continue
-        asked = body[:start].strip(" ,")
-        for _, end in words[at + 1 :]:
-            described = body[start:end].rstrip(",:;")
-            holds = any(start < first and last <= end for first, last in names)
-            if holds and not any(first < end < last for first, last in names) and not _ASKS.fullmatch(asked):
-                found[described] = None
-    return list(found)
+    starts = [
+        start
+        for (start, end), (after, _) in pairwise(words)
+        if names and after < names[0][0] and body[start:end] in _DETERMINERS
+    ]
+    if not starts or _ASKS.fullmatch(body[: starts[-1]].strip(" ,")):
+        return []
+    ends = [end for _, end in words if end >= names[0][1] and not any(first < end < last for first, last in names)]
+    return list(dict.fromkeys(body[starts[-1] : end].rstrip(",:;") for end in ends))
 
 
 def described_shape(options: list[str]) -> Constraint:
