@@ -127,10 +127,10 @@ class _Run:
         if shape is None:
             return whole
         head, *examples = _wordings()["plan"].template.strip().split("\n\n")
-        shown = [head, *examples, *most_like(question, examples, _SIMILAR)]
-        text = "\n\n".join([*shown, f"Question: {question}\n"])
+        asked = "\n\n".join([*most_like(question, examples, _SIMILAR), f"Question: {question}\n"])
+        text = "\n\n".join([head, *examples, asked])
         for options in _SAMPLINGS:
-            said = yield from self._said(text, question, shape, options=options, aside=bool(options))
+            said = yield from self._said(text, asked, shape, options=options, aside=bool(options))
             try:
                 steps = read_steps(said)
             except Unreadable:
