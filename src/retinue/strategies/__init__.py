@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from ..core.protocols import Strategy
 from .auto import Auto
+from .careful import Careful
 from .parsing.react_text import UnreadableReply
 from .planexec import PlanExec
 from .react import React
@@ -13,7 +14,8 @@ from .simple import simple as simple
 from .tool_calling import ToolCalling
 
 __all__ = [
-    "STRATEGIES", "Auto", "PlanExec", "React", "ReactJson", "SelfAsk", "ToolCalling", "UnreadableReply", "simple",
+    "STRATEGIES", "Auto", "Careful", "PlanExec", "React", "ReactJson", "SelfAsk", "ToolCalling", "UnreadableReply",
+    "simple",
 ]  # fmt: skip
 
 STRATEGIES: Mapping[str, Strategy] = {
@@ -22,6 +24,7 @@ STRATEGIES: Mapping[str, Strategy] = {
     "react_json": ReactJson(),
     "tool_calling": ToolCalling(),
     "self_ask": SelfAsk(),
+    "careful": Careful(),
     "planexec": PlanExec(),
     "humanInLoopPlanExec": PlanExec(approve=True),
 }

@@ -1,0 +1,115 @@
+"""Numbers, dates and units as texts state them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import date
+
+MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+_MONTH = "|".join(MONTHS)
+DATE = re.compile(
+    rf"\b(?:(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? ({_MONTH}),? (\d{{3,4}})"
+    rf"|({_MONTH}) (\d{{1,2}})(?:st|nd|rd|th)?,? (\d{{3,4}})|(\d{{4}})-(\d\d)-(\d\d))\b",
+    re.IGNORECASE,
+)
+YEAR = re.compile(r"(?<![\d,.])[12]\d{3}(?![\d,]|\.\d)")
+NUMBER = re.compile(r"(?<![\w.,])-?\d+(?:,\d{3})*(?:\.\d+)?(?!\d|(?:st|nd|rd|th)\b)")
+_SCALES: Mapping[str, float] = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
+# Each unit's size in the first one of its row.
+_MEASURES: tuple[Mapping[str, float], ...] = (
+    {
+        "metre": 1.0, "meter": 1.0, "m": 1.0, "centimetre": 0.01, "centimeter": 0.01, "cm": 0.01, "millimetre": 0.001,
+        "millimeter": 0.001, "mm": 0.001, "kilometre": 1e3, "kilometer": 1e3, "km": 1e3, "mile": 1609.344,
+        "yard": 0.9144, "foot": 0.3048, "feet": 0.3048, "ft": 0.3048, "inch": 0.0254, "inche": 0.0254,
+    },
+    {
+        "square metre": 1.0, "square meter": 1.0, "square kilometre": 1e6, "square kilometer": 1e6, "hectare": 1e4,
+        "square mile": 2589988.110336, "acre": 4046.8564224, "square foot": 0.09290304, "square feet": 0.09290304,
+    },
+    {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 604800.0},
+    {"gram": 1.0, "kilogram": 1e3, "kg": 1e3, "tonne": 1e6, "pound": 453.59237},
+    {"litre": 1.0, "liter": 1.0, "millilitre": 1e-3, "milliliter": 1e-3},
+)  # fmt: skip
+_UNITS = sorted((unit for row in _MEASURES for unit in row), key=len, reverse=True)
+_UNIT = re.compile(rf"[ -]?({'|'.join(_UNITS)})s?\b", re.IGNORECASE)
+_ASKED_UNIT = re.compile(rf"\b(?:in|how many) (({'|'.join(_UNITS)})s?)\b", re.IGNORECASE)
+_SCALE = re.compile(rf" ({'|'.join(_SCALES)})\b", re.IGNORECASE)
+
+
+class Unreadable(Exception):
+    """A text has no such number or date, or is no plan, or a step cannot be done; the message says why."""
+
+
+def quantities(text: str) -> list[str]:
+    """Return the numbers of a text, each with the scale and unit that follow it: `1.2 million`, `315 centimetres`."""
+    found = []
+    for number in NUMBER.finditer(text):
+        end = number.end()
+        if scale := _SCALE.match(text, end):
+            end = scale.end()
+        if unit := _UNIT.match(text, end):
+            end = unit.end()
+        found.append(text[number.start() : end])
+    return list(dict.fromkeys(found))
+
+
+def number_in(text: str) -> float:
+    """Return the first number in a text; of a date, its year. Raises `Unreadable`."""
+    if DATE.match(text.strip()):
+        return float(date_in(text).year)
+    found = NUMBER.search(text)
+    if found is None:
+        raise Unreadable(f"there is no number in {text!r}")
+    scale = _SCALE.match(text, found.end())
+    return float(found.group().replace(",", "")) * (_SCALES[scale.group(1).lower()] if scale else 1)
+
+
+def date_in(text: str) -> date:
+    """Return the first date in a text. Raises `Unreadable`."""
+    found = DATE.search(text)
+    if found is None:
+        raise Unreadable(f"there is no date in {text!r}")
+    day, month, year, month_first, day_second, year_last, iso, iso_month, iso_day = found.groups()
+    try:
+        if day:
+            return date(int(year), MONTHS.index(month.lower()) + 1, int(day))
+        if month_first:
+            return date(int(year_last), MONTHS.index(month_first.lower()) + 1, int(day_second))
+        return date(int(iso), int(iso_month), int(iso_day))
+    except ValueError as error:
+        raise Unreadable(str(error)) from error
+
+
+def size_in(text: str) -> float:
+    """Return what a text is compared by: its date's day number, or its first number. Raises `Unreadable`."""
+    return float(date_in(text).toordinal()) if DATE.search(text) else number_in(text)
+
+
+def written_date(when: date) -> str:
+    """Return a date as `3 May 1751`."""
+    return f"{when.day} {MONTHS[when.month - 1].capitalize()} {when.year}"
+
+
+def written_number(value: float) -> str:
+    """Return a number without a needless fraction."""
+    return str(int(value)) if value == int(value) else f"{value:.10g}"
+
+
+def in_asked_unit(value: str, question: str) -> str:
+    """Return a quantity in the unit that the question asks for, if both are known and of one kind; else as it is."""
+    asked, number = _ASKED_UNIT.search(question), NUMBER.match(value)
+    if asked is None or number is None:
+        return value
+    scale = _SCALE.match(value, number.end())
+    stated = _UNIT.match(value, scale.end() if scale else number.end())
+    if stated is None:
+        return value
+    have, want = stated.group(1).lower(), asked.group(2).lower()
+    row = next((one for one in _MEASURES if have in one and want in one), None)
+    if row is None or row[have] == row[want]:
+        return value
+    return f"{written_number(number_in(value) * row[have] / row[want])} {asked.group(1)}"

@@ -1,0 +1,178 @@
+"""`careful`: plans, descriptions, passages that are read one by one, and answers that are copied."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from fakes.said import Said
+from retinue import Agent, Budget, Message, RunResult, StopReason, Tool
+from retinue.core.events import Called
+from retinue.core.grammar import regex
+from retinue.core.values import Capabilities
+from retinue.strategies.facts.copying import NOT_STATED, asks_for, copied_shape
+from retinue.strategies.facts.descriptions import descriptions, named, names_asked, names_in
+from retinue.tools import calculator
+
+CANAL = "[Ottery Canal] The Ottery Canal was dug by Hannah Pell in 1794. It is 31 kilometres long."
+PELL = "[Hannah Pell] Hannah Pell, born on 3 May 1751 in Marl, was an engineer."
+DAM = "[Tarn Dam] Tarn Dam is 120 metres wide."
+
+
+class Library:
+    """A search that returns the passages with a name of the query, and notes the queries."""
+
+    def __init__(self, *passages: str) -> None:
+        self.passages, self.queries = passages, list[str]()
+
+    def search(self, query: str) -> str:
+        """Search an encyclopedia."""
+        self.queries.append(query)
+        return "\n".join(one for one in self.passages if any(name in one for name in names_asked(query))) or "nothing"
+
+
+def ask(replies: Sequence[str], library: Library, question: str, **more: Any) -> tuple[RunResult, Said]:
+    model = Said(replies, Capabilities(constrains=True))
+    tools = [Tool("Search", library.search, effects="read"), calculator]
+    return Agent(model, tools, strategy="careful", **more).run(question), model
+
+
+def test_a_fact_is_copied_from_the_passage_that_is_named_like_it() -> None:
+    library = Library(PELL, CANAL)
+    result, model = ask(["Hannah Pell"], library, "Who dug the Ottery Canal?")
+    assert (result.answer, result.stop_reason) == ("Hannah Pell", StopReason.ANSWER)
+    assert library.queries == ["Who dug the Ottery Canal?"]
+    assert CANAL in model.asked[-1].prompt.text
+
+
+def test_what_a_question_describes_is_found_first() -> None:
+    library = Library(CANAL, PELL)
+    replies = ["the engineer of the Ottery Canal", "Hannah Pell", "3 May 1751"]
+    result, _ = ask(replies, library, "On what date was the engineer of the Ottery Canal born?")
+    assert result.answer == "3 May 1751"
+    assert library.queries == ["What is the engineer of the Ottery Canal?", "On what date was Hannah Pell born?"]
+
+
+def test_facts_are_computed_by_the_tool() -> None:
+    plan = "find: How long is the Ottery Canal?\nfind: How wide is Tarn Dam?\ncompute: #1 * 1000 / #2\n\n"
+    question = "How many times the width of Tarn Dam is the length of the Ottery Canal?"
+    result, _ = ask([plan, "31 kilometres", "120 metres"], Library(CANAL, DAM), question)
+    assert float(result.answer) == pytest.approx(31 * 1000 / 120)
+    assert [event.action.tool for event in result.events if isinstance(event, Called)][-1] == "Calculator"
+
+
+def test_a_plan_that_leaves_out_a_name_is_made_again_and_then_given_up() -> None:
+    plan = "find: How wide is it?\ncompute: #1 * 2\n\n"
+    result, model = ask([plan, plan, plan, "120 metres"], Library(DAM), "How wide is Tarn Dam?")
+    assert result.answer == "120 metres"
+    assert [one.options.get("seed") for one in model.asked] == [None, 1, 2, None]
+
+
+def test_what_no_passage_states_is_said_to_be_so_with_what_was_looked_for() -> None:
+    library = Library(CANAL, PELL)
+    result, _ = ask([NOT_STATED, NOT_STATED], library, "Who paid for the Ottery Canal?")
+    assert result.answer == "The answer is not stated: nothing was found on: Who paid for the Ottery Canal?"
+    assert library.queries == ["Who paid for the Ottery Canal?", "Ottery Canal"], "it searches by the name alone, too"
+
+
+def test_a_passage_that_names_nothing_of_the_question_is_not_read() -> None:
+    plan = "find: How wide is Marl Dam?\n\n"
+    result, model = ask([plan], Library(), "How wide is Marl Dam?")
+    assert "not stated" in result.answer
+    assert len(model.asked) == 1
+
+
+def test_a_follow_up_question_is_asked_in_full() -> None:
+    history = [Message("user", "Who dug the Ottery Canal?"), Message("assistant", "Hannah Pell.")]
+    model = Said(["In which village was Hannah Pell born?", "Marl"], Capabilities(constrains=True))
+    agent = Agent(model, [Tool("Search", Library(PELL).search, effects="read")], strategy="careful")
+    assert agent.run("Where was she born?", history=history).answer == "Marl"
+
+
+def test_out_of_budget_it_answers_from_what_it_found() -> None:
+    plan = "find: How long is the Ottery Canal?\nfind: How wide is Tarn Dam?\ncompute: #1 / #2\n\n"
+    question = "How long is the Ottery Canal divided by the width of Tarn Dam?"
+    replies = [plan, "31 kilometres", " I cannot tell"]
+    result, model = ask(replies, Library(CANAL, DAM), question, budget=Budget(3))
+    assert result.answer == "I cannot tell"
+    assert "How long is the Ottery Canal? 31 kilometres" in model.asked[-1].prompt.text
+
+
+def test_arithmetic_that_has_no_number_is_left_to_the_model() -> None:
+    plan = "find: Who dug the Ottery Canal?\ncompute: #1 * 2\n\n"
+    result, _ = ask([plan, "Hannah Pell", " two"], Library(CANAL), "How many people dug the Ottery Canal?")
+    assert result.answer == "two"
+
+
+def test_other_tools_are_used_by_react() -> None:
+    model = Said([" I know\nFinal Answer:", " 4"], Capabilities(constrains=True))
+    tools = [Tool("add", lambda one, other: one + other, effects="read"), calculator]
+    assert Agent(model, tools, strategy="careful").run("What is 2 + 2?").answer == "4"
+
+
+@pytest.mark.parametrize(
+    ("question", "asked"),
+    [
+        ("Who dug it?", "name"),
+        ("In which year was it dug?", "year"),
+        ("On what date was it dug?", "date"),
+        ("When was it dug?", "date"),
+        ("How many people live there?", "number"),
+        ("In which town is it?", "words"),
+    ],
+)
+def test_what_a_question_asks_for(question: str, asked: str) -> None:
+    assert asks_for(question) == asked
+
+
+@pytest.mark.parametrize(
+    ("kind", "answers", "others"),
+    [
+        ("number", ["1794", "31 kilometres"], ["31", "41", "Hannah Pell"]),
+        ("year", ["1794"], ["31", "1974"]),
+        ("name", ["Hannah Pell"], ["Ottery Canal", "dug by Hannah Pell"]),
+        ("words", ["dug by Hannah Pell", "Hannah Pell", "1794", "Ottery Canal"], ["Pell Hannah", "dug Pell"]),
+    ],
+)
+def test_an_answer_is_copied(kind: str, answers: list[str], others: list[str]) -> None:
+    shape = copied_shape(CANAL.partition("] ")[2], "What is said of the Ottery Canal?", kind)
+    assert shape is not None
+    fits = re.compile(regex(shape.pattern))
+    assert all(fits.fullmatch(f" {answer}\n") for answer in [*answers, NOT_STATED])
+    assert not any(fits.fullmatch(f" {answer}\n") for answer in others)
+
+
+def test_a_passage_without_a_number_is_not_asked_for_one() -> None:
+    assert copied_shape("Marl is a village.", "How many people live in Marl?", "number") is None
+
+
+def test_names_are_runs_of_capitals() -> None:
+    assert names_in("On the hill stands Upper Orr. It was built by J. K. Pell of Marl, Ada Rell and Jon Vint.") == [
+        *("Upper Orr", "J. K. Pell of Marl", "Ada Rell", "Jon Vint")
+    ]
+    assert names_asked("Were Ada Rell and Jon Vint of the same country?") == ["Ada Rell", "Jon Vint"]
+
+
+@pytest.mark.parametrize(
+    ("question", "innermost"),
+    [
+        ("Who was the mayor of the birthplace of Tom Rudd?", "the birthplace of Tom Rudd"),
+        ("In which town did the author of Emma die?", "the author of Emma"),
+        ("Who founded the museum in which The Pale Sea hangs?", "the museum in which The Pale Sea hangs"),
+        ("Who was the author of Emma?", None),
+        ("How long is the Ottery Canal?", None),
+        ("Where is the sea?", None),
+    ],
+)
+def test_the_innermost_description_has_a_name_and_is_not_all_that_is_asked_for(
+    question: str, innermost: str | None
+) -> None:
+    assert innermost in descriptions(question) if innermost else descriptions(question) == []
+
+
+def test_words_after_the_name_in_a_description_stay_in_the_question() -> None:
+    question = "In which town did the author of Emma die?"
+    assert named(question, "the author of Emma die", "Jane Austen") == "In which town did Jane Austen die?"
