@@ -18,6 +18,7 @@ STATES = PromptStates(("engine 1", "model.gguf", 1000))
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("RETINUE_CACHE", str(tmp_path))
+    monkeypatch.delenv("RETINUE_PROMPT_STATES", raising=False)  # as a server's command leaves it
     made = made_folder()
     assert made == tmp_path / "states"
     return made

@@ -13,7 +13,8 @@ from retinue import Agent, Budget, Message, RunResult, StopReason, Tool
 from retinue.core.events import Called
 from retinue.core.grammar import regex
 from retinue.core.values import Capabilities
-from retinue.strategies.facts.copying import NOT_STATED, asks_for, copied_shape
+from retinue.errors import ToolError
+from retinue.strategies.facts.copied_answers import NOT_STATED, asks_for, copied_shape
 from retinue.strategies.facts.descriptions import descriptions, named, names_asked, names_in
 from retinue.tools import calculator
 
@@ -46,6 +47,14 @@ def test_a_fact_is_copied_from_the_passage_that_is_named_like_it() -> None:
     assert (result.answer, result.stop_reason) == ("Hannah Pell", StopReason.ANSWER)
     assert library.queries == ["Who dug the Ottery Canal?"]
     assert CANAL in model.asked[-1].prompt.text
+
+
+def test_a_value_of_another_kind_is_taken_only_if_no_passage_has_one_of_the_kind() -> None:
+    marl, orr = "[Marl] Marl is a village in Tarnland.", "[Orr] The Orr is a river that flows through Marl and Cole."
+    result, _ = ask(["Tarnland", "Orr"], Library(marl, orr), "Which river flows through Marl?")
+    assert result.answer == "Orr"
+    result, _ = ask(["Tarnland"], Library(marl), "In which country is Marl?")
+    assert result.answer == "Tarnland"
 
 
 def test_what_a_question_describes_is_found_first() -> None:
@@ -107,10 +116,27 @@ def test_arithmetic_that_has_no_number_is_left_to_the_model() -> None:
     assert result.answer == "two"
 
 
-def test_other_tools_are_used_by_react() -> None:
+def send(text: str) -> str:
+    """Send a letter."""
+    raise AssertionError("nobody asked for that")
+
+
+@pytest.mark.parametrize(
+    "other", [Tool("add", lambda one, two: one + two, effects="read"), Tool("send", send, effects="once")]
+)
+def test_tools_that_do_not_look_up_a_text_are_left_to_react(other: Tool) -> None:
     model = Said([" I know\nFinal Answer:", " 4"], Capabilities(constrains=True))
-    tools = [Tool("add", lambda one, other: one + other, effects="read"), calculator]
-    assert Agent(model, tools, strategy="careful").run("What is 2 + 2?").answer == "4"
+    assert Agent(model, [other, calculator], strategy="careful").run("What is 2 + 2?").answer == "4"
+
+
+def test_a_search_that_fails_is_not_read() -> None:
+    def search(query: str) -> str:
+        """Search an encyclopedia."""
+        raise ToolError("the Ottery Canal is closed")
+
+    model = Said([], Capabilities(constrains=True))
+    result = Agent(model, [Tool("Search", search, effects="read")], strategy="careful").run("Who dug the Ottery Canal?")
+    assert "not stated" in result.answer
 
 
 @pytest.mark.parametrize(

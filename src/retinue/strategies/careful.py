@@ -19,7 +19,7 @@ from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, Request, Sent, Task, act, ask
 from ..core.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message, Reply
-from .facts.copying import LONGEST, LONGEST_LIST, NOT_STATED, asks_for, copied_shape
+from .facts.copied_answers import LONGEST, LONGEST_LIST, NOT_STATED, asks_for, copied_shape, is_of_kind
 from .facts.descriptions import described_shape, descriptions, named, names_asked
 from .facts.quantities import Unreadable, in_asked_unit
 from .facts.question_steps import (
@@ -46,6 +46,7 @@ _REPLY_TOKENS = 256
 _PASSAGES = 3
 _PASSAGE_CHARS = 1_000
 _QUESTION_CHARS = 300
+_RESULTS = ("result", "repeated")
 _EACH = 8  # of which the same fact is looked up
 _SIMILAR = 2  # examples that are shown once more, right before the question
 _DESCRIBED = 4  # descriptions in a question that are looked up
@@ -71,9 +72,13 @@ class Careful:
     def __call__(self, task: Task) -> Flow:
         """Plan, find, compute and answer."""
         finders = [tool for tool in task.tools if tool.name != self.calculator]
-        if task.scripted or len(finders) != 1 or finders[0].signature.text_argument is None:
+        if task.scripted or len(finders) != 1 or not _looks_up(finders[0]):
             return React()(task)
         return _Run(self, task, finders[0]).flow()
+
+
+def _looks_up(tool: Tool) -> bool:
+    return tool.effects == "read" and tool.signature.text_argument is not None
 
 
 class _Closing(Exception):
@@ -193,18 +198,26 @@ class _Run:
 
     def _searched(self, question: str, kind: str, *, listed: bool) -> Part[str]:
         """Search by the question, and if that finds nothing by its names alone."""
-        names, unread = names_asked(question), set[str]()
-        for query in (question, " ".join(names)):
-            if not query:
-                break
+        names = names_asked(question)
+        value, read = NOT_STATED, list[str]()
+        for query in filter(None, (question, " ".join(names))):
             (seen,) = yield from act(AgentAction(self._finder.name, query))
-            for passage in _to_read(neutralize(seen.text), names):
-                if passage not in unread:
-                    value = yield from self._copied(question, passage, kind, aside=bool(unread), listed=listed)
-                    unread.add(passage)
-                    if value != NOT_STATED:
-                        return value
-        return NOT_STATED
+            found = _to_read(neutralize(seen.text), names) if seen.outcome in _RESULTS else []
+            value = yield from self._read(question, [one for one in found if one not in read], kind, listed=listed)
+            if value != NOT_STATED:
+                break
+            read += found
+        return value
+
+    def _read(self, question: str, passages: list[str], kind: str, *, listed: bool) -> Part[str]:
+        """Read on until a passage has both an answer and the word that says what is asked for."""
+        best = NOT_STATED
+        for number, passage in enumerate(passages):
+            value = yield from self._copied(question, passage, kind, aside=number > 0, listed=listed)
+            if value != NOT_STATED and is_of_kind(value, passage, question):
+                return value
+            best = value if best == NOT_STATED else best
+        return best
 
     def _copied(self, question: str, passage: str, kind: str, *, aside: bool, listed: bool) -> Part[str]:
         """Read a passage; return what it says, or that it is not stated."""
@@ -221,7 +234,7 @@ class _Run:
         if all(tool.name != self._by.calculator for tool in self._task.tools):
             raise Unreadable("there is no tool that calculates")
         (seen,) = yield from act(AgentAction(self._by.calculator, text))
-        if seen.outcome not in ("result", "repeated"):
+        if seen.outcome not in _RESULTS:
             raise Unreadable(seen.text)
         return seen.text.strip()
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from ...core.grammar import Constraint, Pattern, choice, line, optional, seq
 from ...core.grammar.patterns import Chars, Repeat
-from .copying import asks_for
+from .copied_answers import asks_for
 from .descriptions import names_asked
 from .quantities import DATE, Unreadable, date_in, number_in, size_in, written_date, written_number
 
@@ -88,7 +88,7 @@ def _operations(asked: str, numbers: Sequence[str], *, few: bool) -> list[Patter
     given = choice(*numbers) if numbers else None
     atom = choice(ref, *dict.fromkeys((*numbers, *_CONSTANTS)))
     compute = seq(
-        "compute: ", optional(seq("round")), Repeat(choice(atom, *"()", " + ", " - ", " * ", " / ", ", "), 1, 20)
+        "compute: ", optional(seq("round")), Repeat(choice(atom, *"()", " + ", " - ", " * ", " / ", " ^ ", ", "), 1, 20)
     )
     span = seq(choice("years: ", "days: "), ref, " to ", ref)
     counted = seq("count: ", ref, Repeat(seq(", ", ref), 0, 5))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ...core.grammar import Constraint, Pattern, choice, seq
 from ...core.grammar.patterns import Repeat, Text
@@ -13,8 +13,10 @@ from .quantities import DATE, MONTHS, YEAR, quantities
 NOT_STATED = "not stated"
 LONGEST = 9  # words of a copied answer
 LONGEST_LIST = 30
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+")
 _WORD = re.compile(r"\S+")
 _ASKS_NAME = re.compile(r"^(?:who|whom|whose)\b|\b(?:by|of|to) whom\b", re.IGNORECASE)
+_KIND = re.compile(r"\b(?:which|what) (\w{3,})", re.IGNORECASE)
 _ASKS_DATE = re.compile(r"\b(?:what|which) (?:date|day)\b|\bdate\b|^when\b", re.IGNORECASE)
 _ASKS_YEAR = re.compile(r"\byear\b", re.IGNORECASE)
 _ASKS_NUMBER = re.compile(
@@ -35,6 +37,15 @@ def asks_for(question: str) -> str:
     return "name" if _ASKS_NAME.search(question) else "words"
 
 
+def is_of_kind(value: str, passage: str, question: str) -> bool:
+    """Return whether the sentence that states a value has the word that says what is asked for: `which river`."""
+    kind = _KIND.search(question)
+    if kind is None or asks_for(question) not in ("words", "name"):
+        return True
+    said = next((one for one in _SENTENCE.split(passage) if value in one), "")
+    return kind.group(1).lower() in said.lower()
+
+
 def copied_shape(passage: str, question: str, kind: str, longest: int = LONGEST) -> Constraint | None:
     """Return the constraint of an answer of that kind that is copied from `passage`, or says that it is not there;
     `None` if nothing of the kind is that `question` does not name itself."""
@@ -48,7 +59,7 @@ def copied_shape(passage: str, question: str, kind: str, longest: int = LONGEST)
         case "number":
             options = _texts(quantities(passage))
         case "name":
-            options = _texts(one for one in names_in(passage) if one not in question and not _is_date(one))
+            options = _texts(one for one in _names(passage) if one not in question and one.lower() not in MONTHS)
             options = options or _runs(passage, longest)
         case _:
             options = _runs(passage, longest)
@@ -58,8 +69,12 @@ def copied_shape(passage: str, question: str, kind: str, longest: int = LONGEST)
     return Constraint(pattern, {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]})
 
 
-def _is_date(name: str) -> bool:
-    return name.lower() in MONTHS
+def _names(passage: str) -> Iterator[str]:
+    """Yield the names, and also the parts of those such as `Pell Works of Upper Orr`."""
+    for name in names_in(passage):
+        yield name
+        if len(parts := name.split(" of ")) > 1:
+            yield from parts
 
 
 def _texts(options: Iterable[str]) -> list[Pattern]:
@@ -69,7 +84,7 @@ def _texts(options: Iterable[str]) -> list[Pattern]:
 def _runs(text: str, longest: int) -> list[Pattern]:
     """Return the runs of words, without the punctuation around them."""
     runs: dict[str, Pattern] = {}
-    for sentence in re.split(r"(?<=[.!?;])\s+", text):
+    for sentence in _SENTENCE.split(text):
         words = [found.group() for found in _WORD.finditer(sentence)]
         for at in range(len(words)):
             run = words[at : at + longest]
