@@ -50,11 +50,7 @@ _RESULTS = ("result", "repeated")
 _EACH = 8  # of which the same fact is looked up
 _SIMILAR = 2  # examples that are shown once more, right before the question
 _DESCRIBED = 4  # descriptions in a question that are looked up
-_SAMPLINGS: tuple[Mapping[str, Any], ...] = (
-    {},
-    {"temperature": 0.7, "seed": 1},
-    {"temperature": 0.7, "seed": 2},
-)  # of plans
+_SAMPLINGS: tuple[Mapping[str, Any], ...] = ({}, {"temperature": 0.7, "seed": 1})  # of plans
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,15 @@ _KIND = re.compile(r"\b(?:which|what) (\w{3,})", re.IGNORECASE)
 _ASKS_DATE = re.compile(r"\b(?:what|which) (?:date|day)\b|\bdate\b|^when\b", re.IGNORECASE)
 _ASKS_YEAR = re.compile(r"\byear\b", re.IGNORECASE)
 _ASKS_NUMBER = re.compile(
-    r"\bhow (?:many|much|long|high|tall|wide|deep|large|big|old|far|heavy|fast)\b|\b(?:number|population|area|length"
-    r"|height|width|depth|elevation|price|cost|weight|size|speed|percentage|percent)\b",
-    re.IGNORECASE,
+    r"\bhow (?:many|much|long|high|tall|wide|deep|large|big|old|far|heavy|fast)\b|^(?:by )?what\b.*\b(?:number"
+    r"|population|area|length|height|width|depth|elevation|price|cost|weight|size|speed|percentage|percent)\b",
+    re.IGNORECASE | re.MULTILINE,
 )
 
 
 def asks_for(question: str) -> str:
     """Return what a question asks for: a "date", a "year", a "number", a "name", or "words"."""
+    question = _SENTENCE.sub("\n", question)
     if _ASKS_YEAR.search(question):
         return "year"
     if _ASKS_DATE.search(question):
