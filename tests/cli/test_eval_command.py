@@ -179,9 +179,9 @@ def answered(folder: Path) -> list[str]:
 def test_a_killed_evaluation_goes_on_where_it_was(server: OpenAIServer, project: Path, number: signal.Signals) -> None:
     server.replies += ["Jane Campion", "84", server.hang]
     words = [sys.executable, "-m", "retinue", "eval", *map(str, remote(server, project))]
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in a background job, it may be ignored
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # in a background job, it may be ignored
     process = subprocess.Popen(words, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGINT, handler)
     until(lambda: len(answered(project)) == 2 and len(server.asked) == 3)
     process.send_signal(number)
     out, err = process.communicate(timeout=20)
