@@ -73,6 +73,12 @@ def test_facts_are_computed_by_the_tool() -> None:
     assert [event.action.tool for event in result.events if isinstance(event, Called)][-1] == "Calculator"
 
 
+def test_the_calculator_of_a_file_of_agents_is_recognized() -> None:
+    model = Said(["Hannah Pell"], Capabilities(constrains=True))
+    tools = [Tool("Search", Library(CANAL).search, effects="read"), Tool("calculator", calculator, effects="read")]
+    assert Agent(model, tools, strategy="careful").run("Who dug the Ottery Canal?").answer == "Hannah Pell"
+
+
 def test_a_plan_that_leaves_out_a_name_is_made_again_and_then_given_up() -> None:
     plan = "find: How wide is it?\ncompute: #1 * 2\n\n"
     result, model = ask([plan, plan, "120 metres"], Library(DAM), "How wide is Tarn Dam?")

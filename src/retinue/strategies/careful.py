@@ -57,7 +57,7 @@ _SAMPLINGS: tuple[Mapping[str, Any], ...] = ({}, {"temperature": 0.7, "seed": 1}
 class Careful:
     """The strategy. `calculator` is the name of the tool that computes; the other one looks things up.
 
-    `answer_chars` limits the length of an answer that the model judges.
+    Capital and small letters of the name are the same. `answer_chars` limits the length of an answer that the model judges.
     """
 
     calculator: str = "Calculator"
@@ -67,10 +67,12 @@ class Careful:
 
     def __call__(self, task: Task) -> Flow:
         """Plan, find, compute and answer."""
-        finders = [tool for tool in task.tools if tool.name != self.calculator]
+        wanted = self.calculator.casefold()
+        finders = [tool for tool in task.tools if tool.name.casefold() != wanted]
         if task.scripted or len(finders) != 1 or not _looks_up(finders[0]):
             return React()(task)
-        return _Run(self, task, finders[0]).flow()
+        sums = next((tool for tool in task.tools if tool.name.casefold() == wanted), None)
+        return _Run(self, task, finders[0], sums).flow()
 
 
 def _looks_up(tool: Tool) -> bool:
@@ -84,8 +86,8 @@ class _Closing(Exception):
 class _Run:
     """The state of one run: what steps found (`values`), and the facts as sentences."""
 
-    def __init__(self, by: Careful, task: Task, finder: Tool) -> None:
-        self._by, self._task, self._finder = by, task, finder
+    def __init__(self, by: Careful, task: Task, finder: Tool, sums: Tool | None) -> None:
+        self._task, self._finder, self._sums = task, finder, sums
         self._answer_shape = answer_shape(by.answer_chars)
         self._known: dict[str, str] = {}  # what was found, by question
         self._names: dict[str, str] = {}  # by description
@@ -227,9 +229,9 @@ class _Run:
         return NOT_STATED if value in known else value
 
     def _computed(self, text: str) -> Part[str]:
-        if all(tool.name != self._by.calculator for tool in self._task.tools):
+        if self._sums is None:
             raise Unreadable("there is no tool that calculates")
-        (seen,) = yield from act(AgentAction(self._by.calculator, text))
+        (seen,) = yield from act(AgentAction(self._sums.name, text))
         if seen.outcome not in _RESULTS:
             raise Unreadable(seen.text)
         return seen.text.strip()
