@@ -57,7 +57,8 @@ _SAMPLINGS: tuple[Mapping[str, Any], ...] = ({}, {"temperature": 0.7, "seed": 1}
 class Careful:
     """The strategy. `calculator` is the name of the tool that computes; the other one looks things up.
 
-    Capital and small letters of the name are the same. `answer_chars` limits the length of an answer that the model judges.
+    Capital and small letters of the name are the same. `answer_chars` limits the length of an answer that the model
+    judges.
     """
 
     calculator: str = "Calculator"
