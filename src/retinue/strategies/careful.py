@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
-from importlib.resources import files
-from string import Template
 from typing import Any, TypeVar
 
 from ..core.grammar import Constraint, line, seq
@@ -38,6 +36,7 @@ from .prompting.constraints import answer_shape
 from .prompting.injection_guard import neutralize
 from .prompting.similar_examples import most_like
 from .prompting.transcript import history_lines
+from .prompting.wordings import wordings
 from .react import React
 
 T = TypeVar("T")
@@ -120,7 +119,7 @@ class _Run:
         if not self._task.history:
             return self._task.question
         history = history_lines(self._task.history)
-        text = _wordings()["standalone"].substitute(history=history, question=self._task.question).rstrip("\n")
+        text = wordings("careful")["standalone"].substitute(history=history, question=self._task.question).rstrip("\n")
         said = yield from self._said(text, self._task.question, _line_shape(), aside=True)
         return said.strip() or self._task.question
 
@@ -130,7 +129,7 @@ class _Run:
         shape = steps_shape(question)
         if shape is None:
             return whole
-        head, *examples = _wordings()["plan"].template.strip().split("\n\n")
+        head, *examples = wordings("careful")["plan"].template.strip().split("\n\n")
         asked = "\n\n".join([*most_like(question, examples, _SIMILAR), f"Question: {question}\n"])
         text = "\n\n".join([head, *examples, asked])
         for options in _SAMPLINGS:
@@ -184,7 +183,7 @@ class _Run:
             options = descriptions(question)
             if not options:
                 break
-            text = _wordings()["describe"].substitute(question=question).rstrip("\n")
+            text = wordings("careful")["describe"].substitute(question=question).rstrip("\n")
             described = yield from self._said(text, question, described_shape(options), aside=True)
             if described not in options:
                 break
@@ -223,7 +222,7 @@ class _Run:
         shape = copied_shape(_titled(passage)[1], question, kind, LONGEST_LIST if listed else LONGEST)
         if shape is None:
             return NOT_STATED
-        prompt = _wordings()["read"].substitute(passage=passage, question=question).rstrip("\n")
+        prompt = wordings("careful")["read"].substitute(passage=passage, question=question).rstrip("\n")
         said = yield from self._said(prompt, passage, shape, aside=aside)
         value = said.partition("\n")[0].strip() or NOT_STATED
         known = [*names_asked(question), *names_asked(self._task.question)]
@@ -242,7 +241,7 @@ class _Run:
 
     def _judging(self, question: str) -> str:
         facts = "\n".join(f"{asked} {value}" for asked, value in self._known.items()) or "(nothing was found)"
-        return _wordings()["judge"].substitute(facts=facts, question=question).rstrip("\n")
+        return wordings("careful")["judge"].substitute(facts=facts, question=question).rstrip("\n")
 
     def _said(self, text: str, news: str, shape: Constraint, **more: Any) -> Part[str]:
         """Ask for a reply of that shape; raise `_Closing` with the answer if the budget allows no more."""
@@ -288,10 +287,3 @@ def _written(decided: Decided) -> Reply:
 def _line_shape() -> Constraint:
     pattern = seq(" ", line(_QUESTION_CHARS), "\n")
     return Constraint(pattern, {"type": "object", "properties": {"question": {"type": "string"}}})
-
-
-@cache
-def _wordings() -> Mapping[str, Template]:
-    text = files(__package__).joinpath("careful.txt").read_text(encoding="utf-8")
-    parts = (part.partition("\n") for part in text.split("=== ")[1:])
-    return {name: Template(body) for name, _, body in parts}

@@ -7,10 +7,9 @@ steps of a plan, the replies per step, new plans, plans rejected by a person, an
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from string import Template
+from functools import partial
 from typing import TypeVar
 
 from ..core.flow import advance
@@ -37,6 +36,7 @@ from .plan_text import (
 from .prompting.constraints import answer_shape
 from .prompting.tool_prompt import describe_tools
 from .prompting.transcript import history_lines
+from .prompting.wordings import wordings
 from .react import React
 from .wrappers.wrapper import without_visible_answer
 
@@ -240,7 +240,7 @@ class _Run:
 
     def _answering(self, news: str, *, may_miss: bool = False) -> Ask:
         """Return the request for the answer and nothing else."""
-        missing = _wordings()["missing"].template if may_miss else ""
+        missing = wordings("planexec")["missing"].template if may_miss else ""
         prompt = Prompt(Message("user", self._wording("answer", missing=missing).rstrip("\n")))
         shown = _shown_if_found if may_miss else final_answer.visible_answer
         return Ask(prompt, news, format_answer, (), self._shapes[1], _REPLY_TOKENS, answer=shown)
@@ -257,7 +257,7 @@ class _Run:
 
     def _wording(self, part: str, problem: str = "", **more: str) -> str:
         problems = f"{problem}\nPlan only what is left to do.\n" if problem else ""
-        return _wordings()[part].safe_substitute(
+        return wordings("planexec")[part].safe_substitute(
             tools=describe_tools(self._task.tools) or _NO_TOOLS,
             most=self._by.max_steps,
             history=history_lines(self._task.history),
@@ -288,13 +288,3 @@ def _shown_if_found(text: str) -> str:
 
 def _yes(decided: Decided) -> Reply:
     return Reply(" yes\n")
-
-
-@cache
-def _wordings() -> Mapping[str, Template]:
-    """Return the parts of planexec.txt, by the name after `===`."""
-    from importlib import resources  # imported late, for `import` to be quick
-
-    text = resources.files(__package__).joinpath("planexec.txt").read_text(encoding="utf-8")
-    parts = (part.partition("\n") for part in text.split("=== ")[1:])
-    return {name: Template(body) for name, _, body in parts}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from datetime import date
@@ -65,7 +66,10 @@ def number_in(text: str) -> float:
     if found is None:
         raise Unreadable(f"there is no number in {text!r}")
     scale = _SCALE.match(text, found.end())
-    return float(found.group().replace(",", "")) * (_SCALES[scale.group(1).lower()] if scale else 1)
+    number = float(found.group().replace(",", "")) * (_SCALES[scale.group(1).lower()] if scale else 1)
+    if not math.isfinite(number):
+        raise Unreadable(f"{text[:40]!r} is too large a number")
+    return number
 
 
 def date_in(text: str) -> date:

@@ -118,7 +118,9 @@ def expression(text: str, values: Sequence[str]) -> str:
 
 def worked_out(step: QuestionStep, values: Sequence[str]) -> str:
     """Return the result of a step on dates, of a comparison or of a count. Raises `Unreadable`."""
-    first = values[step.uses[0] - 1] if step.uses else ""
+    if not step.uses:
+        raise Unreadable(f"{step.text!r} uses no step")
+    first = values[step.uses[0] - 1]
     match step.kind:
         case "years":
             return str(_years(first, values[step.uses[-1] - 1]))
@@ -161,7 +163,7 @@ def _moved(step: QuestionStep, start: str) -> str:
         raise Unreadable(f"{step.text!r} says no number of days")
     try:
         return written_date(date_in(start) + timedelta(days=int(found.group(1) + found.group(2))))
-    except OverflowError as error:
+    except (OverflowError, ValueError) as error:
         raise Unreadable(str(error)) from error
 
 
