@@ -34,9 +34,9 @@ from .facts.question_steps import (
 from .parsing import final_answer
 from .prompting.constraints import answer_shape
 from .prompting.injection_guard import neutralize
+from .prompting.prompt_parts import prompt_parts
 from .prompting.similar_examples import most_like
 from .prompting.transcript import history_lines
-from .prompting.wordings import wordings
 from .react import React
 
 T = TypeVar("T")
@@ -119,7 +119,9 @@ class _Run:
         if not self._task.history:
             return self._task.question
         history = history_lines(self._task.history)
-        text = wordings("careful")["standalone"].substitute(history=history, question=self._task.question).rstrip("\n")
+        text = (
+            prompt_parts("careful")["standalone"].substitute(history=history, question=self._task.question).rstrip("\n")
+        )
         said = yield from self._said(text, self._task.question, _line_shape(), aside=True)
         return said.strip() or self._task.question
 
@@ -129,7 +131,7 @@ class _Run:
         shape = steps_shape(question)
         if shape is None:
             return whole
-        head, *examples = wordings("careful")["plan"].template.strip().split("\n\n")
+        head, *examples = prompt_parts("careful")["plan"].template.strip().split("\n\n")
         asked = "\n\n".join([*most_like(question, examples, _SIMILAR), f"Question: {question}\n"])
         text = "\n\n".join([head, *examples, asked])
         for options in _SAMPLINGS:
@@ -183,7 +185,7 @@ class _Run:
             options = descriptions(question)
             if not options:
                 break
-            text = wordings("careful")["describe"].substitute(question=question).rstrip("\n")
+            text = prompt_parts("careful")["describe"].substitute(question=question).rstrip("\n")
             described = yield from self._said(text, question, described_shape(options), aside=True)
             if described not in options:
                 break
@@ -222,7 +224,7 @@ class _Run:
         shape = copied_shape(_titled(passage)[1], question, kind, LONGEST_LIST if listed else LONGEST)
         if shape is None:
             return NOT_STATED
-        prompt = wordings("careful")["read"].substitute(passage=passage, question=question).rstrip("\n")
+        prompt = prompt_parts("careful")["read"].substitute(passage=passage, question=question).rstrip("\n")
         said = yield from self._said(prompt, passage, shape, aside=aside)
         value = said.partition("\n")[0].strip() or NOT_STATED
         known = [*names_asked(question), *names_asked(self._task.question)]
@@ -241,7 +243,7 @@ class _Run:
 
     def _judging(self, question: str) -> str:
         facts = "\n".join(f"{asked} {value}" for asked, value in self._known.items()) or "(nothing was found)"
-        return wordings("careful")["judge"].substitute(facts=facts, question=question).rstrip("\n")
+        return prompt_parts("careful")["judge"].substitute(facts=facts, question=question).rstrip("\n")
 
     def _said(self, text: str, news: str, shape: Constraint, **more: Any) -> Part[str]:
         """Ask for a reply of that shape; raise `_Closing` with the answer if the budget allows no more."""

@@ -34,9 +34,9 @@ from .plan_text import (
     read_plan,
 )
 from .prompting.constraints import answer_shape
+from .prompting.prompt_parts import prompt_parts
 from .prompting.tool_prompt import describe_tools
 from .prompting.transcript import history_lines
-from .prompting.wordings import wordings
 from .react import React
 from .wrappers.wrapper import without_visible_answer
 
@@ -240,7 +240,7 @@ class _Run:
 
     def _answering(self, news: str, *, may_miss: bool = False) -> Ask:
         """Return the request for the answer and nothing else."""
-        missing = wordings("planexec")["missing"].template if may_miss else ""
+        missing = prompt_parts("planexec")["missing"].template if may_miss else ""
         prompt = Prompt(Message("user", self._wording("answer", missing=missing).rstrip("\n")))
         shown = _shown_if_found if may_miss else final_answer.visible_answer
         return Ask(prompt, news, format_answer, (), self._shapes[1], _REPLY_TOKENS, answer=shown)
@@ -257,7 +257,7 @@ class _Run:
 
     def _wording(self, part: str, problem: str = "", **more: str) -> str:
         problems = f"{problem}\nPlan only what is left to do.\n" if problem else ""
-        return wordings("planexec")[part].safe_substitute(
+        return prompt_parts("planexec")[part].safe_substitute(
             tools=describe_tools(self._task.tools) or _NO_TOOLS,
             most=self._by.max_steps,
             history=history_lines(self._task.history),

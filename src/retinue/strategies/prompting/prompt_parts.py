@@ -9,7 +9,7 @@ from string import Template
 
 
 @cache
-def wordings(strategy: str) -> Mapping[str, Template]:
+def prompt_parts(strategy: str) -> Mapping[str, Template]:
     """Return the parts of the strategy's text file, by the name after `===`."""
     text = files("retinue.strategies").joinpath(f"{strategy}.txt").read_text(encoding="utf-8")
     parts = (part.partition("\n") for part in text.split("=== ")[1:])
