@@ -27,7 +27,7 @@ LIMITS = {
 _AGENT = """
 agents:
   - name: worker
-    params: {model: scripted, strategy: tool_calling, script: [{say: Done., delay: 0.05}]}
+    params: {model: scripted, strategy: tool_calling, script: [{say: Done., delay: DELAY}]}
 """
 _QUESTION = {"messages": [{"role": "user", "content": "Work"}]}
 _LONGEST = 0.25  # seconds that the 99th of 100 answers of /health may take
@@ -63,12 +63,12 @@ class Overloaded:
         return [text for text, wrong in found.items() if wrong]
 
 
-def overload(requests: int, seconds: float, *, limits: Sequence[str]) -> Overloaded:
-    """Ask for `requests` runs, evenly over `seconds`, whatever is answered."""
+def overload(requests: int, seconds: float, *, limits: Sequence[str], delay: float = 0.05) -> Overloaded:
+    """Ask for `requests` runs, evenly over `seconds`, whatever is answered; each run takes `delay` seconds."""
     seen = Overloaded()
     with (
         tempfile.TemporaryDirectory(prefix="chaos") as folder,
-        serving(Path(folder), _AGENT, args=["--connections", "10000", *limits]) as server,
+        serving(Path(folder), _AGENT.replace("DELAY", str(delay)), args=["--connections", "10000", *limits]) as server,
     ):
         with _health(server, seen.health):
             asyncio.run(_ask(server, requests, seconds, seen))
