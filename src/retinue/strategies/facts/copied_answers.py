@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from ...core.grammar import Constraint, Pattern, choice, seq
 from ...core.grammar.patterns import Repeat, Text
 from .descriptions import names_in
-from .quantities import DATE, MONTHS, YEAR, quantities
+from .quantities import DATE, MONTHS, NUMBER, YEAR, quantities
 
 NOT_STATED = "not stated"
 LONGEST = 9  # words of a copied answer
@@ -18,17 +18,21 @@ _WORD = re.compile(r"\S+")
 _ASKS_NAME = re.compile(r"^(?:who|whom|whose)\b|\b(?:by|of|to) whom\b", re.IGNORECASE)
 _KIND = re.compile(r"\b(?:which|what) (\w{3,})", re.IGNORECASE)
 _ASKS_DATE = re.compile(r"\b(?:what|which) (?:date|day)\b|\bdate\b|^when\b", re.IGNORECASE)
-_ASKS_YEAR = re.compile(r"\byear\b", re.IGNORECASE)
+_ASKS_YEAR = re.compile(r"\b(?:which|what) year\b|\bthe year of\b", re.IGNORECASE)
+_ASKS_HOW = re.compile(r"\bhow (?:many|much|old)\b", re.IGNORECASE)
 _ASKS_NUMBER = re.compile(
-    r"\bhow (?:many|much|long|high|tall|wide|deep|large|big|old|far|heavy|fast)\b|^(?:by )?what\b.*\b(?:number"
-    r"|population|area|length|height|width|depth|elevation|price|cost|weight|size|speed|percentage|percent)\b",
+    r"\bhow (?:many|much|long|high|tall|wide|deep|large|big|old|far|heavy|fast)\b|(?:^|, )(?:by )?what\b.*\b(?:number"
+    r"|population|area|length|height|width|depth|elevation|price|cost|weight|size|speed|percentage|percent|age|power|sum)\b",
     re.IGNORECASE | re.MULTILINE,
 )
 
 
 def asks_for(question: str) -> str:
-    """Return what a question asks for: a "date", a "year", a "number", a "name", or "words"."""
-    question = _SENTENCE.sub("\n", question)
+    """Return what a question, the last one of several, asks for: a "date", "year", "number" or "name", or "words"."""
+    asked = [one for one in _SENTENCE.split(question) if one.endswith("?")]
+    question = asked[-1] if asked else question
+    if _ASKS_HOW.search(question):
+        return "number"
     if _ASKS_YEAR.search(question):
         return "year"
     if _ASKS_DATE.search(question):
@@ -39,35 +43,54 @@ def asks_for(question: str) -> str:
 
 
 def is_of_kind(value: str, passage: str, question: str) -> bool:
-    """Return whether the sentence that states a value has the word that says what is asked for: `which river`."""
+    """Return whether a value seems to be what is asked for: its passage has the years and numbers of the question, and
+    its sentence the word that says what is asked for: `which river`."""
+    if any(number not in passage for number in NUMBER.findall(question)):
+        return False
     kind = _KIND.search(question)
     if kind is None or asks_for(question) not in ("words", "name"):
         return True
-    said = next((one for one in _SENTENCE.split(passage) if value in one), "")
-    return kind.group(1).lower() in said.lower()
+    return kind.group(1).lower() in sentence_with(value, passage).lower()
 
 
-def copied_shape(passage: str, question: str, kind: str, longest: int = LONGEST) -> Constraint | None:
-    """Return the constraint of an answer of that kind that is copied from `passage`, or says that it is not there;
-    `None` if nothing of the kind is that `question` does not name itself."""
-    options: list[Pattern]
-    match kind:
-        case "year":
-            options = _texts(YEAR.findall(passage))
-        case "date":
-            dates = [found.group() for found in DATE.finditer(passage)]
-            options = _texts(dates or YEAR.findall(passage))
-        case "number":
-            options = _texts(quantities(passage))
-        case "name":
-            options = _texts(one for one in _names(passage) if one not in question and one.lower() not in MONTHS)
-            options = options or _runs(passage, longest)
-        case _:
-            options = _runs(passage, longest)
+def sentence_with(value: str, passage: str, kind: str = "words") -> str:
+    """Return the first sentence of the passage that has the value of that kind; all of it if none has."""
+    sentences = [one for one in _SENTENCE.split(passage) if value in one]
+    return next((one for one in sentences if value in values_in(one, kind)), next(iter(sentences), passage))
+
+
+def copied_shape(
+    passage: str, question: str, kind: str, longest: int = LONGEST, but: Collection[str] = ()
+) -> Constraint | None:
+    """Return the constraint of an answer of that kind that is copied from `passage`, or says that it is not there.
+
+    It is none of the values `but`, unless it is words. `None` if the passage has none that `question` does not name.
+    """
+    options: list[Pattern] = [
+        Text(one) for one in values_in(passage, kind) if one not in but and (kind != "name" or one not in question)
+    ]
+    if kind == "words" or (kind == "name" and not options):
+        options = _runs(passage, longest)
     if not options:
         return None
     pattern = seq(" ", choice(NOT_STATED, *options), "\n")
     return Constraint(pattern, {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]})
+
+
+def values_in(text: str, kind: str) -> list[str]:
+    """Return what in a text is of that kind, in its order; of "words" nothing."""
+    match kind:
+        case "year":
+            found: Iterable[str] = YEAR.findall(text)
+        case "date":
+            found = [one.group() for one in DATE.finditer(text)] or YEAR.findall(text)
+        case "number":
+            found = quantities(text)
+        case "name":
+            found = (one for one in _names(text) if one.lower() not in MONTHS)
+        case _:
+            found = ()
+    return list(dict.fromkeys(found))
 
 
 def _names(passage: str) -> Iterator[str]:
@@ -76,10 +99,6 @@ def _names(passage: str) -> Iterator[str]:
         yield name
         if len(parts := name.split(" of ")) > 1:
             yield from parts
-
-
-def _texts(options: Iterable[str]) -> list[Pattern]:
-    return [Text(one) for one in dict.fromkeys(options)]
 
 
 def _runs(text: str, longest: int) -> list[Pattern]:

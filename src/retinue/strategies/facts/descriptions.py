@@ -11,9 +11,17 @@ NONE = "none"
 _CAPITALISED = re.compile(r"[A-Z][\w'’-]*")
 _WITHIN = (" ", " of ", " of the ", " de ", ". ")  # between the words of a name; `. ` after an initial
 _SENTENCE = re.compile(r"[.!?;:]\s+")
+_FULL_STOP = re.compile(r"[.!?]\s+")
 _WORD = re.compile(r"\S+")
 _DETERMINERS = {"the", "a", "an", "his", "her", "its", "their"}
 _ASKS = re.compile(r"(?:who|what|which)(?: \w+){0,2} (?:is|was|are|were)", re.IGNORECASE)
+_LISTED = re.compile(r",?(?: and| or)?(?: the)? |, ?", re.IGNORECASE)
+_PAIR = 2  # names
+_OF_ALL = re.compile(r"of|how (?:many|much)|what is the (?:total|sum|average)")
+_PLACE = re.compile(r"\b(?:in|at|on|from) (?:the )?$", re.IGNORECASE)
+_OF_PERSONS = re.compile(r"\b(?:born|die|died|lives?|lived|study|studied)\b")
+_VERBS = {"is", "are", "was", "were", "do", "does", "did", "has", "have", "had"}
+_CLAUSE = re.compile(r" (?:that|which|who|whom|whose) ")
 Span = tuple[int, int]
 
 
@@ -32,8 +40,37 @@ def names_asked(question: str) -> list[str]:
     return names_in(_without_capitals(question))
 
 
+def names_listed(question: str) -> list[str]:
+    """Return the names of which a question asks the same: `A or B`, `of A, B and C`, `larger is A than B`."""
+    plain = _without_capitals(question)
+    spans = _name_spans(plain)
+    if len(spans) == _PAIR and _asked_alike(plain, *spans):
+        return [question[start:end] for start, end in spans]
+    lists: list[list[Span]] = [[]]
+    for span in spans:
+        if lists[-1] and not _LISTED.fullmatch(plain[lists[-1][-1][1] : span[0]]):
+            lists.append([])
+        lists[-1].append(span)
+    longest = max(lists, key=len)
+    if longest and _PLACE.search(plain[: longest[0][0]]):  # `in Marl, the Hob Cave or the Crow Cave`
+        del longest[0]
+    joint = "".join(plain[one[1] : other[0]] for one, other in pairwise(longest))
+    several = " or " in joint or (len(longest) > _PAIR and _OF_ALL.match(plain))
+    return [question[start:end] for start, end in longest] if several else []
+
+
+def _asked_alike(text: str, one: Span, other: Span) -> bool:
+    """Return whether two names are compared, and not a thing of one with the other: `the son of A than B`."""
+    before, between = _last_word(text[: one[0]]), _last_word(text[one[1] : other[0]])
+    return " than " in text[one[1] : other[0]] and (before == between or (before in _VERBS and between == "than"))
+
+
+def _last_word(text: str) -> str:
+    return text.removesuffix("the ").strip().rpartition(" ")[2]
+
+
 def _without_capitals(question: str) -> str:
-    begins = {0, *(found.end() for found in _SENTENCE.finditer(question))}
+    begins = {0, *(found.end() for found in _FULL_STOP.finditer(question))}
     return "".join(letter.lower() if at in begins else letter for at, letter in enumerate(question))
 
 
@@ -52,9 +89,9 @@ def _name_spans(text: str) -> list[Span]:
 def descriptions(question: str) -> list[str]:
     """Return what may be the innermost description in a question: the ends differ.
 
-    It begins with the last `the` or its like before the first name, if a word in small letters follows, and holds that
-    name. What the question asks for as a whole is none. (In languages other than English there are none: such questions
-    are read whole.)
+    It begins with the last `the` or its like before the first name, if a word in small letters follows. It ends with
+    that name, or later if it has a relative clause. What the question asks for as a whole is none. (In languages other
+    than English there are none: such questions are read whole.)
     """
     body = question.rstrip("?.! ")
     names = _name_spans(_without_capitals(body))
@@ -66,14 +103,17 @@ def descriptions(question: str) -> list[str]:
     ]
     if not starts or _ASKS.fullmatch(body[: starts[-1]].strip(" ,")):
         return []
+    clause = _CLAUSE.search(body, starts[-1], names[0][0])
     ends = [end for _, end in words if end >= names[0][1] and not any(first < end < last for first, last in names)]
-    return list(dict.fromkeys(body[starts[-1] : end].rstrip(",:;") for end in ends))
+    return list(dict.fromkeys(body[starts[-1] : end].rstrip(",:;") for end in (ends if clause else ends[:1])))
 
 
-def described_shape(options: list[str]) -> Constraint:
-    """Return the constraint of a reply that is one of the descriptions, or `none`."""
-    pattern = seq(" ", choice(NONE, *options), "\n")
-    return Constraint(pattern, {"type": "object", "properties": {"described": {"enum": [NONE, *options]}}})
+def described_shape(question: str, options: list[str]) -> Constraint:
+    """Return the constraint of a reply that is one of the descriptions; or `none`, unless one of them has a relative
+    clause, or the question has a verb of persons."""
+    sure = all(_CLAUSE.search(one) for one in options) or _OF_PERSONS.search(question.rpartition(options[0])[2])
+    enum = options if sure else [NONE, *options]
+    return Constraint(seq(" ", choice(*enum), "\n"), {"type": "object", "properties": {"described": {"enum": enum}}})
 
 
 def named(question: str, described: str, name: str) -> str:

@@ -17,7 +17,7 @@ DATE = re.compile(
     rf"|({_MONTH}) (\d{{1,2}})(?:st|nd|rd|th)?,? (\d{{3,4}})|(\d{{4}})-(\d\d)-(\d\d))\b",
     re.IGNORECASE,
 )
-YEAR = re.compile(r"(?<![\d,.])[12]\d{3}(?![\d,]|\.\d)")
+YEAR = re.compile(r"(?<![\d,.])[12]\d{3}(?!\d|[.,]\d)")
 NUMBER = re.compile(r"(?<![\w.,])-?\d+(?:,\d{3})*(?:\.\d+)?(?!\d|(?:st|nd|rd|th)\b)")
 _SCALES: Mapping[str, float] = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 # Each unit's size in the first one of its row.
@@ -46,9 +46,13 @@ class Unreadable(Exception):
 
 
 def quantities(text: str) -> list[str]:
-    """Return the numbers of a text, each with the scale and unit that follow it: `1.2 million`, `315 centimetres`."""
+    """Return the numbers of a text, each with the scale and unit that follow it: `1.2 million`, `315 centimetres`. Days
+    and years of dates are none."""
     found = []
+    dates = [one.span() for one in DATE.finditer(text)]
     for number in NUMBER.finditer(text):
+        if any(start <= number.start() < end for start, end in dates):
+            continue
         end = number.end()
         if scale := _SCALE.match(text, end):
             end = scale.end()

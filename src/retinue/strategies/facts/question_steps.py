@@ -20,6 +20,16 @@ _PLAIN = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 _CONSTANTS = ("1", "2", "10", "60", "100", "1000")
 _COMPARES = ("most", "least", "latest", "earliest")
 _COMPARED = 2  # names at least in a question that compares
+_CALCULATES = re.compile(
+    r"\d|\b(?:percent|average|per|total|sum|together|combined|than|after|before|between|difference|times|ratio|half|twice"
+    r"|double|each|divided|multiplied|raised|plus|minus)\b",
+    re.IGNORECASE,
+)
+_APART = r".*\b(?:after|before|older|younger|between|passed|later|earlier)\b"
+_SPANS = (
+    ("years", re.compile(rf"\bhow old\b|\bhow many years\b{_APART}", re.IGNORECASE)),
+    ("days", re.compile(rf"\bhow many days\b{_APART}", re.IGNORECASE)),
+)
 _BETWEEN = "; "  # between the results of a step for each of several
 
 
@@ -64,46 +74,94 @@ def is_sound(steps: Sequence[QuestionStep], question: str) -> bool:
     )
 
 
+def is_list(number: int, steps: Sequence[QuestionStep]) -> bool:
+    """Return whether a step finds a list: what a later one does for each of several, or counts."""
+    return any(
+        step.kind == "each" or (step.kind == "count" and len(step.uses) == 1) for step in steps if number in step.uses
+    )
+
+
 def steps_shape(question: str) -> Constraint | None:
     """Return the constraint for a plan: one fact to find; or several, and an operation on them.
 
     The operation gives what the question asks for, and has no numbers but the question's. `None` if there is no such
     operation, so that the question is a fact to find.
     """
-    numbers = list(dict.fromkeys(_PLAIN.findall(question)))
-    operations = _operations(asks_for(question), numbers, few=len(names_asked(question)) < _COMPARED)
+    operations = _operations(question, few=len(names_asked(question)) < _COMPARED)
     if not operations:
         return None
     said = seq(line(160, but=":"), "\n")
-    finds = Repeat(choice(seq("find: ", said), seq("each: ", said)), 0, MOST - 2)
-    pattern = seq("find: ", said, optional(seq(finds, choice(*operations), "\n")), "\n")
+    last = seq(choice(*operations), "\n")
+    if _span(question):
+        dated = seq("find: ", choice("On what date ", "In which year ", "When "), said)
+        return _steps(seq(dated, dated, last))
+    if asks_for(question) not in ("date", "year"):  # those move one date or year
+        last = seq(Repeat(choice(seq("find: ", said), seq("each: ", said)), 0, MOST - 2), last)
+    return _steps(seq("find: ", said, optional(last), "\n"))
+
+
+def first_shape(names: Sequence[str]) -> Constraint:
+    """Return the constraint for a fact to find of the first of the names."""
+    words = Repeat(Chars("^\\r\\n:#?"), 0, 80)
+    return _steps(seq("find: ", words, names[0], words, "?\n"))
+
+
+def last_shape(question: str, names: Sequence[str]) -> Constraint:
+    """Return the constraint for the operation on a fact of each of the names, which steps before it have found."""
+    refs = [f"#{number}" for number in range(1, len(names) + 1)]
+    said = ", ".join(f"{ref} {name}" for ref, name in zip(refs, names, strict=True))
+    options: Sequence[str | Pattern]
+    if asks_for(question) != "number":
+        options = [f"judge: {question}", *(f"{kind}: {said}" for kind in _COMPARES)]
+    elif len(names) == _COMPARED:
+        options = [*_operations(question, few=False)]
+    else:
+        counted = [f"count: {', '.join(refs)} {sign} {limit}" for limit in _numbers(question) for sign in "<>"]
+        options = counted or [f"compute: {' + '.join(refs)}", f"judge: {question}"]
+    return _steps(seq(choice(*options), "\n"))
+
+
+def counted_shape() -> Constraint:
+    """Return the constraint for a plan that finds a list and counts it."""
+    return _steps(seq("find: ", line(160, but=":"), "\ncount: #1\n"))
+
+
+def _steps(pattern: Pattern) -> Constraint:
     return Constraint(pattern, {"type": "object", "properties": {"steps": {"type": "string"}}, "required": ["steps"]})
 
 
-def _operations(asked: str, numbers: Sequence[str], *, few: bool) -> list[Pattern]:
+def _span(question: str) -> str:
+    return next((kind for kind, asks in _SPANS if asks.search(question)), "")
+
+
+def _numbers(question: str) -> list[str]:
+    return list(dict.fromkeys(_PLAIN.findall(question)))
+
+
+def _operations(question: str, *, few: bool) -> list[Pattern]:
+    """Return the operations that give what a question asks for; none if it seems to be a fact to find."""
+    asked, numbers = asks_for(question), _numbers(question)
     ref = seq("#", Chars("1-9"))
-    judge = seq("judge: ", line(160, but=":"))
-    named = seq(ref, " ", choice(ref, line(60, but="#,:")))
-    compare = seq(choice(*(f"{kind}: " for kind in _COMPARES)), named, Repeat(seq(", ", named), 1, 5))
-    given = choice(*numbers) if numbers else None
-    atom = choice(ref, *dict.fromkeys((*numbers, *_CONSTANTS)))
-    compute = seq(
-        "compute: ", optional(seq("round")), Repeat(choice(atom, *"()", " + ", " - ", " * ", " / ", " ^ ", ", "), 1, 20)
-    )
-    span = seq(choice("years: ", "days: "), ref, " to ", ref)
+    if asked in ("words", "name"):
+        named = seq(ref, " ", choice(ref, line(60, but="#,:")))
+        compare = seq(choice(*(f"{kind}: " for kind in _COMPARES)), named, Repeat(seq(", ", named), 1, 5))
+        return [] if few else [compare, seq("judge: ", line(160, but=":"))]
+    if asked != "number":
+        moved = [seq("date: ", ref, choice(" + ", " - "), choice(*numbers))] if numbers else []
+        return moved if asked == "date" else [_computed(ref, numbers)] if numbers else []
+    if span := _span(question):
+        return [seq(f"{span}: ", ref, " to ", ref)]
+    if not _CALCULATES.search(question):
+        return []
     counted = seq("count: ", ref, Repeat(seq(", ", ref), 0, 5))
-    limit = [] if given is None else [seq(counted, choice(" > ", " < "), given)]
-    moved = [] if given is None else [seq("date: ", ref, choice(" + ", " - "), given)]
-    match asked:
-        case "words" | "name" if few:
-            return []
-        case "number":
-            return [compute, span, *limit, counted, judge]
-        case "year":
-            return [] if given is None else [compute]
-        case "date":
-            return moved
-    return [compare, judge]
+    limited = [seq(counted, choice(" > ", " < "), choice(*numbers))] if numbers else []
+    return [_computed(ref, numbers), *limited, counted, seq("judge: ", line(160, but=":"))]
+
+
+def _computed(ref: Pattern, numbers: Sequence[str]) -> Pattern:
+    atom = choice(ref, *dict.fromkeys((*numbers, *_CONSTANTS)))
+    parts = choice(atom, *"()", " + ", " - ", " * ", " / ", " ^ ", ", ")
+    return seq("compute: ", optional(seq("round")), Repeat(parts, 1, 20))
 
 
 def filled(text: str, values: Sequence[str]) -> str:
@@ -136,8 +194,9 @@ def worked_out(step: QuestionStep, values: Sequence[str]) -> str:
 
 
 def parts_of(text: str) -> list[str]:
-    """Return the members of a list: `A, B and C`."""
-    return [one.strip() for one in re.split(r",\s*(?:and\s+)?|\s+and\s+", text) if one.strip()]
+    """Return the members of a list: `A, B and C`; only those with a capital letter, if any has one."""
+    parts = [one.strip() for one in re.split(r",\s*(?:and\s+)?|\s+and\s+", text) if one.strip()]
+    return [one for one in parts if not one.islower()] or parts
 
 
 def joined(results: Sequence[str]) -> str:

@@ -1,0 +1,163 @@
+"""A fact is looked up: what its question describes is named, passages are read one by one, what they say is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...core.grammar import Constraint, choice, line, seq
+from ...core.protocols import act
+from ...core.values import AgentAction
+from ..prompting.injection_guard import neutralize
+from ..prompting.prompt_parts import prompt_parts
+from .asked import Part, Say
+from .copied_answers import (
+    LONGEST,
+    LONGEST_LIST,
+    NOT_STATED,
+    asks_for,
+    copied_shape,
+    is_of_kind,
+    sentence_with,
+    values_in,
+)
+from .descriptions import described_shape, descriptions, named, names_asked
+from .quantities import in_asked_unit
+from .relations import has_known_relation, is_relation_asked
+
+FOUND = ("result", "repeated")  # outcomes of a tool call that are read
+_PASSAGES = 3
+_PASSAGE_CHARS = 1_000
+_RELATION_CHARS = 80
+_DESCRIBED = 4  # descriptions in a question that are looked up
+_VALUES = 2  # of a passage that are tried
+
+
+class FactFinder:
+    """Finds facts with the tool called `search`. `known` has what it found, by question, `names` the names of things
+    by their descriptions. Names in the user's `question` are no answer."""
+
+    def __init__(self, say: Say, search: str, question: str) -> None:
+        self._say, self._search = say, search
+        self._given = names_asked(question)
+        self.known: dict[str, str] = {}
+        self.names: dict[str, str] = {}
+
+    def found(self, question: str, kind: str = "", *, listed: bool = False) -> Part[str]:
+        """Return the fact that a question asks for, or that it is not stated. `listed`: it may be a list."""
+        if question in self.known:
+            return self.known[question]
+        plain = yield from self._resolved(question)
+        value = NOT_STATED
+        if plain is not None:
+            value = yield from self._searched(plain, kind or asks_for(plain), listed=listed)
+        self.known[question] = value = in_asked_unit(value, question)
+        return value
+
+    def _resolved(self, question: str) -> Part[str | None]:
+        """Return the question with names for what it describes; nothing if one of them cannot be found."""
+        for _ in range(_DESCRIBED):
+            options = descriptions(question)
+            if not options:
+                break
+            text = _prompt("describe", question=question)
+            described = yield from self._say(text, question, described_shape(question, options), aside=True)
+            if described not in options:
+                break
+            name = yield from self.found(f"What is {described}?", "name")
+            if name == NOT_STATED:
+                return None
+            self.names[described] = name
+            question = named(question, described, name)
+        return question
+
+    def _searched(self, question: str, kind: str, *, listed: bool) -> Part[str]:
+        """Search by the question, and if that finds nothing by its names alone."""
+        names = names_asked(question)
+        value, read = NOT_STATED, list[str]()
+        for query in filter(None, (question, " ".join(names))):
+            (seen,) = yield from act(AgentAction(self._search, query))
+            found = _to_read(neutralize(seen.text), names) if seen.outcome in FOUND else []
+            value = yield from self._read(question, [one for one in found if one not in read], kind, listed=listed)
+            if value != NOT_STATED:
+                break
+            read += found
+        return value
+
+    def _read(self, question: str, passages: Sequence[str], kind: str, *, listed: bool) -> Part[str]:
+        """Read on until a passage has both an answer and the word that says what is asked for."""
+        best = NOT_STATED
+        for number, passage in enumerate(passages):
+            value = yield from self._stated(question, passage, kind, aside=number > 0, listed=listed)
+            if value != NOT_STATED and is_of_kind(value, passage, question):
+                return value
+            best = value if best == NOT_STATED else best
+        return best
+
+    def _stated(self, question: str, passage: str, kind: str, *, aside: bool, listed: bool) -> Part[str]:
+        """Read a passage; return what it says and what is asked for, or that it is not stated."""
+        tried: list[str] = []
+        while len(tried) < _VALUES:
+            shape = copied_shape(
+                _titled(passage)[1], question, kind, LONGEST_LIST if listed else LONGEST, but=(*self._given, *tried)
+            )
+            if shape is None:
+                break
+            said = yield from self._say(
+                _prompt("read", passage=passage, question=question), passage, shape, aside=aside or bool(tried)
+            )
+            value = said.partition("\n")[0].strip() or NOT_STATED
+            if value == NOT_STATED or value in (*self._given, *names_asked(question)):
+                break
+            if listed or (yield from self._is_asked_for(value, passage, question, kind)):
+                return value
+            tried.append(value)
+        return NOT_STATED
+
+    def _is_asked_for(self, value: str, passage: str, question: str, kind: str) -> Part[bool]:
+        """Let the model say what the value is before it sees the question: it takes anything for what is asked for."""
+        copied = kind in ("words", "name")
+        if copied and not has_known_relation(question):
+            return True
+        sentence = sentence_with(value, _titled(passage)[1], kind)
+        alone = len(values_in(sentence, kind)) == 1
+        known = is_relation_asked(sentence.replace(value, ""), question) if alone else None
+        if known is not None:
+            return known
+        text = _prompt("relation", sentence=sentence, value=value)
+        relation = yield from self._say(text, sentence, _relation_shape(), aside=True)
+        known = is_relation_asked(relation, question)
+        if known is not None or copied:
+            return known is not False
+        asked = f"{text} {relation}\n{_prompt('asked', question=question)}"
+        return (yield from self._say(asked, question, _yes_or_no(), aside=True)) == "yes"
+
+
+def _prompt(part: str, **values: str) -> str:
+    return prompt_parts("careful")[part].substitute(values).rstrip("\n")
+
+
+def _to_read(observation: str, names: Sequence[str]) -> list[str]:
+    """Return the passages to read: those whose title is one of the names first, and none that has no name."""
+    passages = [row.strip()[:_PASSAGE_CHARS] for row in observation.split("\n") if row.strip()][:_PASSAGES]
+    if names:
+        passages = [one for one in passages if any(name in one for name in names)]
+    return sorted(passages, key=lambda one: _titled(one)[0] not in names)
+
+
+def _titled(passage: str) -> tuple[str, str]:
+    """Return a passage's title, if it has one in brackets, and its text."""
+    if passage.startswith("[") and "] " in passage:
+        title, _, text = passage[1:].partition("] ")
+        return title, text
+    return "", passage
+
+
+def _relation_shape() -> Constraint:
+    pattern = seq(" ", line(_RELATION_CHARS), "\n")
+    return Constraint(pattern, {"type": "object", "properties": {"relation": {"type": "string"}}})
+
+
+def _yes_or_no() -> Constraint:
+    return Constraint(
+        seq(" ", choice("yes", "no"), "\n"), {"type": "object", "properties": {"asked": {"type": "string"}}}
+    )

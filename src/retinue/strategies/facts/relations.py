@@ -1,0 +1,57 @@
+"""What a value is of its subject, in words such as `the date of her birth`, beside what a question asks for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+# Words of one relation that do not begin alike; no two of these relations are the same.
+_RIVALS = (
+    {"born", "birth", "birthplace"},
+    {"die", "died", "death", "dead"},
+    {"high", "height", "tall"},
+    {"long", "length", "duration"},
+    {"wide", "width", "breadth"},
+    {"deep", "depth"},
+)
+_FAMILIES = (*_RIVALS, {"elevation", "altitude", "above"})
+_GENERAL = frozenset(
+    "a an and are at by date day did do does first for from had has have he her his how in is it its many much name "
+    "number of on she that the their to was were what when where which who whose with year".split()
+)
+_WORD = re.compile(r"[^\W\d_]+")
+_KIND = re.compile(r"\b(?:which|what) (\w{3,})", re.IGNORECASE)
+_ALIKE = 4  # letters that two words of one relation begin with, unless one of them is shorter
+_SHORTEST = 3
+
+
+def is_relation_asked(relation: str, question: str) -> bool | None:
+    """Return whether a question asks for a relation, as far as their words tell; `None` if they do not."""
+    asked, said = set(_words(question)), set(_words(relation))
+    known, found = _families(asked), _families(said)
+    if known & found:
+        return True
+    if known and found and max(known | found) < len(_RIVALS):
+        return False
+    asked -= {kind.lower() for kind in _KIND.findall(question)}
+    return True if any(_alike(one, other) for one in asked for other in said) else None
+
+
+def has_known_relation(question: str) -> bool:
+    """Return whether a word of the question tells relations apart."""
+    return bool(_families(_words(question)))
+
+
+def _families(words: Iterable[str]) -> set[int]:
+    return {number for number, family in enumerate(_FAMILIES) if not family.isdisjoint(words)}
+
+
+def _words(text: str) -> list[str]:
+    """Return the words in small letters that say something, and the first one."""
+    words = (word for at, word in enumerate(_WORD.findall(text)) if at == 0 or word.islower())
+    return [word.lower() for word in words if word.lower() not in _GENERAL]
+
+
+def _alike(one: str, other: str) -> bool:
+    least = min(len(one), len(other), _ALIKE)
+    return least >= _SHORTEST and one[:least] == other[:least]
