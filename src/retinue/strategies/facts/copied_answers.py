@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
+from itertools import takewhile
 
 from ...core.grammar import Constraint, Pattern, choice, seq
 from ...core.grammar.patterns import Repeat, Text
@@ -16,6 +17,7 @@ LONGEST_LIST = 30
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+")
 _WORD = re.compile(r"\S+")
 _ASKS_NAME = re.compile(r"^(?:who|whom|whose)\b|\b(?:by|of|to) whom\b", re.IGNORECASE)
+_CLAUSES = {"which", "who", "whose", "where", "when", "while", "but"}
 _KIND = re.compile(r"\b(?:which|what) (\w{3,})", re.IGNORECASE)
 _ASKS_DATE = re.compile(r"\b(?:what|which) (?:date|day)\b|\bdate\b|^when\b", re.IGNORECASE)
 _ASKS_YEAR = re.compile(r"\b(?:which|what) year\b|\bthe year of\b", re.IGNORECASE)
@@ -42,11 +44,13 @@ def asks_for(question: str) -> str:
     return "name" if _ASKS_NAME.search(question) else "words"
 
 
+def has_numbers(passage: str, question: str) -> bool:
+    """Return whether a passage has the numbers and years of a question: what has not cannot answer it."""
+    return all(number in passage for number in NUMBER.findall(question))
+
+
 def is_of_kind(value: str, passage: str, question: str) -> bool:
-    """Return whether a value seems to be what is asked for: its passage has the years and numbers of the question, and
-    its sentence the word that says what is asked for: `which river`."""
-    if any(number not in passage for number in NUMBER.findall(question)):
-        return False
+    """Return whether the sentence that states a value has the word that says what is asked for: `which river`."""
     kind = _KIND.search(question)
     if kind is None or asks_for(question) not in ("words", "name"):
         return True
@@ -102,13 +106,13 @@ def _names(passage: str) -> Iterator[str]:
 
 
 def _runs(text: str, longest: int) -> list[Pattern]:
-    """Return the runs of words, without the punctuation around them."""
+    """Return the runs of words, without the punctuation around them, up to a relative clause."""
     runs: dict[str, Pattern] = {}
     for sentence in _SENTENCE.split(text):
         words = [found.group() for found in _WORD.finditer(sentence)]
         for at in range(len(words)):
-            run = words[at : at + longest]
-            if run[0].strip("\"'().,"):
+            run = list(takewhile(lambda word: word not in _CLAUSES, words[at : at + longest]))
+            if run and run[0].strip("\"'().,"):
                 runs.setdefault(" ".join(run), _run(run))
     return list(runs.values())
 

@@ -16,12 +16,13 @@ from .copied_answers import (
     NOT_STATED,
     asks_for,
     copied_shape,
+    has_numbers,
     is_of_kind,
     sentence_with,
     values_in,
 )
 from .descriptions import described_shape, descriptions, named, names_asked
-from .quantities import in_asked_unit
+from .quantities import NUMBER, in_asked_unit
 from .relations import has_known_relation, is_relation_asked
 
 FOUND = ("result", "repeated")  # outcomes of a tool call that are read
@@ -76,7 +77,7 @@ class FactFinder:
         value, read = NOT_STATED, list[str]()
         for query in filter(None, (question, " ".join(names))):
             (seen,) = yield from act(AgentAction(self._search, query))
-            found = _to_read(neutralize(seen.text), names) if seen.outcome in FOUND else []
+            found = _to_read(neutralize(seen.text), question) if seen.outcome in FOUND else []
             value = yield from self._read(question, [one for one in found if one not in read], kind, listed=listed)
             if value != NOT_STATED:
                 break
@@ -87,6 +88,8 @@ class FactFinder:
         """Read on until a passage has both an answer and the word that says what is asked for."""
         best = NOT_STATED
         for number, passage in enumerate(passages):
+            if not has_numbers(passage, question):
+                continue
             value = yield from self._stated(question, passage, kind, aside=number > 0, listed=listed)
             if value != NOT_STATED and is_of_kind(value, passage, question):
                 return value
@@ -136,11 +139,14 @@ def _prompt(part: str, **values: str) -> str:
     return prompt_parts("careful")[part].substitute(values).rstrip("\n")
 
 
-def _to_read(observation: str, names: Sequence[str]) -> list[str]:
-    """Return the passages to read: those whose title is one of the names first, and none that has no name."""
+def _to_read(observation: str, question: str) -> list[str]:
+    """Return the passages to read: those whose title the question names first, and none that has no name or number of
+    it."""
     passages = [row.strip()[:_PASSAGE_CHARS] for row in observation.split("\n") if row.strip()][:_PASSAGES]
-    if names:
-        passages = [one for one in passages if any(name in one for name in names)]
+    names = names_asked(question)
+    wanted = [*names, *NUMBER.findall(question)]
+    if wanted:
+        passages = [one for one in passages if any(part in one for part in wanted)]
     return sorted(passages, key=lambda one: _titled(one)[0] not in names)
 
 

@@ -47,7 +47,11 @@ def counted(say: Say, question: str) -> Part[tuple[QuestionStep, ...]]:
 def _alike(say: Say, question: str, names: Sequence[str]) -> Part[tuple[QuestionStep, ...]]:
     """Let the model ask for a fact of the first of the names; ask the same of the others, and let it say what for."""
     text, asked = _prompt(question, listed=True)
-    first = yield from say(text, asked, first_shape(names))
+    first = ""
+    for options in _SAMPLINGS:
+        first = yield from say(text, asked, first_shape(question, names), options=options, aside=bool(options))
+        if " than " not in first:
+            break
     rows = [first.replace(names[0], name) for name in names]
     so_far = text + "".join(f"{row}\n" for row in rows)
     last = yield from say(so_far, question, last_shape(question, names), aside=True)

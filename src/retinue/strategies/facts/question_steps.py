@@ -25,11 +25,18 @@ _CALCULATES = re.compile(
     r"|double|each|divided|multiplied|raised|plus|minus)\b",
     re.IGNORECASE,
 )
+_CONTRASTS = re.compile(
+    r"\b(?:same|different|both|either|neither|or|than|older|younger|earlier|later|more|less|fewer)\b",
+    re.IGNORECASE,
+)
 _APART = r".*\b(?:after|before|older|younger|between|passed|later|earlier)\b"
 _SPANS = (
     ("years", re.compile(rf"\bhow old\b|\bhow many years\b{_APART}", re.IGNORECASE)),
     ("days", re.compile(rf"\bhow many days\b{_APART}", re.IGNORECASE)),
 )
+_DATED = ("On what date", "In which year", "When")
+_MEASURED = ("How", "What is the", *_DATED)
+_ASKED_OF_ONE = (*_MEASURED, "Where", "Who", "Of which", "In which", "What", "Is", "Was", "Does", "Did")
 _BETWEEN = "; "  # between the results of a step for each of several
 
 
@@ -93,17 +100,18 @@ def steps_shape(question: str) -> Constraint | None:
     said = seq(line(160, but=":"), "\n")
     last = seq(choice(*operations), "\n")
     if _span(question):
-        dated = seq("find: ", choice("On what date ", "In which year ", "When "), said)
+        dated = seq("find: ", choice(*_DATED), " ", said)
         return _steps(seq(dated, dated, last))
     if asks_for(question) not in ("date", "year"):  # those move one date or year
         last = seq(Repeat(choice(seq("find: ", said), seq("each: ", said)), 0, MOST - 2), last)
     return _steps(seq("find: ", said, optional(last), "\n"))
 
 
-def first_shape(names: Sequence[str]) -> Constraint:
-    """Return the constraint for a fact to find of the first of the names."""
-    words = Repeat(Chars("^\\r\\n:#?"), 0, 80)
-    return _steps(seq("find: ", words, names[0], words, "?\n"))
+def first_shape(question: str, names: Sequence[str]) -> Constraint:
+    """Return the constraint for a fact to find of the first of the names; a number or date if a number is asked for."""
+    words = Repeat(Chars("^\\r\\n:#?,A-Z"), 0, 80)
+    begun = choice(*(_MEASURED if asks_for(question) == "number" else _ASKED_OF_ONE))
+    return _steps(seq("find: ", begun, words, " ", names[0], words, "?\n"))
 
 
 def last_shape(question: str, names: Sequence[str]) -> Constraint:
@@ -145,7 +153,7 @@ def _operations(question: str, *, few: bool) -> list[Pattern]:
     if asked in ("words", "name"):
         named = seq(ref, " ", choice(ref, line(60, but="#,:")))
         compare = seq(choice(*(f"{kind}: " for kind in _COMPARES)), named, Repeat(seq(", ", named), 1, 5))
-        return [] if few else [compare, seq("judge: ", line(160, but=":"))]
+        return [compare, seq("judge: ", line(160, but=":"))] if not few and _CONTRASTS.search(question) else []
     if asked != "number":
         moved = [seq("date: ", ref, choice(" + ", " - "), choice(*numbers))] if numbers else []
         return moved if asked == "date" else [_computed(ref, numbers)] if numbers else []
