@@ -14,8 +14,10 @@ from retinue.core.events import Called
 from retinue.core.grammar import regex
 from retinue.core.values import Capabilities
 from retinue.errors import ToolError
+from retinue.strategies.auto import preset
 from retinue.strategies.facts.copied_answers import NOT_STATED, asks_for, copied_shape
-from retinue.strategies.facts.descriptions import descriptions, named, names_asked, names_in
+from retinue.strategies.facts.descriptions import descriptions, named, names_asked, names_in, names_listed
+from retinue.strategies.facts.relations import is_relation_asked
 from retinue.tools import calculator
 
 CANAL = "[Ottery Canal] The Ottery Canal was dug by Hannah Pell in 1794. It is 31 kilometres long."
@@ -239,3 +241,52 @@ def test_the_innermost_description_has_a_name_and_is_not_all_that_is_asked_for(
 def test_words_after_the_name_in_a_description_stay_in_the_question() -> None:
     question = "In which town did the author of Emma die?"
     assert named(question, "the author of Emma die", "Jane Austen") == "In which town did Jane Austen die?"
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("Which hall has more seats: the Orpheum Hall or the Lyric Hall?", ["Orpheum Hall", "Lyric Hall"]),
+        ("Which country is larger: Orlo or Ister?", ["Orlo", "Ister"]),
+        ("How many of Marl Dam, Tarn Dam and Cole Dam are wide?", ["Marl Dam", "Tarn Dam", "Cole Dam"]),
+        ("How many seats has the tower of Marl Dam more than that of Tarn Dam?", ["Marl Dam", "Tarn Dam"]),
+        ("How much older is Marl Dam than Tarn Dam?", ["Marl Dam", "Tarn Dam"]),
+        ("How much older is the builder of Marl Dam than Tom Rudd?", []),
+        ("Which stood in Marl, Pell Works or Cole Works?", ["Pell Works", "Cole Works"]),
+        ("Who met Ada Rell, Jon Vint and Tom Rudd?", []),
+        ("How wide is Tarn Dam?", []),
+        ("", []),
+    ],
+)
+def test_what_is_asked_of_several_names_is_recognized(question: str, names: list[str]) -> None:
+    assert names_listed(question) == names
+
+
+@pytest.mark.parametrize(
+    ("relation", "question", "asked"),
+    [
+        ("the date of her birth", "On what date was Ada Rell born?", True),
+        ("the date of her death", "On what date was Ada Rell born?", False),
+        ("the place of her birth", "In which town did Ada Rell die?", False),
+        ("the number of islands", "How many islands has it?", True),
+        ("the year it was pulled down", "In which year was it founded?", None),
+        ("the tower's height", "What is the elevation of Marl?", None),
+        ("", "", None),
+    ],
+)
+def test_words_tell_whether_a_relation_is_asked_for(relation: str, question: str, asked: bool | None) -> None:
+    assert is_relation_asked(relation, question) is asked
+
+
+@pytest.mark.parametrize(
+    ("model", "strategy"),
+    [
+        ("qwen2.5-coder-1.5b-instruct-q4_k_m", "careful"),
+        ("llama3.2:3b", "careful"),
+        ("Qwen2.5-7B-Instruct", "auto"),
+        ("gpt-4", "auto"),
+        ("http://127.0.0.1:8080", "auto"),
+    ],
+)
+def test_small_models_are_careful(model: str, strategy: str) -> None:
+    assert preset(model) == strategy
