@@ -14,7 +14,6 @@ from retinue.core.events import Called
 from retinue.core.grammar import regex
 from retinue.core.values import Capabilities
 from retinue.errors import ToolError
-from retinue.strategies.auto import preset
 from retinue.strategies.facts.copied_answers import NOT_STATED, asks_for, copied_shape
 from retinue.strategies.facts.descriptions import descriptions, named, names_asked, names_in, names_listed
 from retinue.strategies.facts.relations import is_relation_asked
@@ -276,17 +275,3 @@ def test_what_is_asked_of_several_names_is_recognized(question: str, names: list
 )
 def test_words_tell_whether_a_relation_is_asked_for(relation: str, question: str, asked: bool | None) -> None:
     assert is_relation_asked(relation, question) is asked
-
-
-@pytest.mark.parametrize(
-    ("model", "strategy"),
-    [
-        ("qwen2.5-coder-1.5b-instruct-q4_k_m", "careful"),
-        ("llama3.2:3b", "careful"),
-        ("Qwen2.5-7B-Instruct", "auto"),
-        ("gpt-4", "auto"),
-        ("http://127.0.0.1:8080", "auto"),
-    ],
-)
-def test_small_models_are_careful(model: str, strategy: str) -> None:
-    assert preset(model) == strategy

@@ -12,13 +12,10 @@ from ..core.tool import Tool
 from ..errors import UsageError
 from ..models import PromptModel
 from ..strategies import STRATEGIES
-from ..strategies.auto import preset
 from ..tools import calculator, passages
 from ..tools.passages import Rank
 from .approval_prompt import decide
 from .run_output import run_and_show
-
-_STEPS = {"careful": 60}  # whose replies are a few words each
 
 
 @click.command("ask")
@@ -27,12 +24,9 @@ _STEPS = {"careful": 60}  # whose replies are a few words each
 @click.option("--rank", is_flag=True, help="Also rank what is found by its meaning (extra rank, model minilm).")
 @click.option("--model", default="", help="local, a name, ENGINE:NAME, or a GGUF file.  [default: local]")
 @click.option("--base-url", help="An OpenAI-compatible server, e.g. http://127.0.0.1:8080")
-@click.option(
-    "--strategy",
-    help=f"One of {', '.join(STRATEGIES)}.  [default: careful for small models with --passages, else auto]",
-)
+@click.option("--strategy", default="auto", show_default=True, help=f"One of {', '.join(STRATEGIES)}.")
 @click.option("--require-human-feedback", "ask_me", is_flag=True, help="Ask before each use of a tool.")
-@click.option("--max-steps", type=click.IntRange(1), help="Replies of the model.  [default: 10; careful 60]")
+@click.option("--max-steps", type=click.IntRange(1), default=10, show_default=True, help="Replies of the model.")
 @click.option("--max-seconds", type=click.FloatRange(0, min_open=True), help="Time for the whole run.")
 @click.option("--max-tokens", type=click.IntRange(1), help="Tokens for the whole run, in and out.")
 @click.option("--stream/--no-stream", default=True, help="Receive the model's reply as a stream or at once.")
@@ -43,9 +37,9 @@ def command(
     rank: bool,
     model: str,
     base_url: str | None,
-    strategy: str | None,
+    strategy: str,
     ask_me: bool,
-    max_steps: int | None,
+    max_steps: int,
     max_seconds: float | None,
     max_tokens: int | None,
     stream: bool,
@@ -58,13 +52,11 @@ def command(
     if rank and not path:
         raise UsageError("--rank needs --passages, whose results it ranks")
     tools: list[Tool] = [passages(path, rank=_ranked() if rank else None), calculator] if path else [calculator]
-    engine = PromptModel(model, base_url=base_url, stream=stream)
-    strategy = strategy or (preset(engine.name) if path else "auto")
     agent = Agent(
-        engine,
+        PromptModel(model, base_url=base_url, stream=stream),
         tools,
         strategy=strategy,
-        budget=Budget(max_steps or _STEPS.get(strategy, 10), max_seconds, max_tokens),
+        budget=Budget(max_steps, max_seconds, max_tokens),
         human=decide,
         require_human_feedback=ask_me,
     )

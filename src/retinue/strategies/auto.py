@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from ..core.protocols import Flow, Strategy, Task, needs_tools
 from .react import React
 from .tool_calling import ToolCalling
-
-_BILLIONS = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)b(?![a-z0-9])")
-_SMALL = 4.0  # billions of parameters
 
 
 @dataclass(frozen=True)
@@ -34,13 +30,6 @@ class Auto:
         known: dict[str, Strategy] = {one.name: one for one in (self.calling, React())}
         calls = not task.tools or (task.calls_tools and not (task.constrained or task.scripted))
         return known.get(recorded) or known[self.calling.name if calls else "react"]
-
-
-def preset(model: str) -> str:
-    """Return the name of the strategy that suits a model by its name: `careful` if that says that it is small (`1.5b`),
-    otherwise `auto`."""
-    said = _BILLIONS.search(model.lower())
-    return "careful" if said is not None and float(said.group(1)) <= _SMALL else "auto"
 
 
 def choose_strategy(strategy: Strategy, task: Task, recorded: str = "") -> Strategy:
