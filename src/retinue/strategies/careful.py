@@ -7,6 +7,7 @@ decomposed prompting, Khot et al. 2023.)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -82,7 +83,16 @@ class _Run:
             return self._finish(final_answer.visible_answer(str(closing)))
 
     def _answered(self) -> Flow:
-        question = yield from self._standalone()
+        """Answer one question after the other, each with names for what it refers to in those before it."""
+        *earlier, last = _questions(self._task.question)
+        said = list(self._task.history)
+        for question in earlier:
+            finish = yield from self._answered_alone(question, said)
+            said += [Message("user", question), Message("assistant", finish.output)]
+        return (yield from self._answered_alone(last, said))
+
+    def _answered_alone(self, question: str, history: Sequence[Message]) -> Flow:
+        question = yield from self._standalone(question, history)
         steps = yield from planned(self._said, question)
         finish = yield from self._worked(question, steps)
         if self._is_missing and len(steps) == 1 and question.casefold().startswith(_COUNTS):
@@ -105,15 +115,14 @@ class _Run:
             values.append(value)
         return self._finish(values[-1])
 
-    def _standalone(self) -> Part[str]:
+    def _standalone(self, question: str, history: Sequence[Message]) -> Part[str]:
         """Return the question with names for what it refers to in the conversation."""
-        if not self._task.history:
-            return self._task.question
-        history = history_lines(self._task.history)
-        given = {"history": history, "question": self._task.question}
+        if not history:
+            return question
+        given = {"history": history_lines(history), "question": question}
         text = prompt_parts("careful")["standalone"].substitute(given).rstrip("\n")
-        said = yield from self._said(text, self._task.question, _line_shape(), aside=True)
-        return said.strip() or self._task.question
+        said = yield from self._said(text, question, _line_shape(), aside=True)
+        return said.strip() or question
 
     def _done(self, step: QuestionStep, values: list[str], *, listed: bool) -> Part[str]:
         match step.kind:
@@ -170,6 +179,14 @@ class _Run:
         for described, name in self._facts.names.items():
             value = value.replace(described, name)
         return AgentFinish({"output": value}, log)
+
+
+def _questions(text: str) -> list[str]:
+    """Return the questions of a text, each with the sentences before it, and the last one with those after it."""
+    *parts, rest = re.split(r"(?<=\?)\s+(?=[A-Z])", text.strip())
+    if parts and "?" not in rest:
+        rest = f"{parts.pop()} {rest}"
+    return [*parts, rest]
 
 
 def _written(decided: Decided) -> Reply:

@@ -30,7 +30,7 @@ def names_in(text: str) -> list[str]:
     begins = {0, *(found.end() for found in _SENTENCE.finditer(text))}
     found: dict[str, bool] = {}
     for start, end in _name_spans(text):
-        name = text[start:end]
+        name = re.sub(r"['’]s$", "", text[start:end])
         found[name] = found.get(name, False) or start not in begins or " " in name
     return [name for name, sure in found.items() if sure]
 

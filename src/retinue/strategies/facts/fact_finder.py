@@ -30,6 +30,7 @@ _PASSAGES = 3
 _PASSAGE_CHARS = 1_000
 _RELATION_CHARS = 80
 _DESCRIBED = 4  # descriptions in a question that are looked up
+_WORDS = 4  # of a sentence at least
 _VALUES = 2  # of a passage that are tried
 
 
@@ -122,6 +123,8 @@ class FactFinder:
         if copied and not has_known_relation(question):
             return True
         sentence = sentence_with(value, _titled(passage)[1], kind)
+        if len(sentence.split()) < _WORDS:
+            sentence = passage  # `[Tom Rudd's age] 47 years`
         alone = len(values_in(sentence, kind)) == 1
         known = is_relation_asked(sentence.replace(value, ""), question) if alone else None
         if known is not None:

@@ -37,6 +37,7 @@ _SPANS = (
 _DATED = ("On what date", "In which year", "When")
 _MEASURED = ("How", "What is the", *_DATED)
 _ASKED_OF_ONE = (*_MEASURED, "Where", "Who", "Of which", "In which", "What", "Is", "Was", "Does", "Did")
+_QUESTION = seq(line(160, but=":?"), optional(seq("?")))
 _BETWEEN = "; "  # between the results of a step for each of several
 
 
@@ -97,7 +98,7 @@ def steps_shape(question: str) -> Constraint | None:
     operations = _operations(question, few=len(names_asked(question)) < _COMPARED)
     if not operations:
         return None
-    said = seq(line(160, but=":"), "\n")
+    said = seq(_QUESTION, "\n")
     last = seq(choice(*operations), "\n")
     if _span(question):
         dated = seq("find: ", choice(*_DATED), " ", said)
@@ -131,7 +132,7 @@ def last_shape(question: str, names: Sequence[str]) -> Constraint:
 
 def counted_shape() -> Constraint:
     """Return the constraint for a plan that finds a list and counts it."""
-    return _steps(seq("find: ", line(160, but=":"), "\ncount: #1\n"))
+    return _steps(seq("find: ", _QUESTION, "\ncount: #1\n"))
 
 
 def _steps(pattern: Pattern) -> Constraint:
