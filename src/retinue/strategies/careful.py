@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
@@ -24,6 +24,7 @@ from .facts.fact_finder import FOUND, FactFinder
 from .facts.quantities import Unreadable
 from .facts.question_plan import counted, planned
 from .facts.question_steps import QuestionStep, expression, filled, is_list, joined, parts_of, worked_out
+from .facts.question_terms import terms_of
 from .parsing import final_answer
 from .prompting.constraints import answer_shape
 from .prompting.prompt_parts import prompt_parts
@@ -92,12 +93,13 @@ class _Run:
         return (yield from self._answered_alone(last, said))
 
     def _answered_alone(self, question: str, history: Sequence[Message]) -> Flow:
-        question = yield from self._standalone(question, history)
+        terms = terms_of((yield from self._standalone(question, history)))
+        question, self._facts.units = terms.question, terms.units
         steps = yield from planned(self._said, question)
         finish = yield from self._worked(question, steps)
         if self._is_missing and len(steps) == 1 and question.casefold().startswith(_COUNTS):
             finish = yield from self._worked(question, (yield from counted(self._said, question)))
-        return finish
+        return replace(finish, return_values={"output": terms.rounded(finish.output)})
 
     def _worked(self, question: str, steps: Sequence[QuestionStep]) -> Flow:
         """Do the steps; return the last one's result, or that something was not found."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 
 from ...core.grammar import Constraint, choice, seq
@@ -11,7 +12,13 @@ NONE = "none"
 _CAPITALISED = re.compile(r"[A-Z][\w'’-]*")
 _WITHIN = (" ", " of ", " of the ", " de ", ". ")  # between the words of a name; `. ` after an initial
 _SENTENCE = re.compile(r"[.!?;:]\s+")
-_FULL_STOP = re.compile(r"[.!?]\s+")
+_BEGINNING = re.compile(r"(?:(?<=^)|(?<=[.!?]\s))[A-Z]\w*")
+_BEGIN = frozenset(
+    "a after also an and are as at before between both but by can did do does during for from had has have he her "
+    "his how if in into is it its many name near no of on one or out over she since so some than that the their "
+    "them then there these they this those to two under was were what when where which while who whom whose why "
+    "will with would".split()
+)
 _WORD = re.compile(r"\S+")
 _DETERMINERS = {"the", "a", "an", "his", "her", "its", "their"}
 _ASKS = re.compile(r"(?:who|what|which)(?: \w+){0,2} (?:is|was|are|were)", re.IGNORECASE)
@@ -20,7 +27,8 @@ _PAIR = 2  # names
 _OF_ALL = re.compile(r"of|how (?:many|much)|what is the (?:total|sum|average)")
 _PLACE = re.compile(r"\b(?:in|at|on|from) (?:the )?$", re.IGNORECASE)
 _OF_PERSONS = re.compile(r"\b(?:born|die|died|lives?|lived|study|studied)\b")
-_VERBS = {"is", "are", "was", "were", "do", "does", "did", "has", "have", "had"}
+_TOGETHER = re.compile(r"\b(?:together|total|combined|sum|difference)\b", re.IGNORECASE)
+_VERBS = {"", "is", "are", "was", "were", "do", "does", "did", "has", "have", "had"}
 _CLAUSE = re.compile(r" (?:that|which|who|whom|whose) ")
 Span = tuple[int, int]
 
@@ -36,7 +44,7 @@ def names_in(text: str) -> list[str]:
 
 
 def names_asked(question: str) -> list[str]:
-    """Return the names in a question. The first word of a sentence, such as `Were`, belongs to none."""
+    """Return the names in a question. A word such as `Were`, with which it begins, belongs to none."""
     return names_in(_without_capitals(question))
 
 
@@ -59,10 +67,23 @@ def names_listed(question: str) -> list[str]:
     return [question[start:end] for start, end in longest] if several else []
 
 
+def in_words(question: str, names: Sequence[str]) -> list[str]:
+    """Return what is compared by the names: for `the mill of A or the mill of B`, these words."""
+    if len(names) == _PAIR:
+        words = question.rpartition(names[1])[0].rpartition(" or ")[2]
+        if words.strip() not in ("", "the") and f"{words}{names[0]}" in question:
+            return [words + name for name in names]
+    return list(names)
+
+
 def _asked_alike(text: str, one: Span, other: Span) -> bool:
-    """Return whether two names are compared, and not a thing of one with the other: `the son of A than B`."""
-    before, between = _last_word(text[: one[0]]), _last_word(text[one[1] : other[0]])
-    return " than " in text[one[1] : other[0]] and (before == between or (before in _VERBS and between == "than"))
+    """Return whether the same is asked of two names, and not of a thing of one and the other: `the son of A than B`."""
+    words = text[one[1] : other[0]]
+    joints = (" than ", " or ", " and ") if _TOGETHER.search(text) else (" than ", " or ")
+    joint = next((joint for joint in joints if joint in words), "")
+    before, between = _last_word(text[: one[0]]), _last_word(words)
+    alone = before in _VERBS or joint != " than "
+    return bool(joint) and (before == between or (alone and between == joint.strip()))
 
 
 def _last_word(text: str) -> str:
@@ -70,8 +91,10 @@ def _last_word(text: str) -> str:
 
 
 def _without_capitals(question: str) -> str:
-    begins = {0, *(found.end() for found in _FULL_STOP.finditer(question))}
-    return "".join(letter.lower() if at in begins else letter for at, letter in enumerate(question))
+    """Return the question with a small letter at the beginning of each sentence, unless that is a name."""
+    return _BEGINNING.sub(
+        lambda found: found.group().lower() if found.group().lower() in _BEGIN else found.group(), question
+    )
 
 
 def _name_spans(text: str) -> list[Span]:

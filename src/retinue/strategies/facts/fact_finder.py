@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...core.grammar import Constraint, choice, line, seq
 from ...core.protocols import act
@@ -36,13 +36,15 @@ _VALUES = 2  # of a passage that are tried
 
 class FactFinder:
     """Finds facts with the tool called `search`. `known` has what it found, by question, `names` the names of things
-    by their descriptions. Names in the user's `question` are no answer."""
+    by their descriptions, `units` the sizes of units that the question lays down. Names in the user's `question` are no
+    answer."""
 
     def __init__(self, say: Say, search: str, question: str) -> None:
         self._say, self._search = say, search
         self._given = names_asked(question)
         self.known: dict[str, str] = {}
         self.names: dict[str, str] = {}
+        self.units: Mapping[str, float] = {}
 
     def found(self, question: str, kind: str = "", *, listed: bool = False) -> Part[str]:
         """Return the fact that a question asks for, or that it is not stated. `listed`: it may be a list."""
@@ -52,7 +54,7 @@ class FactFinder:
         value = NOT_STATED
         if plain is not None:
             value = yield from self._searched(plain, kind or asks_for(plain), listed=listed)
-        self.known[question] = value = in_asked_unit(value, question)
+        self.known[question] = value = in_asked_unit(value, question, self.units)
         return value
 
     def _resolved(self, question: str) -> Part[str | None]:

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import date
+from types import MappingProxyType
 
 MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
@@ -35,9 +36,8 @@ _MEASURES: tuple[Mapping[str, float], ...] = (
     {"gram": 1.0, "kilogram": 1e3, "kg": 1e3, "tonne": 1e6, "pound": 453.59237},
     {"litre": 1.0, "liter": 1.0, "millilitre": 1e-3, "milliliter": 1e-3},
 )  # fmt: skip
-_UNITS = sorted((unit for row in _MEASURES for unit in row), key=len, reverse=True)
-_UNIT = re.compile(rf"[ -]?({'|'.join(_UNITS)})s?\b", re.IGNORECASE)
-_ASKED_UNIT = re.compile(rf"\b(?:in|how many) (({'|'.join(_UNITS)})s?)\b", re.IGNORECASE)
+_ALL = tuple(unit for row in _MEASURES for unit in row)
+_UNIT = re.compile(rf"[ -]?({'|'.join(sorted(_ALL, key=len, reverse=True))})s?\b", re.IGNORECASE)
 _SCALE = re.compile(rf" ({'|'.join(_SCALES)})\b", re.IGNORECASE)
 
 
@@ -107,17 +107,23 @@ def written_number(value: float) -> str:
     return str(int(value)) if value == int(value) else f"{value:.10g}"
 
 
-def in_asked_unit(value: str, question: str) -> str:
-    """Return a quantity in the unit that the question asks for, if both are known and of one kind; else as it is."""
-    asked, number = _ASKED_UNIT.search(question), NUMBER.match(value)
+def in_asked_unit(value: str, question: str, given: Mapping[str, float] = MappingProxyType({})) -> str:
+    """Return a quantity in the unit that the question asks for, if both are known and of one kind; else as it is.
+
+    `given`: the sizes of units in one of them, which the question lays down. A number without a unit is taken to be in
+    the other one.
+    """
+    units = "|".join(sorted((*given, *_ALL), key=len, reverse=True))
+    asked, number = re.search(rf"\b(?:in|how many) (({units})s?)\b", question, re.IGNORECASE), NUMBER.match(value)
     if asked is None or number is None:
         return value
     scale = _SCALE.match(value, number.end())
-    stated = _UNIT.match(value, scale.end() if scale else number.end())
-    if stated is None:
+    stated = re.compile(rf"[ -]?({units})s?\b", re.IGNORECASE).match(value, scale.end() if scale else number.end())
+    want = asked.group(2).lower()
+    if stated is None and given.get(want) is None:
         return value
-    have, want = stated.group(1).lower(), asked.group(2).lower()
-    row = next((one for one in _MEASURES if have in one and want in one), None)
+    have = stated.group(1).lower() if stated else next(unit for unit in given if given[unit] != given[want])
+    row = next((one for one in (given, *_MEASURES) if have in one and want in one), None)
     if row is None or row[have] == row[want]:
         return value
     return f"{written_number(number_in(value) * row[have] / row[want])} {asked.group(1)}"

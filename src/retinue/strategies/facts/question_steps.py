@@ -10,7 +10,7 @@ from datetime import timedelta
 from ...core.grammar import Constraint, Pattern, choice, line, optional, seq
 from ...core.grammar.patterns import Chars, Repeat
 from .copied_answers import asks_for
-from .descriptions import names_asked
+from .descriptions import in_words, names_asked
 from .quantities import DATE, Unreadable, date_in, number_in, size_in, written_date, written_number
 
 KINDS = ("find", "each", "compute", "years", "days", "date", "most", "least", "latest", "earliest", "count", "judge")
@@ -21,7 +21,7 @@ _CONSTANTS = ("1", "2", "10", "60", "100", "1000")
 _COMPARES = ("most", "least", "latest", "earliest")
 _COMPARED = 2  # names at least in a question that compares
 _CALCULATES = re.compile(
-    r"\d|\b(?:percent|average|per|total|sum|together|combined|than|after|before|between|difference|times|ratio|half|twice"
+    r"\d|\b(?:percent|percentage|average|per|total|sum|together|combined|than|after|before|between|difference|times|ratio|half|twice"
     r"|double|each|divided|multiplied|raised|plus|minus)\b",
     re.IGNORECASE,
 )
@@ -118,7 +118,7 @@ def first_shape(question: str, names: Sequence[str]) -> Constraint:
 def last_shape(question: str, names: Sequence[str]) -> Constraint:
     """Return the constraint for the operation on a fact of each of the names, which steps before it have found."""
     refs = [f"#{number}" for number in range(1, len(names) + 1)]
-    said = ", ".join(f"{ref} {name}" for ref, name in zip(refs, names, strict=True))
+    said = ", ".join(f"{ref} {name}" for ref, name in zip(refs, in_words(question, names), strict=True))
     options: Sequence[str | Pattern]
     if asks_for(question) != "number":
         options = [f"judge: {question}", *(f"{kind}: {said}" for kind in _COMPARES)]
