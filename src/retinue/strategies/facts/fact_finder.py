@@ -22,7 +22,7 @@ from .copied_answers import (
     values_in,
 )
 from .descriptions import described_shape, descriptions, named, names_asked
-from .quantities import NUMBER, in_asked_unit
+from .quantities import NUMBER, in_asked_unit, in_other_unit
 from .relations import has_known_relation, is_relation_asked
 
 FOUND = ("result", "repeated")  # outcomes of a tool call that are read
@@ -50,7 +50,7 @@ class FactFinder:
         """Return the fact that a question asks for, or that it is not stated. `listed`: it may be a list."""
         if question in self.known:
             return self.known[question]
-        plain = yield from self._resolved(question)
+        plain = yield from self._resolved(in_other_unit(question, self.units))
         value = NOT_STATED
         if plain is not None:
             value = yield from self._searched(plain, kind or asks_for(plain), listed=listed)
@@ -88,19 +88,19 @@ class FactFinder:
         return value
 
     def _read(self, question: str, passages: Sequence[str], kind: str, *, listed: bool) -> Part[str]:
-        """Read on until a passage has both an answer and the word that says what is asked for."""
+        """Read on until a passage has what is surely the answer, or an answer with the word that says what is asked for."""
         best = NOT_STATED
         for number, passage in enumerate(passages):
             if not has_numbers(passage, question):
                 continue
-            value = yield from self._stated(question, passage, kind, aside=number > 0, listed=listed)
-            if value != NOT_STATED and is_of_kind(value, passage, question):
+            value, sure = yield from self._stated(question, passage, kind, aside=number > 0, listed=listed)
+            if value != NOT_STATED and (sure or is_of_kind(value, passage, question)):
                 return value
             best = value if best == NOT_STATED else best
         return best
 
-    def _stated(self, question: str, passage: str, kind: str, *, aside: bool, listed: bool) -> Part[str]:
-        """Read a passage; return what it says and what is asked for, or that it is not stated."""
+    def _stated(self, question: str, passage: str, kind: str, *, aside: bool, listed: bool) -> Part[tuple[str, bool]]:
+        """Read a passage; return what it says and whether that is surely asked for, or that it is not stated."""
         tried: list[str] = []
         while len(tried) < _VALUES:
             shape = copied_shape(
@@ -114,29 +114,37 @@ class FactFinder:
             value = said.partition("\n")[0].strip() or NOT_STATED
             if value == NOT_STATED or value in (*self._given, *names_asked(question)):
                 break
-            if listed or (yield from self._is_asked_for(value, passage, question, kind)):
-                return value
+            asked = None if listed else (yield from self._is_asked_for(value, passage, question, kind))
+            if asked is not False:
+                return value, bool(asked)
             tried.append(value)
-        return NOT_STATED
+        return NOT_STATED, False
 
-    def _is_asked_for(self, value: str, passage: str, question: str, kind: str) -> Part[bool]:
-        """Let the model say what the value is before it sees the question: it takes anything for what is asked for."""
+    def _is_asked_for(self, value: str, passage: str, question: str, kind: str) -> Part[bool | None]:
+        """Let the model say what the value is before it sees the question: it takes anything for what is asked for.
+
+        `None` for words that were copied, of which nothing tells.
+        """
         copied = kind in ("words", "name")
         if copied and not has_known_relation(question):
-            return True
-        sentence = sentence_with(value, _titled(passage)[1], kind)
+            return None
+        title, text = _titled(passage)
+        sentence = sentence_with(value, text, kind)
+        names = names_asked(question)
+        if title and names and not copied and not any(name in f"{title} {sentence}" for name in names):
+            return False  # it is of what the passage is about
         if len(sentence.split()) < _WORDS:
             sentence = passage  # `[Tom Rudd's age] 47 years`
         alone = len(values_in(sentence, kind)) == 1
         known = is_relation_asked(sentence.replace(value, ""), question) if alone else None
         if known is not None:
             return known
-        text = _prompt("relation", sentence=sentence, value=value)
-        relation = yield from self._say(text, sentence, _relation_shape(), aside=True)
+        prompt = _prompt("relation", sentence=sentence, value=value)
+        relation = yield from self._say(prompt, sentence, _relation_shape(), aside=True)
         known = is_relation_asked(relation, question)
         if known is not None or copied:
-            return known is not False
-        asked = f"{text} {relation}\n{_prompt('asked', question=question)}"
+            return known
+        asked = f"{prompt} {relation}\n{_prompt('asked', question=question)}"
         return (yield from self._say(asked, question, _yes_or_no(), aside=True)) == "yes"
 
 

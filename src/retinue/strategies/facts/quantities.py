@@ -107,6 +107,16 @@ def written_number(value: float) -> str:
     return str(int(value)) if value == int(value) else f"{value:.10g}"
 
 
+def in_other_unit(question: str, given: Mapping[str, float]) -> str:
+    """Return the question with the other one of two units that it lays down, in which texts will state it."""
+    for unit, size in given.items():
+        pattern = rf"\b(in|how many) {unit}s?\b"
+        other = next((one for one in given if given[one] != size), unit)
+        if re.search(pattern, question, re.IGNORECASE):
+            return re.sub(pattern, rf"\1 {other}", question, flags=re.IGNORECASE)
+    return question
+
+
 def in_asked_unit(value: str, question: str, given: Mapping[str, float] = MappingProxyType({})) -> str:
     """Return a quantity in the unit that the question asks for, if both are known and of one kind; else as it is.
 

@@ -25,6 +25,7 @@ _CALCULATES = re.compile(
     r"|double|each|divided|multiplied|raised|plus|minus)\b",
     re.IGNORECASE,
 )
+_SHARES = re.compile(r"\b(?:per|average)\b", re.IGNORECASE)
 _CONTRASTS = re.compile(
     r"\b(?:same|different|both|either|neither|or|than|older|younger|earlier|later|more|less|fewer)\b",
     re.IGNORECASE,
@@ -103,6 +104,8 @@ def steps_shape(question: str) -> Constraint | None:
     if _span(question):
         dated = seq("find: ", choice(*_DATED), " ", said)
         return _steps(seq(dated, dated, last))
+    if _SHARES.search(question) and not _numbers(question):
+        return _steps(seq("find: ", said, "find: ", said, "compute: ", choice("#1 / #2", "#2 / #1"), "\n"))
     if asks_for(question) not in ("date", "year"):  # those move one date or year
         last = seq(Repeat(choice(seq("find: ", said), seq("each: ", said)), 0, MOST - 2), last)
     return _steps(seq("find: ", said, optional(last), "\n"))
