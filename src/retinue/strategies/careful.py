@@ -98,7 +98,9 @@ class _Run:
         steps = yield from planned(self._said, question)
         finish = yield from self._worked(question, steps)
         if self._is_missing and len(steps) == 1 and question.casefold().startswith(_COUNTS):
-            finish = yield from self._worked(question, (yield from counted(self._said, question)))
+            steps = yield from counted(self._said, question)
+            several = yield from self._worked(question, steps)
+            finish = several if several.output != "1" else finish  # one thing is no list
         return replace(finish, return_values={"output": terms.rounded(finish.output)})
 
     def _worked(self, question: str, steps: Sequence[QuestionStep]) -> Flow:

@@ -88,7 +88,7 @@ class FactFinder:
         return value
 
     def _read(self, question: str, passages: Sequence[str], kind: str, *, listed: bool) -> Part[str]:
-        """Read on until a passage has what is surely the answer, or an answer with the word that says what is asked for."""
+        """Read on until a passage has what is surely the answer, or one with the word that says what is asked for."""
         best = NOT_STATED
         for number, passage in enumerate(passages):
             if not has_numbers(passage, question):
@@ -112,7 +112,7 @@ class FactFinder:
                 _prompt("read", passage=passage, question=question), passage, shape, aside=aside or bool(tried)
             )
             value = said.partition("\n")[0].strip() or NOT_STATED
-            if value == NOT_STATED or value in (*self._given, *names_asked(question)):
+            if value == NOT_STATED or value in self._given or any(name in value for name in names_asked(question)):
                 break
             asked = None if listed else (yield from self._is_asked_for(value, passage, question, kind))
             if asked is not False:
