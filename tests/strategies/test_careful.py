@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
 from fakes.said import Said
 from retinue import Agent, Budget, Message, RunResult, StopReason, Tool
@@ -15,7 +16,8 @@ from retinue.core.grammar import regex
 from retinue.core.values import Capabilities
 from retinue.errors import ToolError
 from retinue.strategies.facts.copied_answers import NOT_STATED, asks_for, copied_shape
-from retinue.strategies.facts.descriptions import descriptions, named, names_asked, names_in, names_listed
+from retinue.strategies.facts.descriptions import descriptions, in_words, named, names_asked, names_in, names_listed
+from retinue.strategies.facts.question_terms import terms_of
 from retinue.strategies.facts.relations import is_relation_asked
 from retinue.tools import calculator
 
@@ -275,3 +277,58 @@ def test_what_is_asked_of_several_names_is_recognized(question: str, names: list
 )
 def test_words_tell_whether_a_relation_is_asked_for(relation: str, question: str, asked: bool | None) -> None:
     assert is_relation_asked(relation, question) is asked
+
+
+@pytest.mark.parametrize(
+    ("question", "plain", "units", "digits"),
+    [
+        ("How deep is it, if a fathom is 1.8 metres?", "How deep is it?", ["fathom", "metres", "metre"], None),
+        ("A mile is 1.6 kilometres. How long is it?", "How long is it?", ["mile", "kilometres", "kilometre"], None),
+        ("How long is it? Round to two decimal places.", "How long is it?", [], 2),
+        ("How long is it, rounded to the nearest whole number?", "How long is it?", [], 0),
+        ("Who dug it?", "Who dug it?", [], None),
+        ("", "", [], None),
+    ],
+)
+def test_what_a_question_lays_down_is_no_part_of_what_it_asks(
+    question: str, plain: str, units: list[str], digits: int | None
+) -> None:
+    terms = terms_of(question)
+    assert (terms.question, list(terms.units), terms.digits) == (plain, units, digits)
+
+
+@given(
+    st.text()
+    | st.from_regex(r"(If )?an? [a-z]+ is [0-9.,]+ [a-z]+, .*Round to (one|two|[0-9]+) decimals?", fullmatch=True)
+)
+def test_any_text_has_terms(text: str) -> None:
+    terms = terms_of(text)
+    assert terms.rounded("1,234.5678 metres").endswith("metres")
+    assert all(size >= 0 for size in terms.units.values())
+
+
+def test_units_that_the_question_lays_down_are_converted_and_rounded() -> None:
+    question = "How many fathoms wide is Tarn Dam, if a fathom is 1.8 metres? Round to one decimal place."
+    result, model = ask(["120 metres"], Library(DAM), question)
+    assert result.answer == "66.7 fathoms"
+    assert "How many metres wide is Tarn Dam?" in model.asked[0].prompt.text
+
+
+def test_several_questions_are_answered_one_after_the_other() -> None:
+    library = Library(CANAL, PELL)
+    replies = ["Hannah Pell", "On what date was Hannah Pell born?", "3 May 1751", "the date of her birth"]
+    result, _ = ask(replies, library, "Who dug the Ottery Canal? On what date was she born?")
+    assert result.answer == "3 May 1751"
+
+
+def test_a_number_of_what_the_passage_is_about_is_not_taken_for_something_else() -> None:
+    orr = "[Orr Bridge] The Orr Bridge leads to Tarn Dam. It is 95 metres wide."
+    result, _ = ask(["95 metres", NOT_STATED], Library(orr), "How wide is Tarn Dam?")
+    assert "not stated" in result.answer
+
+
+def test_things_that_are_described_by_two_names_are_compared_by_their_descriptions() -> None:
+    question = "Which is wider, the dam of Marl or the dam of Cole?"
+    assert names_listed(question) == ["Marl", "Cole"]
+    assert in_words(question, ["Marl", "Cole"]) == ["the dam of Marl", "the dam of Cole"]
+    assert in_words("Which is wider, Marl Dam or Cole Dam?", ["Marl Dam", "Cole Dam"]) == ["Marl Dam", "Cole Dam"]
