@@ -17,6 +17,7 @@ from retinue.core.values import Capabilities
 from retinue.errors import ToolError
 from retinue.strategies.facts.copied_answers import NOT_STATED, asks_for, copied_shape
 from retinue.strategies.facts.descriptions import descriptions, in_words, named, names_asked, names_in, names_listed
+from retinue.strategies.facts.question_steps import last_shape
 from retinue.strategies.facts.question_terms import terms_of
 from retinue.strategies.facts.relations import is_relation_asked
 from retinue.tools import calculator
@@ -239,9 +240,24 @@ def test_the_innermost_description_has_a_name_and_is_not_all_that_is_asked_for(
     assert innermost in descriptions(question) if innermost else descriptions(question) == []
 
 
-def test_words_after_the_name_in_a_description_stay_in_the_question() -> None:
-    question = "In which town did the author of Emma die?"
-    assert named(question, "the author of Emma die", "Jane Austen") == "In which town did Jane Austen die?"
+def test_a_name_takes_the_place_of_the_whole_description() -> None:
+    question = "What is the area of the town in which Ada Rell died?"
+    assert named(question, "the town in which Ada Rell died", "Marl") == "What is the area of Marl?"
+
+
+@pytest.mark.parametrize(
+    ("question", "operation"),
+    [
+        ("How much wider is Tarn Dam than Marl Dam?", "compute: abs(#1 - #2)"),
+        ("By how many percent is Tarn Dam wider than Marl Dam?", "compute: (#1 - #2) / #2 * 100"),
+        ("How wide are Tarn Dam and Marl Dam together?", "compute: #1 + #2"),
+        ("How many years older is Tarn Dam than Marl Dam?", "years: #1 to #2"),
+    ],
+)
+def test_what_is_done_with_two_facts_is_said_by_the_question(question: str, operation: str) -> None:
+    shape = last_shape(question, names_listed(question))
+    assert re.fullmatch(regex(shape.pattern), f"{operation}\n")
+    assert not re.fullmatch(regex(shape.pattern), "compute: #1 / #2\n")
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,5 @@ def described_shape(question: str, options: list[str]) -> Constraint:
 
 
 def named(question: str, described: str, name: str) -> str:
-    """Put the name in the place of what is described. Words after the last name in the description stay, since they may
-    be the question's own: `In which town did [the author of The Marble Chapel] die?`"""
-    last = _name_spans(described)[-1][1]
-    return question.replace(described[:last], name)
+    """Put the name in the place of what is described."""
+    return question.replace(described, name)

@@ -11,7 +11,7 @@ from ...core.grammar import Constraint, Pattern, choice, line, optional, seq
 from ...core.grammar.patterns import Chars, Repeat
 from .copied_answers import asks_for
 from .descriptions import in_words, names_asked
-from .quantities import DATE, Unreadable, date_in, number_in, size_in, written_date, written_number
+from .quantities import DATE, YEAR, Unreadable, date_in, number_in, size_in, written_date, written_number
 
 KINDS = ("find", "each", "compute", "years", "days", "date", "most", "least", "latest", "earliest", "count", "judge")
 MOST = 8  # steps of a plan
@@ -26,6 +26,9 @@ _CALCULATES = re.compile(
     re.IGNORECASE,
 )
 _SHARES = re.compile(r"\b(?:per|average)\b", re.IGNORECASE)
+_PERCENT = re.compile(r"\bby how many percent\b", re.IGNORECASE)
+_APART_FROM = re.compile(r"\b(?:than|difference)\b", re.IGNORECASE)
+_TOGETHER = re.compile(r"\b(?:together|total|combined|sum)\b", re.IGNORECASE)
 _CONTRASTS = re.compile(
     r"\b(?:same|different|both|either|neither|or|than|older|younger|earlier|later|more|less|fewer)\b",
     re.IGNORECASE,
@@ -36,8 +39,8 @@ _SPANS = (
     ("days", re.compile(rf"\bhow many days\b{_APART}", re.IGNORECASE)),
 )
 _DATED = ("On what date", "In which year", "When")
-_MEASURED = ("How", "What is the", *_DATED)
-_ASKED_OF_ONE = (*_MEASURED, "Where", "Who", "Of which", "In which", "What", "Is", "Was", "Does", "Did")
+_MEASURED = ("How", "What is the")
+_ASKED_OF_ONE = (*_MEASURED, *_DATED, "Where", "Who", "Of which", "In which", "What", "Is", "Was", "Does", "Did")
 _QUESTION = seq(line(160, but=":?"), optional(seq("?")))
 _BETWEEN = "; "  # between the results of a step for each of several
 
@@ -114,8 +117,16 @@ def steps_shape(question: str) -> Constraint | None:
 def first_shape(question: str, names: Sequence[str]) -> Constraint:
     """Return the constraint for a fact to find of the first of the names; a number or date if a number is asked for."""
     words = Repeat(Chars("^\\r\\n:#?,A-Z"), 0, 80)
-    begun = choice(*(_MEASURED if asks_for(question) == "number" else _ASKED_OF_ONE))
+    begun = choice(*_beginnings(question))
     return _steps(seq("find: ", begun, words, " ", names[0], words, "?\n"))
+
+
+def _beginnings(question: str) -> tuple[str, ...]:
+    if _span(question):
+        return _DATED
+    if asks_for(question) != "number":
+        return _ASKED_OF_ONE
+    return (*_MEASURED, *_DATED) if YEAR.search(question) else _MEASURED
 
 
 def last_shape(question: str, names: Sequence[str]) -> Constraint:
@@ -126,11 +137,22 @@ def last_shape(question: str, names: Sequence[str]) -> Constraint:
     if asks_for(question) != "number":
         options = [f"judge: {question}", *(f"{kind}: {said}" for kind in _COMPARES)]
     elif len(names) == _COMPARED:
-        options = [*_operations(question, few=False)]
+        options = _of_two(question) or _operations(question, few=False)
     else:
         counted = [f"count: {', '.join(refs)} {sign} {limit}" for limit in _numbers(question) for sign in "<>"]
         options = counted or [f"compute: {' + '.join(refs)}", f"judge: {question}"]
     return _steps(seq(choice(*options), "\n"))
+
+
+def _of_two(question: str) -> list[str | Pattern]:
+    """Return the arithmetic on two facts that a question asks for in plain words."""
+    if _span(question):
+        return []
+    if _PERCENT.search(question):
+        return ["compute: (#1 - #2) / #2 * 100"]
+    if _APART_FROM.search(question):
+        return ["compute: abs(#1 - #2)"]
+    return ["compute: #1 + #2"] if _TOGETHER.search(question) else []
 
 
 def counted_shape() -> Constraint:
