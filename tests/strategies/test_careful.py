@@ -343,6 +343,12 @@ def test_a_number_of_what_the_passage_is_about_is_not_taken_for_something_else()
     assert "not stated" in result.answer
 
 
+def test_a_number_that_occurs_twice_is_judged_by_the_sentence_that_the_question_is_about() -> None:
+    orr = "[Orr Line] A ticket of the Orr Line costs 34 crowns in all. The Orr Line has 34 stations."
+    result, model = ask(["34"], Library(orr), "How many stations does the Orr Line have?")
+    assert (result.answer, len(model.asked)) == ("34", 1)
+
+
 def test_things_that_are_described_by_two_names_are_compared_by_their_descriptions() -> None:
     question = "Which is wider, the dam of Marl or the dam of Cole?"
     assert names_listed(question) == ["Marl", "Cole"]

@@ -54,13 +54,13 @@ def is_of_kind(value: str, passage: str, question: str) -> bool:
     kind = _KIND.search(question)
     if kind is None or asks_for(question) not in ("words", "name"):
         return True
-    return kind.group(1).lower() in sentence_with(value, passage).lower()
+    return kind.group(1).lower() in sentences_with(value, passage)[0].lower()
 
 
-def sentence_with(value: str, passage: str, kind: str = "words") -> str:
-    """Return the first sentence of the passage that has the value of that kind; all of it if none has."""
+def sentences_with(value: str, passage: str, kind: str = "words") -> list[str]:
+    """Return the sentences of the passage that have the value of that kind; all of it if none has."""
     sentences = [one for one in _SENTENCE.split(passage) if value in one]
-    return next((one for one in sentences if value in values_in(one, kind)), next(iter(sentences), passage))
+    return [one for one in sentences if value in values_in(one, kind)] or sentences or [passage]
 
 
 def copied_shape(

@@ -18,7 +18,7 @@ from .copied_answers import (
     copied_shape,
     has_numbers,
     is_of_kind,
-    sentence_with,
+    sentences_with,
     values_in,
 )
 from .descriptions import described_shape, descriptions, named, names_asked
@@ -129,21 +129,27 @@ class FactFinder:
         if copied and not has_known_relation(question):
             return None
         title, text = _titled(passage)
-        sentence = sentence_with(value, text, kind)
+        sentences = [
+            one if len(one.split()) >= _WORDS else passage  # `[Tom Rudd's age] 47 years`
+            for one in sentences_with(value, text, kind)
+        ]
         names = names_asked(question)
-        if title and names and not copied and not any(name in f"{title} {sentence}" for name in names):
-            return False  # it is of what the passage is about
-        if len(sentence.split()) < _WORDS:
-            sentence = passage  # `[Tom Rudd's age] 47 years`
-        alone = len(values_in(sentence, kind)) == 1
-        known = is_relation_asked(sentence.replace(value, ""), question) if alone else None
-        if known is not None:
-            return known
+        if title and names and not copied:  # else it is of what the passage is about
+            sentences = [one for one in sentences if any(name in f"{title} {one}" for name in names)]
+        if not sentences:
+            return False
+        alone = [one.replace(value, "") for one in sentences if len(values_in(one, kind)) == 1]
+        known = [is_relation_asked(one, question) for one in alone]
+        if True in known:
+            return True
+        if known == [False] * len(sentences):
+            return False
+        sentence = sentences[0]
         prompt = _prompt("relation", sentence=sentence, value=value)
         relation = yield from self._say(prompt, sentence, _relation_shape(), aside=True)
-        known = is_relation_asked(relation, question)
-        if known is not None or copied:
-            return known
+        told = is_relation_asked(relation, question)
+        if told is not None or copied:
+            return told
         asked = f"{prompt} {relation}\n{_prompt('asked', question=question)}"
         return (yield from self._say(asked, question, _yes_or_no(), aside=True)) == "yes"
 

@@ -14,7 +14,12 @@ _RIVALS = (
     {"wide", "width", "breadth"},
     {"deep", "depth"},
 )
-_FAMILIES = (*_RIVALS, {"elevation", "altitude", "above"}, {"duration", "last", "lasts", "take", "takes"})
+_FAMILIES = (
+    *_RIVALS,
+    {"elevation", "altitude", "above"},
+    {"duration", "last", "lasts", "take", "takes"},
+    {"area", "square", "surface"},
+)
 _GENERAL = frozenset(
     "a an and are at by date day did do does first for from had has have he her his how in is it its many much name "
     "number of on she that the their to was were what when where which who whose with year".split()
