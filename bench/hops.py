@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -18,6 +17,7 @@ from bench.by_hand import note
 from bench.loop import cpu
 from bench.persistence import new_run
 from retinue import Agent, Budget
+from retinue.cli.garbage_collection import collect_seldom
 from retinue.core.events import Delta
 from retinue.core.prompt import Ask, Decided
 from retinue.core.protocols import Chunks
@@ -73,7 +73,7 @@ def measure() -> str:
 
 
 async def _table(folder: Path) -> str:
-    gc.freeze()
+    collect_seldom()  # as the server does
     lines = []
     for depth in DEPTHS:
         nested = await _hop(depth, _nested)

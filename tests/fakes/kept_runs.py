@@ -17,6 +17,7 @@ from retinue.core.values import Decision
 from retinue.runs import RunInput, Runs
 from retinue.runs.cancellation import cancel_run
 from retinue.runs.submissions import submit_decisions
+from retinue.server.agent_versions import agent_at
 from retinue.store.database import Database
 from retinue.store.event_log import read_events
 from retinue.store.run_row import RunRow
@@ -46,7 +47,8 @@ class KeptRuns:
         return Runs(self.database, self._assign)
 
     async def _assign(self, run: RunRow) -> RunInput:
-        return RunInput(self.agent(), run.request.get("question", "Begin"))
+        own = self.agent()
+        return RunInput(agent_at({"m": own}, run.agent) or own, run.request.get("question", "Begin"))
 
     async def add(self, run_id: str = "run_1", **values: Any) -> str:
         """A new run on a thread of its own."""

@@ -7,7 +7,7 @@ from sqlalchemy import event
 
 from fakes.kept_runs import Gate, KeptRuns, calling, kept_runs
 from fakes.until import until_async
-from retinue import tool
+from retinue import Agent, PromptModel, tool
 from retinue.core.events import Called
 
 pytestmark = pytest.mark.anyio
@@ -41,6 +41,22 @@ async def driven(any_url: str, effects: str) -> int:
 async def test_a_step_whose_tool_may_be_called_again_is_one_commit(any_url: str) -> None:
     begins = 2  # its epoch, and the events with which it begins
     assert await driven(any_url, "read") <= begins + STEPS + 1
+
+
+async def test_a_member_costs_two_commits(any_url: str) -> None:
+    """The call and the member's run are one, its end and its caller's going on another; the caller's end is its own."""
+    member = Agent(PromptModel(engine="scripted", script=[{"finish": "w 1"}]), name="w")
+    team = calling([member], {"tool": "w", "input": "Begin"})
+    async with kept_runs(any_url, lambda: team) as kept:
+        fewest = 100  # a slow machine tells readers of what happens in between
+        for number in range(5):
+            run = await kept.add(f"run_{number}")
+            made = commits_of(kept)
+            await kept.driver.start(run, await kept.row(run))
+            assert (await kept.rests(run)).status == "completed"
+            fewest = min(fewest, len(made))
+        begins, ends = 1, 1
+        assert fewest == begins + 2 + ends
 
 
 async def test_the_intent_of_an_effect_is_a_commit_of_its_own(any_url: str) -> None:

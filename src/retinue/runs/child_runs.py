@@ -8,8 +8,8 @@ from functools import partial
 from sqlalchemy import Connection
 
 from ..core.delegation import MemberAnswer, MemberCall, Pending, answer_of
-from ..core.events import Asked, Called, Observed, Replied
-from ..core.run_result import result
+from ..core.events import Asked, Called, Finished, Observed, Replied, Stopped
+from ..core.run_result import usage_of
 from ..core.values import StopReason
 from ..errors import StoreConflict, StoreUnavailable
 from ..store.database import Database
@@ -103,11 +103,17 @@ class ChildRuns:
 
 
 def _answer(member: MemberCall, found: Found) -> MemberAnswer:
-    log = [entry.event for entry in found.log]
+    log = [entry.event for entry in found.outcome]
     seconds = sum(event.reply.seconds for event in log if isinstance(event, Replied))
     seconds += sum(event.observation.seconds for event in log if isinstance(event, Observed))
-    done = result(log, seconds)
     problem = found.problem or (found.run.error.message if found.run.error else "")
-    if done.answer and found.run.status not in ("completed", "incomplete"):  # such as one that was cancelled
-        return answer_of(member.tool.name, done.stop_reason, "", found.run.status, done.usage, seconds)
-    return answer_of(member.tool.name, done.stop_reason, done.answer, problem or done.error, done.usage, seconds)
+    match log[-1:]:
+        case [Finished() as end]:
+            reason, answer, detail = StopReason.ANSWER, end.answer, ""
+        case [Stopped() as end]:
+            reason, answer, detail = end.reason, end.answer, end.detail if end.reason is StopReason.ERROR else ""
+        case _:
+            reason, answer, detail = StopReason.CANCELLED, "", ""
+    if answer and found.run.status not in ("completed", "incomplete"):  # such as one that was cancelled
+        answer, problem = "", found.run.status
+    return answer_of(member.tool.name, reason, answer, problem or detail, usage_of(log), seconds)

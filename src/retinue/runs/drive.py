@@ -36,6 +36,7 @@ from .suspension import suspend_run
 from .thread_messages import messages_of
 
 logger = logging.getLogger(__name__)
+_FEW = 40  # events of a log that are read at once
 DriveEnd = Literal["ended", "waiting", "fenced", "parked", "suspended"]
 
 
@@ -121,14 +122,15 @@ class Drive:
         try:
             log: list[Entry] = []
             if not is_new(run):
-                log, self._found = await self._context.database.read(partial(read_with_members, run_id=run.id))
+                read, few = partial(read_with_members, run_id=run.id), (run.progress or 0) <= _FEW
+                log, self._found = await self._context.database.read(read, small=few)
         except DataError as error:
             logger.error("the run %s failed: %s", run.id, error)
             failed = await self._context.database.write(partial(fail_drive, held=run, problem=str(error)))
             self._context.followers.publish(run.id, [failed])
             self._context.ended(failed)
             return "ended"
-        writer = LogWriter(self._context.database, self._context.followers, run, log)
+        writer = LogWriter(self._context.database, self._context.followers, run, log, self._found.keys())
         try:
             return await self._go_on(writer)
         except (StoreUnavailable, StoreConflict, Fenced):

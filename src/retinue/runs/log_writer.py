@@ -31,11 +31,20 @@ _STALE = 1.0  # seconds after which what was read of a run is read again before 
 class LogWriter:
     """Appends to the log of `run` under its epoch, and publishes committed events to subscribers.
 
+    `found` are the calls of members that have ended, and are found by every drive until their answers are written.
     Methods that wait raise `Fenced` if another drive has taken over the run.
     """
 
-    def __init__(self, database: Database, followers: Subscriptions, run: RunRow, log: Sequence[Entry]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        followers: Subscriptions,
+        run: RunRow,
+        log: Sequence[Entry],
+        found: Set[str] = frozenset(),
+    ) -> None:
         self.log = list(log)
+        self._found = found
         self._database = database
         self._followers = followers
         self.run = run
@@ -59,8 +68,8 @@ class LogWriter:
             case Delta():
                 failpoint("mid-reply")
                 self.tell(event)
-            case Asked():  # a step begins: the previous one must be persisted
-                if len(self.log) > 1:
+            case Asked():  # a step begins: what the previous one did must be persisted
+                if not self._is_known_elsewhere():
                     await self.written()
                 self.put(event)
                 failpoint("before asking")
@@ -78,8 +87,24 @@ class LogWriter:
             case _:
                 failpoint("before event")
                 self.put(event)
-                self.write()
+                if self._is_known_elsewhere():
+                    self._write_later()
+                else:
+                    self.write()
         return goes_on
+
+    def _is_known_elsewhere(self) -> bool:
+        """Whether a drive that lacks the unwritten events finds what they say: the run's input in its request, the
+        answers of members in their runs."""
+        return all(self._is_found(one.event) for one in self.log[self._written :])
+
+    def _is_found(self, event: Event) -> bool:
+        match event:
+            case Started():
+                return True
+            case Observed(observation=observation):
+                return observation.call_id in self._found
+        return False
 
     def put(self, event: Event) -> None:
         """Append `event`; it is persisted with the next write. Buffered deltas are appended before it."""

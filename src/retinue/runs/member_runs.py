@@ -8,7 +8,6 @@ path of their calls (`call_1_0/call_2_0`), so that the client of the run at the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
@@ -20,7 +19,7 @@ from ..core.protocols import Task
 from ..core.values import AgentAction, StopReason
 from ..errors import DataError
 from ..store.clock import CLOCK
-from ..store.event_log import Change, Entry, Fenced, append_entries, read_events
+from ..store.event_log import Change, Entry, Fenced, append_entries, read_events, read_outcome
 from ..store.run_queries import active_members
 from ..store.run_row import BY_MEMBERS, RunRow, RunValues
 from ..store.run_store import find_run, insert_run, update_run
@@ -34,10 +33,10 @@ Acquire = Callable[[Connection, RunRow], RunRow]
 
 
 class Found(NamedTuple):
-    """A member's run, and its log if it has ended; `problem` says why that cannot be read."""
+    """A member's run, and its outcome (`read_outcome`) if it has ended; `problem` says why that cannot be read."""
 
     run: RunRow
-    log: Sequence[Entry] = ()
+    outcome: Sequence[Entry] = ()
     problem: str = ""
 
 
@@ -68,7 +67,7 @@ def read_with_members(connection: Connection, run_id: str) -> tuple[list[Entry],
 
 def _ended(connection: Connection, member: RunRow) -> Found:
     try:
-        return Found(member, read_events(connection, member.id))
+        return Found(member, read_outcome(connection, member.id))
     except DataError as error:
         return Found(member, problem=str(error))
 
@@ -79,7 +78,11 @@ def new_member(by: Caller, member: MemberCall, budget: Budget) -> RunRow:
     agent = f"{by.path}/{member.tool.name}"
     task = by.task if member.passes_conversation else Task(member.question)
     history = [{"role": one.role, "content": one.content} for one in task.history]
-    asked = {"question": task.question, "history": history, "budget": asdict(budget)}
+    asked = {
+        "question": task.question,
+        "history": history,
+        "budget": {name: getattr(budget, name) for name in Budget.__slots__},
+    }
     return RunRow(
         id=member_run_id(caller.id, member.call),
         tenant=caller.tenant,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, func, insert, select
+from sqlalchemy import Connection, bindparam, func, insert, or_, select
 
 from ..core.events import Event, Said
 from ..core.serialization import dump, load
@@ -33,6 +33,9 @@ _LATER = (
 )
 _PAGE = Prepared(_LATER.limit(100))
 _READ = Prepared(_LATER)
+_OUTCOME = Prepared(
+    _LATER.where(or_(*(events.c.kind == kind for kind in ("replied", "observed", "finished", "stopped"))))
+)
 _VERSION = 1  # of the events' format
 _AT_ONCE = 500  # ids per statement
 _PAGE_SIZE = 100_000  # characters after which a page ends
@@ -115,6 +118,12 @@ def _has_let_go(holder: RunRow, run: RunRow) -> bool:
 def read_events(connection: Connection, run_id: str, after: int = 0) -> list[Entry]:
     """Return the events after number `after`. Raises `DataError` if a row holds no valid event."""
     return [_entry(*row) for row in _READ.rows(connection, {"run": run_id, "after": after})]
+
+
+def read_outcome(connection: Connection, run_id: str) -> list[Entry]:
+    """Return the events that say how a run ended and what it took: replies, observations and the ends of drives. Raises
+    as `read_events` does."""
+    return [_entry(*row) for row in _OUTCOME.rows(connection, {"run": run_id, "after": 0})]
 
 
 def read_page(connection: Connection, run_id: str, after: int) -> list[Entry]:
