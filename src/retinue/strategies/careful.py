@@ -10,29 +10,28 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
-from ..core.grammar import Constraint, line, seq
+from ..core.grammar import Constraint, line, optional, seq
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, Task, act, ask
 from ..core.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message, Reply
-from .facts.asked import Part
 from .facts.copied_answers import NOT_STATED
 from .facts.fact_finder import FOUND, FactFinder
 from .facts.quantities import Unreadable
 from .facts.question_plan import counted, planned
 from .facts.question_steps import QuestionStep, expression, filled, is_list, joined, parts_of, worked_out
 from .facts.question_terms import terms_of
+from .facts.sub_prompts import Part, one_field, sub_prompt
 from .parsing import final_answer
 from .prompting.constraints import answer_shape
-from .prompting.prompt_parts import prompt_parts
 from .prompting.transcript import history_lines
 from .react import React
 
 _REPLY_TOKENS = 256
-_QUESTION_CHARS = 300
+_ALONE = one_field("question", seq(" ", line(300, but="?"), optional(seq("?")), "\n"))
 _COUNTS = "how many "
 _EACH = 8  # of which the same fact is looked up
 
@@ -99,7 +98,7 @@ class _Run:
         finish = yield from self._worked(question, steps)
         if self._is_missing and len(steps) == 1 and question.casefold().startswith(_COUNTS):
             steps = yield from counted(self._said, question)
-            several = yield from self._worked(question, steps)
+            several = (yield from self._worked(question, steps)) if steps else finish
             finish = several if several.output != "1" else finish  # one thing is no list
         return replace(finish, return_values={"output": terms.rounded(finish.output)})
 
@@ -123,9 +122,8 @@ class _Run:
         """Return the question with names for what it refers to in the conversation."""
         if not history:
             return question
-        given = {"history": history_lines(history), "question": question}
-        text = prompt_parts("careful")["standalone"].substitute(given).rstrip("\n")
-        said = yield from self._said(text, question, _line_shape(), aside=True)
+        text = sub_prompt("standalone", history=history_lines(history), question=question)
+        said = yield from self._said(text, question, _ALONE, aside=True)
         return said.strip() or question
 
     def _done(self, step: QuestionStep, values: list[str], *, listed: bool) -> Part[str]:
@@ -163,7 +161,7 @@ class _Run:
 
     def _judging(self, question: str) -> str:
         facts = "\n".join(f"{asked} {value}" for asked, value in self._facts.known.items()) or "(nothing was found)"
-        return prompt_parts("careful")["judge"].substitute(facts=facts, question=question).rstrip("\n")
+        return sub_prompt("judge", facts=facts, question=question)
 
     def _said(self, text: str, news: str, shape: Constraint, **more: Any) -> Part[str]:
         """Ask for a reply of that shape; raise `_Closing` with the answer if the budget allows no more."""
@@ -195,9 +193,3 @@ def _questions(text: str) -> list[str]:
 
 def _written(decided: Decided) -> Reply:
     return Reply(f" {decided.output}\n" if isinstance(decided, AgentFinish) else f" {NOT_STATED}\n")
-
-
-@cache
-def _line_shape() -> Constraint:
-    pattern = seq(" ", line(_QUESTION_CHARS), "\n")
-    return Constraint(pattern, {"type": "object", "properties": {"question": {"type": "string"}}})

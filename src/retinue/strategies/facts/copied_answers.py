@@ -10,6 +10,8 @@ from ...core.grammar import Constraint, Pattern, choice, seq
 from ...core.grammar.patterns import Repeat, Text
 from .descriptions import names_in
 from .quantities import DATE, MONTHS, NUMBER, YEAR, quantities
+from .relations import KIND_ASKED
+from .sub_prompts import one_field
 
 NOT_STATED = "not stated"
 LONGEST = 9  # words of a copied answer
@@ -18,13 +20,13 @@ _SENTENCE = re.compile(r"(?<=[.!?;])\s+")
 _WORD = re.compile(r"\S+")
 _ASKS_NAME = re.compile(r"^(?:who|whom|whose)\b|\b(?:by|of|to) whom\b", re.IGNORECASE)
 _CLAUSES = {"which", "who", "whose", "where", "when", "while", "but"}
-_KIND = re.compile(r"\b(?:which|what) (\w{3,})", re.IGNORECASE)
 _ASKS_DATE = re.compile(r"\b(?:what|which) (?:date|day)\b|\bdate\b|^when\b", re.IGNORECASE)
 _ASKS_YEAR = re.compile(r"\b(?:which|what) year\b|\bthe year of\b", re.IGNORECASE)
 _ASKS_HOW = re.compile(r"\bhow (?:many|much|old)\b", re.IGNORECASE)
 _ASKS_NUMBER = re.compile(
     r"\bhow (?:many|much|long|high|tall|wide|deep|large|big|old|far|heavy|fast)\b|(?:^|, )(?:by )?what\b.*\b(?:number"
-    r"|population|area|length|height|width|depth|elevation|price|cost|weight|size|speed|percentage|percent|age|power|sum)\b",
+    r"|population|area|length|height|width|depth|elevation|price|cost|weight|size|speed|percentage|percent|age|power"
+    r"|sum)\b",
     re.IGNORECASE | re.MULTILINE,
 )
 
@@ -51,7 +53,7 @@ def has_numbers(passage: str, question: str) -> bool:
 
 def is_of_kind(value: str, passage: str, question: str) -> bool:
     """Return whether the sentence that states a value has the word that says what is asked for: `which river`."""
-    kind = _KIND.search(question)
+    kind = KIND_ASKED.search(question)
     if kind is None or asks_for(question) not in ("words", "name"):
         return True
     return kind.group(1).lower() in sentences_with(value, passage)[0].lower()
@@ -78,7 +80,7 @@ def copied_shape(
     if not options:
         return None
     pattern = seq(" ", choice(NOT_STATED, *options), "\n")
-    return Constraint(pattern, {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]})
+    return one_field("answer", pattern)
 
 
 def values_in(text: str, kind: str) -> list[str]:

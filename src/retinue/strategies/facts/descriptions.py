@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from ...core.grammar import Constraint, choice, seq
+from .sub_prompts import one_field
 
 NONE = "none"
 _CAPITALISED = re.compile(r"[A-Z][\w'’-]*")
@@ -27,7 +28,7 @@ _PAIR = 2  # names
 _OF_ALL = re.compile(r"of|how (?:many|much)|what is the (?:total|sum|average)")
 _PLACE = re.compile(r"\b(?:in|at|on|from) (?:the )?$", re.IGNORECASE)
 _OF_PERSONS = re.compile(r"\b(?:born|die|died|lives?|lived|study|studied)\b")
-_TOGETHER = re.compile(r"\b(?:together|total|combined|sum|difference)\b", re.IGNORECASE)
+TOGETHER = re.compile(r"\b(?:together|total|combined|sum|difference)\b", re.IGNORECASE)
 _VERBS = {"", "is", "are", "was", "were", "do", "does", "did", "has", "have", "had"}
 _CLAUSE = re.compile(r" (?:that|which|who|whom|whose) ")
 Span = tuple[int, int]
@@ -79,7 +80,7 @@ def in_words(question: str, names: Sequence[str]) -> list[str]:
 def _asked_alike(text: str, one: Span, other: Span) -> bool:
     """Return whether the same is asked of two names, and not of a thing of one and the other: `the son of A than B`."""
     words = text[one[1] : other[0]]
-    joints = (" than ", " or ", " and ") if _TOGETHER.search(text) else (" than ", " or ")
+    joints = (" than ", " or ", " and ") if TOGETHER.search(text) else (" than ", " or ")
     joint = next((joint for joint in joints if joint in words), "")
     before, between = _last_word(text[: one[0]]), _last_word(words)
     alone = before in _VERBS or joint != " than "
@@ -136,7 +137,7 @@ def described_shape(question: str, options: list[str]) -> Constraint:
     clause, or the question has a verb of persons."""
     sure = all(_CLAUSE.search(one) for one in options) or _OF_PERSONS.search(question.rpartition(options[0])[2])
     enum = options if sure else [NONE, *options]
-    return Constraint(seq(" ", choice(*enum), "\n"), {"type": "object", "properties": {"described": {"enum": enum}}})
+    return one_field("described", seq(" ", choice(*enum), "\n"), {"enum": enum})
 
 
 def named(question: str, described: str, name: str) -> str:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...core.grammar import Constraint, choice, line, seq
+from ...core.grammar import choice, line, seq
 from ...core.protocols import act
 from ...core.values import AgentAction
 from ..prompting.injection_guard import neutralize
-from ..prompting.prompt_parts import prompt_parts
-from .asked import Part, Say
 from .copied_answers import (
     LONGEST,
     LONGEST_LIST,
@@ -24,14 +22,16 @@ from .copied_answers import (
 from .descriptions import described_shape, descriptions, named, names_asked
 from .quantities import NUMBER, in_asked_unit, in_other_unit
 from .relations import has_known_relation, is_relation_asked
+from .sub_prompts import Part, Say, one_field, sub_prompt
 
 FOUND = ("result", "repeated")  # outcomes of a tool call that are read
 _PASSAGES = 3
 _PASSAGE_CHARS = 1_000
-_RELATION_CHARS = 80
 _DESCRIBED = 4  # descriptions in a question that are looked up
 _WORDS = 4  # of a sentence at least
 _VALUES = 2  # of a passage that are tried
+_RELATION = one_field("relation", seq(" ", line(80), "\n"))
+_YES_OR_NO = one_field("asked", seq(" ", choice("yes", "no"), "\n"), {"enum": ["yes", "no"]})
 
 
 class FactFinder:
@@ -63,7 +63,7 @@ class FactFinder:
             options = descriptions(question)
             if not options:
                 break
-            text = _prompt("describe", question=question)
+            text = sub_prompt("describe", question=question)
             described = yield from self._say(text, question, described_shape(question, options), aside=True)
             if described not in options:
                 break
@@ -109,7 +109,7 @@ class FactFinder:
             if shape is None:
                 break
             said = yield from self._say(
-                _prompt("read", passage=passage, question=question), passage, shape, aside=aside or bool(tried)
+                sub_prompt("read", passage=passage, question=question), passage, shape, aside=aside or bool(tried)
             )
             value = said.partition("\n")[0].strip() or NOT_STATED
             if value == NOT_STATED or value in self._given or any(name in value for name in names_asked(question)):
@@ -145,17 +145,13 @@ class FactFinder:
         if known == [False] * len(sentences):
             return False
         sentence = sentences[0]
-        prompt = _prompt("relation", sentence=sentence, value=value)
-        relation = yield from self._say(prompt, sentence, _relation_shape(), aside=True)
+        prompt = sub_prompt("relation", sentence=sentence, value=value)
+        relation = yield from self._say(prompt, sentence, _RELATION, aside=True)
         told = is_relation_asked(relation, question)
         if told is not None or copied:
             return told
-        asked = f"{prompt} {relation}\n{_prompt('asked', question=question)}"
-        return (yield from self._say(asked, question, _yes_or_no(), aside=True)) == "yes"
-
-
-def _prompt(part: str, **values: str) -> str:
-    return prompt_parts("careful")[part].substitute(values).rstrip("\n")
+        asked = f"{prompt} {relation}\n{sub_prompt('asked', question=question)}"
+        return (yield from self._say(asked, question, _YES_OR_NO, aside=True)) == "yes"
 
 
 def _to_read(observation: str, question: str) -> list[str]:
@@ -175,14 +171,3 @@ def _titled(passage: str) -> tuple[str, str]:
         title, _, text = passage[1:].partition("] ")
         return title, text
     return "", passage
-
-
-def _relation_shape() -> Constraint:
-    pattern = seq(" ", line(_RELATION_CHARS), "\n")
-    return Constraint(pattern, {"type": "object", "properties": {"relation": {"type": "string"}}})
-
-
-def _yes_or_no() -> Constraint:
-    return Constraint(
-        seq(" ", choice("yes", "no"), "\n"), {"type": "object", "properties": {"asked": {"type": "string"}}}
-    )

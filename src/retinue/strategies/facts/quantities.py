@@ -132,7 +132,7 @@ def in_asked_unit(value: str, question: str, given: Mapping[str, float] = Mappin
     want = asked.group(2).lower()
     if stated is None and given.get(want) is None:
         return value
-    have = stated.group(1).lower() if stated else next(unit for unit in given if given[unit] != given[want])
+    have = stated.group(1).lower() if stated else next((unit for unit in given if given[unit] != given[want]), want)
     row = next((one for one in (given, *_MEASURES) if have in one and want in one), None)
     if row is None or row[have] == row[want]:
         return value

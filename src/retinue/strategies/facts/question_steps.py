@@ -10,8 +10,9 @@ from datetime import timedelta
 from ...core.grammar import Constraint, Pattern, choice, line, optional, seq
 from ...core.grammar.patterns import Chars, Repeat
 from .copied_answers import asks_for
-from .descriptions import in_words, names_asked
+from .descriptions import TOGETHER, in_words, names_asked
 from .quantities import DATE, YEAR, Unreadable, date_in, number_in, size_in, written_date, written_number
+from .sub_prompts import one_field
 
 KINDS = ("find", "each", "compute", "years", "days", "date", "most", "least", "latest", "earliest", "count", "judge")
 MOST = 8  # steps of a plan
@@ -21,14 +22,13 @@ _CONSTANTS = ("1", "2", "10", "60", "100", "1000")
 _COMPARES = ("most", "least", "latest", "earliest")
 _COMPARED = 2  # names at least in a question that compares
 _CALCULATES = re.compile(
-    r"\d|\b(?:percent|percentage|average|per|total|sum|together|combined|than|after|before|between|difference|times|ratio|half|twice"
-    r"|double|each|divided|multiplied|raised|plus|minus)\b",
+    r"\d|\b(?:percent|percentage|average|per|total|sum|together|combined|than|after|before|between|difference|times"
+    r"|ratio|half|twice|double|each|divided|multiplied|raised|plus|minus)\b",
     re.IGNORECASE,
 )
 _SHARES = re.compile(r"\b(?:per|average)\b", re.IGNORECASE)
 _PERCENT = re.compile(r"\bby how many percent\b", re.IGNORECASE)
 _APART_FROM = re.compile(r"\b(?:than|difference)\b", re.IGNORECASE)
-_TOGETHER = re.compile(r"\b(?:together|total|combined|sum)\b", re.IGNORECASE)
 _CONTRASTS = re.compile(
     r"\b(?:same|different|both|either|neither|or|than|older|younger|earlier|later|more|less|fewer)\b",
     re.IGNORECASE,
@@ -106,19 +106,19 @@ def steps_shape(question: str) -> Constraint | None:
     last = seq(choice(*operations), "\n")
     if _span(question):
         dated = seq("find: ", choice(*_DATED), " ", said)
-        return _steps(seq(dated, dated, last))
+        return one_field("steps", seq(dated, dated, last))
     if _SHARES.search(question) and not _numbers(question):
-        return _steps(seq("find: ", said, "find: ", said, "compute: ", choice("#1 / #2", "#2 / #1"), "\n"))
+        return one_field("steps", seq("find: ", said, "find: ", said, "compute: ", choice("#1 / #2", "#2 / #1"), "\n"))
     if asks_for(question) not in ("date", "year"):  # those move one date or year
         last = seq(Repeat(choice(seq("find: ", said), seq("each: ", said)), 0, MOST - 2), last)
-    return _steps(seq("find: ", said, optional(last), "\n"))
+    return one_field("steps", seq("find: ", said, optional(last), "\n"))
 
 
 def first_shape(question: str, names: Sequence[str]) -> Constraint:
     """Return the constraint for a fact to find of the first of the names; a number or date if a number is asked for."""
     words = Repeat(Chars("^\\r\\n:#?,A-Z"), 0, 80)
     begun = choice(*_beginnings(question))
-    return _steps(seq("find: ", begun, words, " ", names[0], words, "?\n"))
+    return one_field("steps", seq("find: ", begun, words, " ", names[0], words, "?\n"))
 
 
 def _beginnings(question: str) -> tuple[str, ...]:
@@ -141,7 +141,7 @@ def last_shape(question: str, names: Sequence[str]) -> Constraint:
     else:
         counted = [f"count: {', '.join(refs)} {sign} {limit}" for limit in _numbers(question) for sign in "<>"]
         options = counted or [f"compute: {' + '.join(refs)}", f"judge: {question}"]
-    return _steps(seq(choice(*options), "\n"))
+    return one_field("steps", seq(choice(*options), "\n"))
 
 
 def _of_two(question: str) -> list[str | Pattern]:
@@ -152,16 +152,12 @@ def _of_two(question: str) -> list[str | Pattern]:
         return ["compute: (#1 - #2) / #2 * 100"]
     if _APART_FROM.search(question):
         return ["compute: abs(#1 - #2)"]
-    return ["compute: #1 + #2"] if _TOGETHER.search(question) else []
+    return ["compute: #1 + #2"] if TOGETHER.search(question) else []
 
 
 def counted_shape() -> Constraint:
     """Return the constraint for a plan that finds a list and counts it."""
-    return _steps(seq("find: ", _QUESTION, "\ncount: #1\n"))
-
-
-def _steps(pattern: Pattern) -> Constraint:
-    return Constraint(pattern, {"type": "object", "properties": {"steps": {"type": "string"}}, "required": ["steps"]})
+    return one_field("steps", seq("find: ", _QUESTION, "\ncount: #1\n"))
 
 
 def _span(question: str) -> str:
@@ -199,8 +195,10 @@ def _computed(ref: Pattern, numbers: Sequence[str]) -> Pattern:
 
 
 def filled(text: str, values: Sequence[str]) -> str:
-    """Put what steps found in the place of their numbers."""
-    return _REF.sub(lambda found: values[int(found.group(1)) - 1], text)
+    """Put what steps found in the place of their numbers; `#1` is left where there is no such step."""
+    return _REF.sub(
+        lambda found: values[at] if (at := int(found.group(1)) - 1) in range(len(values)) else found[0], text
+    )
 
 
 def expression(text: str, values: Sequence[str]) -> str:

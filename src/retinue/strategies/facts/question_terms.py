@@ -41,9 +41,9 @@ class QuestionTerms:
 def terms_of(question: str) -> QuestionTerms:
     """Separate a question from its terms."""
     units: dict[str, float] = {}
-    if found := _DEFINITION.search(question):
-        one, size, other = (part.lower() for part in found.groups())
-        units = _units(one, float(size.replace(",", ""))) | _units(other, 1.0)
+    found = _DEFINITION.search(question)
+    if found and (size := float(found.group(2).replace(",", ""))):
+        units = _units(found.group(1).lower(), size) | _units(found.group(3).lower(), 1.0)
         question = _capital(f"{question[: found.start()]}{_end(question, found.end())}{question[found.end() :]}")
     digits = None
     if found := _ROUND.search(question):

@@ -25,7 +25,7 @@ _GENERAL = frozenset(
     "number of on she that the their to was were what when where which who whose with year".split()
 )
 _WORD = re.compile(r"[^\W\d_]+")
-_KIND = re.compile(r"\b(?:which|what) (\w{3,})", re.IGNORECASE)
+KIND_ASKED = re.compile(r"\b(?:which|what) (\w{3,})", re.IGNORECASE)
 _ALIKE = 4  # letters that two words of one relation begin with, unless one of them is shorter
 _SHORTEST = 3
 
@@ -38,7 +38,7 @@ def is_relation_asked(relation: str, question: str) -> bool | None:
         return True
     if known and found and max(known | found) < len(_RIVALS):
         return False
-    asked -= {kind.lower() for kind in _KIND.findall(question)}
+    asked -= {kind.lower() for kind in KIND_ASKED.findall(question)}
     return True if any(_alike(one, other) for one in asked for other in said) else None
 
 

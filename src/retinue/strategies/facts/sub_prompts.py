@@ -1,0 +1,37 @@
+"""The narrow prompts of `careful`, and the replies to them: one field each, of a given pattern."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from types import MappingProxyType
+from typing import Any, Protocol, TypeVar
+
+from ...core.grammar import Constraint, Pattern
+from ...core.protocols import Request, Sent
+from ..prompting.constraints import object_schema
+from ..prompting.prompt_parts import prompt_parts
+
+T = TypeVar("T")
+Part = Generator[Request, Sent, T]
+
+
+class Say(Protocol):
+    """Asks for a reply of that shape. `news` is the part of the text that is new, `aside`: it is not shown."""
+
+    def __call__(
+        self, text: str, news: str, shape: Constraint, *, aside: bool = False, options: Mapping[str, Any] = ...
+    ) -> Part[str]:
+        """Return the reply's text."""
+        ...
+
+
+def sub_prompt(part: str, **values: str) -> str:
+    """Return the part of the prompt file of that name, with the values that it has places for."""
+    return prompt_parts("careful")[part].substitute(values).rstrip("\n")
+
+
+def one_field(
+    name: str, pattern: Pattern, schema: Mapping[str, Any] = MappingProxyType({"type": "string"})
+) -> Constraint:
+    """Return the constraint of a reply of that pattern; engines that take a schema instead give the field `name`."""
+    return Constraint(pattern, object_schema(**{name: dict(schema)}))
