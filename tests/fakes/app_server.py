@@ -9,7 +9,6 @@ import socket
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -153,6 +152,6 @@ def with_run(served: Serving, status: str = "in_progress", *, holds: bool = True
     row = new_run(run, tenant="default", thread_id=thread, created_at=int(time.time()), status=status, holds=holds)
     event = {"run_id": run, "seq": 1, "epoch": 0, "at": 0.0, "kind": "stopped", "payload": "{}"}
     with served.database.engine.begin() as connection:
-        insert_run(connection, replace(row, agent="agent-1", request={"model": "agent-1"}))
+        insert_run(connection, row._replace(agent="agent-1", request={"model": "agent-1"}))
         connection.execute(insert(events).values(event))
     return thread, run

@@ -4,7 +4,6 @@ what else needs an agent of its own."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +136,7 @@ def test_one_that_is_not_there_or_somebody_elses(serving: Serving) -> None:
     run = new_run(new_id("run"), tenant="other", thread_id=id_, status="requires_action", kind="response", agent="a")
     with serving.database.engine.begin() as connection:
         connection.execute(insert(conversations).values(tenant="other", id=id_, created_at=1, body={}))
-        insert_run(connection, replace(run, request={"model": "a", "tools": []}))
+        insert_run(connection, run._replace(request={"model": "a", "tools": []}))
     unknown = f"conv_{'0' * 24}"
     absent = serving.ask("POST", "/v1/responses", {"input": "Hi", "conversation": unknown})
     theirs = serving.ask("POST", "/v1/responses", {"input": "Hi", "conversation": id_})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, strategies as st
@@ -59,7 +58,7 @@ def asked(step: int = 1) -> Asked:
 
 
 def ended(status: Status = "completed", **values: Any) -> RunRow:
-    return replace(RUN, status=status, holds=False, **values)
+    return RUN._replace(status=status, holds=False, **values)
 
 
 def texts_of(events: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -123,7 +122,7 @@ def test_however_a_log_is_read_it_tells_the_same(logged: tuple[list[Entry], RunR
     read: list[Followed] = []
     for entry in log:  # as it comes: with the run's row wherever a read began
         rows: list[Status] = data.draw(st.lists(st.sampled_from(["queued", "in_progress"]), max_size=2))
-        read += [replace(RUN, status=status) for status in rows]
+        read += [RUN._replace(status=status) for status in rows]
         read.append(entry)
     assert told([*read, row]) == events
 
@@ -178,7 +177,7 @@ def test_a_reply_that_is_begun_anew_goes_on_where_it_was() -> None:
 
 def test_what_became_of_a_run_that_waited_changes_nothing() -> None:
     log = entries(asked(), Paused(1, AgentAction("ours", {}, id="call_1_0"), "why"), Stopped(StopReason.AWAITING_HUMAN))
-    at_once = told([*log, replace(RUN, status="requires_action")])
+    at_once = told([*log, RUN._replace(status="requires_action")])
     late = told([*log, Entry(4, 200.0, Stopped(StopReason.CANCELLED)), ended("expired")])
     assert at_once == late
     assert at_once[-1]["type"] == "response.completed"
@@ -191,7 +190,7 @@ def test_a_run_that_failed_without_a_word_is_told_so() -> None:
 
 
 def test_a_search_that_fails_or_is_cut_off_says_so() -> None:
-    run = replace(RUN, request={**RUN.request, "tools": [{"type": "file_search", "file_search": {}}]})
+    run = RUN._replace(request={**RUN.request, "tools": [{"type": "file_search", "file_search": {}}]})
     action = AgentAction("file_search", {"query": "x"}, id="call_1_0")
     log: list[Event] = [Replied(1, Reply("", Usage(), calls=(action,))), Called(1, action)]
     failed: list[Event] = [
@@ -200,7 +199,7 @@ def test_a_search_that_fails_or_is_cut_off_says_so() -> None:
         Finished("Sorry.", {}),
     ]
     for events, status in ((failed, "failed"), ([*log, Stopped(StopReason.CANCELLED)], "incomplete")):
-        end = replace(run, status="completed" if status == "failed" else "cancelled", holds=False)
+        end = run._replace(status="completed" if status == "failed" else "cancelled", holds=False)
         tale = told([*entries(*events), end], run)
         done = next(event["item"] for event in tale if event["type"] == "response.output_item.done")
         assert (done["type"], done["status"], done["results"]) == ("file_search_call", status, None)

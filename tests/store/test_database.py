@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -107,15 +106,15 @@ async def test_only_the_last_epoch_appends(database: Database) -> None:
     for epoch in (1, 3):
         with pytest.raises(Fenced):
             await database.write(
-                partial(append_entries, holder=replace(ROW, epoch=epoch), entries=[entry(2)], change=change)
+                partial(append_entries, holder=ROW._replace(epoch=epoch), entries=[entry(2)], change=change)
             )
     with pytest.raises(Fenced):
-        await database.write(partial(append_entries, holder=replace(ROW, id="run_2", epoch=2), entries=[entry(1)]))
+        await database.write(partial(append_entries, holder=ROW._replace(id="run_2", epoch=2), entries=[entry(1)]))
     row = await database.read(partial(find_run, run_id="run_1"))
     assert row is not None
     assert (row.status, await database.read(partial(length, run_id="run_1"))) == ("queued", 1)
     after = await database.write(
-        partial(append_entries, holder=replace(ROW, epoch=2), entries=[entry(2)], change=change)
+        partial(append_entries, holder=ROW._replace(epoch=2), entries=[entry(2)], change=change)
     )
     assert after is not None
     assert after.status == "completed"
@@ -146,7 +145,7 @@ async def test_a_row_that_a_step_alters_is_what_sqlalchemy_reads(
 
     changed, found, read_ = await database.write(there)
     said = json.loads(json.dumps(waiting, ensure_ascii=False).encode("utf-8", "replace"))
-    assert found == read_ == replace(changed, waiting=tuple(said))
+    assert found == read_ == changed._replace(waiting=tuple(said))
 
 
 async def test_what_was_written_and_is_said_again_is_there_once(database: Database) -> None:
@@ -164,10 +163,10 @@ async def test_what_was_written_and_is_said_again_is_there_once(database: Databa
 async def test_one_run_holds_a_thread(database: Database) -> None:
     await database.write(partial(insert_run, run=ROW))
     with pytest.raises(StoreConflict):
-        await database.write(partial(insert_run, run=replace(ROW, id="run_2")))
-    await database.write(partial(insert_run, run=replace(ROW, id="run_3", holds=False)))
+        await database.write(partial(insert_run, run=ROW._replace(id="run_2")))
+    await database.write(partial(insert_run, run=ROW._replace(id="run_3", holds=False)))
     for number in (4, 5):  # those without a thread hold nothing
-        await database.write(partial(insert_run, run=replace(ROW, id=f"run_{number}", thread_id=None)))
+        await database.write(partial(insert_run, run=ROW._replace(id=f"run_{number}", thread_id=None)))
 
 
 async def test_a_scope_shows_and_changes_only_what_is_its_own(database: Database) -> None:

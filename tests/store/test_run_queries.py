@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -29,8 +28,8 @@ RUNS = [
 def engine(any_engine: Engine) -> Iterator[Engine]:
     with any_engine.begin() as connection:
         for run in RUNS:
-            insert_run(connection, replace(run, tenant="mine"))
-            insert_run(connection, replace(run, id=f"{run.id}_of_other", tenant="other", thread_id=None))
+            insert_run(connection, run._replace(tenant="mine"))
+            insert_run(connection, run._replace(id=f"{run.id}_of_other", tenant="other", thread_id=None))
     yield any_engine
     with any_engine.begin() as connection:
         delete_runs(connection, [f"{run.id}{of}" for run in RUNS for of in ("", "_of_other")])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
@@ -75,7 +74,7 @@ def acquired_new(connection: Connection, run: RunRow, process: str, snapshots: S
     """Return the row of a run that is to be inserted in this transaction, acquired by `process`."""
     values = _held(run, process, 1, 0) | RunValues(status="in_progress", started_at=int(time.time()))
     values["snapshot"] = snapshots.write(connection, run)
-    return replace(run, **values)
+    return run._replace(**values)
 
 
 def acquired_again(connection: Connection, run: RunRow, process: str) -> RunValues:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import takewhile
 
 from sqlalchemy import Connection
@@ -34,8 +33,7 @@ def fork_run(connection: Connection, run_id: str, ttl: int, step: int | None = N
         raise UsageError(f"the run {run.id} is that of a team's member: fork the run at the top, {run.root_id}")
     log = _until(read_events(connection, run.id), step)
     cancel_run(connection, run)
-    fork = replace(
-        run,
+    fork = run._replace(
         id=f"{run.id.partition('_')[0]}_{secrets.token_hex(12)}",
         created_at=int(CLOCK.now()),
         expires_at=int(CLOCK.now()) + ttl,

@@ -8,7 +8,6 @@ rather than to a drive, so each is written alone, whatever else happens.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any, Unpack
 
@@ -20,7 +19,7 @@ from .run_row import ACTIVE, RunRow, RunValues, Submission, column_values, dump_
 from .tables import contents, events, run_images, run_metadata, run_tools, runs, submissions
 from .tenant_view import TenantView
 
-COLUMNS = tuple(name for name in RunRow.__slots__ if name != "submissions")
+COLUMNS = tuple(name for name in RunRow._fields if name != "submissions")
 _CHANGES = tuple(name for name in COLUMNS if name != "request")  # `request` may be large and never changes
 _ID = runs.c.id == bindparam("run")
 _ROW, _REST = (select(*(runs.c[name] for name in names)).where(_ID) for names in (COLUMNS, _CHANGES))
@@ -73,7 +72,7 @@ def read_runs(connection: Connection, query: Select[Any]) -> list[RunRow]:
         wanted = select(submissions.c.run_id, *(submissions.c[name] for name in _SUBMITTED)).where(some)
         for run_id, *values in connection.execute(wanted.order_by(submissions.c.run_id, submissions.c.number)):
             further.setdefault(run_id, []).append(_submission(values))
-    return [replace(run, submissions=tuple(further[run.id])) if run.id in further else run for run in found]
+    return [run._replace(submissions=tuple(further[run.id])) if run.id in further else run for run in found]
 
 
 def insert_run(connection: Connection, run: RunRow) -> None:
@@ -90,18 +89,18 @@ def update_run(connection: Connection, run: RunRow, **values: Unpack[RunValues])
     guard = {name: getattr(run, read) for name, read in _GUARD.items()}
     if not _updating(tuple(sorted(values))).run(connection, {"run": run.id, **guard, **given}):
         raise StoreConflict(f"the run {run.id} was changed by another writer")
-    return replace(run, **values)
+    return run._replace(**values)
 
 
 def insert_submission(connection: Connection, run: RunRow, submission: Submission) -> RunRow:
     """Insert a submission. Return the run with it."""
     _SUBMIT.run(connection, {"run_id": run.id, **dump_submission(submission)})
-    return replace(run, submissions=(*run.submissions, submission))
+    return run._replace(submissions=(*run.submissions, submission))
 
 
 def set_metadata(connection: Connection, run: RunRow, metadata: Mapping[str, str]) -> RunRow:
     """Replace the run's metadata. Return the new row."""
-    changed = replace(run, metadata=metadata)
+    changed = run._replace(metadata=metadata)
     connection.execute(update(runs).where(runs.c.id == run.id).values(metadata=dict(metadata)))
     connection.execute(delete(run_metadata).where(run_metadata.c.run_id == run.id))
     _index_metadata(connection, changed)
@@ -110,7 +109,7 @@ def set_metadata(connection: Connection, run: RunRow, metadata: Mapping[str, str
 
 def set_deleted(connection: Connection, run: RunRow, deleted: Iterable[int]) -> RunRow:
     """Replace the numbers of the run's deleted responses. Return the new row."""
-    changed = replace(run, deleted=tuple(deleted))
+    changed = run._replace(deleted=tuple(deleted))
     connection.execute(update(runs).where(runs.c.id == run.id).values(deleted=list(changed.deleted)))
     return changed
 
@@ -161,7 +160,7 @@ def _run(connection: Connection, names: Sequence[str], values: Sequence[Any]) ->
     if not run.turns:
         return run
     found = _SUBMISSIONS.rows(connection, {"run": run.id})
-    return replace(run, submissions=tuple(map(_submission, found)))
+    return run._replace(submissions=tuple(map(_submission, found)))
 
 
 def _row(names: Sequence[str], values: Sequence[Any]) -> RunRow:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
@@ -111,7 +110,7 @@ def add_run(connection: Connection, scope: TenantView, new: NewRun, ttl: int | N
     shown = [image["id"] for turn in turns for image in turn.get("images", ())]
     if shown:
         show_images(connection, scope.tenant, run.id, shown)
-    insert_run(connection, replace(run, request=put_beside(connection, scope.tenant, run.id, run.request)))
+    insert_run(connection, run._replace(request=put_beside(connection, scope.tenant, run.id, run.request)))
     return run
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ...core.events import Called, Event, Finished, Observed, Paused, Replied, Resumed, Stopped
@@ -144,8 +143,8 @@ class StepProjection:
             until = int(self._last.at) + self._options.human_ttl
             waiting = [Pending(one, arguments_of(one, self._given), self._asked[one.id]) for one in pending(self._log)]
             calls = stored_calls(waiting)
-        then = replace(run, status=status, expires_at=until, started_at=started, waiting=calls)
-        return f"thread.run.{name or status}", run_object(replace(then, error=None, ended_at=None, incomplete=None))
+        then = run._replace(status=status, expires_at=until, started_at=started, waiting=calls)
+        return f"thread.run.{name or status}", run_object(then._replace(error=None, ended_at=None, incomplete=None))
 
     def _close(self, run: RunRow) -> Iterator[Told]:
         """End the open steps of a run that ended without an answer."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 from fastapi import APIRouter
 from sqlalchemy import Connection, select
@@ -76,7 +75,7 @@ async def delete_thread(context: ContextDep, thread_id: str) -> Object:
 
     for run in await context.write(remove):
         context.server.runs.interrupt(run.id)
-        gone = replace(run, status="cancelled", holds=False, expires_at=None)
+        gone = run._replace(status="cancelled", holds=False, expires_at=None)
         context.server.runs.followers.publish(run.id, [gone])  # otherwise its subscribers would wait forever
     return deletion_object(thread_id, "thread")
 
