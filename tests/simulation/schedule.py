@@ -322,6 +322,7 @@ _INJECT: dict[str, Callable[[Schedule, Fault], None]] = {
 
 @cache
 def _store() -> tuple[Store, Deployment]:
+    logging.getLogger("retinue").setLevel(logging.CRITICAL)
     store, deployment = Store(), Deployment(made_agents())
     for thread in range(max(max(size.orders) for size in _SIZES)):
         store.rows("INSERT INTO threads (tenant, id, created_at, body) VALUES ('t', ?, 0, '{}')", (f"thread_{thread}",))
@@ -335,7 +336,6 @@ def _store() -> tuple[Store, Deployment]:
 
 def simulate(seed: int, drop: Collection[int] = (), *, traced: bool = False) -> Outcome:
     """Run the schedule of a seed. `drop` are the numbers of the orders and faults that are left out."""
-    logging.getLogger("retinue").setLevel(logging.CRITICAL)
     plan = planned(seed, drop)
     store, deployment = _store()
     collects = gc.isenabled()

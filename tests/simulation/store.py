@@ -25,6 +25,14 @@ from .world import Machine, World
 DEAD_AFTER = 10.0  # seconds without a sign of life after which others may take a server's runs
 _GONE = "Cannot operate on a closed database."  # what SQLAlchemy takes for a connection that was lost
 _TABLES = ("runs", "events", "messages", "submissions", "processes", "requests")  # what schedules write to
+_PRAGMAS = (
+    "page_size = 512",  # a transaction copies each page that it writes to
+    "secure_delete = OFF",
+    "synchronous = OFF",
+    "journal_mode = MEMORY",
+    "foreign_keys = OFF",
+    "temp_store = MEMORY",
+)
 
 
 class SharedDialect(SQLiteDialect_pysqlite):
@@ -116,7 +124,7 @@ class Store:
         self._until = 0.0  # when the first of them is dead without another sign of life
         self.observers: list[Callable[[], None]] = []
         self.driver.create_function("database_time", 0, self._time, deterministic=True)  # within a statement
-        for pragma in ("synchronous = OFF", "journal_mode = MEMORY", "foreign_keys = OFF", "temp_store = MEMORY"):
+        for pragma in _PRAGMAS:
             self.driver.execute(f"PRAGMA {pragma}")
         _begin_transactions(plain := create_engine("sqlite://", creator=lambda: self.driver, poolclass=NullPool))
         migrate(plain)
