@@ -41,6 +41,10 @@ class SharedDialect(SQLiteDialect_pysqlite):
     name = "simulated"
     supports_statement_cache = True
 
+    def on_connect(self) -> Callable[[Any], None]:
+        """Prepare nothing: if a function is defined again, SQLite compiles all statements again."""
+        return lambda connection: None
+
 
 registry.register("simulated", __name__, "SharedDialect")
 processes.NOW["simulated"] = "database_time()"

@@ -99,7 +99,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)
 
-    get_debug = bool  # type: ignore[assignment]  # False, in C: asyncio asks this of each handle, future and task
+    get_debug = bool  # False, in C: asyncio asks this of each handle, future and task
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         if not self.dead:
