@@ -214,10 +214,13 @@ class Schedule:
         return server
 
     def _over(self) -> bool:
-        clients = self.clients
-        if not all(order.done for order in clients.orders) or any(one.is_due for one in clients.first_streams):
-            return False
         if self._checked == self._store.version:
+            return False
+        clients = self.clients
+        for order in clients.orders:
+            if not order.done:
+                return False
+        if any(one.is_due for one in clients.first_streams):
             return False
         self._checked = self._store.version
         active = (

@@ -201,7 +201,10 @@ class World:
 
     def _turn(self) -> bool:
         """Let one of those act that can."""
-        able: list[Machine | None] = [one for one in self.machines if one.ready and not one.paused]
+        able: list[Machine | None] = []
+        for machine in self.machines:
+            if machine.ready and not machine.paused:
+                able.append(machine)  # noqa: PERF401 - a comprehension is a call
         events = self._events
         if events and events[0][0] <= self.now:
             able.append(None)
