@@ -29,6 +29,8 @@ _AGAIN = 0.05  # seconds between retries, as in the real one
 _PATIENCE = 10.0
 _AT_ONCE = 0.95  # the part of the reads that take no time, of those whose result is known
 _ALIKE = (threads_waited_for, left_callers, continued_runs, forget_ended)  # for whoever asks
+_OF_THE_LIVING = (unfinished_runs, is_leader)  # also determined by who lives
+_Asked = tuple[Any, ...] | None
 
 
 class _Held:
@@ -74,12 +76,12 @@ class SimulatedDatabase(Database):
         return self._begin_write(work, None, large=large)
 
     async def read(self, work: Work[T], *, small: bool = False) -> T:
-        world = self._machine.world
-        if world.chance(_AT_ONCE) and self._current() and (key := self._key(work)) in self._store.known:
+        world, asked = self._machine.world, _asked(work)
+        if world.chance(_AT_ONCE) and self._current() and (key := self._key(asked)) in self._store.known:
             return self._store.known[key]  # type: ignore[no-any-return]
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        world.later(world.delay(), partial(self._read_now, work, future))
-        return await future
+        future = self._machine.loop.create_future()
+        world.later(world.delay(), partial(self._read_now, work, asked, future))
+        return await future  # type: ignore[no-any-return]
 
     async def write_apart(self, work: Work[T]) -> T:
         return await self.read(work if work is forget_ended else lambda connection: work(connection))
@@ -151,12 +153,12 @@ class SimulatedDatabase(Database):
             else:
                 piece.future.set_exception(piece.error)
 
-    def _read_now(self, work: Work[Any], future: asyncio.Future[Any]) -> None:
-        if self._waits(partial(self._read_now, work, future)):
+    def _read_now(self, work: Work[Any], asked: _Asked, future: asyncio.Future[Any]) -> None:
+        if self._waits(partial(self._read_now, work, asked, future)):
             return
         result, error = None, None
         try:
-            result = self._recalled(work)
+            result = self._recalled(work, asked)
         except Exception as raised:
             error = raised
         if self._machine.alive:
@@ -175,12 +177,12 @@ class SimulatedDatabase(Database):
             with translate_errors():
                 raise
 
-    def _recalled(self, work: Work[Any]) -> Any:
+    def _recalled(self, work: Work[Any], asked: _Asked) -> Any:
         """Return what `work` reads. What was read since the last write, while the same servers lived, is kept: most of
         what servers ask is whether there is anything to do."""
-        key = self._key(work)
-        if key is None or not self._current():
+        if asked is None or not self._current():
             return self._found(work)
+        key = self._key(asked)
         known, version = self._store.known, self._store.version
         if key in known:
             return known[key]
@@ -197,20 +199,9 @@ class SimulatedDatabase(Database):
         store = self._store
         return not (self._machine.fuse or store.lose or store.is_away)
 
-    def _key(self, work: Work[Any]) -> tuple[Any, ...] | None:
-        """Return what determines what a function of the product reads; `None` if that is not known."""
-        if not isinstance(work, partial):
-            return (work,) if work in _ALIKE else None
-        values: list[Any] = [work.func, work.args]
-        for name, value in work.keywords.items():
-            values += [name, tuple(sorted(value)) if isinstance(value, list | set) else value]
-        if work.func in (unfinished_runs, is_leader):  # those that ask who lives
-            values.append(self._store.living())
-        try:
-            hash(key := tuple(values))
-        except TypeError:
-            return None
-        return key
+    def _key(self, asked: _Asked) -> _Asked:
+        """Return what determines what is read now."""
+        return (*asked, self._store.living()) if asked and asked[0] in _OF_THE_LIVING else asked
 
     def _act(self, call: Callable[[], T], connection: Connection, *, reading: bool) -> T:
         """Call something on this machine, whose statements are those on the connection."""
@@ -221,6 +212,20 @@ class SimulatedDatabase(Database):
             return self._machine.act(call)  # type: ignore[no-any-return]
         finally:
             store.acting, store.connection, store.reading = before
+
+
+def _asked(work: Work[Any]) -> _Asked:
+    """Return what a function of the product is asked; `None` if that does not determine what it reads."""
+    if not isinstance(work, partial):
+        return (work,) if work in _ALIKE else None
+    values: list[Any] = [work.func, work.args]
+    for name, value in work.keywords.items():
+        values += [name, tuple(sorted(value)) if isinstance(value, list | set) else value]
+    try:
+        hash(asked := tuple(values))
+    except TypeError:
+        return None
+    return asked
 
 
 def _answer(future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:

@@ -30,10 +30,14 @@ class Watch:
         self._world = world
         self._store = store
         self._before: dict[str, tuple[Any, ...]] = {}
+        self._seen = -1  # writes of runs
         store.observers.append(self.look)
 
     def look(self) -> None:
-        """Compare the rows of all runs with those after the last commit."""
+        """Compare the rows of all runs with those after the last commit that wrote to any."""
+        if self._seen == (writes := self._store.writes["runs"]):
+            return
+        self._seen = writes
         world, rows = self._world, self._store.rows
         held: set[str] = set()
         members = False

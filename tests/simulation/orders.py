@@ -44,7 +44,7 @@ class Ledger:
         world.note(f"{tool} {what} begins, for {run_id}")
         if tool != "look":
             intents = self.rows(
-                "SELECT 1 FROM events WHERE run_id = ? AND kind = 'called' AND payload LIKE ?", (run_id, f'%"{what}"%')
+                "SELECT 1 FROM events WHERE run_id = ? AND kind = 'called' AND instr(payload, ?)", (run_id, f'"{what}"')
             )
             if not intents:
                 world.failed(f"{tool} {what} begins before its intent is written")

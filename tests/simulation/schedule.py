@@ -214,10 +214,13 @@ class Schedule:
         return server
 
     def _over(self) -> bool:
-        clients = self.clients
-        if not all(order.done for order in clients.orders) or any(one.is_due for one in clients.first_streams):
-            return False
         if self._checked == self._store.version:
+            return False
+        clients = self.clients
+        for order in clients.orders:
+            if not order.done:
+                return False
+        if any(one.is_due for one in clients.first_streams):
             return False
         self._checked = self._store.version
         active = (
@@ -322,6 +325,7 @@ _INJECT: dict[str, Callable[[Schedule, Fault], None]] = {
 
 @cache
 def _store() -> tuple[Store, Deployment]:
+    logging.getLogger("retinue").setLevel(logging.CRITICAL)
     store, deployment = Store(), Deployment(made_agents())
     for thread in range(max(max(size.orders) for size in _SIZES)):
         store.rows("INSERT INTO threads (tenant, id, created_at, body) VALUES ('t', ?, 0, '{}')", (f"thread_{thread}",))
@@ -335,7 +339,6 @@ def _store() -> tuple[Store, Deployment]:
 
 def simulate(seed: int, drop: Collection[int] = (), *, traced: bool = False) -> Outcome:
     """Run the schedule of a seed. `drop` are the numbers of the orders and faults that are left out."""
-    logging.getLogger("retinue").setLevel(logging.CRITICAL)
     plan = planned(seed, drop)
     store, deployment = _store()
     collects = gc.isenabled()

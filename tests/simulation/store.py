@@ -6,8 +6,11 @@ may write. What PostgreSQL does with transactions that overlap is the subject of
 
 from __future__ import annotations
 
+import re
 import sqlite3
+from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -23,8 +26,17 @@ from .virtual_time import BEGAN
 from .world import Machine, World
 
 DEAD_AFTER = 10.0  # seconds without a sign of life after which others may take a server's runs
+_WRITES = re.compile(r"(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
 _GONE = "Cannot operate on a closed database."  # what SQLAlchemy takes for a connection that was lost
 _TABLES = ("runs", "events", "messages", "submissions", "processes", "requests")  # what schedules write to
+_PRAGMAS = (
+    "page_size = 512",  # a transaction copies each page that it writes to
+    "secure_delete = OFF",
+    "synchronous = OFF",
+    "journal_mode = MEMORY",
+    "foreign_keys = OFF",
+    "temp_store = MEMORY",
+)
 
 
 class SharedDialect(SQLiteDialect_pysqlite):
@@ -33,9 +45,32 @@ class SharedDialect(SQLiteDialect_pysqlite):
     name = "simulated"
     supports_statement_cache = True
 
+    def on_connect(self) -> Callable[[Any], None]:
+        """Prepare nothing: if a function is defined again, SQLite compiles all statements again."""
+        return lambda connection: None
+
 
 registry.register("simulated", __name__, "SharedDialect")
 processes.NOW["simulated"] = "database_time()"
+
+
+@cache
+def _written(statement: str) -> str:
+    """Return the table that a statement writes to; "" if there is none."""
+    found = _WRITES.match(statement)
+    return found[1] if found else ""
+
+
+class _Cursor(sqlite3.Cursor):
+    """A cursor of SQLAlchemy."""
+
+    def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:  # type: ignore[override]
+        self.connection.store.writes[_written(statement)] += 1  # type: ignore[attr-defined]
+        return super().execute(statement, *values)
+
+    def executemany(self, statement: str, *values: Any) -> sqlite3.Cursor:  # type: ignore[override]
+        self.connection.store.writes[_written(statement)] += 1  # type: ignore[attr-defined]
+        return super().executemany(statement, *values)
 
 
 class _Driver(sqlite3.Connection):
@@ -52,15 +87,19 @@ class _Driver(sqlite3.Connection):
 
     def cursor(self, *args: Any) -> sqlite3.Cursor:  # type: ignore[override]
         self.store.statement()
-        return sqlite3.Cursor(self)
+        return _Cursor(self)
 
-    def execute(self, *args: Any) -> sqlite3.Cursor:
-        self.store.statement()
-        return super().execute(*args)
+    def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        store = self.store
+        store.statement()
+        store.writes[_written(statement)] += 1
+        return _execute(self, statement, *values)
 
-    def executemany(self, *args: Any) -> sqlite3.Cursor:
-        self.store.statement()
-        return super().executemany(*args)
+    def executemany(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        store = self.store
+        store.statement()
+        store.writes[_written(statement)] += 1
+        return super().executemany(statement, *values)
 
     def commit(self) -> None:
         if self.in_transaction:
@@ -71,6 +110,9 @@ class _Driver(sqlite3.Connection):
     def close(self) -> None:
         """Roll back and stay open: others use it."""
         super().rollback()
+
+
+_execute = sqlite3.Connection.execute
 
 
 class Connections:
@@ -111,12 +153,13 @@ class Store:
         self.quiet = False  # whether what is written does not matter to readers: that a server has begun, or ended
         self.of_nothing: dict[Any, Any] = {}  # what was read while there was no run, in all schedules
         self.known: dict[Any, Any] = {}  # what was read since the last write
+        self.writes: Counter[str] = Counter()  # statements of machines that write, by table
         self._living: tuple[Any, ...] = ()
-        self._counted = (-1, 0.0)  # changes of rows, and of the clock, when it was found who lives
+        self._counted = (-1, 0.0)  # writes of servers, and changes of the clock, when it was found who lives
         self._until = 0.0  # when the first of them is dead without another sign of life
         self.observers: list[Callable[[], None]] = []
         self.driver.create_function("database_time", 0, self._time, deterministic=True)  # within a statement
-        for pragma in ("synchronous = OFF", "journal_mode = MEMORY", "foreign_keys = OFF", "temp_store = MEMORY"):
+        for pragma in _PRAGMAS:
             self.driver.execute(f"PRAGMA {pragma}")
         _begin_transactions(plain := create_engine("sqlite://", creator=lambda: self.driver, poolclass=NullPool))
         migrate(plain)
@@ -132,6 +175,7 @@ class Store:
         self.away_until, self.lose, self.version, self.statements, self.ahead = 0.0, "", 0, 0, 0.0
         self.observers.clear()
         self.known = {}
+        self._counted = (-1, 0.0)
         self.rows("BEGIN")
         for table in _TABLES:
             self.rows(f"DELETE FROM {table}")
@@ -144,7 +188,7 @@ class Store:
 
     def living(self) -> tuple[Any, ...]:
         """Return the ids of the servers that count as alive."""
-        counted, now = (self.driver.total_changes, self.ahead), self._time()
+        counted, now = (self.writes["processes"], self.ahead), self._time()
         if counted != self._counted or now >= self._until:
             found = self.rows("SELECT id, seen_at FROM processes WHERE seen_at > ? ORDER BY id", (now - DEAD_AFTER,))
             self._living = tuple(process for process, _ in found)

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import Context
-from heapq import heappop
+from heapq import heappop, heappush
 from itertools import count
 from typing import Any, Protocol, TypeVar
 
@@ -83,6 +83,24 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     call_soon_threadsafe = call_soon  # type: ignore[assignment]
 
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        heappush(self._scheduled, timer)
+        timer._scheduled = True  # type: ignore[attr-defined]
+        return timer
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.clocks.now + delay, callback, *args, context=context)
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    get_debug = bool  # False, in C: asyncio asks this of each handle, future and task
+
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         if not self.dead:
             error = context.get("exception")
@@ -90,17 +108,18 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def due(self) -> float:
         """When the next timer is due; infinite without one."""
-        while self._scheduled:
-            if not (first := self._scheduled[0])._cancelled:
+        scheduled = self._scheduled
+        while scheduled:
+            if not (first := scheduled[0])._cancelled:
                 return first._when  # type: ignore[attr-defined,no-any-return]
-            heappop(self._scheduled)
+            heappop(scheduled)
         return float("inf")
 
     def ripen(self) -> None:
         """Make the timers ready that are due."""
-        now = self.clocks.now
-        while self._scheduled and self._scheduled[0].when() <= now:
-            handle = heappop(self._scheduled)
+        now, scheduled = self.clocks.now, self._scheduled
+        while scheduled and scheduled[0]._when <= now:  # type: ignore[attr-defined]
+            handle = heappop(scheduled)
             handle._scheduled = False  # type: ignore[attr-defined]
             if not handle._cancelled:
                 self._ready.append(handle)

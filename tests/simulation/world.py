@@ -30,6 +30,8 @@ class Machine:
         self.world = world
         self.name = name
         self.loop = VirtualLoop(world)
+        self.ready = self.loop._ready
+        self.alive = True  # until it is killed
         self.paused = False
         self.ahead = BEGAN - UPTIME  # of its `CLOCK`
         self.skew = 0.0  # seconds that its system clock was set ahead
@@ -37,11 +39,6 @@ class Machine:
         self.blow: Callable[[], None] = lambda: None
         self.after_pause: list[Callable[[], None]] = []
         world.machines.append(self)
-
-    @property
-    def alive(self) -> bool:
-        """Whether it was not killed."""
-        return not self.loop.dead
 
     def begin(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Start a task."""
@@ -73,6 +70,7 @@ class Machine:
     def kill(self) -> None:
         """End as by `kill -9`."""
         if self.alive:
+            self.alive = False
             self.loop.die()
             self.world.machines.remove(self)
             self.world.graves.append(self)
@@ -91,17 +89,21 @@ class Machine:
             for call in waiting:
                 call()
 
-    def run_ready(self) -> None:
-        """Run what is ready, as one iteration of a loop does."""
-        loop, ready = self.loop, self.loop._ready
+    def take_turn(self) -> None:
+        """Run what is ready, as one iteration of a loop does. No machine acts yet."""
+        ready = self.ready
+        self.world.current, CLOCK.ahead = self, self.ahead
+        _set_running_loop(self.loop)
         for _ in range(len(ready)):
-            if loop.dead or self.paused or not ready:
-                return
+            if not ready or self.paused:
+                break
             handle = ready.popleft()
             if not handle._cancelled:
                 handle._run()
             if self.fuse:
                 self.burn()
+        self.world.current, self.ahead = None, CLOCK.ahead
+        _set_running_loop(None)
 
 
 class World:
@@ -110,6 +112,7 @@ class World:
     def __init__(self, seed: int, *, traced: bool = False) -> None:
         self.seed = seed
         self.dice = Random(seed)
+        self._random = self.dice.random
         self.now = 0.0
         self.machines: list[Machine] = []
         self.graves: list[Machine] = []
@@ -148,11 +151,11 @@ class World:
 
     def chance(self, part: float) -> bool:
         """Whether something happens that does so in this part of the cases."""
-        return self.dice.random() < part
+        return self._random() < part
 
     def later(self, seconds: float, call: Callable[[], None]) -> None:
         """Have something happen outside the machines."""
-        self.at(self.now + seconds, call)
+        heappush(self._events, (self.now + seconds, next(self._numbers), call))
 
     def at(self, moment: float, call: Callable[[], None]) -> None:
         """Have something happen at this moment, after what was to happen then before."""
@@ -166,7 +169,7 @@ class World:
 
     def delay(self) -> float:
         """Seconds that a message or an operation takes: mostly few, sometimes many."""
-        random = self.dice.random()
+        random = self._random()
         return random * 0.01 if random < 0.92 else (random - 0.92) * 4
 
     def run(self, done: Callable[[], bool], until: float) -> bool:
@@ -198,38 +201,46 @@ class World:
 
     def _turn(self) -> bool:
         """Let one of those act that can."""
-        able: list[Machine | None] = [one for one in self.machines if one.loop._ready and not one.paused]
-        if self._events and self._events[0][0] <= self.now:
+        able: list[Machine | None] = []
+        for machine in self.machines:
+            if machine.ready and not machine.paused:
+                able.append(machine)  # noqa: PERF401 - a comprehension is a call
+        events = self._events
+        if events and events[0][0] <= self.now:
             able.append(None)
         if not able:
             return False
         self.steps += 1
-        one = able[int(self.dice.random() * len(able))] if len(able) > 1 else able[0]
+        one = able[int(self._random() * len(able))] if len(able) > 1 else able[0]
         if one is None:
-            heappop(self._events)[2]()
+            heappop(events)[2]()
         else:
-            one.act(one.run_ready)
+            one.take_turn()
         return True
 
     def _advance(self, until: float) -> bool:
         """Let time pass until something happens. Timers may be late, as on a busy machine."""
-        happens = self._events[0][0] if self._events else _NEVER
-        first = min([one.loop.due() for one in self.machines if not one.paused], default=_NEVER)
+        happens, first = self._events[0][0] if self._events else _NEVER, _NEVER
+        for one in self.machines:
+            if one.loop._scheduled and not one.paused and (due := one.loop.due()) < first:
+                first = due
         if first < happens:
             idle = self.now - self.changed > _IDLE
-            happens = min(first + self.dice.random() * (_LAZIEST if idle else self.laziness), happens)
+            happens = min(first + self._random() * (_LAZIEST if idle else self.laziness), happens)
         if happens > until:
             return False
-        self.now = max(self.now, happens)
+        if happens > self.now:
+            self.now = happens
         if first <= self.now:
             for one in self.machines:
-                if not one.paused:
+                if one.loop._scheduled and not one.paused:
                     one.loop.ripen()
         return True
 
     def dispose(self) -> None:
         """End all machines with their schedule."""
         for one in (*self.machines, *self.graves):
+            one.alive = False
             one.loop.dispose()
         self.machines.clear()
         self._events.clear()

@@ -27,6 +27,8 @@ _PRAGMAS = (
 
 _REACHED = {"connect_timeout": 5, "tcp_user_timeout": 30_000}  # seconds; milliseconds: for an unresponsive PostgreSQL
 
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
 
 def engine_of(url: str) -> Engine:
     """Create an engine for `url`. Raises `UsageError` if it is neither SQLite nor PostgreSQL."""
@@ -58,7 +60,7 @@ def engine_of(url: str) -> Engine:
 
 def json_text(value: Any) -> str:
     """Return `value` as JSON text. Lone surrogates, which no database accepts, become question marks."""
-    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
+    return _encode(value).encode("utf-8", "replace").decode()
 
 
 def _limit_idle(connection: Any, _record: Any) -> None:

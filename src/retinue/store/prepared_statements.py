@@ -36,7 +36,7 @@ class Prepared:
         """Execute a SELECT and return all rows, in the order of its columns."""
         plan = self._plan(connection.dialect)
         found = _execute(connection, plan.text, _converted(values, plan)).fetchall()
-        return [_read(row, plan.found) for row in found]
+        return [_read(row, plan.found) for row in found] if plan.found else list(map(tuple, found))
 
     def each(self, connection: Connection, values: Mapping[str, Any]) -> Generator[tuple[Any, ...], None, None]:
         """Execute a SELECT and yield its rows; those that are not asked for are not read. Close it, or read all."""
