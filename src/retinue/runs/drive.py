@@ -24,19 +24,19 @@ from ..store.database import Database
 from ..store.event_log import Change, Entry, Fenced
 from ..store.run_row import BY_MEMBERS, REGARDLESS, RunRow, RunValues
 from ..store.snapshots import SnapshotWriter
+from .caller_logs import CallerLogs
 from .cancellation import cancel_members, fail_drive
 from .child_runs import ChildRuns
 from .failpoints import failpoint
 from .leases import Lease, acquired_new, is_new, is_suspect
 from .log_writer import LogWriter
-from .member_runs import Caller, Conclude, Found, read_with_members, settle_caller
+from .member_runs import Caller, Conclude, Found, settle_caller
 from .run_status import decisions, final_values
 from .subscriptions import Subscriptions
 from .suspension import suspend_run
 from .thread_messages import messages_of
 
 logger = logging.getLogger(__name__)
-_FEW = 40  # events of a log that are read at once
 DriveEnd = Literal["ended", "waiting", "fenced", "parked", "suspended"]
 
 
@@ -73,6 +73,7 @@ class DriveContext:
     has_room: Callable[[], bool]
     left: Callable[[], None]
     parking: asyncio.Event = field(default_factory=asyncio.Event)
+    callers: CallerLogs = field(default_factory=CallerLogs)
 
     def acquire(self, connection: Connection, run: RunRow) -> RunRow:
         """Return the row of a run that is to be inserted, acquired by this process if it has room."""
@@ -120,10 +121,9 @@ class Drive:
         again, and `StoreUnavailable`."""
         run = self._run
         try:
-            log: list[Entry] = []
+            log: Sequence[Entry] = []
             if not is_new(run):
-                read, few = partial(read_with_members, run_id=run.id), (run.progress or 0) <= _FEW
-                log, self._found = await self._context.database.read(read, small=few)
+                log, self._found = await self._context.callers.read(self._context.database, run)
         except DataError as error:
             logger.error("the run %s failed: %s", run.id, error)
             failed = await self._context.database.write(partial(fail_drive, held=run, problem=str(error)))
@@ -243,6 +243,7 @@ class Drive:
         if after.status == "cancelling" or after.ending:
             return await self._end(writer, Stopped(StopReason.CANCELLED))
         failpoint("after members have it")
+        self._context.callers.left(after, writer.log)
         for row in begun:
             self._context.start(row)
         self._context.settled(settled)
@@ -289,6 +290,7 @@ class Drive:
 
         after = await writer.written(change)
         failpoint("after the end")
+        self._context.callers.ended(after, writer.log)
         if left[0]:
             self._context.left()
         self._context.settled(settled)

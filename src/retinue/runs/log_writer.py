@@ -229,7 +229,7 @@ class LogWriter:
         if self._telling is not None:
             self._telling.cancel()
             self._telling = None
-        future = self._database.submit(work, large=sum(_chars(one.event) for one in entries) > _LARGE)
+        future = self._database.submit(work, large=sum(chars_of(one.event) for one in entries) > _LARGE)
         future.add_done_callback(partial(self._pass_on, entries))
         return future
 
@@ -253,7 +253,7 @@ class LogWriter:
             self._begin()
 
 
-def _chars(event: Event) -> int:
+def chars_of(event: Event) -> int:
     """Return the approximate size of an event in characters."""
     match event:
         case Started(question, history=history):
