@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from .core.events import Delta as Delta, Event as Event
     from .core.run_result import RunResult as RunResult
     from .core.tool import Tool as Tool, tool as tool
+    from .core.tool_example import ExampleCall as ExampleCall, ToolExample as ToolExample
     from .core.toolbox import idempotency_key as idempotency_key
     from .core.values import (
         AgentAction as AgentAction,
@@ -123,6 +124,7 @@ _HOME = {
     ),
     "core.toolbox": ("idempotency_key",),
     "core.tool": ("Tool", "tool"),
+    "core.tool_example": ("ExampleCall", "ToolExample"),
 }  # fmt: skip
 _MODULES = {name: module for module, names in _HOME.items() for name in names}
 install()

@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 
 from fakes import fork_server
-from fakes.openai_server import Answer, OpenAIServer, failure
+from fakes.openai_server import Answer, OpenAIServer, Request, failure
+from retinue.strategies.auto import preset
 
 pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
 
 COMMANDS = ["--help", "ask", "run", "check", "init", "migrate", "models", "serve"]
 ROOT = Path(__file__).parents[2]
+DEMO = ["--passages", str(ROOT / "data/demo/passages.jsonl")]
 ACTION = " I need to calculate.\nAction: Calculator\nAction Input: 47^0.23\n"
 ANSWER = " I now know the final answer\nFinal Answer: 2.42"
 
@@ -106,6 +108,60 @@ def test_a_strategy_is_chosen_by_what_the_server_can_do(server: OpenAIServer) ->
     done = retinue("ask", "What is 2^3?", "--base-url", server.url, "--strategy", "auto", "--json")
     started, *_, finished = [json.loads(line) for line in done.stdout.splitlines()]
     assert (started["strategy"], finished["answer"]) == ("tool_calling", "It is 8.")
+
+
+def test_a_server_is_not_taken_for_a_small_model_whatever_it_can_do(server: OpenAIServer) -> None:
+    server.owned_by = "llamacpp"  # holds the model to a pattern, like the embedded one
+    server.replies += [ANSWER]
+    done = fork_server.retinue("ask", "?", "--base-url", server.url, *DEMO, "--json", env=environment())
+    started, *_, finished = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (started["strategy"], finished["answer"]) == ("react", "2.42")
+
+
+@pytest.mark.parametrize(("limit", "searches"), [([], 12), (["--max-steps", "4"], 2)])
+def test_careful_may_take_many_replies_unless_the_user_sets_a_limit(
+    server: OpenAIServer, tmp_path: Path, limit: list[str], searches: int
+) -> None:
+    texts = [f"Mill {number} was built in {number}." for number in range(1801, 1813)]
+    (tmp_path / "mills.jsonl").write_text("\n".join(json.dumps({"title": text[:9], "text": text}) for text in texts))
+    server.owned_by, server.always = "llamacpp", _last_question_or_year
+    question = " ".join(f"In which year was Mill {number} built?" for number in range(1801, 1813))
+    words = ["--base-url", server.url, "--passages", str(tmp_path / "mills.jsonl"), "--strategy", "careful", *limit]
+    done = retinue("ask", question, *words, "--json")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [event["kind"] for event in events].count("called") == searches
+
+
+def _last_question_or_year(request: Request) -> Answer:
+    """Write a question as it is, and answer one with its year."""
+    text = str(request.body.get("prompt") or request.body["messages"][-1]["content"]).rstrip()
+    year = re.findall(r"\b18\d\d\b", text)[-1]
+    return Answer(f" In which year was Mill {year} built?\n" if text.endswith("Alone:") else f" {year}\n")
+
+
+@pytest.mark.parametrize(
+    ("engine", "searches", "strategy"),
+    [
+        ("local", True, "careful"),  # the embedded model, or a GGUF file
+        ("local", False, "auto"),
+        ("llamacpp", True, "auto"),
+        ("openai", True, "auto"),
+        ("scripted", True, "auto"),
+    ],
+)
+def test_careful_is_the_preset_of_small_models_that_can_search(engine: str, searches: bool, strategy: str) -> None:
+    assert preset(engine, searches=searches) == strategy
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("options", "strategy"),
+    [(DEMO, "careful"), ([], "react"), ([*DEMO, "--strategy", "react"], "react")],
+)
+def test_the_embedded_model_is_careful_with_passages(embedded_model: Path, options: list[str], strategy: str) -> None:
+    named = ["--model", str(embedded_model), "--max-steps", "1", "--json"]
+    done = retinue("ask", "How old is Jason Sudeikis?", *named, *options)
+    assert json.loads(done.stdout.splitlines()[0])["strategy"] == strategy
 
 
 def test_a_model_that_is_not_there_is_one_line_with_the_one_that_was_meant(server: OpenAIServer) -> None:

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from retinue import Agent, Budget, Executor, Pipeline, PromptModel, PromptNode, PromptTemplate, Tool, UsageError, tool
+from retinue import (
+    Agent,
+    Budget,
+    ExampleCall,
+    Executor,
+    Pipeline,
+    PromptModel,
+    PromptNode,
+    PromptTemplate,
+    Tool,
+    ToolExample,
+    UsageError,
+    tool,
+)
 from retinue.config import check, dump, load_spec
 from retinue.config.yaml_reader import read_text
 from retinue.config.yaml_writer import dump_value
@@ -81,6 +95,18 @@ def test_a_function_of_a_file_beside_is_written_and_others_are_an_error(tmp_path
         with pytest.raises(UsageError, match=r"tool x: cannot be written"):
             agent.save_to_yaml(tmp_path / "c.yml")
     assert not (tmp_path / "c.yml").exists()
+
+
+def test_worked_examples_are_written_but_not_those_that_come_along(tmp_path: Path) -> None:
+    model, call = PromptModel(script=SCRIPT), ExampleCall("I ask.", "nodes", "seven")
+    mine = ToolExample("How many nodes?", (call,), "seven", follow_up="And twice that?")
+    ask = Tool("Ask", PromptNode(model), "asks", examples=(mine,))
+    own = replace(calculator, name="own", examples=(mine,))
+    none = replace(calculator, name="none", examples=())
+    text = saved(Agent(model, [ask, own, none, calculator]), tmp_path)
+    again = Agent.load_from_yaml(tmp_path / "a.yml")
+    assert [one.examples for one in again.tools] == [(mine,), (mine,), (), calculator.examples]
+    assert "(62 + 14) / 7" not in text
 
 
 def test_tools_added_to_a_loaded_agent_are_written_and_other_changes_are_an_error(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from fakes.loopback import Loopback
-from retinue import DataError, NotDone, ToolError
+from retinue import DataError, ExampleCall, NotDone, ToolError, ToolExample
 from retinue.config import load_tools
 from retinue.config.tool_files import Loading
 from retinue.core.signature import InvalidInput
@@ -267,6 +267,15 @@ def test_what_fails_in_its_own_process_is_an_observation(name: str, outcome: str
 
 def test_a_child_that_a_tool_forks_off_in_its_own_process_says_nothing(tmp_path: Path) -> None:
     assert called(tools_of(tmp_path, OWN, OWN_CODE, Loading({"HOST": "here"}))["forked"], "") == "7"
+
+
+def test_a_tool_of_any_kind_may_have_worked_examples(tmp_path: Path) -> None:
+    call = "{thought: I look., tool_input: {x: 1}, observation: seven}"
+    examples = f"examples: [{{question: How many?, calls: [{call}], answer: seven}}]"
+    tools = tools_of(tmp_path, f"a: {{callable_api: 'http://localhost/', description: d, {examples}}}")
+    assert tools["a"].examples == (ToolExample("How many?", (ExampleCall("I look.", {"x": 1}, "seven"),), "seven"),)
+    with pytest.raises(DataError, match="calls: want a list that is not empty"):
+        tools_of(tmp_path, f"a: {{callable_api: 'http://localhost/', description: d, {examples.replace(call, '')}}}")
 
 
 @pytest.mark.parametrize("said", ["Nonsense", "print", "ValueError and KeyError", "os.system"])

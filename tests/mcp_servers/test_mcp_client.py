@@ -16,7 +16,7 @@ import pytest
 from fakes import mcp_server
 from fakes.mcp_server import served
 from fakes.parrot import Parrot
-from retinue import Agent, Tool, ToolError, UsageError
+from retinue import Agent, ExampleCall, Tool, ToolError, ToolExample, UsageError
 from retinue._internal.sync_bridge import run_blocking
 from retinue.core.signature import InvalidInput
 from retinue.mcp import MCPTools
@@ -186,10 +186,13 @@ def test_a_server_that_changed_since_is_found_out(address: str, tmp_path: Path) 
 
 def test_options_and_choice() -> None:
     with served() as port:
-        options = {"add": {"effects": "once", "approval": True, "timeout": 3}}
+        call = {"thought": "I add.", "tool_input": {"a": 5, "b": 6}, "observation": "11"}
+        sums = {"question": "5 and 6?", "calls": [call], "answer": "11"}
+        options = {"add": {"effects": "once", "approval": True, "timeout": 3, "examples": [sums]}}
         server = MCPTools("w", url=f"http://127.0.0.1:{port}/mcp", tools=["add"], options=options)
         (add,) = server.tools()
         assert (add.name, add.effects, add.approval, add.timeout) == ("w_add", "once", True, 3)
+        assert add.examples == (ToolExample("5 and 6?", (ExampleCall("I add.", {"a": 5, "b": 6}, "11"),), "11"),)
         for wrong, problem in (({"nope": {}}, "no approved tool 'nope'"), ({"add": {"tempo": 1}}, "options of add")):
             with pytest.raises(UsageError, match=problem):
                 MCPTools("w", url=f"http://127.0.0.1:{port}/mcp", options=wrong).tools()

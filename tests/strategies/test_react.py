@@ -9,6 +9,7 @@ from fakes.seed_000 import QUESTION, TRANSCRIPT
 from retinue import Agent, PromptModel, Tool
 from retinue.core.values import Capabilities
 from retinue.strategies.react import React
+from retinue.tools import calculator
 
 
 def replies_and_observations(transcript: str) -> tuple[list[str], dict[str, str]]:
@@ -34,24 +35,16 @@ def test_the_transcript_equals_seed_000s_line_for_line() -> None:
     assert "2.4242784855673896" in result.answer
 
 
-def test_examples_ask_workers_whole_questions() -> None:
-    """A worker is told nothing else; and what it does may be said in any form of the words."""
-    worker = Agent(Said([], Capabilities(constrains=True)), strategy="react", name="w")
-    tools = [Tool("archive", worker, "looks up facts"), Tool("maths", worker, "calculates")]
+def test_a_model_held_to_a_pattern_is_shown_examples_of_its_tools_and_the_question_once_more() -> None:
     model = Said([" I know\nFinal Answer:", " honest"], Capabilities(constrains=True))
-    shown = Agent(model, tools).run("What is on the page?").transcript
-    assert "Action: archive\nAction Input: How long is the film The Piano?\nObservation: 117 minutes\n" in shown
-    assert "Action: maths\nAction Input: What is 117 raised to the 0.4 power?\nObservation: 6.7185" in shown
-    assert "The Piano film" not in shown
-
-
-def test_a_model_held_to_a_pattern_is_shown_examples_with_its_own_tools_names() -> None:
-    model = Said([" I know\nFinal Answer:", " honest"], Capabilities(constrains=True))
-    tools = [Tool("Find", lambda query: "", "search an encyclopedia"), Tool("Sums", lambda query: "", "arithmetic")]
-    result = Agent(model, tools).run("What is on the page?")
-    assert "Action: Find\nAction Input: The Piano film director\n" in result.transcript
-    assert "Action: Sums\nAction Input: 117^0.4" in result.transcript
+    result = Agent(model, [calculator]).run("What is on the page?")
+    assert "Action: Calculator\nAction Input: (62 + 14) / 7\nObservation: 10.857142857142858\n" in result.transcript
     assert result.transcript.endswith("Thought: I know\nQuestion: What is on the page?\nFinal Answer: honest")
+
+
+def test_a_model_that_is_held_to_no_pattern_is_shown_none() -> None:
+    model = Said([" I know\nFinal Answer: honest"], Capabilities())
+    assert "(62 + 14) / 7" not in Agent(model, [calculator], strategy="react").run("What is on the page?").transcript
 
 
 def test_a_tool_with_several_arguments_is_described_with_its_json() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from fakes.said import Said
-from retinue import Agent, AgentFinish, Budget, StopReason, Tool
+from retinue import Agent, AgentFinish, Budget, ExampleCall, StopReason, Tool, ToolExample
 from retinue.core.grammar import json_pattern, regex
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Task
@@ -249,14 +250,14 @@ def test_the_schema_says_the_same() -> None:
         assert read_reply(text, TOOLS).answer == values["answer"]
 
 
-def test_a_model_held_to_a_pattern_is_shown_an_example_with_its_own_tool() -> None:
+def test_a_model_held_to_a_pattern_is_shown_an_example_of_its_tool() -> None:
+    calls = (ExampleCall("I look.", "Rook Mill", "Rook Mill grinds oats."),)
+    mill = replace(SEARCH, examples=(ToolExample("What does Rook Mill grind?", calls, "oats"),))
     model = Said(['{"scratchpad": {"thought": "t"}, "answer": "x"}'], Capabilities(constrains=True))
-    Agent(model, TOOLS, strategy="react_json").run("Why?")
+    Agent(model, [mill, *TOOLS[1:]], strategy="react_json").run("Why?")
     text = model.asked[0].prompt.text
-    assert '"actions": [{"action": "wikipedia", "arguments": {"input": "The Piano film director"}}]' in text
-    assert (
-        '"question": "In which country was the director of the film The Piano born?", "answer": "New Zealand"' in text
-    )
+    assert '"actions": [{"action": "wikipedia", "arguments": {"input": "Rook Mill"}}]' in text
+    assert '"question": "What does Rook Mill grind?", "answer": "oats"' in text
 
 
 # ── properties ───────────────────────────────────────────────────────────────────────────────────

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from fakes.said import Said
-from retinue import Agent, AgentAction, AgentFinish, Budget, StopReason, Tool
+from retinue import Agent, AgentAction, AgentFinish, Budget, ExampleCall, StopReason, Tool, ToolExample
 from retinue.core.grammar import regex
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Task
@@ -19,7 +19,8 @@ from retinue.strategies import SelfAsk
 from retinue.strategies.parsing.react_text import UnreadableReply
 from retinue.strategies.self_ask import parse_self_ask
 
-SEARCH = Tool("Search", lambda query: "74 years", "Search an encyclopedia", effects="read")
+WAY = ToolExample("How far is it?", (ExampleCall("I look.", "way", "5 miles"),), "5 miles")
+SEARCH = Tool("Search", lambda query: "74 years", "Search an encyclopedia", effects="read", examples=(WAY,))
 WEATHER = Tool("weather", lambda city, days: "sun", "Forecast")
 PAPER = """
 Question: Who lived longer?
@@ -97,7 +98,9 @@ def test_a_model_held_to_the_form_is_asked_for_the_answer_right_after_the_questi
     result = Agent(model, TWO, strategy="self_ask").run("How old?")
     assert result.answer == "74"
     assert result.transcript.endswith("Intermediate answer: 74 years\nQuestion: How old?\nSo the final answer is: 74\n")
-    assert "Follow up [Search]: The Piano film director" in result.transcript
+    assert "Question: How far is it?\nAre follow up questions needed here: Yes.\nFollow up [Search]: way\n" in (
+        result.transcript
+    )
 
 
 def test_the_closing_question_and_what_is_no_answer_to_it() -> None:

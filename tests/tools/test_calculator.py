@@ -101,8 +101,8 @@ CODE = [
     "$query",
 ]
 PROBLEMS = {
-    "": "the expression is empty; write arithmetic such as 47^0.23",
-    " \n": "the expression is empty; write arithmetic such as 47^0.23",
+    "": "the expression is empty; write arithmetic such as 1.5^4",
+    " \n": "the expression is empty; write arithmetic such as 1.5^4",
     "1/0": "division by zero",
     "1 // 0": "division by zero",
     "1 % 0": "division by zero",

@@ -12,7 +12,19 @@ from typing import Any
 
 import pytest
 
-from retinue import Agent, Document, DocumentStore, Pipeline, PromptModel, Retriever, Tool, ToolError, tool
+from retinue import (
+    Agent,
+    Document,
+    DocumentStore,
+    ExampleCall,
+    Pipeline,
+    PromptModel,
+    Retriever,
+    Tool,
+    ToolError,
+    ToolExample,
+    tool,
+)
 from retinue.core.signature import InvalidInput, Signature
 from retinue.testing import Case, ToolSubject, tool_cases
 from retinue.tools import calculator
@@ -176,6 +188,11 @@ TAGGING = replace(made(clearing, takes=takes(TAGS)), valid=[{"tags": {"a": 1}}])
         ),
         (made(looking, takes=takes({"type": "array"})), "its schema says what it takes", "its type is 'array'"),
         (made(looking, takes=takes({**WHO, "required": ["x"]})), "its schema says what it takes", "it requires {'x'}"),
+        (
+            made(looking, examples=(ToolExample("Who?", (ExampleCall("I look.", {"who": "Ada"}, "Ada"),), "Ada"),)),
+            "its examples fit its schema",
+            "the input {'who': 'Ada'} in an example is not valid: ",
+        ),
         (made(failing), "a valid input comes to a result", "came to failed: .*ValueError"),
         (made(looking, takes=takes(WHO, strict)), "an input may be written as json", "came to invalid_input"),
         (TAGGING, "the input is not changed", "the input before and after: {'tags': {'a': 1}} / {'tags': {}}"),

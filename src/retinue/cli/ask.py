@@ -12,10 +12,14 @@ from ..core.tool import Tool
 from ..errors import UsageError
 from ..models import PromptModel
 from ..strategies import STRATEGIES
+from ..strategies.auto import preset, usual_steps
 from ..tools import calculator, passages
 from ..tools.passages import Rank
 from .approval_prompt import decide
 from .run_output import run_and_show
+
+_STRATEGY = "[default: careful for the embedded model or a GGUF file with --passages, else auto]"
+_STEPS = f"[default: {usual_steps('careful')} with careful, else {usual_steps('auto')}]"
 
 
 @click.command("ask")
@@ -24,9 +28,9 @@ from .run_output import run_and_show
 @click.option("--rank", is_flag=True, help="Also rank what is found by its meaning (extra rank, model minilm).")
 @click.option("--model", default="", help="local, a name, ENGINE:NAME, or a GGUF file.  [default: local]")
 @click.option("--base-url", help="An OpenAI-compatible server, e.g. http://127.0.0.1:8080")
-@click.option("--strategy", default="auto", show_default=True, help=f"One of {', '.join(STRATEGIES)}.")
+@click.option("--strategy", help=f"One of {', '.join(STRATEGIES)}.  {_STRATEGY}")
 @click.option("--require-human-feedback", "ask_me", is_flag=True, help="Ask before each use of a tool.")
-@click.option("--max-steps", type=click.IntRange(1), default=10, show_default=True, help="Replies of the model.")
+@click.option("--max-steps", type=click.IntRange(1), help=f"Replies of the model.  {_STEPS}")
 @click.option("--max-seconds", type=click.FloatRange(0, min_open=True), help="Time for the whole run.")
 @click.option("--max-tokens", type=click.IntRange(1), help="Tokens for the whole run, in and out.")
 @click.option("--stream/--no-stream", default=True, help="Receive the model's reply as a stream or at once.")
@@ -37,9 +41,9 @@ def command(
     rank: bool,
     model: str,
     base_url: str | None,
-    strategy: str,
+    strategy: str | None,
     ask_me: bool,
-    max_steps: int,
+    max_steps: int | None,
     max_seconds: float | None,
     max_tokens: int | None,
     stream: bool,
@@ -52,11 +56,14 @@ def command(
     if rank and not path:
         raise UsageError("--rank needs --passages, whose results it ranks")
     tools: list[Tool] = [passages(path, rank=_ranked() if rank else None), calculator] if path else [calculator]
+    answering = PromptModel(model, base_url=base_url, stream=stream)
+    if strategy is None:
+        strategy = preset(answering.engine, searches=path is not None)
     agent = Agent(
-        PromptModel(model, base_url=base_url, stream=stream),
+        answering,
         tools,
         strategy=strategy,
-        budget=Budget(max_steps, max_seconds, max_tokens),
+        budget=Budget(max_steps or usual_steps(strategy), max_seconds, max_tokens),
         human=decide,
         require_human_feedback=ask_me,
     )

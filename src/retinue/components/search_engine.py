@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from .._internal.suggestions import suggestion
+from ..core.tool_example import ExampleCall, ToolExample
 from ..core.values import Document
 from ..errors import UsageError
 from .query_component import QueryComponent
@@ -16,6 +17,17 @@ from .web_search import Provider, Question, Search, Searched
 
 _DOMAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?:/[A-Za-z0-9._~/-]*)?")
 _CODE = re.compile(r"[A-Za-z][A-Za-z -]{0,40}")
+_EXAMPLE = ToolExample(
+    "After how many minutes is Lumo glue dry?",
+    (
+        ExampleCall(
+            "I need to find out how long Lumo glue takes to dry.",
+            "Lumo glue drying time",
+            "Lumo wood glue: dry after 62 minutes, waterproof after a day.",
+        ),
+    ),
+    "62",
+)
 _ANSWER_WEIGHT = 5  # of an engine's own answer, relative to the best page
 
 
@@ -40,6 +52,8 @@ class SearchEngine(QueryComponent[Searched]):
         base_url: Address of another server.
         seconds: Time limit of a request.
     """
+
+    tool_examples = (_EXAMPLE,)
 
     def __init__(  # noqa: PLR0913 -- what a search is scoped to stands side by side
         self,

@@ -9,6 +9,7 @@ from typing import Any
 from .._internal.suggestions import suggestion
 from ..core.signature import InvalidInput
 from ..core.tool import Tool
+from ..core.tool_example import ExampleCall, ToolExample
 from ..core.toolbox import SO_FAR
 from ..core.values import Document
 from ..errors import ToolError, UsageError
@@ -25,6 +26,17 @@ _PAGES = 8  # cached, so that a lookup need not fetch its page again
 _HEADING = re.compile(r"=+ .* =+")
 _RESULT = re.compile(r"\(Result (\d+) / \d+\) ")
 _AMBIGUOUS = "may refer to:"
+_EXAMPLE = ToolExample(
+    "How many pages has the Sundby Codex?",
+    (
+        ExampleCall(
+            "I need to find the page on the Sundby Codex.",
+            "Sundby Codex",
+            "The Sundby Codex is a cookbook written by hand. It has 62 pages, of which two are empty.",
+        ),
+    ),
+    "62",
+)
 
 
 class Wikipedia(QueryComponent[Searched]):
@@ -72,6 +84,7 @@ class Wikipedia(QueryComponent[Searched]):
         self._pages: dict[str, Document | None] = {}
         functions: dict[str, Callable[..., Awaitable[Searched]]] = {"search": self.search, "lookup": self._next}
         self.tool_function = functions[operation]
+        self.tool_examples = (_EXAMPLE,) if operation == "search" else ()
 
     def tools(self) -> list[Tool]:
         """Return `search` and `lookup` as tools."""

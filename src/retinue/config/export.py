@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from .._internal.yaml_io import YamlSerializable
 from ..agent import Agent
 from ..components import PromptNode
-from ..core.tool import Tool, exceptions
+from ..core.tool import Tool
 from ..errors import UsageError
 from ..mcp import MCPTools
 from ..mcp.mcp_tools import Remote
@@ -28,8 +28,8 @@ from .origins import SECTIONS, VERSION, Origin
 from .registry import COMPONENTS, TOOLS
 from .secret_variables import without_secrets
 from .specs import FileSpec
+from .tool_options import given_options
 
-_OPTIONS = ("effects", "timeout", "approval", "polls", "return_direct", "reflections", "not_done")
 _OF_THE_MODEL = ("api_key", "model_kwargs")  # of a prompt node, passed on to its model
 
 
@@ -106,12 +106,10 @@ class SpecWriter:
 
     def _tool(self, tool: Tool, agent: Agent) -> Any:
         asked = agent.require_human_feedback
-        plain = Tool(tool.name, tool.something, takes=tool.takes)
-        options = {key: getattr(tool, key) for key in _OPTIONS if getattr(tool, key) != getattr(plain, key)}
+        known = next((name for name, one in TOOLS.items() if not one.required and _is(tool, name)), "")
+        options = given_options(tool, built_in(known) if known else None)
         if asked is True or (asked and tool.name in asked):
             options.pop("approval", None)
-        if "not_done" in options:
-            options["not_done"] = _not_done(tool)
         if isinstance(tool.something, Remote):
             return self._server(tool.something.server, agent)
         said = {"description": tool.description} if tool.description else {}
@@ -119,7 +117,6 @@ class SpecWriter:
             return {"name": tool.name, "pipeline_or_node": self._part(tool), **said, **options}
         if not isinstance(self._tools, dict):
             raise UsageError(f"tool {tool.name}: the file's tools are a path or a list; a function cannot be added")
-        known = next((name for name, one in TOOLS.items() if not one.required and _is(tool, name)), "")
         if known == tool.name and not options.keys() - {"effects"}:
             return known
         entry = {"callable_api": known or self._function(tool), **said, **options}
@@ -270,19 +267,6 @@ def _unique(items: Iterable[Any]) -> Iterator[Any]:
         if item not in seen:
             seen.append(item)
             yield item
-
-
-def _not_done(tool: Tool) -> str:
-    """Return a tool's `not_done` as names. Raises `UsageError` for exceptions that a file cannot name."""
-    declared = exceptions(tool.not_done)
-    said = ", ".join(one.__name__ for one in declared)
-    try:
-        same = exceptions(said) == declared
-    except ValueError:
-        same = False
-    if not same:
-        raise UsageError(f"tool {tool.name}: not_done cannot be written; a file can only name built-in exceptions")
-    return said
 
 
 def _is(tool: Tool, name: str) -> bool:

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, PrivateAttr, Tag
 from pydantic_core import PydanticCustomError
 
-from ..core.tool import exceptions
+from ..core.declared_exceptions import exceptions
+from ..core.tool_example import ToolExample
 from ..strategies import STRATEGIES
 from .group_specs import ConditionalSpec, EdgeSpec, FieldItem, RoleSpec, Step
 from .places import Source
@@ -25,6 +26,29 @@ def _exceptions(said: str) -> str:
     return said
 
 
+class ExampleCallSpec(Spec):
+    """A call in a worked example: `retinue.ExampleCall`."""
+
+    thought: str
+    tool_input: str | dict[str, Any]
+    observation: str
+
+
+class ExampleSpec(Spec):
+    """A worked example of a tool's use: `retinue.ToolExample`."""
+
+    question: str
+    calls: Annotated[list[ExampleCallSpec], Field(min_length=1)]
+    answer: str
+    thought: str = ""
+    follow_up: str = ""
+
+    @property
+    def example(self) -> ToolExample:
+        """The example itself."""
+        return ToolExample.of(self.model_dump())
+
+
 class ToolOptions(Spec):
     """The options of any tool: those of `retinue.Tool`, and `labels` for the rule of two."""
 
@@ -36,12 +60,16 @@ class ToolOptions(Spec):
     reflections: Annotated[int, Field(ge=0)] | None = None
     labels: list[Label] | None = None
     not_done: Annotated[str, AfterValidator(_exceptions)] | None = None
+    examples: list[ExampleSpec] | None = None
 
     @property
     def options(self) -> dict[str, Any]:
         """The given options, for `Tool`."""
         names = [name for name in ToolOptions.model_fields if name != "labels"]
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
+        given = {name: value for name in names if (value := getattr(self, name)) is not None}
+        if self.examples is not None:
+            given["examples"] = tuple(one.example for one in self.examples)
+        return given
 
 
 class ArgumentSpec(Spec):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import builtins
 import inspect
 import json
 import logging
@@ -21,8 +20,10 @@ from .._internal.suggestions import suggestion
 from .._internal.sync_bridge import run_blocking
 from .._internal.thread_pool import run_in_thread
 from ..errors import ForeignExit, NotDone, ToolError, UsageError
+from .declared_exceptions import exceptions
 from .run_result import RunResult
 from .signature import InvalidInput, Signature, read_signature, summary
+from .tool_example import ToolExample
 from .values import Document, ToolInput
 
 logger = logging.getLogger(__name__)
@@ -57,6 +58,8 @@ class Tool:
             repeated unless a person says so.
         output_variable: The output of a component or pipeline that the model is shown, if there are several.
         max_result: How many characters of a result are kept.
+        examples: Worked examples, of which strategies show the first ones to models that are held to a pattern.
+            Defaults to the attribute `tool_examples` of `something`.
 
     Raises `UsageError` if `something` cannot be called, an option is invalid, or the name is not of A-Z, a-z, 0-9, _.
     """
@@ -74,6 +77,7 @@ class Tool:
     not_done: tuple[type[BaseException], ...] | str = ()
     output_variable: str | None = None
     max_result: int = 8_000
+    examples: tuple[ToolExample, ...] = ()
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_]{1,64}", self.name):
@@ -88,6 +92,7 @@ class Tool:
             object.__setattr__(self, "effects", getattr(self.something, "effects", None) or "once")
         if self.timeout is _UNTIMED:
             object.__setattr__(self, "timeout", math.inf if hasattr(self.something, "run_spec") else _SECONDS)
+        object.__setattr__(self, "examples", tuple(self.examples or getattr(self.something, "tool_examples", ())))
         for problem in self._problems():
             raise UsageError(f"tool {self.name}: {problem}")
         object.__setattr__(self, "description", " ".join(self.description.split()) or summary(self._function))
@@ -103,6 +108,8 @@ class Tool:
             yield f"timeout: want a number of seconds above 0, not {self.timeout!r}"
         if not isinstance(self.reflections, int) or self.reflections < 0:
             yield f"reflections: want a count of 0 or more, not {self.reflections!r}"
+        if wrong := [one for one in self.examples if not (isinstance(one, ToolExample) and one.calls)]:
+            yield f"examples: want a ToolExample with calls, not {wrong[0]!r:.80}"
         try:
             exceptions(self.not_done)
         except ValueError as error:
@@ -206,23 +213,6 @@ class Tool:
         return _only(next((value[name] for name in names if name in value), value))
 
 
-def exceptions(said: tuple[type[BaseException], ...] | str) -> tuple[type[BaseException], ...]:
-    """Return the exceptions; built-in ones and `ToolError` may be given by name. Raises `ValueError`."""
-    if isinstance(said, str):
-        names = [name.strip() for name in said.split(",") if name.strip()]
-        given: tuple[Any, ...] = tuple(
-            ToolError if name == "ToolError" else getattr(builtins, name, name) for name in names
-        )
-    else:
-        given = said if isinstance(said, tuple) else (said,)
-    found: list[type[BaseException]] = []
-    for one in given:
-        if not (isinstance(one, type) and issubclass(one, BaseException)):
-            raise ValueError(f"want exceptions, such as (ValueError,) or 'ValueError, KeyError', not {one!r:.80}")
-        found.append(one)
-    return tuple(found)
-
-
 def _takes_query(query: str) -> None: ...
 def _only(value: Any) -> Any:
     """Return the only item of a one-item list."""
@@ -262,6 +252,7 @@ def tool(
     return_direct: bool = ...,
     reflections: int = ...,
     not_done: tuple[type[BaseException], ...] | str = ...,
+    examples: tuple[ToolExample, ...] = ...,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Turn a function into a tool: name and description from the function, schema from its type hints.

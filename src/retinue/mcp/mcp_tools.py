@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .._internal.sync_bridge import run_blocking, run_in_background
 from ..core.signature import signature_of_schema
 from ..core.tool import Tool
+from ..core.tool_example import ToolExample
 from ..errors import UsageError
 from ..net.ssrf_guard import SsrfGuard
 from .schema_conversion import convert_schema
@@ -159,6 +160,7 @@ class MCPTools:
         called = offer.called(self.name)
         remote = Remote(self, offer.name, repeatable=given["effects"] != "once")
         try:
+            given["examples"] = tuple(ToolExample.of(one) for one in given.get("examples", ()))
             return Tool(called, remote, offer.description or offer.name, takes=takes, **given)
         except TypeError as error:
             raise UsageError(f"{self.name}: options of {offer.name}: {error}") from error

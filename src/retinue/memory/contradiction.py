@@ -1,7 +1,7 @@
 """Checks whether an older statement still holds, given a newer one.
 
 Asked for yes or no, a small model is right about half of the time. If it first says what each statement is about, it is
-mostly right (17 of 20 pairs instead of 10).
+mostly right (17 of 20 pairs instead of 10, with other examples than today's).
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from .json_record import record, text
 _OUTDATED, _TRUE = "outdated", "still true"
 _TOPIC_CHARS = 40
 _EXAMPLES = (
-    ("is in Lima right now", "has moved to Quito", "where they are", "where they are", _OUTDATED),
-    ("sings in a choir", "lives in Quito", "what they do for fun", "where they live", _TRUE),
-    ("works at Acme", "is now a cook at Globex", "where they work", "where they work", _OUTDATED),
-    ("lives in Turku", "will fly to Rome in May", "where they live", "a journey", _TRUE),
-    ("will marry in May", "will marry in June", "when they marry", "when they marry", _OUTDATED),
-    ("likes tea", "likes chess", "a drink they like", "a game they like", _TRUE),
-    ("lives in Turku", "often swims in the sea", "where they live", "a habit", _TRUE),
-    ("now works at Globex", "often walks by the lake", "where they work", "a habit", _TRUE),
-    ("has a brother", "comes from Ghent", "a relative", "where they come from", _TRUE),
-    ("grew up in Turku", "is in Lima now", "where they come from", "where they are", _TRUE),
-    ("is 30 years old", "turned 31", "how old they are", "how old they are", _OUTDATED),
-    ("is a nurse at Ullevi", "left Ullevi", "where they work", "where they work", _OUTDATED),
+    ("rents a flat in Lima", "has settled in Quito", "where they live", "where they live", _OUTDATED),
+    ("sings in a choir", "rents a flat in Quito", "what they do for fun", "where they live", _TRUE),
+    ("bakes bread at Samson", "drives a taxi these days", "their job", "their job", _OUTDATED),
+    ("owns a house in Turku", "spends Easter in Rome", "where they live", "a journey", _TRUE),
+    ("has a wedding on Friday", "has the wedding on Sunday instead", "when they marry", "when they marry", _OUTDATED),
+    ("is fond of tea", "is fond of riddles", "a drink they like", "a game they like", _TRUE),
+    ("owns a house in Turku", "swims in the sea a lot", "where they live", "a habit", _TRUE),
+    ("drives a taxi these days", "grows roses", "their job", "a habit", _TRUE),
+    ("has an uncle", "was raised in Ghent", "a relative", "where they come from", _TRUE),
+    ("was raised in Turku", "is staying in Lima", "where they come from", "where they are", _TRUE),
+    ("is thirty", "turned thirty-one", "how old they are", "how old they are", _OUTDATED),
+    ("bakes bread at Samson", "gave notice at Samson", "their job", "their job", _OUTDATED),
 )
 
 

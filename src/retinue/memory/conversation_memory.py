@@ -29,14 +29,14 @@ You keep the summary of a conversation between a user and an assistant. Write th
 matters of the old one, and of the new lines what the user said of themselves, of others and of their plans, and what \
 was found out, in whole sentences. Where the new lines say otherwise, the old summary is outdated. At most $words words.
 
-Old summary: The user is Paul, who will go to Rome in May.
+Old summary: The user is Paul, who plays the flute.
 New lines:
-User: I'll go to Rome in June instead, with my aunt Greta.
+User: I've swapped my flute for an oboe, like my aunt Greta.
 Assistant: I hope you will enjoy it.
-User: How long is the flight from Oslo?
-Assistant: It takes about three hours.
-New summary as JSON: {"summary": "The user is Paul, who will go to Rome in June with his aunt Greta. The flight from \
-Oslo takes three hours."}
+User: How old is that instrument?
+Assistant: The oboe is some 350 years old.
+New summary as JSON: {"summary": "The user is Paul, who plays the oboe, no longer the flute, like his aunt Greta. The \
+oboe is some 350 years old."}
 
 Old summary: $summary
 New lines:

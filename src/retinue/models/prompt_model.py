@@ -94,6 +94,7 @@ class PromptModel:
         if ":" in name and not (named or engine or base_url or os.environ.get("OPENAI_BASE_URL")):
             engine = name.partition(":")[0]  # names of models at other servers may contain a colon
         kind = engine or named or ("openai" if name or base_url else "scripted" if "script" in settings else "local")
+        self._kind = kind
         self._about = {"engine": kind, "base_url": base_url and redacted_excerpt(base_url)}
         if kind not in ENGINES:
             raise UsageError(f"no engine {kind!r}; {suggestion(kind, ENGINES)}")
@@ -119,6 +120,11 @@ class PromptModel:
     def name(self) -> str:
         """The model's name at its engine."""
         return self._engine.name
+
+    @property
+    def engine(self) -> str:
+        """The engine's name, one of `ENGINES`."""
+        return self._kind
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Return what engine and model support; `native` probes native tool calls, once. Raises `ModelError`."""

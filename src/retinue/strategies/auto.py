@@ -1,4 +1,4 @@
-"""`auto`: chooses the strategy that suits the engine's capabilities when a run begins."""
+"""`auto` chooses a strategy by the engine's capabilities when a run begins; `preset` chooses one for `retinue ask`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from ..core.protocols import Flow, Strategy, Task, needs_tools
 from .react import React
 from .tool_calling import ToolCalling
+
+_STEPS = {"careful": 60}  # its replies are a few words each, and a question takes up to 40 of them
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,20 @@ class Auto:
         known: dict[str, Strategy] = {one.name: one for one in (self.calling, React())}
         calls = not task.tools or (task.calls_tools and not (task.constrained or task.scripted))
         return known.get(recorded) or known[self.calling.name if calls else "react"]
+
+
+def preset(engine: str, *, searches: bool) -> str:
+    """Return the name of the strategy that `retinue ask` uses if none is named: `careful` or `auto`.
+
+    `careful` is for small models that have something to search. The models of the engine `local` are small, since they
+    run on the user's own processor. Of a model behind a server nobody can tell its size, so it keeps `auto`.
+    """
+    return "careful" if searches and engine == "local" else "auto"
+
+
+def usual_steps(strategy: str) -> int:
+    """Return how many replies a question may take with the strategy of this name, if the user sets no limit."""
+    return _STEPS.get(strategy, 10)
 
 
 def choose_strategy(strategy: Strategy, task: Task, recorded: str = "") -> Strategy:

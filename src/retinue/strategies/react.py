@@ -22,7 +22,8 @@ from .parsing.answer_stream import marked_answer
 from .parsing.prose import prose_reader
 from .parsing.react_text import UnreadableReply, format_answer, format_decision, parse, thought_in
 from .prompting.constraints import FINAL, answer_shape, step_shape
-from .prompting.tool_prompt import describe_tools, examples
+from .prompting.few_shot import examples_as_text
+from .prompting.tool_prompt import describe_tools
 from .prompting.transcript import history_lines
 from .step_loop import ParsedReply, PromptTurn, end_line, extend, note_observation, step_by_step, turn_text
 
@@ -64,7 +65,7 @@ class React:
             tools=describe_tools(task.tools),
             tool_names=", ".join(tool.name for tool in task.tools),
             answer=f", {answer}" if answer else "",
-            examples=examples(task.tools) if task.constrained else "",
+            examples=examples_as_text(task.tools) if task.constrained else "",
             history=history_lines(task.history),
             question=task.question,
             query=task.question,

@@ -28,8 +28,8 @@ from .parsing.json_reply import read_reply, truncated_answer
 from .parsing.prose import prose_reader, uses_tool
 from .parsing.react_text import UnreadableReply
 from .prompting.constraints import arguments_schema, object_schema, shared_definitions
+from .prompting.few_shot import Example, examples_for
 from .prompting.injection_guard import neutralize
-from .prompting.tool_prompt import Example, Kind, examples_for
 from .prompting.transcript import history_lines
 from .step_loop import ParsedReply, PromptTurn, extend, finish_with, step_by_step, turn_text
 
@@ -74,7 +74,7 @@ class ReactJson:
 
     def question(self, task: Task) -> str:
         """Return the prompt's beginning."""
-        shown = [_example(example, using) for example, using in examples_for(task.tools)] if task.constrained else []
+        shown = [_example(example) for example in examples_for(task.tools)] if task.constrained else []
         return Template(self.prompt or _seed_prompt()).safe_substitute(
             tools=tools_as_json(task.tools),
             examples="".join(shown),
@@ -222,13 +222,14 @@ def _described(schema: Mapping[str, Any]) -> str:
     return f"{schema['description']} ({kind})" if schema.get("description") else kind
 
 
-def _example(example: Example, using: Mapping[Kind, Tool]) -> str:
+def _example(example: Example) -> str:
     text = f"Question:\n{example.question}\nTool Responses:\nYour response:\n"
     for step in example.steps:
-        tool = using[step.kind]
-        action = AgentAction(tool.name, step.tool_input)
+        action = AgentAction(step.tool.name, step.tool_input)
         response = {"action_responses": [_response(action, Observation("", step.observation))]}
-        text += f"{_reply_text(step.thought, [action], [tool])}\nTool responses: \n{json.dumps(response)}{RESPONSE}"
+        text += (
+            f"{_reply_text(step.thought, [action], [step.tool])}\nTool responses: \n{json.dumps(response)}{RESPONSE}"
+        )
     ending = {"scratchpad": {"thought": example.thought}, "question": example.question, "answer": example.answer}
     return f"{text}{json.dumps(ending, ensure_ascii=False)}\n\n"
 

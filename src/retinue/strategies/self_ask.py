@@ -5,9 +5,8 @@ With several tools, `Follow up [Name]:` selects one; the default is the first.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -18,14 +17,15 @@ from ..core.grammar import Constraint, choice, seq
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, Task
 from ..core.tool import Tool
-from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
+from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply, ToolInput
 from .parsing.answer_stream import any_prefix, before_fence, json_answer
 from .parsing.json_reply import CUT_OFF, read_reply
 from .parsing.prose import prose_reader, uses_tool
 from .parsing.react_text import UnreadableReply, match_tool, needs_input, read_input, without_empty_fence
 from .parsing.tagged_calls import find_calls
 from .prompting.constraints import answer_shape, decision_schema, input_pattern
-from .prompting.tool_prompt import Example, Kind, describe_tools, examples_for
+from .prompting.few_shot import Example, examples_for, input_text
+from .prompting.tool_prompt import describe_tools
 from .prompting.transcript import history_lines
 from .step_loop import ParsedReply, PromptTurn, end_line, extend, finish_with, observations, step_by_step, turn_text
 
@@ -84,7 +84,7 @@ class SelfAsk:
             follow_up="Follow up [name]" if several else "Follow up",
             input=f", the name being one of [{names}]" if several else "",
             answer=f", {answer}" if answer else "",
-            examples="".join(_example(example, using, several=several) for example, using in examples_for(task.tools)),
+            examples="".join(_example(example, several=several) for example in examples_for(task.tools)),
             history=history_lines(task.history),
             question=task.question,
         )
@@ -270,15 +270,14 @@ def _answer_written(decided: Decided) -> Reply:
     return Reply(f" {decided.output}\n" if isinstance(decided, AgentFinish) else "")
 
 
-def _follow_up(tool: str, tool_input: str | Mapping[str, object], *, several: bool) -> str:
-    text = tool_input if isinstance(tool_input, str) else json.dumps(tool_input)
+def _follow_up(tool: str, tool_input: ToolInput, *, several: bool) -> str:
+    text = input_text(tool_input)
     return f"Follow up [{tool}]: {text}\n" if several else f"Follow up: {text}\n"
 
 
-def _example(example: Example, using: Mapping[Kind, Tool], *, several: bool) -> str:
+def _example(example: Example, *, several: bool) -> str:
     steps = [
-        _follow_up(using[step.kind].name, step.tool_input, several=several)
-        + f"Intermediate answer: {step.observation}\n"
+        _follow_up(step.tool.name, step.tool_input, several=several) + f"Intermediate answer: {step.observation}\n"
         for step in example.steps
     ]
     return f"Question: {example.question}\n{NEEDED} Yes.\n{''.join(steps)}{ANSWER} {example.answer}\n\n"

@@ -55,6 +55,7 @@ def tool_cases() -> tuple[Case[ToolSubject], ...]:
         "tool",
         it_says_what_it_is_for,
         its_schema_says_what_it_takes,
+        its_examples_fit_its_schema,
         a_valid_input_comes_to_a_result,
         an_input_may_be_written_as_json,
         the_input_is_not_changed,
@@ -112,6 +113,16 @@ async def its_schema_says_what_it_takes(subject: ToolSubject) -> None:
     require(not missing, f"it requires {missing}, and does not describe it")
     vague = [name for name, one in properties.items() if not set(one) - {"description", "title", "default"}]
     require(not vague, f"nothing is said of {', '.join(vague)}; give it a type hint")
+
+
+async def its_examples_fit_its_schema(subject: ToolSubject) -> None:
+    """The inputs in its worked examples, if it has any, are valid."""
+    tool = subject.tool()
+    for tool_input in (call.tool_input for example in tool.examples for call in example.calls):
+        try:
+            tool.signature.arguments(tool_input)
+        except InvalidInput as error:
+            require(False, f"the input {shown(tool_input)} in an example is not valid: {error}")
 
 
 # ── inputs ───────────────────────────────────────────────────────────────────────────────────────

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from ..core.tool import tool
+from ..core.tool_example import ExampleCall, ToolExample
 from ..errors import ToolError
 
 MAX_CHARS = 1_000
@@ -62,26 +63,21 @@ _REST = r"[a-zA-Z][a-zA-Z0-9]*|π|√|\*\*|//|[-+*/^%!(),]"
 _TOKEN = re.compile(rf"\s*({_GROUPED_NUMBER}|{_PLAIN_NUMBER}|{_REST})")
 _ARGUMENT_TOKEN = re.compile(rf"\s*({_PLAIN_NUMBER}|{_REST})")  # between arguments, a comma is a separator
 _REWRITTEN = {
-    "×": "*",
-    "·": "*",
-    "⋅": "*",
-    "÷": "/",
-    "−": "-",
-    "–": "-",
-    "²": "^2",
-    "³": "^3",
-    "[": "(",
-    "]": ")",
-    "$": "",
-    "€": "",
-    "£": "",
-}
+    "×": "*", "·": "*", "⋅": "*", "÷": "/", "−": "-", "–": "-", "²": "^2", "³": "^3", "[": "(", "]": ")",
+    "$": "", "€": "", "£": "",
+}  # fmt: skip
+_EXAMPLE = ToolExample(  # goes on from the number in those of the searches
+    "What do you get if you add 14 to 62 and divide the sum by 7?",
+    (ExampleCall("I need to add 14 to 62 and divide the sum by 7.", "(62 + 14) / 7", "10.857142857142858"),),
+    "10.857142857142858",
+    follow_up="What do you get if you add 14 to that number and divide the sum by 7?",
+)
 
 
-@tool(name="Calculator", effects="read")
+@tool(name="Calculator", effects="read", examples=(_EXAMPLE,))
 async def calculator(expression: str) -> str:
     """useful for when you need to answer questions about math. The input is an arithmetic expression
-    such as 47^0.23, sqrt(2) * 3 or 15% of 80
+    such as 1.5^4, sqrt(2) * 3 or 30% of 70
 
     Args:
         expression: The arithmetic to do.
@@ -129,7 +125,7 @@ class _Reader:
 
     def value(self) -> Number:
         if not self._tokens:
-            raise ToolError("the expression is empty; write arithmetic such as 47^0.23")
+            raise ToolError("the expression is empty; write arithmetic such as 1.5^4")
         value = self._sum()
         if self._at < len(self._tokens):
             raise ToolError(f"cannot read the expression at {self._next()!r}")
@@ -144,7 +140,7 @@ class _Reader:
             match = (_ARGUMENT_TOKEN if calls and calls[-1] else _TOKEN).match(text, at)
             if match is None:
                 place = text[at:].strip()[:20]
-                raise ToolError(f"cannot read the expression at {place!r}; write arithmetic such as 47^0.23")
+                raise ToolError(f"cannot read the expression at {place!r}; write arithmetic such as 1.5^4")
             token = match.group(1)
             if token == "(":
                 calls.append(bool(tokens) and tokens[-1].lower() in _FUNCTIONS)

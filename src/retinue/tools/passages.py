@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from ..core.tool import Tool
+from ..core.tool_example import ExampleCall, ToolExample
 from ..core.values import Document
 from ..errors import DataError
 from .keyword_search import TITLE_WEIGHT, TOKENIZE, match_expression, stems, storable
@@ -17,6 +18,37 @@ from .keyword_search import TITLE_WEIGHT, TOKENIZE, match_expression, stems, sto
 Rank = Callable[[str, list[Document]], list[Document]]  # reranks search results for a query
 RANKED = 20  # passages that are reranked
 MAX_PASSAGE = 1_000  # characters of a passage cut from a text file
+_EXAMPLES = (
+    ToolExample(
+        "Which instrument did the inventor of the Pinto stove play?",
+        (
+            ExampleCall(
+                "I need to find out who invented the Pinto stove.",
+                "Pinto stove inventor",
+                "[Pinto stove] The Pinto stove burns twigs. Ilka Moreno invented it in a mountain hut.",
+            ),
+            ExampleCall(
+                "The inventor is Ilka Moreno. I need to find which instrument she played.",
+                "Ilka Moreno instrument",
+                "[Ilka Moreno] Ilka Moreno was an engineer and, on Sundays, an accordionist in a village band.",
+            ),
+        ),
+        "the accordion",
+        "Ilka Moreno was an accordionist, so she played the accordion.",
+    ),
+    ToolExample(
+        "How many bells hang in the Brandt carillon?",
+        (
+            ExampleCall(
+                "I need to find out how many bells the Brandt carillon has.",
+                "Brandt carillon bells",
+                "[Brandt carillon] The Brandt carillon is played by hand. It consists of 62 bells.",
+            ),
+        ),
+        "62",
+        "The Brandt carillon consists of 62 bells.",
+    ),
+)
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'(]?[A-Z0-9])")
 
 
@@ -96,6 +128,7 @@ def passages(
         search,
         "useful for when you need to find facts about people, places, works and events. Ask about one thing at a time",
         effects="read",
+        examples=_EXAMPLES,
     )
 
 

@@ -1,4 +1,4 @@
-"""Descriptions of persons and things that a question does not name: `the author of The Marble Chapel`."""
+"""Descriptions of persons and things that a question does not name: `the composer of The Long Night`."""
 
 from __future__ import annotations
 

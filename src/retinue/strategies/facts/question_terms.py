@@ -1,4 +1,4 @@
-"""What a question lays down beside what it asks: `if a fathom is 1.829 metres`, `Round to one decimal place.`"""
+"""What a question lays down beside what it asks: `if a perch is 5.03 metres`, `Round to two decimals.`"""
 
 from __future__ import annotations
 

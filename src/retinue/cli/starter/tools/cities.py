@@ -6,5 +6,5 @@ _PEOPLE = {"Paris": 2_103_000, "Lyon": 520_000}
 
 
 def population(city: str) -> str:
-    """How many people live in `city`."""
+    """The population of `city`."""
     return str(_PEOPLE.get(city, f"unknown; there are: {', '.join(_PEOPLE)}"))
