@@ -96,15 +96,14 @@ class LogWriter:
     def _is_known_elsewhere(self) -> bool:
         """Whether a drive that lacks the unwritten events finds what they say: the run's input in its request, the
         answers of members in their runs."""
-        return all(self._is_found(one.event) for one in self.log[self._written :])
-
-    def _is_found(self, event: Event) -> bool:
-        match event:
-            case Started():
-                return True
-            case Observed(observation=observation):
-                return observation.call_id in self._found
-        return False
+        for entry in self.log[self._written :]:
+            match entry.event:
+                case Started():
+                    continue
+                case Observed(observation=seen) if seen.call_id in self._found:
+                    continue
+            return False
+        return True
 
     def put(self, event: Event) -> None:
         """Append `event`; it is persisted with the next write. Buffered deltas are appended before it."""
