@@ -29,7 +29,7 @@ from retinue.store.run_row import RunRow
 
 Work: TypeAlias = Callable[[], Awaitable[Any]]
 DEPTHS = (1, 2, 4, 8)
-_ROUNDS = 40
+_ROUNDS = 100
 _QUESTION = "What is there to note?"
 
 

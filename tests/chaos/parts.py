@@ -49,8 +49,9 @@ def head(columns: Sequence[str]) -> str:
 
 
 def times(seconds: Sequence[float]) -> str:
-    """Return the median and the 99th percentile."""
+    """Return the median, the 99th percentile and the longest."""
     if not seconds:
         return ""
     rising = sorted(seconds)
-    return f"{rising[len(rising) // 2]:.2f} s (p99 {rising[int(0.99 * (len(rising) - 1))]:.2f} s)"
+    p99 = rising[int(0.99 * (len(rising) - 1))]
+    return f"{rising[len(rising) // 2]:.2f} s (p99 {p99:.2f} s, at most {rising[-1]:.2f} s)"
