@@ -137,7 +137,7 @@ def described_shape(question: str, options: list[str]) -> Constraint:
     clause, or the question has a verb of persons."""
     sure = all(_CLAUSE.search(one) for one in options) or _OF_PERSONS.search(question.rpartition(options[0])[2])
     enum = options if sure else [NONE, *options]
-    return one_field("described", seq(" ", choice(*enum), "\n"), {"enum": enum})
+    return one_field("described", seq(" ", choice(*enum), "\n"), enum)
 
 
 def named(question: str, described: str, name: str) -> str:

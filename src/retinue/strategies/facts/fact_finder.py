@@ -31,7 +31,7 @@ _DESCRIBED = 4  # descriptions in a question that are looked up
 _WORDS = 4  # of a sentence at least
 _VALUES = 2  # of a passage that are tried
 _RELATION = one_field("relation", seq(" ", line(80), "\n"))
-_YES_OR_NO = one_field("asked", seq(" ", choice("yes", "no"), "\n"), {"enum": ["yes", "no"]})
+_YES_OR_NO = one_field("asked", seq(" ", choice("yes", "no"), "\n"), ("yes", "no"))
 
 
 class FactFinder:

@@ -196,9 +196,12 @@ def _computed(ref: Pattern, numbers: Sequence[str]) -> Pattern:
 
 def filled(text: str, values: Sequence[str]) -> str:
     """Put what steps found in the place of their numbers; `#1` is left where there is no such step."""
-    return _REF.sub(
-        lambda found: values[at] if (at := int(found.group(1)) - 1) in range(len(values)) else found[0], text
-    )
+
+    def value(found: re.Match[str]) -> str:
+        number = int(found.group(1))
+        return values[number - 1] if 1 <= number <= len(values) else found.group()
+
+    return _REF.sub(value, text)
 
 
 def expression(text: str, values: Sequence[str]) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from types import MappingProxyType
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from ...core.grammar import Constraint, Pattern
@@ -30,8 +29,7 @@ def sub_prompt(part: str, **values: str) -> str:
     return prompt_parts("careful")[part].substitute(values).rstrip("\n")
 
 
-def one_field(
-    name: str, pattern: Pattern, schema: Mapping[str, Any] = MappingProxyType({"type": "string"})
-) -> Constraint:
-    """Return the constraint of a reply of that pattern; engines that take a schema instead give the field `name`."""
-    return Constraint(pattern, object_schema(**{name: dict(schema)}))
+def one_field(name: str, pattern: Pattern, among: Sequence[str] = ()) -> Constraint:
+    """Return the constraint of a reply of that pattern, one of `among` if there are any; engines that take a schema
+    instead give the field `name`."""
+    return Constraint(pattern, object_schema(**{name: {"enum": list(among)} if among else {"type": "string"}}))
