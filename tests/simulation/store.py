@@ -26,7 +26,7 @@ from .virtual_time import BEGAN
 from .world import Machine, World
 
 DEAD_AFTER = 10.0  # seconds without a sign of life after which others may take a server's runs
-_WRITES = re.compile(r"(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
+_WRITES = re.compile(r"(?:INSERT(?: OR \w+)? INTO|UPDATE(?: OR \w+)?|DELETE FROM) (\w+)")
 _GONE = "Cannot operate on a closed database."  # what SQLAlchemy takes for a connection that was lost
 _TABLES = ("runs", "events", "messages", "submissions", "processes", "requests")  # what schedules write to
 _PRAGMAS = (
