@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
-from .events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Started, Stopped
+from .events import ENDINGS, Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Started, Stopped
 from .values import AgentAction, Message, Observation, Step, StopReason, Usage, sum_of
 
 _UNICODE = json.JSONEncoder(ensure_ascii=False)
@@ -69,31 +70,41 @@ RESUMABLE = frozenset(StopReason) - {
 
 def result(events: Sequence[Event], seconds: float = 0.0) -> RunResult:
     """Fold events into a result. `seconds` is the wall-clock time that the caller measured."""
-    question, answer, best, reason, detail = "", "", "", StopReason.CANCELLED, ""
-    values = dict[str, Any]()
-    for event in events:
-        match event:
-            case Started():
-                question = event.question
-            case Finished():
-                answer, reason, values = event.answer, StopReason.ANSWER, dict(event.return_values)
-            case Stopped():
-                answer, best, reason, detail = event.answer, event.best, event.reason, event.detail
-            case _:
-                pass
+    end = ending(events)
+    question = next((event.question for event in reversed(events) if isinstance(event, Started)), "")
     return RunResult(
         question,
-        answer,
-        reason,
+        end.answer,
+        end.reason,
         tuple(steps(events)),
         transcript(events),
         usage_of(events),
         seconds,
-        detail if reason is StopReason.ERROR else "",
+        end.detail if end.reason is StopReason.ERROR else "",
         tuple(events),
-        values,
-        answer or best,
+        end.values,
+        end.answer or end.best,
     )
+
+
+class Ending(NamedTuple):
+    """How a run ended: why, its answer or best attempt, what explains it, and what the strategy returned."""
+
+    reason: StopReason
+    answer: str = ""
+    best: str = ""
+    detail: str = ""
+    values: Mapping[str, Any] = MappingProxyType({})
+
+
+def ending(events: Sequence[Event]) -> Ending:
+    """Return how a run ended last, or rests; "cancelled" if its events do not say."""
+    match next((event for event in reversed(events) if isinstance(event, ENDINGS)), None):
+        case Finished() as end:
+            return Ending(StopReason.ANSWER, end.answer, values=dict(end.return_values))
+        case Stopped() as end:
+            return Ending(end.reason, end.answer, end.best, end.detail)
+    return Ending(StopReason.CANCELLED)
 
 
 def usage_of(events: Iterable[Event]) -> Usage:

@@ -8,8 +8,8 @@ from functools import partial
 from sqlalchemy import Connection
 
 from ..core.delegation import MemberAnswer, MemberCall, Pending, answer_of
-from ..core.events import Asked, Called, Finished, Observed, Replied, Stopped
-from ..core.run_result import usage_of
+from ..core.events import Asked, Called, Observed, Replied
+from ..core.run_result import ending, usage_of
 from ..core.values import StopReason
 from ..errors import StoreConflict, StoreUnavailable
 from ..store.database import Database
@@ -106,14 +106,9 @@ def _answer(member: MemberCall, found: Found) -> MemberAnswer:
     log = [entry.event for entry in found.outcome]
     seconds = sum(event.reply.seconds for event in log if isinstance(event, Replied))
     seconds += sum(event.observation.seconds for event in log if isinstance(event, Observed))
+    end, used = ending(log), usage_of(log)
+    if end.answer and found.run.status not in ("completed", "incomplete"):  # such as one that was cancelled
+        return answer_of(member.tool.name, end.reason, "", found.run.status, used, seconds)
     problem = found.problem or (found.run.error.message if found.run.error else "")
-    match log[-1:]:
-        case [Finished() as end]:
-            reason, answer, detail = StopReason.ANSWER, end.answer, ""
-        case [Stopped() as end]:
-            reason, answer, detail = end.reason, end.answer, end.detail if end.reason is StopReason.ERROR else ""
-        case _:
-            reason, answer, detail = StopReason.CANCELLED, "", ""
-    if answer and found.run.status not in ("completed", "incomplete"):  # such as one that was cancelled
-        answer, problem = "", found.run.status
-    return answer_of(member.tool.name, reason, answer, problem or detail, usage_of(log), seconds)
+    detail = end.detail if end.reason is StopReason.ERROR else ""
+    return answer_of(member.tool.name, end.reason, end.answer, problem or detail, used, seconds)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, func, insert, or_, select
 
-from ..core.events import Event, Said
+from ..core.events import ENDINGS, Event, Observed, Replied, Said
 from ..core.serialization import dump, load
 from ..errors import DataError, StoreConflict
 from .prepared_statements import Prepared, bound_insert
@@ -34,7 +34,7 @@ _LATER = (
 _PAGE = Prepared(_LATER.limit(100))
 _READ = Prepared(_LATER)
 _OUTCOME = Prepared(
-    _LATER.where(or_(*(events.c.kind == kind for kind in ("replied", "observed", "finished", "stopped"))))
+    _LATER.where(or_(*(events.c.kind == kind.__name__.lower() for kind in (Replied, Observed, *ENDINGS))))
 )
 _VERSION = 1  # of the events' format
 _AT_ONCE = 500  # ids per statement
