@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence, Set
 from functools import partial
 from typing import overload
 
-from ..core.events import Asked, Called, Delta, Event, Observed, Replied, Retried, Started
+from ..core.events import Asked, Called, Delta, Event, Finished, Observed, Replied, Retried, Started
+from ..core.values import Message
 from ..errors import StoreUnavailable
 from ..store.clock import CLOCK
 from ..store.database import Database
@@ -253,12 +254,20 @@ class LogWriter:
 
 
 def chars_of(event: Event) -> int:
-    """Return the approximate size of an event in characters."""
+    """Return the approximate size of an event in characters, and bytes of images."""
     match event:
-        case Started(question, history=history):
-            return len(question) + sum(len(message.content) for message in history)
+        case Started(question, history=history, images=images):
+            return len(question) + sum(map(_chars_of_message, history)) + sum(len(image.data) for image in images)
+        case Asked(messages=messages):
+            return sum(map(_chars_of_message, messages))
         case Observed(observation=observation):
             return len(observation.text)
         case Replied(reply=reply):
             return len(reply.text)
+        case Finished(answer=answer):
+            return len(answer)
     return 0
+
+
+def _chars_of_message(message: Message) -> int:
+    return len(message.content) + sum(len(image.data) for image in message.images)
