@@ -9,7 +9,7 @@ from itertools import takewhile
 from ...core.grammar import Constraint, Pattern, choice, seq
 from ...core.grammar.patterns import Repeat, Text
 from .descriptions import names_in
-from .quantities import DATE, MONTHS, NUMBER, YEAR, quantities
+from .quantities import DATE, MONTHS, NUMBER, YEAR, is_measure_asked, quantities
 from .relations import KIND_ASKED
 from .sub_prompts import one_field
 
@@ -70,17 +70,20 @@ def copied_shape(
 ) -> Constraint | None:
     """Return the constraint of an answer of that kind that is copied from `passage`, or says that it is not there.
 
-    It is none of the values `but`, unless it is words. `None` if the passage has none that `question` does not name.
+    It is none of the values `but`, unless it is words. `None` if the passage has none that may answer the question.
     """
-    options: list[Pattern] = [
-        Text(one) for one in values_in(passage, kind) if one not in but and (kind != "name" or one not in question)
-    ]
+    values = (one for one in values_in(passage, kind) if one not in but and _may_answer(one, question, kind))
+    options: list[Pattern] = [Text(one) for one in values]
     if kind == "words" or (kind == "name" and not options):
         options = _runs(passage, longest)
     if not options:
         return None
     pattern = seq(" ", choice(NOT_STATED, *options), "\n")
     return one_field("answer", pattern)
+
+
+def _may_answer(value: str, question: str, kind: str) -> bool:
+    return is_measure_asked(value, question) if kind == "number" else kind != "name" or value not in question
 
 
 def values_in(text: str, kind: str) -> list[str]:

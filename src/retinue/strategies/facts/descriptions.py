@@ -24,6 +24,7 @@ _WORD = re.compile(r"\S+")
 _DETERMINERS = {"the", "a", "an", "his", "her", "its", "their"}
 _ASKS = re.compile(r"(?:who|what|which)(?: \w+){0,2} (?:is|was|are|were)", re.IGNORECASE)
 _LISTED = re.compile(r",?(?: and| or)?(?: the)? |, ?", re.IGNORECASE)
+_JOINT = re.compile(r" (?:or|and|than) ")
 _PAIR = 2  # names
 _OF_ALL = re.compile(r"of|how (?:many|much)|what is the (?:total|sum|average)")
 _PLACE = re.compile(r"\b(?:in|at|on|from) (?:the )?$", re.IGNORECASE)
@@ -31,6 +32,13 @@ _OF_PERSONS = re.compile(r"\b(?:born|die|died|lives?|lived|study|studied)\b")
 TOGETHER = re.compile(r"\b(?:together|total|combined|sum|difference)\b", re.IGNORECASE)
 _VERBS = {"", "is", "are", "was", "were", "do", "does", "did", "has", "have", "had"}
 _CLAUSE = re.compile(r" (?:that|which|who|whom|whose) ")
+_BEGUN = re.compile(r"\b(?:the|a|an) (?:[a-z]+ ){1,3}?(?:(with)|(?:that|which|who) [a-z]+) $")
+_JOINTS = re.compile(r" (of|by|on|in|at|to|from|near|across|with) ")
+_NOT_A_THING = re.compile(
+    r"\w{3,}(?:tion|ance|ment|ing)|ascent|beginning|birth|death|end|premiere|start|wedding|launch|discovery|fire|flood"
+    r"|battle|day|date|year|number|age|height|length|width|depth|area|size|weight|population|elevation|price|cost|speed"
+    r"|journey|name|whole|total|average|sum|half|rest|way|inhabitants|students|pages|seats|employees|people"
+)
 Span = tuple[int, int]
 
 
@@ -69,9 +77,9 @@ def names_listed(question: str) -> list[str]:
 
 
 def in_words(question: str, names: Sequence[str]) -> list[str]:
-    """Return what is compared by the names: for `the mill of A or the mill of B`, these words."""
+    """Return what is asked of the names: for `the mill of A or the mill of B`, these words."""
     if len(names) == _PAIR:
-        words = question.rpartition(names[1])[0].rpartition(" or ")[2]
+        words = _JOINT.split(question.rpartition(names[1])[0])[-1]
         if words.strip() not in ("", "the") and f"{words}{names[0]}" in question:
             return [words + name for name in names]
     return list(names)
@@ -120,24 +128,54 @@ def descriptions(question: str) -> list[str]:
     body = question.rstrip("?.! ")
     names = _name_spans(_without_capitals(body))
     words = [found.span() for found in _WORD.finditer(body)]
-    starts = [
-        start
-        for (start, end), (after, _) in pairwise(words)
-        if names and after < names[0][0] and body[start:end] in _DETERMINERS
-    ]
-    if not starts or _ASKS.fullmatch(body[: starts[-1]].strip(" ,")):
+    starts = [start for start, end in words if names and end < names[0][0] and body[start:end] in _DETERMINERS]
+    starts = [start for start in starts if _CLAUSE.search(body, start, names[0][0]) or _head(body[start : names[0][0]])]
+    if not starts:
         return []
-    clause = _CLAUSE.search(body, starts[-1], names[0][0])
+    start = _clause_begun(body, starts[-1])
+    if _ASKS.fullmatch(body[:start].strip(" ,")):
+        return []
+    clause = _CLAUSE.search(body, start, names[0][0])
     ends = [end for _, end in words if end >= names[0][1] and not any(first < end < last for first, last in names)]
-    return list(dict.fromkeys(body[starts[-1] : end].rstrip(",:;") for end in (ends if clause else ends[:1])))
+    return list(dict.fromkeys(body[start:end].rstrip(",:;") for end in (ends if clause else ends[:1])))
+
+
+def _clause_begun(text: str, start: int) -> int:
+    """Return where the description begins of which the words from `start` are a part: `the hall that saw the opening
+    of`, `the hill with the spring of`."""
+    begun = _BEGUN.search(text, 0, start)
+    return begun.start() if begun and (begun.group(1) or not _is_thing(text[start:])) else start
 
 
 def described_shape(question: str, options: list[str]) -> Constraint:
-    """Return the constraint of a reply that is one of the descriptions; or `none`, unless one of them has a relative
-    clause, or the question has a verb of persons."""
-    sure = all(_CLAUSE.search(one) for one in options) or _OF_PERSONS.search(question.rpartition(options[0])[2])
-    enum = options if sure else [NONE, *options]
+    """Return the constraint of a reply that is one of the descriptions; or `none`, where it may be that the question
+    asks for what they say."""
+    enum = options if all(_is_description(one, question) for one in options) else [NONE, *options]
     return one_field("described", seq(" ", choice(*enum), "\n"), enum)
+
+
+def _is_description(option: str, question: str) -> bool:
+    """Return whether the words are surely a description: not an event or measure of what they name (`the opening of`),
+    and not what the question asks for (`On which hill is the spring of the Orr?`)."""
+    before, _, after = question.partition(option)
+    if _CLAUSE.search(option) or _OF_PERSONS.search(after):
+        return True
+    return _is_thing(option) and (bool(after.strip(" ?.!")) or _last_word(before) not in _VERBS)
+
+
+def _is_thing(words: str) -> bool:
+    """Return whether words such as `the mayor of Marl` are of a person or thing, not of an event or measure."""
+    head = _head(words)
+    return head is not None and _NOT_A_THING.fullmatch(head) is None
+
+
+def _head(words: str) -> str | None:
+    """Return the noun of words such as `the first mayor of Marl` or `the bell given by Ada Rell`."""
+    joint = _JOINTS.search(words)
+    nouns = words[: joint.start()].split()[1:] if joint else []
+    if joint and joint.group(1) == "by" and len(nouns) > 1:
+        nouns.pop()
+    return nouns[-1] if nouns else None
 
 
 def named(question: str, described: str, name: str) -> str:

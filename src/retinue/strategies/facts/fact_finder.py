@@ -21,7 +21,7 @@ from .copied_answers import (
 )
 from .descriptions import described_shape, descriptions, named, names_asked
 from .quantities import NUMBER, in_asked_unit, in_other_unit
-from .relations import has_known_relation, is_relation_asked
+from .relations import KIND_ASKED, has_known_relation, is_relation_asked
 from .sub_prompts import Part, Say, one_field, sub_prompt
 
 FOUND = ("result", "repeated")  # outcomes of a tool call that are read
@@ -75,10 +75,12 @@ class FactFinder:
         return question
 
     def _searched(self, question: str, kind: str, *, listed: bool) -> Part[str]:
-        """Search by the question, and if that finds nothing by its names alone."""
-        names = names_asked(question)
+        """Search by the question, and if that finds nothing by its names with the kind of thing that it asks for, and
+        by its names alone."""
+        names = " ".join(names_asked(question))
+        asked = KIND_ASKED.search(question)
         value, read = NOT_STATED, list[str]()
-        for query in filter(None, (question, " ".join(names))):
+        for query in filter(None, (question, f"{asked.group(1)} {names}" if asked and names else "", names)):
             (seen,) = yield from act(AgentAction(self._search, query))
             found = _to_read(neutralize(seen.text), question) if seen.outcome in FOUND else []
             value = yield from self._read(question, [one for one in found if one not in read], kind, listed=listed)

@@ -38,6 +38,7 @@ _MEASURES: tuple[Mapping[str, float], ...] = (
 )  # fmt: skip
 _ALL = tuple(unit for row in _MEASURES for unit in row)
 _UNIT = re.compile(rf"[ -]?({'|'.join(sorted(_ALL, key=len, reverse=True))})s?\b", re.IGNORECASE)
+_ASKED_UNIT = re.compile(r"\bhow many (?:more |fewer |full |whole )?((?:square |cubic )?\w+)", re.IGNORECASE)
 _SCALE = re.compile(rf" ({'|'.join(_SCALES)})\b", re.IGNORECASE)
 
 
@@ -60,6 +61,19 @@ def quantities(text: str) -> list[str]:
             end = unit.end()
         found.append(text[number.start() : end])
     return list(dict.fromkeys(found))
+
+
+def is_measure_asked(quantity: str, question: str) -> bool:
+    """Return whether a quantity may be what is asked for: it has no unit, or one of the kind that is asked for. `How
+    many towns` has none."""
+    number = NUMBER.match(quantity)
+    stated = number and _UNIT.search(quantity, number.end())
+    asked = _ASKED_UNIT.search(question)
+    if not stated or asked is None:
+        return True
+    unit, want = stated.group(1).lower(), asked.group(1).lower()
+    wanted = next((row for row in _MEASURES if want in row or want.removesuffix("s") in row), {})
+    return unit in wanted
 
 
 def number_in(text: str) -> float:

@@ -9,7 +9,16 @@ from typing import Any
 from ..prompting.similar_examples import most_like
 from .descriptions import names_listed
 from .quantities import Unreadable
-from .question_steps import QuestionStep, counted_shape, first_shape, is_sound, last_shape, read_steps, steps_shape
+from .question_steps import (
+    QuestionStep,
+    counted_shape,
+    first_shape,
+    is_sound,
+    last_shape,
+    of_each,
+    read_steps,
+    steps_shape,
+)
 from .sub_prompts import Part, Say, sub_prompt
 
 _SIMILAR = 2  # examples that are shown once more, right before the question
@@ -47,12 +56,8 @@ def _alike(say: Say, question: str, names: Sequence[str]) -> Part[tuple[Question
     No steps are returned if its replies are none.
     """
     text, asked = _prompt(question, listed=True)
-    first = ""
-    for options in _SAMPLINGS:
-        first = yield from say(text, asked, first_shape(question, names), options=options, aside=bool(options))
-        if " than " not in first:
-            break
-    rows = [first.replace(names[0], name) for name in names]
+    first = yield from say(text, asked, first_shape(question, names))
+    rows = of_each(first, question, names)
     so_far = text + "".join(f"{row}\n" for row in rows)
     last = yield from say(so_far, question, last_shape(question, names), aside=True)
     return _read("\n".join([*rows, last]))

@@ -33,6 +33,13 @@ _CONTRASTS = re.compile(
     r"\b(?:same|different|both|either|neither|or|than|older|younger|earlier|later|more|less|fewer)\b",
     re.IGNORECASE,
 )
+_THAN = re.compile(r" than.*", re.DOTALL)
+_POSITIVE = {
+    "older": "old", "younger": "old", "larger": "large", "bigger": "large", "smaller": "large", "greater": "great",
+    "higher": "high", "lower": "high", "taller": "tall", "longer": "long", "shorter": "long", "deeper": "deep",
+    "wider": "wide", "heavier": "heavy", "lighter": "heavy", "faster": "fast", "slower": "fast",
+}  # fmt: skip
+_COMPARATIVE = re.compile(rf"\b({'|'.join(_POSITIVE)})\b|(?:more|fewer|less) ")
 _APART = r".*\b(?:after|before|older|younger|between|passed|later|earlier)\b"
 _SPANS = (
     ("years", re.compile(rf"\bhow old\b|\bhow many years\b{_APART}", re.IGNORECASE)),
@@ -118,7 +125,17 @@ def first_shape(question: str, names: Sequence[str]) -> Constraint:
     """Return the constraint for a fact to find of the first of the names; a number or date if a number is asked for."""
     words = Repeat(Chars("^\\r\\n:#?,A-Z"), 0, 80)
     begun = choice(*_beginnings(question))
-    return one_field("steps", seq("find: ", begun, words, " ", names[0], words, "?\n"))
+    return one_field("steps", seq("find: ", begun, words, " ", in_words(question, names)[0], words, "?\n"))
+
+
+def of_each(first: str, question: str, names: Sequence[str]) -> list[str]:
+    """Return the step that finds a fact of the first of the names, without a comparison with another one: `How much
+    larger is A than B?`, and the same step for the others."""
+    asked = in_words(question, names)
+    found = _THAN.sub("?", first)
+    if found != first:
+        found = _COMPARATIVE.sub(lambda word: _POSITIVE.get(word[1], ""), found)
+    return [found.replace(asked[0], one) for one in asked]
 
 
 def _beginnings(question: str) -> tuple[str, ...]:

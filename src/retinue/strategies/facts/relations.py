@@ -19,6 +19,7 @@ _FAMILIES = (
     {"elevation", "altitude", "above"},
     {"duration", "last", "lasts", "take", "takes"},
     {"area", "square", "surface"},
+    {"population", "inhabitants", "residents", "people"},
 )
 _GENERAL = frozenset(
     "a an and are at by date day did do does first for from had has have he her his how in is it its many much name "
