@@ -16,8 +16,17 @@ from retinue.core.grammar import regex
 from retinue.core.values import Capabilities
 from retinue.errors import ToolError
 from retinue.strategies.facts.copied_answers import NOT_STATED, asks_for, copied_shape
-from retinue.strategies.facts.descriptions import descriptions, in_words, named, names_asked, names_in, names_listed
-from retinue.strategies.facts.question_steps import last_shape
+from retinue.strategies.facts.descriptions import (
+    described_shape,
+    descriptions,
+    in_words,
+    named,
+    names_asked,
+    names_in,
+    names_listed,
+)
+from retinue.strategies.facts.quantities import is_measure_asked
+from retinue.strategies.facts.question_steps import first_shape, last_shape, of_each
 from retinue.strategies.facts.relations import is_relation_asked
 from retinue.tools import calculator
 
@@ -91,7 +100,7 @@ def test_a_plan_that_leaves_out_a_name_is_made_again_and_then_given_up() -> None
 
 def test_what_no_passage_states_is_said_to_be_so_with_what_was_looked_for() -> None:
     library = Library(CANAL, PELL)
-    result, _ = ask([NOT_STATED, NOT_STATED], library, "Who paid for the Ottery Canal?")
+    result, _ = ask([NOT_STATED, NOT_STATED, "Hannah Pell", "no"], library, "Who paid for the Ottery Canal?")
     assert result.answer == "The answer is not stated: nothing was found on: Who paid for the Ottery Canal?"
     assert library.queries == ["Who paid for the Ottery Canal?", "Ottery Canal"], "it searches by the name alone, too"
 
@@ -228,6 +237,10 @@ def test_names_are_runs_of_capitals() -> None:
         ("Who was the mayor of the birthplace of Tom Rudd?", "the birthplace of Tom Rudd"),
         ("In which town did the author of Emma die?", "the author of Emma"),
         ("Who founded the museum in which The Pale Sea hangs?", "the museum in which The Pale Sea hangs"),
+        ("How wide is the hall that saw the opening of Emma?", "the hall that saw the opening of Emma"),
+        ("How high is the hill with the spring of the Orr?", "the hill with the spring of the Orr"),
+        ("In which home does the poet Ada Rell live?", None),
+        ("Which has the larger area: Marl or Orlo?", None),
         ("Who was the author of Emma?", None),
         ("How long is the Ottery Canal?", None),
         ("Where is the sea?", None),
@@ -237,6 +250,24 @@ def test_the_innermost_description_has_a_name_and_is_not_all_that_is_asked_for(
     question: str, innermost: str | None
 ) -> None:
     assert innermost in descriptions(question) if innermost else descriptions(question) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "sure"),
+    [
+        ("How many people live in the home of Tom Rudd?", True),
+        ("In which year was the birthplace of Tom Rudd founded?", True),
+        ("What was the trade of the teacher of Tom Rudd?", True),
+        ("How long is the canal dug by Hannah Pell?", True),
+        ("Who owns the ship on which Tom Rudd sailed?", True),
+        ("On what date was the foundation of Marl?", False),
+        ("In which year was the first performance of Emma given?", False),
+        ("On which hill is the spring of the Orr?", False),
+    ],
+)
+def test_a_description_is_left_alone_only_if_the_question_may_ask_for_what_it_says(question: str, sure: bool) -> None:
+    shape = described_shape(question, descriptions(question))
+    assert bool(re.fullmatch(regex(shape.pattern), " none\n")) is not sure
 
 
 def test_a_name_takes_the_place_of_the_whole_description() -> None:
@@ -257,6 +288,49 @@ def test_what_is_done_with_two_facts_is_said_by_the_question(question: str, oper
     shape = last_shape(question, names_listed(question))
     assert re.fullmatch(regex(shape.pattern), f"{operation}\n")
     assert not re.fullmatch(regex(shape.pattern), "compute: #1 / #2\n")
+
+
+@pytest.mark.parametrize(
+    ("question", "said", "steps"),
+    [
+        ("How many acres larger is Hob Wood than Crow Wood?", "larger is Hob Wood than crow wood?", "large is"),
+        ("How many more trees has Hob Wood than Crow Wood?", "more trees has Hob Wood?", "more trees has"),
+        ("How many more trees has Hob Wood than Crow Wood?", "more trees has Hob Wood thancrow?", "trees has"),
+    ],
+)
+def test_what_is_found_of_one_of_two_has_no_comparison(question: str, said: str, steps: str) -> None:
+    found = of_each(f"find: How many {said}", question, names_listed(question))
+    assert found == [f"find: How many {steps} Hob Wood?", f"find: How many {steps} Crow Wood?"]
+
+
+def test_what_is_asked_of_two_that_are_described_alike_has_the_description() -> None:
+    question = "How many trees have the wood of Ada Rell and the wood of Tom Rudd together?"
+    shape = regex(first_shape(question, names_listed(question)).pattern)
+    assert re.fullmatch(shape, "find: How many trees has the wood of Ada Rell?\n")
+    assert not re.fullmatch(shape, "find: How many trees has Ada Rell?\n")
+
+
+@pytest.mark.parametrize(
+    ("quantity", "question", "may_be"),
+    [
+        ("31 kilometres", "How many locks does the Ottery Canal have?", False),
+        ("12", "How many locks does the Ottery Canal have?", True),
+        ("31 kilometres", "How many miles long is the Ottery Canal?", True),
+        ("31 kilometres", "How many square miles does the lake cover?", False),
+        ("31 kilometres", "How long is the Ottery Canal?", True),
+    ],
+)
+def test_a_measure_is_no_count(quantity: str, question: str, may_be: bool) -> None:
+    assert is_measure_asked(quantity, question) is may_be
+
+
+def test_what_the_model_overlooks_is_read_again_and_judged() -> None:
+    question = "What dam of Tarnland has 120 gates?"
+    passage = "[Tarn Dam] Tarn Dam has 120 gates and stands in Tarnland."
+    for given, answer in (("yes", "Tarn Dam"), ("no", "The answer is not stated")):
+        result, model = ask([NOT_STATED, "Tarn Dam", given], Library(passage), question)
+        assert result.answer.startswith(answer)
+        assert model.asked[-1].prompt.text.rstrip().endswith(f"Question: {question}\nAnswer: Tarn Dam\nGiven:")
 
 
 @pytest.mark.parametrize(

@@ -66,9 +66,10 @@ def sentences_with(value: str, passage: str, kind: str = "words") -> list[str]:
 
 
 def copied_shape(
-    passage: str, question: str, kind: str, longest: int = LONGEST, but: Collection[str] = ()
+    passage: str, question: str, kind: str, longest: int = LONGEST, but: Collection[str] = (), *, must: bool = False
 ) -> Constraint | None:
-    """Return the constraint of an answer of that kind that is copied from `passage`, or says that it is not there.
+    """Return the constraint of an answer of that kind that is copied from `passage`, or unless it `must` be there says
+    that it is not.
 
     It is none of the values `but`, unless it is words. `None` if the passage has none that may answer the question.
     """
@@ -78,8 +79,7 @@ def copied_shape(
         options = _runs(passage, longest)
     if not options:
         return None
-    pattern = seq(" ", choice(NOT_STATED, *options), "\n")
-    return one_field("answer", pattern)
+    return one_field("answer", seq(" ", choice(*([] if must else [NOT_STATED]), *options), "\n"))
 
 
 def _may_answer(value: str, question: str, kind: str) -> bool:

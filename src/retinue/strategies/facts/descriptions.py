@@ -160,7 +160,8 @@ def _is_description(option: str, question: str) -> bool:
     before, _, after = question.partition(option)
     if _CLAUSE.search(option) or _OF_PERSONS.search(after):
         return True
-    return _is_thing(option) and (bool(after.strip(" ?.!")) or _last_word(before) not in _VERBS)
+    whole = not after.strip(" ?.!") and _last_word(before) in _VERBS and not before.startswith("How")
+    return _is_thing(option) and not whole
 
 
 def _is_thing(words: str) -> bool:

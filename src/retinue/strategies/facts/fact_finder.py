@@ -21,7 +21,7 @@ from .copied_answers import (
 )
 from .descriptions import described_shape, descriptions, named, names_asked
 from .quantities import NUMBER, in_asked_unit, in_other_unit
-from .relations import KIND_ASKED, has_known_relation, is_relation_asked
+from .relations import KIND_ASKED, has_known_relation, is_relation_asked, words_shared
 from .sub_prompts import Part, Say, one_field, sub_prompt
 
 FOUND = ("result", "repeated")  # outcomes of a tool call that are read
@@ -87,7 +87,25 @@ class FactFinder:
             if value != NOT_STATED:
                 break
             read += found
+        if value == NOT_STATED and kind in ("words", "name") and not listed:
+            value = yield from self._looked_again(question, read, kind)
         return value
+
+    def _looked_again(self, question: str, passages: Sequence[str], kind: str) -> Part[str]:
+        """Take an answer from the passage that has most words of the question, and see whether it says so: the model
+        too often says that something is not stated."""
+        passages = [one for one in passages if has_numbers(one, question)]
+        best = max(passages, key=lambda one: words_shared(one, question), default="")
+        shape = copied_shape(_titled(best)[1], question, kind, but=self._given, must=True)
+        if shape is None:
+            return NOT_STATED
+        said = yield from self._say(sub_prompt("read", passage=best, question=question), best, shape, aside=True)
+        value = said.partition("\n")[0].strip()
+        if not value or value in self._given or any(name in value for name in names_asked(question)):
+            return NOT_STATED
+        says = sub_prompt("says", passage=best, question=question, value=value)
+        given = yield from self._say(says, best, _YES_OR_NO, aside=True)
+        return value if given == "yes" else NOT_STATED
 
     def _read(self, question: str, passages: Sequence[str], kind: str, *, listed: bool) -> Part[str]:
         """Read on until a passage has what is surely the answer, or one with the word that says what is asked for."""

@@ -48,6 +48,12 @@ def has_known_relation(question: str) -> bool:
     return bool(_families(_words(question)))
 
 
+def words_shared(text: str, question: str) -> int:
+    """Return how many words of the question are in a text, those of no meaning of their own apart."""
+    said = set(_words(text))
+    return sum(any(_alike(one, other) for other in said) for one in set(_words(question)))
+
+
 def _families(words: Iterable[str]) -> set[int]:
     return {number for number, family in enumerate(_FAMILIES) if not family.isdisjoint(words)}
 
