@@ -25,8 +25,8 @@ from retinue.strategies.facts.descriptions import (
     names_in,
     names_listed,
 )
+from retinue.strategies.facts.plan_shapes import first_shape, last_shape, of_each
 from retinue.strategies.facts.quantities import is_measure_asked
-from retinue.strategies.facts.question_steps import first_shape, last_shape, of_each
 from retinue.strategies.facts.relations import is_relation_asked
 from retinue.tools import calculator
 
@@ -93,9 +93,9 @@ def test_the_calculator_of_a_file_of_agents_is_recognized() -> None:
 
 def test_a_plan_that_leaves_out_a_name_is_made_again_and_then_given_up() -> None:
     plan = "find: How wide is it?\ncompute: #1 * 2\n\n"
-    result, model = ask([plan, plan, "120 metres"], Library(DAM), "How wide is Tarn Dam, 2 metres or more?")
+    result, model = ask([plan, plan, plan, "120 metres"], Library(DAM), "How wide is Tarn Dam, 2 metres or more?")
     assert result.answer == "120 metres"
-    assert [one.options.get("seed") for one in model.asked] == [None, 1, None]
+    assert [one.options.get("seed") for one in model.asked] == [None, 1, 2, None]
 
 
 def test_what_no_passage_states_is_said_to_be_so_with_what_was_looked_for() -> None:
@@ -324,13 +324,13 @@ def test_a_measure_is_no_count(quantity: str, question: str, may_be: bool) -> No
     assert is_measure_asked(quantity, question) is may_be
 
 
-def test_what_the_model_overlooks_is_read_again_and_judged() -> None:
+@pytest.mark.parametrize(("judged", "answer"), [("yes", "Tarn Dam"), ("no", "The answer is not stated")])
+def test_what_the_model_overlooks_is_read_again_and_judged(judged: str, answer: str) -> None:
     question = "What dam of Tarnland has 120 gates?"
     passage = "[Tarn Dam] Tarn Dam has 120 gates and stands in Tarnland."
-    for given, answer in (("yes", "Tarn Dam"), ("no", "The answer is not stated")):
-        result, model = ask([NOT_STATED, "Tarn Dam", given], Library(passage), question)
-        assert result.answer.startswith(answer)
-        assert model.asked[-1].prompt.text.rstrip().endswith(f"Question: {question}\nAnswer: Tarn Dam\nGiven:")
+    result, model = ask([NOT_STATED, "Tarn Dam", judged], Library(passage), question)
+    assert result.answer.startswith(answer)
+    assert model.asked[-1].prompt.text.rstrip().endswith(f"Question: {question}\nAnswer: Tarn Dam\nGiven:")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from retinue.core.grammar import regex
+from retinue.strategies.facts.plan_shapes import steps_shape
 from retinue.strategies.facts.quantities import Unreadable
 from retinue.strategies.facts.question_steps import (
     KINDS,
@@ -18,7 +19,6 @@ from retinue.strategies.facts.question_steps import (
     is_sound,
     parts_of,
     read_steps,
-    steps_shape,
     worked_out,
 )
 

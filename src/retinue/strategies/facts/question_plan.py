@@ -8,21 +8,14 @@ from typing import Any
 
 from ..prompting.similar_examples import most_like
 from .descriptions import names_listed
+from .plan_shapes import counted_shape, first_shape, last_shape, of_each, steps_shape
 from .quantities import Unreadable
-from .question_steps import (
-    QuestionStep,
-    counted_shape,
-    first_shape,
-    is_sound,
-    last_shape,
-    of_each,
-    read_steps,
-    steps_shape,
-)
+from .question_steps import QuestionStep, is_sound, read_steps
 from .sub_prompts import Part, Say, sub_prompt
 
 _SIMILAR = 2  # examples that are shown once more, right before the question
-_SAMPLINGS: tuple[Mapping[str, Any], ...] = ({}, {"temperature": 0.7, "seed": 1})  # of plans
+# Of plans, until one is sound.
+_SAMPLINGS: tuple[Mapping[str, Any], ...] = ({}, *({"temperature": 0.7, "seed": seed} for seed in (1, 2)))
 
 
 def planned(say: Say, question: str) -> Part[tuple[QuestionStep, ...]]:
