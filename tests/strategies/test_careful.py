@@ -341,6 +341,8 @@ def test_what_the_model_overlooks_is_read_again_and_judged(judged: str, answer: 
         ("How many of Marl Dam, Tarn Dam and Cole Dam are wide?", ["Marl Dam", "Tarn Dam", "Cole Dam"]),
         ("How many seats has the tower of Marl Dam more than that of Tarn Dam?", ["Marl Dam", "Tarn Dam"]),
         ("How much older is Marl Dam than Tarn Dam?", ["Marl Dam", "Tarn Dam"]),
+        ("How many years after Marl Dam was Tarn Dam built?", ["Marl Dam", "Tarn Dam"]),
+        ("How many years after the opening of Marl Dam was Tarn Dam built?", []),
         ("How much older is the builder of Marl Dam than Tom Rudd?", []),
         ("Which stood in Marl, Pell Works or Cole Works?", ["Pell Works", "Cole Works"]),
         ("Who met Ada Rell, Jon Vint and Tom Rudd?", []),

@@ -88,6 +88,8 @@ def in_words(question: str, names: Sequence[str]) -> list[str]:
 def _asked_alike(text: str, one: Span, other: Span) -> bool:
     """Return whether the same is asked of two names, and not of a thing of one and the other: `the son of A than B`."""
     words = text[one[1] : other[0]]
+    if _last_word(text[: one[0]]) in ("after", "before") and words.removesuffix("the ").strip() in ("did", "was"):
+        return True  # `how many years after A was B built`
     joints = (" than ", " or ", " and ") if TOGETHER.search(text) else (" than ", " or ")
     joint = next((joint for joint in joints if joint in words), "")
     before, between = _last_word(text[: one[0]]), _last_word(words)
