@@ -158,7 +158,7 @@ def test_a_value_that_is_something_else_is_not_taken() -> None:
 
 def test_what_no_passage_counts_is_counted() -> None:
     pell = "[Hannah Pell] Hannah Pell made the Ottery Canal, Tarn Dam and the Long Lock."
-    replies = ["find: What did Hannah Pell make?\ncount: #1\n", "the Ottery Canal, Tarn Dam and the Long Lock"]
+    replies = ["none", "find: What did Hannah Pell make?\ncount: #1\n", "the Ottery Canal, Tarn Dam and the Long Lock"]
     result, _ = ask(replies, Library(pell), "How many things did Hannah Pell make?")
     assert result.answer == "3"
 

@@ -18,13 +18,14 @@ from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, Task, act, ask
 from ..core.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message, Reply
-from .facts.copied_answers import NOT_STATED
-from .facts.fact_finder import FOUND, FactFinder
+from .facts.copied_answers import NOT_STATED, asks_for
+from .facts.descriptions import in_words, names_listed
+from .facts.fact_finder import FOUND, YES_OR_NO, FactFinder
 from .facts.quantities import Unreadable
 from .facts.question_plan import counted, planned
 from .facts.question_steps import QuestionStep, expression, filled, is_list, joined, parts_of, worked_out
 from .facts.question_terms import terms_of
-from .facts.sub_prompts import Part, one_field, sub_prompt
+from .facts.sub_prompts import Part, one_field, one_of, sub_prompt
 from .parsing import final_answer
 from .prompting.constraints import answer_shape
 from .prompting.transcript import history_lines
@@ -96,6 +97,9 @@ class _Run:
         question, self._facts.units = terms.question, terms.units
         steps = yield from planned(self._said, question)
         finish = yield from self._worked(question, steps)
+        options = names_listed(question)
+        if self._is_missing and options and asks_for(question) == "words":
+            finish = self._finish((yield from self._facts.chosen(question, in_words(question, options))))
         if self._is_missing and len(steps) == 1 and question.casefold().startswith(_COUNTS):
             steps = yield from counted(self._said, question)
             several = (yield from self._worked(question, steps)) if steps else finish
@@ -157,7 +161,13 @@ class _Run:
         return seen.text.strip()
 
     def _judged(self, question: str) -> Part[str]:
-        return (yield from self._said(self._judging(question), question, self._answer_shape))
+        options = in_words(question, names_listed(question)) if " or " in question else []
+        shape = self._answer_shape
+        if asks_for(question) == "truth":
+            shape = YES_OR_NO
+        elif options:
+            shape = one_of("answer", options)
+        return (yield from self._said(self._judging(question), question, shape))
 
     def _judging(self, question: str) -> str:
         facts = "\n".join(f"{asked} {value}" for asked, value in self._facts.known.items()) or "(nothing was found)"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from itertools import takewhile
 
 from ...core.grammar import Constraint, Pattern, choice, seq
 from ...core.grammar.patterns import Repeat, Text
@@ -19,7 +18,17 @@ LONGEST_LIST = 30
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+")
 _WORD = re.compile(r"\S+")
 _ASKS_NAME = re.compile(r"^(?:who|whom|whose)\b|\b(?:by|of|to) whom\b", re.IGNORECASE)
-_CLAUSES = {"which", "who", "whose", "where", "when", "while", "but"}
+# Small words before which, after which, and with which a name or another short answer does not go on, end or begin.
+_CLAUSES = frozenset(
+    "which who whose whom where when while but that as since because although is was were are be been has had have "
+    "does did can will would may".split()
+)
+_JOINTS = frozenset("of and or by for from to with at in on into the a an his her its their".split())
+_PREPOSITIONS = {"by", "for", "from", "to", "with", "at", "in", "on", "into"}
+_ARTICLES = {"the", "a", "an"}
+_PARTICIPLE = re.compile(r"[a-z]{3,}ed")
+_ASKS_TRUTH = re.compile(r"(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would)\b", re.IGNORECASE)
+_CHOICE = re.compile(r"(?!.*\bboth\b).*\bor\b", re.IGNORECASE)
 _ASKS_DATE = re.compile(r"\b(?:what|which) (?:date|day)\b|\bdate\b|^when\b", re.IGNORECASE)
 _ASKS_YEAR = re.compile(r"\b(?:which|what) year\b|\bthe year of\b", re.IGNORECASE)
 _ASKS_HOW = re.compile(r"\bhow (?:many|much|old)\b", re.IGNORECASE)
@@ -32,9 +41,12 @@ _ASKS_NUMBER = re.compile(
 
 
 def asks_for(question: str) -> str:
-    """Return what a question, the last one of several, asks for: a "date", "year", "number" or "name", or "words"."""
+    """Return what a question, the last one of several, asks for: a "date", "year", "number", "name" or "truth" (yes or
+    no), or "words"."""
     asked = [one for one in _SENTENCE.split(question) if one.endswith("?")]
     question = asked[-1] if asked else question
+    if _ASKS_TRUTH.match(question) and not _CHOICE.match(question):
+        return "truth"
     if _ASKS_HOW.search(question):
         return "number"
     if _ASKS_YEAR.search(question):
@@ -75,7 +87,9 @@ def copied_shape(
     """
     values = (one for one in values_in(passage, kind) if one not in but and _may_answer(one, question, kind))
     options: list[Pattern] = [Text(one) for one in values]
-    if kind == "words" or (kind == "name" and not options):
+    if kind == "truth":
+        options = [Text("yes"), Text("no")]
+    elif kind == "words" or (kind == "name" and not options):
         options = _runs(passage, longest)
     if not options:
         return None
@@ -111,24 +125,43 @@ def _names(passage: str) -> Iterator[str]:
 
 
 def _runs(text: str, longest: int) -> list[Pattern]:
-    """Return the runs of words, without the punctuation around them, up to a relative clause."""
+    """Return the runs of words, without the punctuation around them, that may be an answer: up to a verb or clause, and
+    if they are no list up to what only adds to it (`Marl, a village`)."""
     runs: dict[str, Pattern] = {}
     for sentence in _SENTENCE.split(text):
         words = [found.group() for found in _WORD.finditer(sentence)]
-        for at in range(len(words)):
-            run = list(takewhile(lambda word: word not in _CLAUSES, words[at : at + longest]))
-            if run and run[0].strip("\"'().,"):
+        for at, word in enumerate(words):
+            run = words[at : at + longest]
+            run = run[: next((end for end in range(1, len(run)) if _ends(run, end, longest)), len(run))]
+            while len(run) > 1 and run[-1] in _JOINTS:
+                run.pop()
+            if word.strip("\"'().,") and word not in _CLAUSES | _JOINTS - _ARTICLES and run[-1] not in _JOINTS:
                 runs.setdefault(" ".join(run), _run(run))
     return list(runs.values())
 
 
+def _ends(words: list[str], at: int, longest: int) -> bool:
+    """Return whether an answer goes no further than to the word before `at`."""
+    word, before = words[at], words[at - 1]
+    if word in _CLAUSES:
+        return True
+    adds = before.endswith((",", ";", ":")) and not _is_name(word)
+    adds = adds or (word in _PREPOSITIONS and not any(map(_is_name, words[at + 1 : at + 3])))
+    return longest <= LONGEST and (adds or (at > 1 and _PARTICIPLE.fullmatch(word) is not None))
+
+
+def _is_name(word: str) -> bool:
+    return word[0].isupper() or word[0].isdigit()
+
+
 def _run(words: list[str]) -> Pattern:
-    """Match a word, or more that follow it; the last one ends without a comma or full stop."""
+    """Match a word, or more that follow it; the last one ends without a comma or full stop, and is no small word."""
     pattern: Pattern = Text(_bare(words[-1]))
     for word in reversed(words[:-1]):
         bare = _bare(word)
         rest = word[len(bare) :] if word.startswith(bare) else ""
-        pattern = seq(bare, Repeat(seq(f"{rest} ", pattern), 0, 1))
+        more = seq(f"{rest} ", pattern)
+        pattern = seq(bare, more if word in _JOINTS else Repeat(more, 0, 1))
     return pattern
 
 

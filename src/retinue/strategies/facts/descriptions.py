@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from ...core.grammar import Constraint, choice, seq
-from .sub_prompts import one_field
+from ...core.grammar import Constraint
+from .sub_prompts import one_of
 
 NONE = "none"
 _CAPITALISED = re.compile(r"[A-Z][\w'’-]*")
@@ -26,6 +26,7 @@ _ASKS = re.compile(r"(?:who|what|which)(?: \w+){0,2} (?:is|was|are|were)", re.IG
 _LISTED = re.compile(r",?(?: and| or)?(?: the)? |, ?", re.IGNORECASE)
 _JOINT = re.compile(r" (?:or|and|than) ")
 _PAIR = 2  # names
+_OF_BOTH = re.compile(r"(?:which|who) of", re.IGNORECASE)
 _OF_ALL = re.compile(r"of|how (?:many|much)|what is the (?:total|sum|average)")
 _PLACE = re.compile(r"\b(?:in|at|on|from) (?:the )?$", re.IGNORECASE)
 _OF_PERSONS = re.compile(r"\b(?:born|die|died|lives?|lived|study|studied)\b")
@@ -72,7 +73,7 @@ def names_listed(question: str) -> list[str]:
     if longest and _PLACE.search(plain[: longest[0][0]]):  # `in Marl, the Hob Cave or the Crow Cave`
         del longest[0]
     joint = "".join(plain[one[1] : other[0]] for one, other in pairwise(longest))
-    several = " or " in joint or (len(longest) > _PAIR and _OF_ALL.match(plain))
+    several = " or " in joint or _OF_BOTH.match(plain) or (len(longest) > _PAIR and _OF_ALL.match(plain))
     return [question[start:end] for start, end in longest] if several else []
 
 
@@ -153,7 +154,7 @@ def described_shape(question: str, options: list[str]) -> Constraint:
     """Return the constraint of a reply that is one of the descriptions; or `none`, where it may be that the question
     asks for what they say."""
     enum = options if all(_is_description(one, question) for one in options) else [NONE, *options]
-    return one_field("described", seq(" ", choice(*enum), "\n"), enum)
+    return one_of("described", enum)
 
 
 def _is_description(option: str, question: str) -> bool:

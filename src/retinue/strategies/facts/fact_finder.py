@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...core.grammar import choice, line, seq
+from ...core.grammar import line, seq
 from ...core.protocols import act
 from ...core.values import AgentAction
 from ..prompting.injection_guard import neutralize
@@ -19,10 +19,10 @@ from .copied_answers import (
     sentences_with,
     values_in,
 )
-from .descriptions import described_shape, descriptions, named, names_asked
+from .descriptions import described_shape, descriptions, named, names_asked, names_in
 from .quantities import NUMBER, in_asked_unit, in_other_unit
 from .relations import KIND_ASKED, has_known_relation, is_relation_asked, words_shared
-from .sub_prompts import Part, Say, one_field, sub_prompt
+from .sub_prompts import Part, Say, one_field, one_of, sub_prompt
 
 FOUND = ("result", "repeated")  # outcomes of a tool call that are read
 _PASSAGES = 3
@@ -30,8 +30,9 @@ _PASSAGE_CHARS = 1_000
 _DESCRIBED = 4  # descriptions in a question that are looked up
 _WORDS = 4  # of a sentence at least
 _VALUES = 2  # of a passage that are tried
+_NONE = "none"
 _RELATION = one_field("relation", seq(" ", line(80), "\n"))
-_YES_OR_NO = one_field("asked", seq(" ", choice("yes", "no"), "\n"), ("yes", "no"))
+YES_OR_NO = one_of("answer", ("yes", "no"))
 
 
 class FactFinder:
@@ -89,13 +90,43 @@ class FactFinder:
             read += found
         if value == NOT_STATED and kind in ("words", "name") and not listed:
             value = yield from self._looked_again(question, read, kind)
+        if value == NOT_STATED and not listed:
+            value = yield from self._followed(question, read, kind)
         return value
+
+    def _followed(self, question: str, passages: Sequence[str], kind: str) -> Part[str]:
+        """Look up a name in the passage that has most words of the question, if the model says that this is needed."""
+        best = _nearest(passages, question)
+        title, text = _titled(best)
+        names = [one for one in names_in(text) if one not in question and one not in title]
+        if not names:
+            return NOT_STATED
+        shape = one_of("name", (_NONE, *names))
+        name = yield from self._say(sub_prompt("follow", passage=best, question=question), best, shape, aside=True)
+        if name not in names:
+            return NOT_STATED
+        (seen,) = yield from act(AgentAction(self._search, name))
+        found = _to_read(neutralize(seen.text), f"what is {name}?") if seen.outcome in FOUND else []
+        for passage in found[:1]:
+            value, _ = yield from self._stated(question, passage, kind, aside=True, listed=False, about=(name,))
+            return value
+        return NOT_STATED
+
+    def chosen(self, question: str, options: Sequence[str]) -> Part[str]:
+        """Return which of several the question asks for, from what is found on each of them."""
+        found: list[str] = []
+        for option in options:
+            (seen,) = yield from act(AgentAction(self._search, option))
+            rows = _to_read(neutralize(seen.text), f"what is {option}?") if seen.outcome in FOUND else []
+            found += [one for one in rows[:1] if one not in found]
+        shape = one_of("answer", (NOT_STATED, *options))
+        text = sub_prompt("choose", passages="\n".join(found), question=question)
+        return (yield from self._say(text, question, shape, aside=True))
 
     def _looked_again(self, question: str, passages: Sequence[str], kind: str) -> Part[str]:
         """Take an answer from the passage that has most words of the question, and see whether it says so: the model
         too often says that something is not stated."""
-        passages = [one for one in passages if has_numbers(one, question)]
-        best = max(passages, key=lambda one: words_shared(one, question), default="")
+        best = _nearest([one for one in passages if has_numbers(one, question)], question)
         shape = copied_shape(_titled(best)[1], question, kind, but=self._given, must=True)
         if shape is None:
             return NOT_STATED
@@ -104,7 +135,7 @@ class FactFinder:
         if not value or value in self._given or any(name in value for name in names_asked(question)):
             return NOT_STATED
         says = sub_prompt("says", passage=best, question=question, value=value)
-        given = yield from self._say(says, best, _YES_OR_NO, aside=True)
+        given = yield from self._say(says, best, YES_OR_NO, aside=True)
         return value if given == "yes" else NOT_STATED
 
     def _read(self, question: str, passages: Sequence[str], kind: str, *, listed: bool) -> Part[str]:
@@ -119,8 +150,11 @@ class FactFinder:
             best = value if best == NOT_STATED else best
         return best
 
-    def _stated(self, question: str, passage: str, kind: str, *, aside: bool, listed: bool) -> Part[tuple[str, bool]]:
-        """Read a passage; return what it says and whether that is surely asked for, or that it is not stated."""
+    def _stated(
+        self, question: str, passage: str, kind: str, *, aside: bool, listed: bool, about: Sequence[str] = ()
+    ) -> Part[tuple[str, bool]]:
+        """Read a passage; return what it says and whether that is surely asked for, or that it is not stated. `about`:
+        names that the question does not have."""
         tried: list[str] = []
         while len(tried) < _VALUES:
             shape = copied_shape(
@@ -128,32 +162,33 @@ class FactFinder:
             )
             if shape is None:
                 break
-            said = yield from self._say(
-                sub_prompt("read", passage=passage, question=question), passage, shape, aside=aside or bool(tried)
-            )
+            reading = sub_prompt("truth" if kind == "truth" else "read", passage=passage, question=question)
+            said = yield from self._say(reading, passage, shape, aside=aside or bool(tried))
             value = said.partition("\n")[0].strip() or NOT_STATED
             if value == NOT_STATED or value in self._given or any(name in value for name in names_asked(question)):
                 break
-            asked = None if listed else (yield from self._is_asked_for(value, passage, question, kind))
+            asked = None if listed else (yield from self._is_asked_for(value, passage, question, kind, about))
             if asked is not False:
                 return value, bool(asked)
             tried.append(value)
         return NOT_STATED, False
 
-    def _is_asked_for(self, value: str, passage: str, question: str, kind: str) -> Part[bool | None]:
+    def _is_asked_for(
+        self, value: str, passage: str, question: str, kind: str, about: Sequence[str]
+    ) -> Part[bool | None]:
         """Let the model say what the value is before it sees the question: it takes anything for what is asked for.
 
         `None` for words that were copied, of which nothing tells.
         """
         copied = kind in ("words", "name")
-        if copied and not has_known_relation(question):
+        if kind == "truth" or (copied and not has_known_relation(question)):
             return None
         title, text = _titled(passage)
         sentences = [
             one if len(one.split()) >= _WORDS else passage  # `[Tom Rudd's age] 47 years`
             for one in sentences_with(value, text, kind)
         ]
-        names = names_asked(question)
+        names = [*names_asked(question), *about]
         if title and names and not copied:  # else it is of what the passage is about
             sentences = [one for one in sentences if any(name in f"{title} {one}" for name in names)]
         if not sentences:
@@ -171,7 +206,7 @@ class FactFinder:
         if told is not None or copied:
             return told
         asked = f"{prompt} {relation}\n{sub_prompt('asked', question=question)}"
-        return (yield from self._say(asked, question, _YES_OR_NO, aside=True)) == "yes"
+        return (yield from self._say(asked, question, YES_OR_NO, aside=True)) == "yes"
 
 
 def _to_read(observation: str, question: str) -> list[str]:
@@ -183,6 +218,11 @@ def _to_read(observation: str, question: str) -> list[str]:
     if wanted:
         passages = [one for one in passages if any(part in one for part in wanted)]
     return sorted(passages, key=lambda one: _titled(one)[0] not in names)
+
+
+def _nearest(passages: Sequence[str], question: str) -> str:
+    """Return the passage that has most words of the question."""
+    return max(passages, key=lambda one: words_shared(one, question), default="")
 
 
 def _titled(passage: str) -> tuple[str, str]:

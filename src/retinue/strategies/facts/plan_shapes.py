@@ -107,7 +107,10 @@ def last_shape(question: str, names: Sequence[str]) -> Constraint:
     refs = [f"#{number}" for number in range(1, len(names) + 1)]
     said = ", ".join(f"{ref} {name}" for ref, name in zip(refs, in_words(question, names), strict=True))
     options: Sequence[str | Pattern]
-    if asks_for(question) != "number":
+    asked = asks_for(question)
+    if asked == "truth":
+        options = [f"judge: {question}"]
+    elif asked != "number":
         options = [f"judge: {question}", *(f"{kind}: {said}" for kind in _COMPARES)]
     elif len(names) == _COMPARED:
         options = _of_two(question) or _operations(question, few=False)
@@ -146,6 +149,8 @@ def _operations(question: str, *, few: bool) -> list[Pattern]:
     """Return the operations that give what a question asks for; none if it seems to be a fact to find."""
     asked, numbers = asks_for(question), _numbers(question)
     ref = seq("#", Chars("1-9"))
+    if asked == "truth":
+        return [seq("judge: ", line(160, but=":"))] if not few and _CONTRASTS.search(question) else []
     if asked in ("words", "name"):
         named = seq(ref, " ", choice(ref, line(60, but="#,:")))
         compare = seq(choice(*(f"{kind}: " for kind in _COMPARES)), named, Repeat(seq(", ", named), 1, 5))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from ...core.grammar import Constraint, Pattern
+from ...core.grammar import Constraint, Pattern, choice, seq
 from ...core.protocols import Request, Sent
 from ..prompting.constraints import object_schema
 from ..prompting.prompt_parts import prompt_parts
@@ -29,7 +29,11 @@ def sub_prompt(part: str, **values: str) -> str:
     return prompt_parts("careful")[part].substitute(values).rstrip("\n")
 
 
-def one_field(name: str, pattern: Pattern, among: Sequence[str] = ()) -> Constraint:
-    """Return the constraint of a reply of that pattern, one of `among` if there are any; engines that take a schema
-    instead give the field `name`."""
-    return Constraint(pattern, object_schema(**{name: {"enum": list(among)} if among else {"type": "string"}}))
+def one_field(name: str, pattern: Pattern) -> Constraint:
+    """Return the constraint of a reply of that pattern; engines that take a schema instead give the field `name`."""
+    return Constraint(pattern, object_schema(**{name: {"type": "string"}}))
+
+
+def one_of(name: str, options: Sequence[str]) -> Constraint:
+    """Return the constraint of a reply that is one of the options; engines that take a schema give the field `name`."""
+    return Constraint(seq(" ", choice(*options), "\n"), object_schema(**{name: {"enum": list(options)}}))
