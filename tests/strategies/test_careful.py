@@ -25,7 +25,7 @@ from retinue.strategies.facts.descriptions import (
     names_in,
     names_listed,
 )
-from retinue.strategies.facts.plan_shapes import first_shape, last_shape, of_each
+from retinue.strategies.facts.plan_shapes import first_shape, last_shape, of_each, steps_shape
 from retinue.strategies.facts.quantities import is_measure_asked
 from retinue.strategies.facts.relations import is_relation_asked
 from retinue.tools import calculator
@@ -241,6 +241,7 @@ def test_names_are_runs_of_capitals() -> None:
         ("How high is the hill with the spring of the Orr?", "the hill with the spring of the Orr"),
         ("In which home does the poet Ada Rell live?", None),
         ("Which has the larger area: Marl or Orlo?", None),
+        ("On what date was the foundation of Marl?", None),
         ("Who was the author of Emma?", None),
         ("How long is the Ottery Canal?", None),
         ("Where is the sea?", None),
@@ -260,8 +261,8 @@ def test_the_innermost_description_has_a_name_and_is_not_all_that_is_asked_for(
         ("What was the trade of the teacher of Tom Rudd?", True),
         ("How long is the canal dug by Hannah Pell?", True),
         ("Who owns the ship on which Tom Rudd sailed?", True),
-        ("On what date was the foundation of Marl?", False),
-        ("In which year was the first performance of Emma given?", False),
+        ("How long did the construction of Marl Dam take?", False),
+        ("By whom was the first performance of Emma given?", False),
         ("On which hill is the spring of the Orr?", False),
     ],
 )
@@ -301,6 +302,39 @@ def test_what_is_done_with_two_facts_is_said_by_the_question(question: str, oper
 def test_what_is_found_of_one_of_two_has_no_comparison(question: str, said: str, steps: str) -> None:
     found = of_each(f"find: How many {said}", question, names_listed(question))
     assert found == [f"find: How many {steps} Hob Wood?", f"find: How many {steps} Crow Wood?"]
+
+
+@pytest.mark.parametrize(
+    ("question", "first", "second"),
+    [
+        (
+            "How old, in years, was the builder of Tarn Dam when it was opened?",
+            "On what date was the builder of Tarn Dam born?",
+            "On what date was Tarn Dam opened?",
+        ),
+        (
+            "How old was the poet Ada Rell on the day of the foundation of Marl?",
+            "On what date was the poet Ada Rell born?",
+            "On what date was the foundation of Marl?",
+        ),
+        (
+            "How old was Marl Dam at the time of its repair?",
+            "On what date was Marl Dam built?",
+            "On what date was the repair of Marl Dam?",
+        ),
+    ],
+)
+def test_an_age_is_from_a_birth_to_what_the_question_says(question: str, first: str, second: str) -> None:
+    shape, plan = steps_shape(question), f"find: {first}\nfind: {second}\nyears: #1 to #2\n"
+    assert shape is not None
+    assert re.fullmatch(regex(shape.pattern), plan)
+    assert not re.fullmatch(regex(shape.pattern), plan.replace("years", "days"))
+
+
+def test_a_date_is_moved_without_a_plan_of_the_models() -> None:
+    bell = "[Marl] The bell of Marl was cast on 3 May 1751."
+    result, _ = ask(["the bell of Marl", NOT_STATED], Library(bell), "What date was 9 days after the casting of Marl?")
+    assert "On what date was the casting of Marl?" in result.answer
 
 
 def test_what_is_asked_of_two_that_are_described_alike_has_the_description() -> None:

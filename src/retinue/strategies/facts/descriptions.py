@@ -23,6 +23,7 @@ _BEGIN = frozenset(
 _WORD = re.compile(r"\S+")
 _DETERMINERS = {"the", "a", "an", "his", "her", "its", "their"}
 _ASKS = re.compile(r"(?:who|what|which)(?: \w+){0,2} (?:is|was|are|were)", re.IGNORECASE)
+_ASKS_WHEN = re.compile(r"(?:when|(?:on|in) (?:what|which) (?:date|day|month|year)) (?:is|was|were)", re.IGNORECASE)
 _LISTED = re.compile(r",?(?: and| or)?(?: the)? |, ?", re.IGNORECASE)
 _JOINT = re.compile(r" (?:or|and|than) ")
 _PAIR = 2  # names
@@ -36,9 +37,9 @@ _CLAUSE = re.compile(r" (?:that|which|who|whom|whose) ")
 _BEGUN = re.compile(r"\b(?:the|a|an) (?:[a-z]+ ){1,3}?(?:(with)|(?:that|which|who) [a-z]+) $")
 _JOINTS = re.compile(r" (of|by|on|in|at|to|from|near|across|with) ")
 _NOT_A_THING = re.compile(
-    r"\w{3,}(?:tion|ance|ment|ing)|ascent|beginning|birth|death|end|premiere|start|wedding|launch|discovery|fire|flood"
+    r"(?:\w{3,}(?:tion|ance|ment|ing)|ascent|beginning|birth|death|end|premiere|start|wedding|launch|discovery|fire|flood"
     r"|battle|day|date|year|number|age|height|length|width|depth|area|size|weight|population|elevation|price|cost|speed"
-    r"|journey|name|whole|total|average|sum|half|rest|way|inhabitants|students|pages|seats|employees|people"
+    r"|journey|name|whole|total|average|sum|half|rest|way|inhabitant|student|page|seat|employee|people)s?"
 )
 Span = tuple[int, int]
 
@@ -136,7 +137,8 @@ def descriptions(question: str) -> list[str]:
     if not starts:
         return []
     start = _clause_begun(body, starts[-1])
-    if _ASKS.fullmatch(body[:start].strip(" ,")):
+    before = body[:start].strip(" ,")
+    if _ASKS.fullmatch(before) or (_ASKS_WHEN.fullmatch(before) and not _is_thing(body[start:])):
         return []
     clause = _CLAUSE.search(body, start, names[0][0])
     ends = [end for _, end in words if end >= names[0][1] and not any(first < end < last for first, last in names)]
@@ -180,6 +182,12 @@ def _head(words: str) -> str | None:
     if joint and joint.group(1) == "by" and len(nouns) > 1:
         nouns.pop()
     return nouns[-1] if nouns else None
+
+
+def is_intricate(question: str) -> bool:
+    """Return whether a question has a clause or several names, so that its answer may be of something that it does not
+    name."""
+    return _CLAUSE.search(question) is not None or len(names_asked(question)) > 1
 
 
 def named(question: str, described: str, name: str) -> str:

@@ -19,7 +19,7 @@ from .copied_answers import (
     sentences_with,
     values_in,
 )
-from .descriptions import described_shape, descriptions, named, names_asked, names_in
+from .descriptions import described_shape, descriptions, is_intricate, named, names_asked, names_in
 from .quantities import NUMBER, in_asked_unit, in_other_unit
 from .relations import KIND_ASKED, has_known_relation, is_relation_asked, words_shared
 from .sub_prompts import Part, Say, one_field, one_of, sub_prompt
@@ -167,9 +167,15 @@ class FactFinder:
             value = said.partition("\n")[0].strip() or NOT_STATED
             if value == NOT_STATED or value in self._given or any(name in value for name in names_asked(question)):
                 break
-            asked = None if listed else (yield from self._is_asked_for(value, passage, question, kind, about))
+            asked = (
+                None
+                if listed or kind == "truth"
+                else (yield from self._is_asked_for(value, passage, question, kind, about))
+            )
             if asked is not False:
                 return value, bool(asked)
+            if kind == "words":
+                break  # any run of words may be copied, so that it would be copied again
             tried.append(value)
         return NOT_STATED, False
 
@@ -181,18 +187,19 @@ class FactFinder:
         `None` for words that were copied, of which nothing tells.
         """
         copied = kind in ("words", "name")
-        if kind == "truth" or (copied and not has_known_relation(question)):
-            return None
         title, text = _titled(passage)
         sentences = [
             one if len(one.split()) >= _WORDS else passage  # `[Tom Rudd's age] 47 years`
             for one in sentences_with(value, text, kind)
         ]
         names = [*names_asked(question), *about]
-        if title and names and not copied:  # else it is of what the passage is about
+        if title and names and not (copied and (value in title or is_intricate(question))):
+            # else it is of what the passage is about
             sentences = [one for one in sentences if any(name in f"{title} {one}" for name in names)]
         if not sentences:
             return False
+        if copied and not has_known_relation(question):
+            return None
         alone = [one.replace(value, "") for one in sentences if len(values_in(one, kind)) == 1]
         known = [is_relation_asked(one, question) for one in alone]
         if True in known:

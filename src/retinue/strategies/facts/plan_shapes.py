@@ -10,7 +10,7 @@ from ...core.grammar.patterns import Chars, Repeat
 from .copied_answers import asks_for
 from .descriptions import TOGETHER, in_words, names_asked
 from .quantities import YEAR
-from .question_steps import ASKS_AGE, MOST
+from .question_steps import MOST, QuestionStep
 from .sub_prompts import one_field
 
 _PLAIN = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
@@ -34,6 +34,7 @@ _CONTRASTS = re.compile(
     r"\b(?:same|different|both|either|neither|or|than|older|younger|earlier|later|more|less|fewer)\b",
     re.IGNORECASE,
 )
+_MOVED = re.compile(r"What date (?:is|was) (\d+) days (after|before) (?!the day\b)(.+)\?")
 _THAN = re.compile(r" than.*", re.DOTALL)
 _POSITIVE = {
     "older": "old", "younger": "old", "larger": "large", "bigger": "large", "smaller": "large", "greater": "great",
@@ -46,6 +47,10 @@ _SPANS = (
     ("years", re.compile(rf"\bhow old\b|\bhow many years\b{_APART}", re.IGNORECASE)),
     ("days", re.compile(rf"\bhow many days\b{_APART}", re.IGNORECASE)),
 )
+_AGED = r"How old(?:, [^,?]*,)? (?:is|was|were) (.+?)"
+_AGED_WHEN = re.compile(rf"{_AGED} (?:on the day |at the time |in the year )?when (.+?) (was|were) (.+)\?")
+_AGED_AT = re.compile(rf"{_AGED} (?:on the day|at the time|in the year) of (?:its|his|her|their|the) (.+)\?")
+_PRONOUNS = ("it", "he", "she", "they")
 _BEGINS = ("born", "built", "founded", "opened", "made", "written")  # with which an age begins
 _DATED = ("On what date", "In which year", "When")
 _MEASURED = ("How", "What is the")
@@ -66,8 +71,7 @@ def steps_shape(question: str) -> Constraint | None:
     last = seq(choice(*operations), "\n")
     if _span(question):
         dated = seq("find: ", choice(*_DATED), " ", said)
-        born = seq("find: ", choice(*_DATED), line(160, but=":?"), " ", choice(*_BEGINS), "?\n")
-        return one_field("steps", seq(born if ASKS_AGE.search(question) else dated, dated, last))
+        return one_field("steps", _aged(question) or seq(dated, dated, last))
     if _SHARES.search(question) and not _numbers(question):
         return one_field("steps", seq("find: ", said, "find: ", said, "compute: ", choice("#1 / #2", "#2 / #1"), "\n"))
     if asks_for(question) not in ("date", "year"):  # those move one date or year
@@ -75,6 +79,31 @@ def steps_shape(question: str) -> Constraint | None:
         more = more if _OF_HUNDRED.search(question) else choice(more, seq("each: ", said))
         last = seq(Repeat(more, 0, MOST - 2), last)
     return one_field("steps", seq("find: ", said, optional(last), "\n"))
+
+
+def _aged(question: str) -> Pattern | None:
+    """Return the plan for `How old was the builder of A when it was opened?`, but for what the age begins with."""
+    name = next(iter(names_asked(question)), "")
+    if found := _AGED_WHEN.fullmatch(question):
+        aged, what, verb, happened = found.groups()
+        then = f"{verb} {name if what in _PRONOUNS else what} {happened}"
+    elif found := _AGED_AT.fullmatch(question):
+        aged, event = found.groups()
+        then = f"was the {event}" if " of " in event else f"was the {event} of {name}"
+    else:
+        return None
+    born = seq("find: On what date was ", aged, " ", choice(*_BEGINS), "?\n")
+    return seq(born, f"find: On what date {then}?\nyears: #1 to #2\n")
+
+
+def moved_date(question: str) -> tuple[QuestionStep, ...]:
+    """Return the plan for `What date was 9 days after the opening of A?`, which needs no model; no steps for others."""
+    found = _MOVED.fullmatch(question)
+    if found is None:
+        return ()
+    days, joint, event = found.groups()
+    sign = "-" if joint == "before" else "+"
+    return QuestionStep("find", f"On what date was {event}?"), QuestionStep("date", f"#1 {sign} {days}")
 
 
 def first_shape(question: str, names: Sequence[str]) -> Constraint:

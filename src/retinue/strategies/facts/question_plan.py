@@ -8,7 +8,7 @@ from typing import Any
 
 from ..prompting.similar_examples import most_like
 from .descriptions import names_listed
-from .plan_shapes import counted_shape, first_shape, last_shape, of_each, steps_shape
+from .plan_shapes import counted_shape, first_shape, last_shape, moved_date, of_each, steps_shape
 from .quantities import Unreadable
 from .question_steps import QuestionStep, is_sound, read_steps
 from .sub_prompts import Part, Say, sub_prompt
@@ -23,6 +23,8 @@ def planned(say: Say, question: str) -> Part[tuple[QuestionStep, ...]]:
     whole = (QuestionStep("find", question),)
     if listed := names_listed(question):
         return (yield from _alike(say, question, listed)) or whole
+    if moved := moved_date(question):
+        return moved
     shape = steps_shape(question)
     if shape is None:
         return whole

@@ -9,12 +9,11 @@ from datetime import timedelta
 
 from .descriptions import names_asked
 from .quantities import DATE, Unreadable, date_in, number_in, size_in, written_date, written_number
-from .relations import is_relation_asked
+from .relations import is_of_another_event
 
 KINDS = ("find", "each", "compute", "years", "days", "date", "most", "least", "latest", "earliest", "count", "judge")
 MOST = 8  # steps of a plan
 _REF = re.compile(r"#(\d)")
-ASKS_AGE = re.compile(r"\bhow old\b", re.IGNORECASE)
 _BETWEEN = "; "  # between the results of a step for each of several
 
 
@@ -57,7 +56,7 @@ def is_sound(steps: Sequence[QuestionStep], question: str) -> bool:
         all(name in text for name in names_asked(question))
         and used >= set(range(1, len(steps)))
         and len(set(steps)) == len(steps)
-        and (ASKS_AGE.search(question) is not None or is_relation_asked(text, question) is not False)
+        and not is_of_another_event(text, question)
     )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+_BIRTH, _DEATH = {"born", "birth", "birthplace"}, {"die", "died", "death", "dead"}
 # Words of one relation that do not begin alike; no two of these relations are the same.
 _RIVALS = (
-    {"born", "birth", "birthplace"},
-    {"die", "died", "death", "dead"},
+    _BIRTH,
+    _DEATH,
     {"high", "height", "tall"},
     {"long", "length", "duration"},
     {"wide", "width", "breadth"},
@@ -46,6 +47,12 @@ def is_relation_asked(relation: str, question: str) -> bool | None:
 def has_known_relation(question: str) -> bool:
     """Return whether a word of the question tells relations apart."""
     return bool(_families(_words(question)))
+
+
+def is_of_another_event(text: str, question: str) -> bool:
+    """Return whether a text is on a birth or death of which the question does not ask. An age begins with a birth."""
+    said, asked = set(_words(text)), set(_words(question))
+    return any(said & one and not asked & (one | {"old"} if one is _BIRTH else one) for one in (_BIRTH, _DEATH))
 
 
 def words_shared(text: str, question: str) -> int:
