@@ -358,6 +358,32 @@ def test_a_measure_is_no_count(quantity: str, question: str, may_be: bool) -> No
     assert is_measure_asked(quantity, question) is may_be
 
 
+def test_a_name_that_the_passage_has_is_looked_up_if_it_must_be() -> None:
+    song = "[Blue Rain] Blue Rain is a song by the Quay Band."
+    library = Library(song, "[Quay Band] The Quay Band was formed in 1931 in Marl.")
+    replies = [NOT_STATED, "Quay Band", "no", "Quay Band", "Marl"]
+    result, _ = ask(replies, library, "Blue Rain is a song by players from which town?")
+    assert (result.answer, library.queries[-1]) == ("Marl", "Quay Band")
+
+
+@pytest.mark.parametrize(("said", "answer"), [("Cole Dam", "Cole Dam"), (NOT_STATED, "The answer is not stated")])
+def test_of_two_of_which_no_fact_is_found_one_is_chosen_from_what_is_found_on_both(said: str, answer: str) -> None:
+    library = Library(DAM, "[Cole Dam] Cole Dam is far in the north.")
+    plan = ["find: Where is Tarn Dam?\n", "most: #1 Tarn Dam, #2 Cole Dam\n"]
+    replies = [*plan, NOT_STATED, "metres wide", "no", said]
+    result, model = ask(replies, library, "Which is further north, Tarn Dam or Cole Dam?")
+    assert result.answer.startswith(answer)
+    assert f"{DAM}\n[Cole Dam]" in model.asked[-1].prompt.text
+
+
+def test_a_question_of_yes_or_no_is_answered_so() -> None:
+    result, model = ask(["yes"], Library(DAM), "Is Tarn Dam wide?")
+    assert result.answer == "yes"
+    held = model.asked[-1].constraint
+    assert held is not None
+    assert re.fullmatch(regex(held.pattern), " no\n")
+
+
 @pytest.mark.parametrize(("judged", "answer"), [("yes", "Tarn Dam"), ("no", "The answer is not stated")])
 def test_what_the_model_overlooks_is_read_again_and_judged(judged: str, answer: str) -> None:
     question = "What dam of Tarnland has 120 gates?"

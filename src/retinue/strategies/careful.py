@@ -97,14 +97,21 @@ class _Run:
         question, self._facts.units = terms.question, terms.units
         steps = yield from planned(self._said, question)
         finish = yield from self._worked(question, steps)
-        options = names_listed(question)
-        if self._is_missing and options and asks_for(question) == "words":
-            finish = self._finish((yield from self._facts.chosen(question, in_words(question, options))))
-        if self._is_missing and len(steps) == 1 and question.casefold().startswith(_COUNTS):
-            steps = yield from counted(self._said, question)
-            several = (yield from self._worked(question, steps)) if steps else finish
-            finish = several if several.output != "1" else finish  # one thing is no list
+        if self._is_missing:
+            finish = (yield from self._otherwise(question, steps)) or finish
         return replace(finish, return_values={"output": terms.rounded(finish.output)})
+
+    def _otherwise(self, question: str, steps: Sequence[QuestionStep]) -> Part[AgentFinish | None]:
+        """Choose one of two, or count what no passage gives the number of."""
+        options = names_listed(question)
+        if options and asks_for(question) == "words":
+            value = yield from self._facts.chosen(question, in_words(question, options))
+            return self._finish(value) if value != NOT_STATED else None
+        if len(steps) == 1 and question.casefold().startswith(_COUNTS):
+            steps = yield from counted(self._said, question)
+            finish = (yield from self._worked(question, steps)) if steps else None
+            return finish if finish and finish.output != "1" else None  # one thing is no list
+        return None
 
     def _worked(self, question: str, steps: Sequence[QuestionStep]) -> Flow:
         """Do the steps; return the last one's result, or that something was not found."""

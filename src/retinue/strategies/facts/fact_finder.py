@@ -58,6 +58,22 @@ class FactFinder:
         self.known[question] = value = in_asked_unit(value, question, self.units)
         return value
 
+    def chosen(self, question: str, options: Sequence[str]) -> Part[str]:
+        """Return which of the options the question asks for, from what is found on each of them, or that it is not
+        stated."""
+        found: list[str] = []
+        for option in options:
+            passages = yield from self._looked_up(option, f"What is {option}?")
+            found += [one for one in passages[:1] if one not in found]
+        text = sub_prompt("choose", passages="\n".join(found), question=question)
+        said = yield from self._say(text, question, one_of("answer", (NOT_STATED, *options)), aside=True)
+        return said if said in options else NOT_STATED
+
+    def _looked_up(self, query: str, question: str) -> Part[list[str]]:
+        """Return the passages that the search finds and that are read for a question."""
+        (seen,) = yield from act(AgentAction(self._search, query))
+        return _to_read(neutralize(seen.text), question) if seen.outcome in FOUND else []
+
     def _resolved(self, question: str) -> Part[str | None]:
         """Return the question with names for what it describes; nothing if one of them cannot be found."""
         for _ in range(_DESCRIBED):
@@ -82,8 +98,7 @@ class FactFinder:
         asked = KIND_ASKED.search(question)
         value, read = NOT_STATED, list[str]()
         for query in filter(None, (question, f"{asked.group(1)} {names}" if asked and names else "", names)):
-            (seen,) = yield from act(AgentAction(self._search, query))
-            found = _to_read(neutralize(seen.text), question) if seen.outcome in FOUND else []
+            found = yield from self._looked_up(query, question)
             value = yield from self._read(question, [one for one in found if one not in read], kind, listed=listed)
             if value != NOT_STATED:
                 break
@@ -93,35 +108,6 @@ class FactFinder:
         if value == NOT_STATED and not listed:
             value = yield from self._followed(question, read, kind)
         return value
-
-    def _followed(self, question: str, passages: Sequence[str], kind: str) -> Part[str]:
-        """Look up a name in the passage that has most words of the question, if the model says that this is needed."""
-        best = _nearest(passages, question)
-        title, text = _titled(best)
-        names = [one for one in names_in(text) if one not in question and one not in title]
-        if not names:
-            return NOT_STATED
-        shape = one_of("name", (_NONE, *names))
-        name = yield from self._say(sub_prompt("follow", passage=best, question=question), best, shape, aside=True)
-        if name not in names:
-            return NOT_STATED
-        (seen,) = yield from act(AgentAction(self._search, name))
-        found = _to_read(neutralize(seen.text), f"what is {name}?") if seen.outcome in FOUND else []
-        for passage in found[:1]:
-            value, _ = yield from self._stated(question, passage, kind, aside=True, listed=False, about=(name,))
-            return value
-        return NOT_STATED
-
-    def chosen(self, question: str, options: Sequence[str]) -> Part[str]:
-        """Return which of several the question asks for, from what is found on each of them."""
-        found: list[str] = []
-        for option in options:
-            (seen,) = yield from act(AgentAction(self._search, option))
-            rows = _to_read(neutralize(seen.text), f"what is {option}?") if seen.outcome in FOUND else []
-            found += [one for one in rows[:1] if one not in found]
-        shape = one_of("answer", (NOT_STATED, *options))
-        text = sub_prompt("choose", passages="\n".join(found), question=question)
-        return (yield from self._say(text, question, shape, aside=True))
 
     def _looked_again(self, question: str, passages: Sequence[str], kind: str) -> Part[str]:
         """Take an answer from the passage that has most words of the question, and see whether it says so: the model
@@ -137,6 +123,21 @@ class FactFinder:
         says = sub_prompt("says", passage=best, question=question, value=value)
         given = yield from self._say(says, best, YES_OR_NO, aside=True)
         return value if given == "yes" else NOT_STATED
+
+    def _followed(self, question: str, passages: Sequence[str], kind: str) -> Part[str]:
+        """Look up a name in the passage that has most words of the question, if the model says that this is needed."""
+        best = _nearest(passages, question)
+        title, text = _titled(best)
+        names = [one for one in names_in(text) if one not in question and one not in title]
+        if not names:
+            return NOT_STATED
+        shape = one_of("name", (_NONE, *names))
+        name = yield from self._say(sub_prompt("follow", passage=best, question=question), best, shape, aside=True)
+        found = (yield from self._looked_up(name, f"What is {name}?")) if name in names else []
+        if not found:
+            return NOT_STATED
+        value, _ = yield from self._stated(question, found[0], kind, aside=True, listed=False, about=(name,))
+        return value
 
     def _read(self, question: str, passages: Sequence[str], kind: str, *, listed: bool) -> Part[str]:
         """Read on until a passage has what is surely the answer, or one with the word that says what is asked for."""

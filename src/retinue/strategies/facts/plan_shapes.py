@@ -97,7 +97,7 @@ def _aged(question: str) -> Pattern | None:
 
 
 def moved_date(question: str) -> tuple[QuestionStep, ...]:
-    """Return the plan for `What date was 9 days after the opening of A?`, which needs no model; no steps for others."""
+    """Return the plan for `What date was 9 days after the launch of A?`, which needs no model; no steps for others."""
     found = _MOVED.fullmatch(question)
     if found is None:
         return ()
