@@ -1,7 +1,8 @@
-"""HotpotQA evaluation with an agent that searches the questions' passages: run, resume, report.
+"""HotpotQA evaluation with agents that search the questions' passages: run, resume, report.
 
-`python -m retinue.evals.hotpotqa --data data/hotpotqa --out bench` asks every question with each search method, stores
-each answer at once as a JSON line, and writes the report. Running it again continues with the missing answers.
+`python -m retinue.evals.hotpotqa --data data/hotpotqa --out bench` asks every question with each search method and
+strategy, stores each answer at once as a JSON line, and writes the report. Running it again continues with the missing
+answers.
 """
 
 from __future__ import annotations
@@ -18,9 +19,13 @@ import click
 
 from ..agent import Agent
 from ..core.budgets import Budget
+from ..core.protocols import Strategy
 from ..core.run_result import RunResult
 from ..models import PromptModel
+from ..strategies.auto import usual_steps
+from ..strategies.careful import Careful
 from ..strategies.react import React
+from ..tools import calculator
 from .datasets.question_file import read_questions
 from .kept_results import keep, records, setup_of, unreadable
 from .metrics import exact_match, f1
@@ -28,9 +33,14 @@ from .questions import Question
 from .report import chart, replace_section
 from .search_methods import SEARCHES
 
-STEPS = 6
 TOP_K = 3
-STRATEGY = React(answer="as short as possible (1 to 5 words)", answer_chars=80)
+SHORT = React(answer="as short as possible (1 to 5 words)", answer_chars=80)
+# Strategies, how many replies a question may take, and ways of searching.
+COMPARED: Mapping[str, tuple[Strategy, int, str]] = {
+    "react, bm25": (SHORT, 6, "bm25"),
+    "react, best": (SHORT, 6, "best"),
+    "careful, best": (Careful(), usual_steps("careful"), "best"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +102,10 @@ async def evaluate(agent: Agent, asked: Sequence[Question], kept: Path, search: 
 
 
 def report(runs: Mapping[str, Sequence[Answered]], model: str) -> str:
-    """Return the section for RESULTS.md, with a column for each search method."""
+    """Return the section for RESULTS.md, with a column for each strategy and search method."""
     columns = [_column(records) for records in runs.values()]
     rows = [f"| {name} | {' | '.join(column[name] for column in columns)} |" for name in columns[0]]
-    head = f"| search | {' | '.join(runs)} |\n|---|{'---|' * len(columns)}"
+    head = f"| strategy, search | {' | '.join(runs)} |\n|---|{'---|' * len(columns)}"
     table = "\n".join([head, *rows])
     last = list(runs)[-1]
     return f"Model {model}, {date.today().isoformat()}.\n\n{table}\n\n![F1 and seconds, {last}](hotpotqa.svg)\n"
@@ -122,24 +132,27 @@ def _column(records: Sequence[Answered]) -> Mapping[str, str]:
 @click.option("--model", default="", help="As for `retinue ask`.  [default: local]")
 @click.option("--base-url")
 @click.option("--first", type=click.IntRange(1), help="Only the first so many questions; no report is written.")
-@click.option(
-    "--search", "only", type=click.Choice(list(SEARCHES)), help="Only this way of searching; no report is written."
-)
+@click.option("--only", type=click.Choice(list(COMPARED)), help="Only this column; no report is written.")
 def main(data: Path, out: Path, model: str, base_url: str | None, first: int | None, only: str | None) -> None:
-    """Evaluate an agent on the questions in DATA and write the report into OUT/RESULTS.md."""
+    """Evaluate agents on the questions in DATA and write the report into OUT/RESULTS.md."""
     engine = PromptModel(model, base_url=base_url)
     asked = read_questions(data / "questions.jsonl")[:first]
     out.mkdir(parents=True, exist_ok=True)
     runs = {}
-    for search in [only] if only else SEARCHES:
-        tool = SEARCHES[search](data / "passages.jsonl", TOP_K)
-        agent = Agent(engine, [tool], strategy=STRATEGY, budget=Budget(STEPS))
-        runs[search] = asyncio.run(evaluate(agent, asked, out / "hotpotqa.jsonl", search))
+    for name in [only] if only else COMPARED:
+        strategy, steps, search = COMPARED[name]
+        tools = [
+            SEARCHES[search](data / "passages.jsonl", TOP_K),
+            *([calculator] if strategy.name == "careful" else []),
+        ]
+        agent = Agent(engine, tools, strategy=strategy, budget=Budget(steps))
+        runs[name] = asyncio.run(evaluate(agent, asked, out / "hotpotqa.jsonl", search))
     section = report(runs, engine.name)
     click.echo(section)
     if first is None and only is None:
         replace_section(out / "RESULTS.md", "hotpotqa", section)
-        (out / "hotpotqa.svg").write_text(chart([(r.f1, r.seconds) for r in runs["best"]]), encoding="utf-8")
+        last = [(record.f1, record.seconds) for record in list(runs.values())[-1]]
+        (out / "hotpotqa.svg").write_text(chart(last), encoding="utf-8")
 
 
 def _tokens(records: Sequence[Answered]) -> str:
