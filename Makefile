@@ -70,7 +70,7 @@ fix: setup ## Format and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-eval: model ## Answer HotpotQA's questions with BM25 and the best search, into bench/RESULTS.md (resumable; half an hour)
+eval: model ## Answer HotpotQA's questions with react and careful, into bench/RESULTS.md (resumable; half an hour)
 	$(BIN)/python -m retinue.evals.hotpotqa --data data/hotpotqa --out bench
 
 tasks: model ## Give ten small tasks to the embedded model under each strategy, into bench/RESULTS.md (resumable)

@@ -119,7 +119,7 @@ def test_the_report_holds_the_numbers() -> None:
     section = report({"bm25": RECORDS, "best": RECORDS[:1]}, "some-model")
     assert section.startswith("Model some-model, ")
     for row in (
-        "| search | bm25 | best |",
+        "| strategy, search | bm25 | best |",
         "| questions | 2 | 1 |",
         "| exact match | 50.0% | 100.0% |",
         "| F1 | 0.625 | 1.000 |",

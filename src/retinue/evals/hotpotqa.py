@@ -25,7 +25,6 @@ from ..models import PromptModel
 from ..strategies.auto import usual_steps
 from ..strategies.careful import Careful
 from ..strategies.react import React
-from ..tools import calculator
 from .datasets.question_file import read_questions
 from .kept_results import keep, records, setup_of, unreadable
 from .metrics import exact_match, f1
@@ -141,11 +140,8 @@ def main(data: Path, out: Path, model: str, base_url: str | None, first: int | N
     runs = {}
     for name in [only] if only else COMPARED:
         strategy, steps, search = COMPARED[name]
-        tools = [
-            SEARCHES[search](data / "passages.jsonl", TOP_K),
-            *([calculator] if strategy.name == "careful" else []),
-        ]
-        agent = Agent(engine, tools, strategy=strategy, budget=Budget(steps))
+        tool = SEARCHES[search](data / "passages.jsonl", TOP_K)
+        agent = Agent(engine, [tool], strategy=strategy, budget=Budget(steps))
         runs[name] = asyncio.run(evaluate(agent, asked, out / "hotpotqa.jsonl", search))
     section = report(runs, engine.name)
     click.echo(section)
