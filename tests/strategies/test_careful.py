@@ -176,6 +176,12 @@ def test_tools_that_do_not_look_up_a_text_are_left_to_react(other: Tool) -> None
     assert Agent(model, [other, calculator], strategy="careful").run("What is 2 + 2?").answer == "4"
 
 
+def test_a_text_in_the_place_of_a_question_is_left_to_react() -> None:
+    result, model = ask(["Final Answer: 120"], Library(DAM), "How old is it when it was? " * 4_000)
+    assert result.answer == "120"
+    assert "Thought:" in model.asked[0].prompt.text
+
+
 def test_a_search_that_fails_is_not_read() -> None:
     def search(query: str) -> str:
         """Search an encyclopedia."""

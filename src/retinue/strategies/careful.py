@@ -32,6 +32,7 @@ from .prompting.transcript import history_lines
 from .react import React
 
 _REPLY_TOKENS = 256
+_LONGEST = 2_000  # characters of a question: a longer one is a text, which the rules do not fit
 _ALONE = one_field("question", seq(" ", line(300, but="?"), optional(seq("?")), "\n"))
 _COUNTS = "how many "
 _EACH = 8  # of which the same fact is looked up
@@ -54,7 +55,7 @@ class Careful:
         """Plan, find, compute and answer."""
         wanted = self.calculator.casefold()
         finders = [tool for tool in task.tools if tool.name.casefold() != wanted]
-        if task.scripted or len(finders) != 1 or not _looks_up(finders[0]):
+        if task.scripted or len(finders) != 1 or not _looks_up(finders[0]) or len(task.question) > _LONGEST:
             return React()(task)
         sums = next((tool for tool in task.tools if tool.name.casefold() == wanted), None)
         return _Run(self, task, finders[0], sums).flow()

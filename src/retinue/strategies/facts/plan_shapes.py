@@ -47,9 +47,12 @@ _SPANS = (
     ("years", re.compile(rf"\bhow old\b|\bhow many years\b{_APART}", re.IGNORECASE)),
     ("days", re.compile(rf"\bhow many days\b{_APART}", re.IGNORECASE)),
 )
-_AGED = r"How old(?:, [^,?]*,)? (?:is|was|were) (.+?)"
-_AGED_WHEN = re.compile(rf"{_AGED} (?:on the day |at the time |in the year )?when (.+?) (was|were) (.+)\?")
-_AGED_AT = re.compile(rf"{_AGED} (?:on the day|at the time|in the year) of (?:its|his|her|their|the) (.+)\?")
+# Of limited length, so that no question takes long to be read.
+_AGED = r"How old(?:, [^,?]{1,40},)? (?:is|was|were) (.{1,160}?)"
+_AGED_WHEN = re.compile(
+    rf"{_AGED} (?:on the day |at the time |in the year )?when (.{{1,80}}?) (was|were) (.{{1,160}})\?"
+)
+_AGED_AT = re.compile(rf"{_AGED} (?:on the day|at the time|in the year) of (?:its|his|her|their|the) (.{{1,160}})\?")
 _PRONOUNS = ("it", "he", "she", "they")
 _BEGINS = ("born", "built", "founded", "opened", "made", "written")  # with which an age begins
 _DATED = ("On what date", "In which year", "When")
