@@ -27,7 +27,7 @@ from retinue.strategies.facts.descriptions import (
 )
 from retinue.strategies.facts.plan_shapes import first_shape, last_shape, of_each, steps_shape
 from retinue.strategies.facts.quantities import is_measure_asked
-from retinue.strategies.facts.relations import is_relation_asked
+from retinue.strategies.facts.relations import is_of_another_event, is_relation_asked
 from retinue.tools import calculator
 
 CANAL = "[Ottery Canal] The Ottery Canal was dug by Hannah Pell in 1794. It is 31 kilometres long."
@@ -434,6 +434,21 @@ def test_what_is_asked_of_several_names_is_recognized(question: str, names: list
 )
 def test_words_tell_whether_a_relation_is_asked_for(relation: str, question: str, asked: bool | None) -> None:
     assert is_relation_asked(relation, question) is asked
+
+
+@pytest.mark.parametrize(
+    ("question", "step", "another"),
+    [
+        ("What date was 9 days after the death of Ada Rell?", "On what date was Ada Rell born?", True),
+        ("How old was Ada Rell when Marl burned?", "On what date did Ada Rell die?", True),
+        ("How old was Ada Rell when she died?", "Ada Rell was born, Ada Rell died", False),
+        ("In which year did Ada Rell turn 30?", "In which year was Ada Rell born?", False),
+        ("How many years did Ada Rell live?", "Ada Rell was born, Ada Rell died", False),
+        ("How many years older is Ada Rell than the son of Tom Rudd?", "When was Ada Rell born?", False),
+    ],
+)
+def test_a_plan_asks_of_the_birth_or_death_that_the_question_needs(question: str, step: str, another: bool) -> None:
+    assert is_of_another_event(step, question) is another
 
 
 def test_units_that_the_question_lays_down_are_converted_and_rounded() -> None:

@@ -50,9 +50,12 @@ def has_known_relation(question: str) -> bool:
 
 
 def is_of_another_event(text: str, question: str) -> bool:
-    """Return whether a text is on a birth or death of which the question does not ask. An age begins with a birth."""
+    """Return whether a text is on a birth where the question asks of a death, or on a death where it asks of a birth or
+    an age."""
     said, asked = set(_words(text)), set(_words(question))
-    return any(said & one and not asked & (one | {"old"} if one is _BIRTH else one) for one in (_BIRTH, _DEATH))
+    if asked & _DEATH:
+        return bool(said & _BIRTH) and not said & _DEATH
+    return bool(asked & (_BIRTH | {"old"}) and said & _DEATH)
 
 
 def words_shared(text: str, question: str) -> int:
