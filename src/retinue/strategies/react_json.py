@@ -24,19 +24,19 @@ from ..core.run_result import RunResult
 from ..core.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
 from .parsing.answer_stream import json_answer
-from .parsing.json_reply import read_reply, truncated_answer
+from .parsing.json_reply import MAX_ACTIONS, read_reply, truncated_answer
 from .parsing.prose import prose_reader, uses_tool
 from .parsing.react_text import UnreadableReply
 from .prompting.constraints import arguments_schema, object_schema, shared_definitions
 from .prompting.few_shot import Example, examples_for
 from .prompting.injection_guard import neutralize
+from .prompting.tool_prompt import describe_tools
 from .prompting.transcript import history_lines
 from .step_loop import ParsedReply, PromptTurn, extend, finish_with, step_by_step, turn_text
 
 SEED_BUDGET = Budget(steps=4, seconds=20)  # the ReAct tutorial's limits
 RESPONSE = "\n Your response: "
 
-_ACTIONS = 4  # concurrent actions, with constrained decoding
 _THOUGHT = {"type": "string", "minLength": 1, "maxLength": 240}
 _QUESTION_CHARS = 300  # a longer question is not repeated
 _REPLY_TOKENS = 1024  # with constrained decoding; other models may fill their window
@@ -53,7 +53,8 @@ class ReactJson:
     """The strategy.
 
     Args:
-        prompt: Replaces the ReAct tutorial's; `$tools`, `$examples`, `$history` and `$question` are substituted.
+        prompt: Replaces the ReAct tutorial's; `$tools` (JSON), `$tool_lines` (a line each), `$examples`, `$history` and
+            `$question` are substituted.
         answer_chars: Length limit for the answer under constrained decoding.
         trim_intermediate_steps: How many of the last steps stay in the prompt (-1: all).
     """
@@ -77,6 +78,7 @@ class ReactJson:
         shown = [_example(example) for example in examples_for(task.tools)] if task.constrained else []
         return Template(self.prompt or _seed_prompt()).safe_substitute(
             tools=tools_as_json(task.tools),
+            tool_lines=describe_tools(task.tools, "arguments"),
             examples="".join(shown),
             history=history_lines(task.history),
             question=task.question,
@@ -235,17 +237,17 @@ def _example(example: Example) -> str:
 
 
 def _shape(task: Task, answer_chars: int) -> Constraint:
-    """Return the constraint: a thought; then one to four actions, or the question repeated with its answer."""
+    """Return the constraint: a thought; then one to eight actions, or the question repeated with its answer."""
     actions: list[Pattern] = [
         seq(f'{{"action": {json.dumps(tool.name)}, "arguments": ', json_pattern(tool.signature.parameters), "}")
         for tool in task.tools
     ]
-    listed = seq('"actions": [', choice(*actions), Repeat(seq(", ", choice(*actions)), 0, _ACTIONS - 1), "]}")
+    listed = seq('"actions": [', choice(*actions), Repeat(seq(", ", choice(*actions)), 0, MAX_ACTIONS - 1), "]}")
     pattern = seq(_thinking(), choice(listed, _ending(task, answer_chars)))
     variants = [object_schema(action={"const": tool.name}, arguments=arguments_schema(tool)) for tool in task.tools]
     schema = object_schema(
         scratchpad=object_schema(thought={"type": "string"}),
-        actions={"type": "array", "items": {"anyOf": variants}, "maxItems": _ACTIONS},
+        actions={"type": "array", "items": {"anyOf": variants}, "maxItems": MAX_ACTIONS},
         answer={"type": ["string", "null"]},
     )
     return Constraint(pattern, schema | shared_definitions(task.tools))

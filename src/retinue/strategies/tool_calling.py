@@ -1,5 +1,8 @@
 """`tool_calling`: native tool calls of an engine. If they do not work, `react_json` replaces it.
 
+An engine that holds the model to a form gets a shorter prompt then, whose example makes two calls in one reply: a model
+of 1.5B parameters otherwise makes one where several are asked for (bench/RESULTS.md, "Function calling").
+
 Without tools it is a plain conversation: the messages are sent as they are, and the model's text is the answer.
 """
 
@@ -7,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import takewhile
 from typing import Literal
 
@@ -55,7 +59,8 @@ class ToolCalling:
     def __call__(self, task: Task) -> Flow:
         """Call tools until the model replies with text and no call, which is the answer."""
         if task.tools and not task.calls_tools:
-            return (yield from ReactJson(trim_intermediate_steps=self.trim_intermediate_steps)(task))
+            prompt = _constrained_prompt() if task.constrained else ""
+            return (yield from ReactJson(prompt, trim_intermediate_steps=self.trim_intermediate_steps)(task))
         return (yield from step_by_step(_Calls(self, task), self.trim_intermediate_steps))
 
 
@@ -153,6 +158,13 @@ class _Calls:
         by_name = {tool.name: tool for tool in self._task.tools}
         given = (replace(one, tool_input=by_argument(one, by_name.get(one.tool))) for one in decided)
         return Reply("", calls=tuple(given))
+
+
+@cache
+def _constrained_prompt() -> str:
+    from importlib import resources  # imported late, for `import` to be quick
+
+    return resources.files(__package__).joinpath("tool_calling.txt").read_text(encoding="utf-8")
 
 
 def _goes_on(task: Task) -> bool:
