@@ -3,9 +3,9 @@
 Apart from the logging context, names are imported on first use, so `import retinue` costs almost nothing.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ._internal.lazy_names import lazy_names
 from ._internal.moved import install
 from .core import log_context as log_context  # installs the quiet logger tree, whose records carry run and request ids
 
@@ -130,14 +130,7 @@ _MODULES = {name: module for module, names in _HOME.items() for name in names}
 install()
 
 __all__ = sorted(_MODULES)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'retinue' has no attribute {name!r}")
-    value = getattr(import_module(f".{_MODULES[name]}", __name__), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

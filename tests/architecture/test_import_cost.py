@@ -16,6 +16,9 @@ HEAVY = (
     "re2",
     "retinue.components",
     "retinue.documents",
+    "retinue.strategies.careful",
+    "retinue.strategies.planexec",
+    "retinue.strategies.self_ask",
 )
 
 

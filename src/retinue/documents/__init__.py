@@ -3,8 +3,9 @@
 Names are imported on first use: web pages are read in a process that needs only `text_extraction`.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .._internal.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from .document_store import DocumentStore as DocumentStore
@@ -14,8 +15,4 @@ _MODULES = {"DocumentStore": "document_store", "Indexed": "folder_index", "index
 
 __all__ = sorted(_MODULES)
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_MODULES[name]}", __name__), name)
+__getattr__ = lazy_names(__name__, _MODULES)

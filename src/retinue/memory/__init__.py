@@ -3,8 +3,9 @@
 They are imported on first use, because few agents have any.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .._internal.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from .conversation_memory import ConversationMemory
@@ -24,10 +25,4 @@ _HOME = {
     "Fact": "known_entities",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{_HOME[name]}", __name__), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(__name__, _HOME)

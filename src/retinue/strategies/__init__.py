@@ -1,30 +1,81 @@
-"""The reasoning strategies, by name."""
+"""The reasoning strategies, by name.
 
-from collections.abc import Mapping
+They are imported on first use, because an agent needs one of them.
+"""
 
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from .._internal.lazy_names import lazy_names
 from ..core.protocols import Strategy
-from .auto import Auto
-from .careful import Careful
-from .parsing.react_text import UnreadableReply
-from .planexec import PlanExec
-from .react import React
-from .react_json import ReactJson
-from .self_ask import SelfAsk
 from .simple import simple as simple
-from .tool_calling import ToolCalling
+
+if TYPE_CHECKING:
+    from .auto import Auto
+    from .careful import Careful
+    from .parsing.react_text import UnreadableReply
+    from .planexec import PlanExec
+    from .react import React
+    from .react_json import ReactJson
+    from .self_ask import SelfAsk
+    from .tool_calling import ToolCalling
 
 __all__ = [
     "STRATEGIES", "Auto", "Careful", "PlanExec", "React", "ReactJson", "SelfAsk", "ToolCalling", "UnreadableReply",
     "simple",
 ]  # fmt: skip
 
-STRATEGIES: Mapping[str, Strategy] = {
-    "auto": Auto(),
-    "react": React(),
-    "react_json": ReactJson(),
-    "tool_calling": ToolCalling(),
-    "self_ask": SelfAsk(),
-    "careful": Careful(),
-    "planexec": PlanExec(),
-    "humanInLoopPlanExec": PlanExec(approve=True),
+_HOME = {
+    "Auto": "auto",
+    "Careful": "careful",
+    "PlanExec": "planexec",
+    "React": "react",
+    "ReactJson": "react_json",
+    "SelfAsk": "self_ask",
+    "ToolCalling": "tool_calling",
+    "UnreadableReply": "parsing.react_text",
 }
+__getattr__ = lazy_names(__name__, _HOME)
+
+
+class _Strategies(Mapping[str, Strategy]):
+    """Strategies by name, each made when it is asked for."""
+
+    def __init__(self, made: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
+        """`made` tells the class and the settings of each."""
+        self._made = made
+        self._strategy = cache(self._make)
+
+    def __getitem__(self, name: str) -> Strategy:
+        """Return the strategy `name`. Raises `KeyError`."""
+        return self._strategy(name)
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether there is a strategy `name`, without importing it."""
+        return name in self._made
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._made)
+
+    def _make(self, name: str) -> Strategy:
+        made, settings = self._made[name]
+        strategy: Strategy = __getattr__(made)(**settings)
+        return strategy
+
+
+STRATEGIES: Mapping[str, Strategy] = _Strategies({
+    "auto": ("Auto", {}),
+    "react": ("React", {}),
+    "react_json": ("ReactJson", {}),
+    "tool_calling": ("ToolCalling", {}),
+    "self_ask": ("SelfAsk", {}),
+    "careful": ("Careful", {}),
+    "planexec": ("PlanExec", {}),
+    "humanInLoopPlanExec": ("PlanExec", {"approve": True}),
+})  # fmt: skip
