@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
@@ -12,11 +13,11 @@ import pytest
 
 from fakes.asking import chunks, chunks_async, reply, request
 from fakes.llamacpp import address, llamacpp_server
-from retinue import DataError, Delta, Message, ModelRefused, ModelUnavailable, PromptModel
+from retinue import DataError, Delta, Message, ModelRefused, ModelUnavailable, PromptModel, UsageError
 from retinue.core.grammar import Constraint, choice, regex, seq
 from retinue.core.prompt import Prompt
 from retinue.core.values import Reply
-from retinue.models import Retries, TimeLimits
+from retinue.models import Retries, TimeLimits, local
 
 pytestmark = pytest.mark.model
 
@@ -171,3 +172,46 @@ def test_the_time_limits_one_sets_hold_for_the_embedded_model(embedded_model: Pa
     model = PromptModel("local", limits=TimeLimits(total=0.05), retries=Retries(tries=1))
     with pytest.raises(ModelUnavailable, match="did not answer in time"):
         model.run("Count to a hundred.", max_tokens=200)
+
+
+# ── threads ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class Load:
+    """What is said of other programs."""
+
+    crowded = False
+
+    def is_crowded(self) -> bool:
+        return self.crowded
+
+
+def test_a_new_prompt_beside_a_busy_program_gets_half_the_threads(
+    embedded_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load, asked = Load(), list[int]()
+    server = local._server
+
+    def noted(path: Path, context: int, threads: int) -> local.RunningServer:
+        asked.append(threads)
+        return server(path, context, threads)
+
+    monkeypatch.setattr(local, "_LOAD", load)
+    monkeypatch.setattr(local, "own_cores", lambda: {0, 1})
+    monkeypatch.setattr(local, "_server", noted)
+    shared = PromptModel("local")
+    begun = Prompt(Message("user", "Count: one two"))
+    assert reply(shared, replace(request("-", max_tokens=2), prompt=begun)).text
+    load.crowded = True
+    longer = begun.add(Message("user", " three"))
+    assert reply(shared, replace(request("-", max_tokens=2), prompt=longer)).usage.cached_tokens > 0
+    assert asked == [2]
+    assert reply(shared, request(SKY, max_tokens=2)).text
+    assert asked == [2, 1]
+
+
+@pytest.mark.parametrize("fixed", ["0", "two", "-1", "513"])
+def test_a_number_of_threads_that_is_none(monkeypatch: pytest.MonkeyPatch, embedded_model: Path, fixed: str) -> None:
+    monkeypatch.setenv("RETINUE_THREADS", fixed)
+    with pytest.raises(UsageError, match=rf"RETINUE_THREADS='{fixed}': want a number of threads, from 1 to 512"):
+        reply(PromptModel("local"), request(SKY))

@@ -3,6 +3,10 @@
 xllamacpp runs llama.cpp's own server on threads of this process. Requests go over loopback, as to any other llama.cpp
 server, so streaming, stop words, cancellation and prefix caching have one implementation. The port is random and
 protected by a key that never leaves the process.
+
+The threads of a reply wait for each other some 400 times a token. So beside a program that keeps one of two cores busy,
+two threads are slower than one. A server's threads cannot be changed; so there is a second one, with half the threads,
+for the time that other programs keep a core busy. Both map the same weights.
 """
 
 from __future__ import annotations
@@ -17,12 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from .._internal.progress import Progress, progress_listener
-from ..core.prompt import Ask
+from ..core.prompt import Ask, Prompt, PromptCache
 from ..core.protocols import Chunks
 from ..core.values import Capabilities, Reply
 from ..errors import ModelRefused, UsageError
 from ..net.http_client import HttpClient
 from ..net.time_limits import TimeLimits
+from .cpu_load import CpuLoad, own_cores
 from .engine import HttpEngine
 from .prompt_beginnings import PromptBeginnings
 from .prompt_states import PromptStates, made_folder
@@ -33,8 +38,11 @@ from .weights import find
 _KEY = secrets.token_urlsafe(32)
 _LOADING = threading.Lock()
 _LOADED: set[tuple[Path, int]] = set()
+_LOAD = CpuLoad()
+_THREADS = "RETINUE_THREADS"  # in the environment: always so many
 _PIECE = 1 << 23
 _CACHE = 1024  # MiB of memory for what was read of earlier prompts: some 35,000 tokens
+_MOST_THREADS = 512  # llama.cpp's own limit
 # How often a thread that waits for the others looks before it sleeps. The default, milliseconds, keeps the core from
 # the very thread that it waits for when another program is busy: a reply then took five times as long.
 _SPIN, _SPINS = "GOMP_SPINCOUNT", "1000"
@@ -57,8 +65,8 @@ class LocalEngine:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._path = find(settings.model)
-        self._engine: HttpEngine | None = None
-        self._server: RunningServer | None = None  # lives as long as it is referenced
+        self._served: dict[int, tuple[RunningServer, HttpEngine]] = {}  # by threads; servers live while referenced
+        self._read_by: PromptCache[int] = PromptCache()  # the threads of the server that knows a prompt
 
     @property
     def name(self) -> str:
@@ -67,32 +75,44 @@ class LocalEngine:
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Load the model, so that its errors surface before a run begins."""
-        return await (await self._loaded()).abilities(native=native)
+        return await (await self._any()).abilities(native=native)
 
     async def sees(self) -> bool:
         """Return whether the model can be sent images. Loads it."""
-        return await (await self._loaded()).sees()
+        return await (await self._any()).sees()
 
     async def reply(self, request: Ask) -> Chunks:
         """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""
-        engine, read = await self._loaded(), 0
+        server, engine = await self._for(request.prompt)
+        read = 0
         if self._settings.api != "chat":
-            assert self._server is not None  # it is loaded
-            read = await self._server.beginnings.prepare(self._server.client, request)
+            read = await server.beginnings.prepare(server.client, request)
         async for chunk in engine.reply(request):
             yield _counted(chunk, read) if isinstance(chunk, Reply) and read else chunk
+        _LOAD.is_crowded()  # so that the next reply learns what was between the two
 
     async def close(self) -> None:
         """Close the running event loop's connections to the model, which stays loaded."""
-        if self._engine is not None:
-            assert self._server is not None
-            await self._engine.close()
-            await self._server.client.close()
+        for server, engine in self._served.values():
+            await engine.close()
+            await server.client.close()
 
-    async def _loaded(self) -> HttpEngine:
-        if self._engine is None:
-            server = self._server = await asyncio.to_thread(_shared_server, self._path, self._settings.context)
-            self._engine = HttpEngine(
+    async def _any(self) -> HttpEngine:
+        for _, engine in self._served.values():
+            return engine
+        return (await self._loaded(_suitable_threads()))[1]
+
+    async def _for(self, prompt: Prompt) -> tuple[RunningServer, HttpEngine]:
+        """Return the server that has read what `prompt` extends, or the one that suits the machine's load."""
+        known, _ = self._read_by.extend(prompt)
+        chosen = known or _suitable_threads()
+        self._read_by.keep(prompt, chosen)
+        return await self._loaded(chosen)
+
+    async def _loaded(self, count: int) -> tuple[RunningServer, HttpEngine]:
+        if count not in self._served:
+            server = await asyncio.to_thread(_shared_server, self._path, self._settings.context, count)
+            engine = HttpEngine(
                 replace(
                     self._settings,
                     model=self._path.stem,
@@ -103,7 +123,18 @@ class LocalEngine:
                 ),
                 VENDORS["llamacpp"].format,
             )
-        return self._engine
+            self._served.setdefault(count, (server, engine))
+        return self._served[count]
+
+
+def _suitable_threads() -> int:
+    """Return how many threads a new prompt gets: one for each core, or half of them beside busy programs."""
+    if fixed := os.environ.get(_THREADS, "").strip():
+        if not (fixed.isdecimal() and 1 <= int(fixed) <= _MOST_THREADS):
+            raise UsageError(f"{_THREADS}={fixed!r}: want a number of threads, from 1 to {_MOST_THREADS}")
+        return int(fixed)
+    cores = len(own_cores())
+    return (cores + 1) // 2 if _LOAD.is_crowded() else cores
 
 
 def _counted(reply: Reply, read: int) -> Reply:
@@ -112,11 +143,11 @@ def _counted(reply: Reply, read: int) -> Reply:
     return replace(reply, usage=replace(reply.usage, cached_tokens=cached))
 
 
-def _shared_server(path: Path, context: int) -> RunningServer:
+def _shared_server(path: Path, context: int, threads: int) -> RunningServer:
     with _LOADING:  # concurrent callers wait for the load instead of repeating it
         if (progress := progress_listener()) is not None and (path, context) not in _LOADED:
             _read(path, progress)
-        server = _server(path, context)
+        server = _server(path, context, threads)
         _LOADED.add((path, context))
         return server
 
@@ -132,9 +163,9 @@ def _read(path: Path, progress: Progress) -> None:
     progress("loading the model (some seconds)", 0, 0)
 
 
-@lru_cache(maxsize=2)
-def _server(path: Path, context: int) -> RunningServer:
-    """Return a running llama.cpp server for the model at `path` with a context window of `context` tokens."""
+@lru_cache(maxsize=4)
+def _server(path: Path, context: int, threads: int) -> RunningServer:
+    """Return a running llama.cpp server for the model at `path`, with a window of `context` tokens."""
     xllamacpp = _xllamacpp()
     states = made_folder()
     parameters = xllamacpp.CommonParams()
@@ -148,8 +179,7 @@ def _server(path: Path, context: int) -> RunningServer:
     parameters.endpoint_slots = False
     parameters.cache_ram_mib = _CACHE
     parameters.slot_save_path = f"{states}{os.sep}" if states else ""
-    for threads in (parameters.cpuparams, parameters.cpuparams_batch):
-        threads.n_threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = threads
     try:
         server = xllamacpp.Server(parameters)
     except Exception as error:
