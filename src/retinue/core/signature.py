@@ -16,7 +16,7 @@ from .schema_keywords import TooMuch
 from .values import ToolInput
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    from pydantic import BaseModel, ValidationError
 
 _SORTED = json.JSONEncoder(sort_keys=True)
 Checked = Callable[[dict[str, Any]], dict[str, Any]]
@@ -130,7 +130,7 @@ def signature_of_schema(schema: Mapping[str, Any]) -> Signature:
 
 
 def _signature(tool: str, definitions: dict[str, Any]) -> Signature:
-    from pydantic import ConfigDict, PydanticUserError, create_model
+    from pydantic import ConfigDict, PydanticUserError, ValidationError, create_model
 
     try:
         with warnings.catch_warnings(action="ignore"):  # a parameter may shadow pydantic's `json` or `schema`
@@ -140,15 +140,13 @@ def _signature(tool: str, definitions: dict[str, Any]) -> Signature:
         raise UsageError(f"tool {tool}: a model cannot pass its parameters: {error.message}") from error
     except (NameError, ValueError) as error:  # pydantic's own names, and names that begin with "_"
         raise UsageError(f"tool {tool}: {error}") from error
-    return Signature(parameters, _text_argument(parameters), partial(_checked_by, model))
+    return Signature(parameters, _text_argument(parameters), partial(_checked_by, model, ValidationError))
 
 
-def _checked_by(model: type[BaseModel], values: dict[str, Any]) -> dict[str, Any]:
-    from pydantic import ValidationError
-
+def _checked_by(model: type[BaseModel], invalid: type[ValidationError], values: dict[str, Any]) -> dict[str, Any]:
     try:
         checked = model.model_validate(values)
-    except ValidationError as error:
+    except invalid as error:
         problems = [f"{'.'.join(map(str, e['loc'])) or 'input'}: {e['msg']}" for e in error.errors()]
         raise InvalidInput("; ".join(problems)) from error
     given = checked.model_fields_set

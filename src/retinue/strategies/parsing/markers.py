@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 _KIND = r"(thought|(?:action|tool)[ _]*input|input|action|tool|observation|final[ _]*answer|question)"
@@ -31,6 +32,7 @@ def parts_of(text: str, marker: re.Pattern[str]) -> list[Part]:
     return [Part(kind, text[at:end].strip(), begin, end) for (kind, begin, at), end in zip(found, ends, strict=False)]
 
 
+@lru_cache(maxsize=256)
 def _kind(word: str, before: str) -> str:
     word = " ".join(word.lower().replace("_", " ").split())
     if word.endswith("input"):
