@@ -103,9 +103,9 @@ def _busy(path: str) -> dict[str, list[tuple[float, float]]]:
     model = PromptModel(path, options={"ignore_eos": True})
     found: dict[str, list[tuple[float, float]]] = {"rest": [], "busy": []}
     for around in (0, 1):
-        found["rest"] += _settled(model, 4 * around)
+        found["rest"] += _settled(model, 2 * around)
         with _busy_program():
-            found["busy"] += _settled(model, 4 * around + 2)
+            found["busy"] += _settled(model, 2 * around + 1)
     return found
 
 

@@ -76,3 +76,13 @@ def test_where_the_system_does_not_tell_there_are_no_others(tmp_path: Path, mach
     load = CpuLoad(tmp_path / "nothing")
     machine.go_on(2.0, 1.0)
     assert not load.is_crowded()
+    (tmp_path / "nothing").write_text(machine.stat.read_text("ascii"), "ascii")
+    machine.go_on(2.0, 0.0)
+    assert not load.is_crowded(), "what was used before it could be read is not of these two seconds"
+
+
+def test_a_format_that_is_not_known_tells_nothing(machine: Machine) -> None:
+    load = CpuLoad(machine.stat)
+    machine.go_on(2.0, 1.0)
+    machine.stat.write_text(f"cpu{min(own_cores())} much\n", "ascii")
+    assert not load.is_crowded()

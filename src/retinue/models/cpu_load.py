@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from os import times
@@ -57,10 +58,10 @@ class CpuLoad:
         own = times()
         try:
             lines = self._stat.read_text("ascii").splitlines()
-        except OSError:
-            return _Sample(monotonic(), 0.0)
-        cores = {f"cpu{number}" for number in own_cores()}
-        ticks = sum(_busy(fields[1:]) for line in lines if (fields := line.split()) and fields[0] in cores)
+            cores = {f"cpu{number}" for number in own_cores()}
+            ticks = sum(_busy(fields[1:]) for line in lines if (fields := line.split()) and fields[0] in cores)
+        except (OSError, ValueError):  # no Linux, or another format: more than nothing is never known
+            return _Sample(monotonic(), math.nan)
         return _Sample(monotonic(), ticks / _TICKS - own.user - own.system)
 
 

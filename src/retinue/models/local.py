@@ -93,7 +93,7 @@ class LocalEngine:
 
     async def close(self) -> None:
         """Close the running event loop's connections to the model, which stays loaded."""
-        for server, engine in self._served.values():
+        for server, engine in tuple(self._served.values()):  # another thread's run may load one meanwhile
             await engine.close()
             await server.client.close()
 

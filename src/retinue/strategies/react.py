@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from string import Template
 
 from ..core.prompt import Ask, Prompt
@@ -23,6 +23,7 @@ from .parsing.prose import prose_reader
 from .parsing.react_text import UnreadableReply, format_answer, format_decision, parse, thought_in
 from .prompting.constraints import FINAL, answer_shape, step_shape
 from .prompting.few_shot import examples_as_text
+from .prompting.prompt_parts import prompt_text
 from .prompting.tool_prompt import describe_tools
 from .prompting.transcript import history_lines
 from .step_loop import ParsedReply, PromptTurn, end_line, extend, note_observation, step_by_step, turn_text
@@ -61,7 +62,7 @@ class React:
     def question(self, task: Task) -> str:
         """Return the prompt's beginning."""
         answer = self.answer or ("as short as possible" if task.constrained else "")
-        return Template(self.prompt or _seed_prompt()).safe_substitute(
+        return Template(self.prompt or prompt_text("react")).safe_substitute(
             tools=describe_tools(task.tools),
             tool_names=", ".join(tool.name for tool in task.tools),
             answer=f", {answer}" if answer else "",
@@ -127,13 +128,6 @@ class _Transcript:
     def _turn(self, reply: str, news: str) -> PromptTurn:
         told = Message("user", f"Observation: {news}\n")
         return PromptTurn((told,), news, Message("assistant", end_line(reply)))
-
-
-@cache
-def _seed_prompt() -> str:
-    from importlib import resources  # imported late, for `import` to be quick
-
-    return resources.files(__package__).joinpath("react.txt").read_text(encoding="utf-8")
 
 
 def _expected(task: Task) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from string import Template
 from typing import Any
 
@@ -30,6 +29,7 @@ from .parsing.react_text import UnreadableReply
 from .prompting.constraints import arguments_schema, object_schema, shared_definitions
 from .prompting.few_shot import Example, examples_for
 from .prompting.injection_guard import neutralize
+from .prompting.prompt_parts import prompt_text
 from .prompting.tool_prompt import describe_tools
 from .prompting.transcript import history_lines
 from .step_loop import ParsedReply, PromptTurn, extend, finish_with, step_by_step, turn_text
@@ -76,7 +76,7 @@ class ReactJson:
     def question(self, task: Task) -> str:
         """Return the prompt's beginning."""
         shown = [_example(example) for example in examples_for(task.tools)] if task.constrained else []
-        return Template(self.prompt or _seed_prompt()).safe_substitute(
+        return Template(self.prompt or prompt_text("react_json")).safe_substitute(
             tools=tools_as_json(task.tools),
             tool_lines=describe_tools(task.tools, "arguments"),
             examples="".join(shown),
@@ -205,13 +205,6 @@ def by_argument(action: AgentAction, tool: Tool | None) -> Any:
 
 
 # ── what is told of the tools, and what a reply may look like ────────────────────────────────────
-
-
-@cache
-def _seed_prompt() -> str:
-    from importlib import resources  # imported late, for `import` to be quick
-
-    return resources.files(__package__).joinpath("react_json.txt").read_text(encoding="utf-8")
 
 
 def _properties(tool: Tool) -> Mapping[str, Any]:

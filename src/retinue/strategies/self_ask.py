@@ -9,7 +9,6 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from string import Template
 from typing import NamedTuple
 
@@ -25,6 +24,7 @@ from .parsing.react_text import UnreadableReply, match_tool, needs_input, read_i
 from .parsing.tagged_calls import find_calls
 from .prompting.constraints import answer_shape, decision_schema, input_pattern
 from .prompting.few_shot import Example, examples_for, input_text
+from .prompting.prompt_parts import prompt_text
 from .prompting.tool_prompt import describe_tools
 from .prompting.transcript import history_lines
 from .step_loop import ParsedReply, PromptTurn, end_line, extend, finish_with, observations, step_by_step, turn_text
@@ -79,7 +79,7 @@ class SelfAsk:
         answer = self.answer or ("as short as possible" if task.constrained else "")
         names = ", ".join(tool.name for tool in task.tools)
         several = len(task.tools) > 1
-        return Template(self.prompt or _built_in_prompt()).safe_substitute(
+        return Template(self.prompt or prompt_text("self_ask")).safe_substitute(
             tools=describe_tools(task.tools, "What to ask"),
             follow_up="Follow up [name]" if several else "Follow up",
             input=f", the name being one of [{names}]" if several else "",
@@ -290,10 +290,3 @@ def _shape(task: Task, answer_chars: int, *, first: bool) -> Constraint:
     asked = [seq(begins[tool.name], input_pattern(tool), "\n") for tool in task.tools]
     after_needed = choice(seq(" Yes.\n", choice(*asked)), seq(f" No.\n{ANSWER}"))
     return Constraint(after_needed if first else choice(*asked, ANSWER), decision_schema(task.tools))
-
-
-@cache
-def _built_in_prompt() -> str:
-    from importlib import resources  # imported late, for `import` to be quick
-
-    return resources.files(__package__).joinpath("self_ask.txt").read_text(encoding="utf-8")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import takewhile
 from typing import Literal
 
@@ -23,6 +22,7 @@ from .parsing.answer_stream import plain_answer
 from .parsing.lenient_json import find_values
 from .parsing.prose import uses_tool
 from .parsing.react_text import UnreadableReply
+from .prompting.prompt_parts import prompt_text
 from .prompting.transcript import flatten_tool_calls
 from .react_json import ReactJson, by_argument
 from .step_loop import ParsedReply, PromptTurn, extend, finish_with, note_observation, step_by_step
@@ -59,7 +59,7 @@ class ToolCalling:
     def __call__(self, task: Task) -> Flow:
         """Call tools until the model replies with text and no call, which is the answer."""
         if task.tools and not task.calls_tools:
-            prompt = _constrained_prompt() if task.constrained else ""
+            prompt = prompt_text("tool_calling") if task.constrained else ""
             return (yield from ReactJson(prompt, trim_intermediate_steps=self.trim_intermediate_steps)(task))
         return (yield from step_by_step(_Calls(self, task), self.trim_intermediate_steps))
 
@@ -158,13 +158,6 @@ class _Calls:
         by_name = {tool.name: tool for tool in self._task.tools}
         given = (replace(one, tool_input=by_argument(one, by_name.get(one.tool))) for one in decided)
         return Reply("", calls=tuple(given))
-
-
-@cache
-def _constrained_prompt() -> str:
-    from importlib import resources  # imported late, for `import` to be quick
-
-    return resources.files(__package__).joinpath("tool_calling.txt").read_text(encoding="utf-8")
 
 
 def _goes_on(task: Task) -> bool:

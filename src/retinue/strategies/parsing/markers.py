@@ -32,7 +32,7 @@ def parts_of(text: str, marker: re.Pattern[str]) -> list[Part]:
     return [Part(kind, text[at:end].strip(), begin, end) for (kind, begin, at), end in zip(found, ends, strict=False)]
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def _kind(word: str, before: str) -> str:
     word = " ".join(word.lower().replace("_", " ").split())
     if word.endswith("input"):
