@@ -167,6 +167,8 @@ def _shown(number: float) -> str:
 class Meter:
     """Measures how much of its budget a run has used: a fold over its events."""
 
+    __slots__ = ("_children", "_counted", "_most_replies", "_replies", "_slowest", "budget", "stale_steps", "steps")
+
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
         self.steps = 0

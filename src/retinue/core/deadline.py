@@ -27,6 +27,8 @@ class Deadline:
     interrupted. One timer serves the whole run: `asyncio.timeout` would set one for each delta.
     """
 
+    __slots__ = ("_at", "_cancelled", "_loop", "_over", "_timer", "_waiting")
+
     def __init__(self) -> None:
         self._at: float | None = None
         self._cancelled = False

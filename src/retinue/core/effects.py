@@ -23,6 +23,8 @@ class LibraryEffects:
     """Asks `model`, runs the tools of `toolbox`, and takes decisions from those passed in or else from `human`. The
     reader of its events is `tell`'s."""
 
+    __slots__ = ("_decisions", "_human", "_model", "_toolbox", "tell")
+
     def __init__(
         self,
         model: Model,
@@ -36,13 +38,13 @@ class LibraryEffects:
         self._toolbox = toolbox
         self._decisions = decisions
         self._model = model
-        self.call = toolbox.run
-        self.must_ask = toolbox.needs_human
-        self.same = toolbox.same
-        self.restore = toolbox.restore
-        self.recall = toolbox.remember
 
     elapsed = 0.0
+    call = property(lambda self: self._toolbox.run)
+    must_ask = property(lambda self: self._toolbox.needs_human)
+    same = property(lambda self: self._toolbox.same)
+    restore = property(lambda self: self._toolbox.restore)
+    recall = property(lambda self: self._toolbox.remember)
 
     def ask(self, request: Ask) -> Chunks:
         """Stream the model's reply to `request`."""

@@ -61,6 +61,11 @@ def drive(
 class _Drive:
     """The state of one drive; it is discarded at the end, the log remains."""
 
+    __slots__ = (  # each run that waits has one; likewise in other classes of a run
+        "_acted", "_best", "_consulted", "_deadline", "_effects", "_flow", "_limit",
+        "_meter", "_opens", "_prompt_count", "_prompts", "_shown", "_window",
+    )  # fmt: skip
+
     def __init__(self, flow: Flow, effects: Effects, meter: Meter, deadline: Deadline, window: Window) -> None:
         self._flow = flow
         self._effects = effects

@@ -67,6 +67,8 @@ class _Record:
 class Toolbox:
     """The tools of one run, and the outcomes of its calls so far. `run` is the run's key; `delegate` runs members."""
 
+    __slots__ = ("_calls", "_delegate", "_doubts", "_records", "_run", "_seen", "_settled", "_tools")
+
     def __init__(self, tools: Iterable[Tool], run: str = "", delegate: Delegate | None = None) -> None:
         self._run = run
         self._delegate = delegate

@@ -25,6 +25,7 @@ from .settings import Api, Settings
 from .tool_call_probe import problem_with_calls
 from .wire_format import Encoded, Terms, Wire
 
+_NO_HEADERS: Mapping[str, str] = {}
 _COMPLETION_MODELS = ("text-", "davinci", "babbage", "curie", "ada", "gpt-3.5-turbo-instruct")
 PROBED: dict[tuple[str, str, str], str] = {}  # the problem with the tool calls of each model probed in this process
 
@@ -126,7 +127,7 @@ class HttpEngine:
 
     def _exchange(self, request: Ask, wire: Wire) -> AsyncGenerator[list[Any], None]:
         body, headers = self._body(request, wire), self._settings.headers
-        return self._client.exchange(wire.path, body, {} if headers is None else headers(body))
+        return self._client.exchange(wire.path, body, _NO_HEADERS if headers is None else headers(body))
 
     async def close(self) -> None:
         """Close the connections of the running event loop."""

@@ -41,7 +41,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._parser = httptools.HttpResponseParser(self)
+        self._parser: httptools.HttpResponseParser | None = None  # from a response's first byte to its end
         self._transport: asyncio.Transport
         self._timer: asyncio.TimerHandle | None = None  # one serves many exchanges, which are much shorter
         self._busy = False  # during an exchange
@@ -93,6 +93,7 @@ class Connection(asyncio.Protocol):
     def rest(self) -> bool:
         """End the exchange; return whether the connection can be reused."""
         self._busy = False
+        self._parser = None
         self.rested = self._loop.time()
         done = self._ended and self._keeps and not self._paused and not self._transport.get_write_buffer_size()
         return done and self.is_open
@@ -114,7 +115,6 @@ class Connection(asyncio.Protocol):
         transport = await self._loop.start_tls(self._transport, self, context, server_hostname=host)
         assert transport is not None
         self._transport = transport
-        self._parser = httptools.HttpResponseParser(self)
 
     # ── waiting ──────────────────────────────────────────────────────────────────────────────────
 
@@ -187,6 +187,8 @@ class Connection(asyncio.Protocol):
         self.heard = True
         self._active = self._loop.time()
         self._no_body += len(data)
+        if self._parser is None:
+            self._parser = httptools.HttpResponseParser(self)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
@@ -228,6 +230,7 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         """Determine how the body is sent."""
+        assert self._parser is not None
         status = self._parser.get_status_code()
         if status < 200:
             return

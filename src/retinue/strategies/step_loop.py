@@ -132,6 +132,8 @@ def _or_none(finish: AgentFinish, reason: StopReason = StopReason.MAX_ITERATION_
 class _Talk:
     """The conversation so far, `before` plus `turn`, and its state before the unreadable replies."""
 
+    __slots__ = ("_asked", "_before", "_form", "_good", "_kept", "_opening", "_trim", "_turn")
+
     def __init__(self, form: TranscriptFormat, trim: int) -> None:
         self._form = form
         self._trim = trim
