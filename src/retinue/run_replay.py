@@ -82,12 +82,14 @@ class Recording:
         budget: The run's budget; `None` if it is not known, so that only the log says where it ended the run.
         instructions: The system message; `None` for that of the agent.
         accepting: Whether other prompts, or another end, are no difference.
+        kept: The last step that was another run's, of which this one is a fork; -1 if it is none.
     """
 
     log: Sequence[NumberedEvent]
     budget: Budget | None = None
     instructions: str | None = None
     accepting: bool = False
+    kept: int = -1
 
 
 def replay(agent: Specified, log: RunResult | Sequence[Event], *, budget: Budget | None = None) -> Replay:
@@ -143,7 +145,8 @@ async def replay_run(spec: RunSpec, recording: Recording) -> Replay:
     if not isinstance(started, Started):
         raise LogMismatch("a log must begin with the event 'started'")
     same = Toolbox(spec.tools, "replay").same
-    effects = RecordedEffects(log, same, limited=recording.budget is not None, accepting=recording.accepting)
+    limited = recording.budget is not None
+    effects = RecordedEffects(log, same, limited=limited, accepting=recording.accepting, kept=recording.kept)
     budget = replace(recording.budget or _unlimited(spec.budget), seconds=None)  # the log says when time was up
     differs: Difference | None = None
     try:

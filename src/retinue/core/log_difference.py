@@ -51,14 +51,19 @@ def describe(event: Event) -> str:
             return f"begins: {question}"
         case Asked():
             return f"asks the model{_flags(event)}\n{''.join(map(_said, event.messages))}".rstrip()
-        case Retried(problem=said) | Said(text=said):
-            return f"the engine: {said}"
+        case Retried():
+            return "asks the engine again, which failed"
+        case Said(text=text):
+            return f"says: {text}"
         case Replied(reply=reply):
             return f"the model replies: {reply.text}{''.join(f' {_call(one)}' for one in reply.calls)}"
         case Finished(answer=answer):
             return f"answers: {answer}"
         case Stopped():
-            return f"stops ({event.reason}): {event.answer or event.detail}".rstrip(": ")
+            words = (
+                event.answer or event.code or event.detail
+            )  # `detail` may be an engine's own words, with its address
+            return f"stops ({event.reason}): {words}".rstrip(": ")
     return _of_a_call(event)
 
 

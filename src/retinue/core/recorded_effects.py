@@ -26,6 +26,7 @@ from .events import (
 )
 from .log_difference import Difference, difference
 from .prompt import Ask
+from .prompt_numbers import PromptNumbers
 from .protocols import Chunks, Retry
 from .replay import LIMITS, OfACall, call_of, replayed
 from .serialization import dump
@@ -71,6 +72,7 @@ class RecordedEffects:
         same: Whether two calls are equal.
         limited: Whether the run has the budget that it had; otherwise only the log says where a budget ended it.
         accepting: Other prompts and another end are no difference. `events` then is the log as it would be now.
+        kept: The last step that was another run's, whose prompts may have had other words; -1 if there is none.
     """
 
     elapsed = 0.0
@@ -82,6 +84,7 @@ class RecordedEffects:
         *,
         limited: bool = True,
         accepting: bool = False,
+        kept: int = -1,
     ) -> None:
         self.same = same
         self.requests: list[RecordedRequest] = []
@@ -89,6 +92,8 @@ class RecordedEffects:
         self.ended = False
         self._limited = limited
         self._accepting = accepting
+        self._kept = kept
+        self._prompts = PromptNumbers()
         self._last = log[-1].number if log else 0
         end = log[-1].event if log else None
         self._end = end if isinstance(end, Finished | Stopped) else None
@@ -113,12 +118,23 @@ class RecordedEffects:
             case _ if self._next is None:
                 raise self._over(event)
             case Asked():
-                self._compare(event, equal=self._next == event or (self._accepting and isinstance(self._next, Asked)))
+                self._compare_request(event)
             case Paused(action=action):
                 self._compare(event, equal=isinstance(self._next, Paused) and _alike(self._next.action, action))
             case _:  # the log's own, or its first
                 self._compare(event, equal=type(self._next) is type(event) and call_of(self._next) == call_of(event))
         self.events.append(event)
+
+    def _compare_request(self, event: Asked) -> None:
+        recorded = self._next
+        if self._kept < 0:
+            self._compare(event, equal=recorded == event or (self._accepting and isinstance(recorded, Asked)))
+        elif isinstance(recorded, Asked) and recorded.step <= self._kept:
+            self._prompts.pass_over(recorded, event)
+            self._at += 1
+        else:
+            event = self._prompts.translate(event)
+            self._compare(event, equal=recorded == event)
 
     def _compare(self, event: Event, *, equal: bool) -> None:
         if not equal:
@@ -135,23 +151,27 @@ class RecordedEffects:
     def _over(self, now: Event) -> ReplayEnd:
         """Return the end of the replay at the log's end, where the run would do more: a difference if the agent ended
         the run."""
+        return ReplayEnd() if self._ended_from_outside else self._differ(now)
+
+    @property
+    def _ended_from_outside(self) -> bool:
+        """Whether it was not the agent that ended the run: the log is cut, or its end says so."""
         match self._end:
             case None:
-                return ReplayEnd()
-            case Stopped(reason=reason) if reason in _OUTSIDE or (reason in LIMITS and not self._limited):
-                return ReplayEnd()
-            case Stopped(reason=StopReason.ERROR) if self._log and isinstance(self._log[-1].event, Asked | Retried):
-                return ReplayEnd()  # it was the model that failed
-        return self._differ(now)
+                return True
+            case Stopped(reason=StopReason.ERROR):  # of the model, or of a person's program
+                return bool(self._log) and isinstance(self._log[-1].event, Asked | Retried | Paused)
+            case Stopped(reason=reason):
+                return reason in _OUTSIDE or (reason in LIMITS and not self._limited)
+        return False
 
     def _compare_end(self, event: Finished | Stopped) -> None:
         if self._next is not None:
             raise self._differ(event)
         self.ended = True
-        recorded = self._end
-        if recorded is None or self._accepting or (isinstance(recorded, Stopped) and recorded.reason in _OUTSIDE):
+        if self._accepting or self._end is None or self._ended_from_outside:
             return
-        if _said_at_end(recorded) != _said_at_end(event):
+        if _said_at_end(self._end) != _said_at_end(event):
             raise self._differ(event)
 
     async def ask(self, request: Ask) -> Chunks:

@@ -26,6 +26,7 @@ from .events import (
     Stopped,
 )
 from .prompt import Ask
+from .prompt_numbers import PromptNumbers
 from .protocols import Chunks, Effects, Retry
 from .values import AgentAction, Decision, StopReason
 
@@ -60,7 +61,7 @@ class ReplayingEffects:
 
     def __init__(self, effects: Effects, log: Sequence[Event], *, regardless: bool = False) -> None:
         self._effects = effects
-        self._regardless = regardless
+        self._prompts = PromptNumbers() if regardless else None
         self._log = replayed(log)
         self._at = 0
         self.call = effects.call
@@ -79,15 +80,19 @@ class ReplayingEffects:
         recorded = self._next
         if recorded is not None and self._is(recorded, event):
             self._at += 1
-        else:
-            await self._effects.tell(event)
+            return
+        if self._prompts is not None and isinstance(event, Asked):
+            event = self._prompts.translate(event)
+        await self._effects.tell(event)
 
     def _is(self, recorded: Event, event: Event | Delta) -> bool:
         """Return whether `event` matches the `recorded` one. Answers come from the log; requests must be equal."""
         match event:
             case Started() | Asked():
-                if recorded != event and not (self._regardless and type(recorded) is type(event)):
+                if recorded != event and not (self._prompts is not None and type(recorded) is type(event)):
                     raise self._mismatch(recorded, event)
+                if self._prompts is not None and isinstance(event, Asked) and isinstance(recorded, Asked):
+                    self._prompts.pass_over(recorded, event)
                 return True
             case Retried() | Replied():
                 return True
