@@ -65,18 +65,19 @@ async def fork(run_id: str, body: RunFork, context: ContextDep) -> Object:
         raise ApiError(400, message, param="model", code="model_not_found")
     edits = await _checked(context, run_id, edits)
 
-    def work(connection: Connection, scope: TenantView) -> RunRow:
+    def work(connection: Connection, scope: TenantView) -> tuple[RunRow, Object]:
         check_shown(own_run(connection, scope, run_id, lock=True))
         check_room(connection, scope)
         try:
-            return fork_run(connection, run_id, context.server.options.run_ttl, edits)
+            run = fork_run(connection, run_id, context.server.options.run_ttl, edits)
         except UsageError as error:
             raise ApiError(400, f"{error}.") from error
+        return run, _detail(connection, scope, run)
 
-    run = await context.write(work)
+    run, shown = await context.write(work)
     context.server.runs.followers.look(run_id)  # it may have been cancelled
     RunSession(context.server, run).begin()
-    return await _detail(context, run.id)
+    return shown
 
 
 @router.post("/{run_id}/submit_tool_outputs")
@@ -85,30 +86,32 @@ async def submit_tool_outputs(run_id: str, body: SubmitToolOutputs, context: Con
     has no effect."""
     outputs = [(one.tool_call_id, one.output or "") for one in body.tool_outputs]
 
-    def work(connection: Connection, scope: TenantView) -> tuple[RunRow, bool]:
+    def work(connection: Connection, scope: TenantView) -> tuple[RunRow, bool, Object]:
         run = _own_fork(connection, scope, run_id)
         answer = parse_submission(run, outputs)
         if answer is not None:
             run = submit_decisions(connection, run, answer.decisions, context.server.options.run_ttl, answer.mark)
-        return run, answer is not None
+        return run, answer is not None, _detail(connection, scope, run)
 
-    run, new = await context.write(work)
+    run, new, shown = await context.write(work)
     RunSession(context.server, run).begin(new=new)
-    return await _detail(context, run_id)
+    return shown
 
 
 @router.post("/{run_id}/cancel")
 async def cancel(run_id: str, context: ContextDep) -> Object:
     """Cancel a fork."""
 
-    def work(connection: Connection, scope: TenantView) -> RunRow:
+    def work(connection: Connection, scope: TenantView) -> tuple[RunRow, Object]:
         run = _own_fork(connection, scope, run_id)
         if not run.active or run.status == "cancelling":
             raise ApiError(400, f"Cannot cancel run with status '{run.status}'.")
-        return cancel_run(connection, run)
+        run = cancel_run(connection, run)
+        return run, _detail(connection, scope, run)
 
-    context.server.halted(await context.write(work))
-    return await _detail(context, run_id)
+    run, shown = await context.write(work)
+    context.server.halted(run)
+    return shown
 
 
 def _own_fork(connection: Connection, scope: TenantView, run_id: str) -> RunRow:
@@ -118,14 +121,11 @@ def _own_fork(connection: Connection, scope: TenantView, run_id: str) -> RunRow:
     return run
 
 
-async def _detail(context: Context, run_id: str) -> Object:
-    def work(connection: Connection, scope: TenantView) -> Object:
-        view = read_run(connection, scope, run_id)
-        if view is None:
-            raise not_found("run", run_id)
-        return run_detail(view)
-
-    return await context.read(work)
+def _detail(connection: Connection, scope: TenantView, run: RunRow) -> Object:
+    view = read_run(connection, scope, run.id)
+    if view is None:
+        raise not_found("run", run.id)
+    return run_detail(view)
 
 
 async def _checked(context: Context, run_id: str, edits: ForkEdits) -> ForkEdits:
