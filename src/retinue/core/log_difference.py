@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from difflib import ndiff
 
 from .events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Retried, Said, Started, Stopped
 from .values import AgentAction, Message
@@ -32,7 +33,12 @@ class Difference:
     of_prompts: bool = False
 
     def __str__(self) -> str:
-        return f"event {self.event}, step {self.step}\nrecorded: {self.recorded}\nnow:      {self.now}"
+        return "\n".join([f"event {self.event}, step {self.step}", *self.diff()])
+
+    def diff(self) -> list[str]:
+        """Return both sides as the lines of a diff: `-` was recorded, `+` comes now."""
+        compared = ndiff(self.recorded.splitlines(), self.now.splitlines())
+        return [line.rstrip() for line in compared if not line.startswith("?")]
 
 
 def difference(event: int, step: int, recorded: Event | None, now: Event) -> Difference:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
@@ -66,13 +66,21 @@ class _Run(_Exported):
     ]
 
 
-class _Log(_Exported):
+class ExportedLog(_Exported):
+    """A run, its events, and the runs of its members."""
+
     run: _Run
     events: Annotated[list[dict[str, Any]], Field(max_length=MAX_EVENTS)]
-    members: Annotated[list[_Log], Field(max_length=MAX_RUNS)]
+    members: Annotated[list[ExportedLog], Field(max_length=MAX_RUNS)]
+
+    def each(self, path: str = "") -> Iterator[tuple[str, ExportedLog]]:
+        """Yield this run and those below it, by the paths of their calls."""
+        yield path, self
+        for member in self.members:
+            yield from member.each(f"{path}/{member.run.call_id}".lstrip("/"))
 
 
-class RunExport(_Log):
+class RunExport(ExportedLog):
     """An exported run with the runs of its members."""
 
     object: Literal["run.export"]
@@ -138,7 +146,7 @@ def parse_export(text: bytes | str) -> RunExport:
     return given
 
 
-def _check_size(given: _Log) -> None:
+def _check_size(given: ExportedLog) -> None:
     runs, events, level = 0, 0, [given]
     for _ in range(_MAX_LEVELS):
         runs += len(level)
@@ -161,9 +169,9 @@ def _blank(tenant: str, key_id: str | None) -> dict[str, Any]:
     return {"id": "", "tenant": tenant, "key_id": key_id, "created_at": 0, "status": "failed", "request": {}, **never}
 
 
-def _imported(connection: Connection, given: _Log, blank: RunRow) -> RunRow:
+def _imported(connection: Connection, given: ExportedLog, blank: RunRow) -> RunRow:
     run = given.run
-    entries = _entries(given)
+    entries = events_of(given)
     origin = {"run_id": run.id, "kind": run.kind}
     if run.forked_from is not None:
         origin["forked_from"] = run.forked_from.model_dump()  # type: ignore[assignment]
@@ -190,7 +198,7 @@ def _imported(connection: Connection, given: _Log, blank: RunRow) -> RunRow:
     return row
 
 
-def _entries(given: _Log) -> list[Entry]:
+def events_of(given: ExportedLog) -> list[Entry]:
     """Return the entries of a log. Raises `DataError`."""
     found: list[Entry] = []
     for at, one in enumerate(given.events):
