@@ -34,7 +34,7 @@ def test_a_pinned_run_is_decided_as_before(path, pinned_run):
 _TEST_NAME = "test_pinned_runs.py"
 
 
-@click.command("export")
+@click.command("export", short_help="Print a run as JSON.")
 @click.argument("run_id", metavar="RUN")
 @DB_OPTION
 def export(run_id: str, db: str) -> int:
@@ -53,7 +53,7 @@ def export(run_id: str, db: str) -> int:
     return 0
 
 
-@click.command("import")
+@click.command("import", short_help="Store an exported run.")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True))
 @click.option("--tenant", default="default", show_default=True, help="Whose it is from then on.")
 @DB_OPTION
@@ -68,7 +68,7 @@ def import_(file: Path, tenant: str, db: str) -> int:
     return 0
 
 
-@click.command("pin")
+@click.command("pin", short_help="Keep a run as a test.")
 @click.argument("run", metavar="RUN")
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @click.option(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MOST = 1_000_000  # characters of an observation
 
 
-@click.command("fork")
+@click.command("fork", short_help="Go on from any step, differently.")
 @click.argument("run_id", metavar="RUN")
 @click.option("--step", type=click.IntRange(0), help="The last step that is kept; 0 keeps only the question.")
 @click.option(
@@ -82,7 +82,7 @@ def _observations(given: Sequence[str]) -> dict[str, str]:
     return found
 
 
-@click.command("replay")
+@click.command("replay", short_help="Say what is decided otherwise by now.")
 @click.argument("run", metavar="RUN")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--agent", help="Replay it with this agent of FILE.  [default: that of the same name]")
@@ -133,6 +133,7 @@ def _show(run: RecordedRun, found: Replay, *, requests: bool) -> None:
         click.echo(f"{title} {click.style('differs', fg='red')} at {where}")
         for line in found.differs.diff():
             click.echo(click.style(f"  {clean(line)}", fg={"-": "red", "+": "green"}.get(line[:1])))
+    last = None
     for one in found.requests if requests else ():
         click.echo(click.style(f"  event {one.event}, step {one.step}", bold=True))
         for name, value in (("stop", one.stop), ("tools", one.tools), ("most", one.max_tokens)):
@@ -140,8 +141,10 @@ def _show(run: RecordedRun, found: Replay, *, requests: bool) -> None:
                 click.echo(
                     f"    {name:8}{clean(str(value) if isinstance(value, int) else ', '.join(map(repr, value)))}"
                 )
-        for line in (one.pattern or "").splitlines():
+        grammar = "the same grammar" if one.pattern == last and last else one.pattern or ""
+        for line in grammar.splitlines():
             click.echo(click.style(f"    {clean(line)}", dim=True))
+        last = one.pattern
 
 
 def _as_json(run: RecordedRun, found: Replay) -> dict[str, Any]:

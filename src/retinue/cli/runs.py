@@ -35,7 +35,7 @@ for _one in (fork, replay, export, import_, pin):
     command.add_command(_one)
 
 
-@command.command("list")
+@command.command("list", short_help="List them, newest first.")
 @click.option("--status", "statuses", multiple=True, type=click.Choice(_STATUSES), help="Only these; may be repeated.")
 @click.option("--agent", help="Only those of this agent.")
 @click.option("--tenant", help="Only those of this tenant.  [default: all]")
@@ -62,7 +62,7 @@ def list_(db: str, as_json: bool, **given: object) -> int:
     return 0
 
 
-@command.command("show")
+@command.command("show", short_help="Show what became of a run.")
 @click.argument("run_id", metavar="RUN")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @DB_OPTION
@@ -99,7 +99,7 @@ def found_run(connection: Connection, run_id: str) -> RunRow:
     return run
 
 
-@command.command("suspended")
+@command.command("suspended", short_help="List those whose agents changed.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @DB_OPTION
 def suspended_(db: str, as_json: bool) -> int:
@@ -122,7 +122,7 @@ def suspended_(db: str, as_json: bool) -> int:
     return 0
 
 
-@command.command("continue")
+@command.command("continue", short_help="Let a suspended run go on.")
 @click.argument("run_id", metavar="RUN")
 @click.option("--regardless", is_flag=True, help="With the agent as it is served now, whatever changed.")
 @click.option("--run-ttl", type=click.IntRange(1), default=600, show_default=True, help="Seconds for the run.")
