@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,6 +41,7 @@ TEAM = """
       tools: [{name: sums, pipeline_or_node: sums, description: adds}]
 """
 QUESTION = "What is 2+2?"
+pytest_plugins = ["pytester"]
 
 
 class Done(NamedTuple):
@@ -211,14 +211,13 @@ def test_a_fork_survives_kill_9(tmp_path: Path) -> None:
 # ── runs as tests ────────────────────────────────────────────────────────────────────────────────
 
 
-def pytest_run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run pytest in a folder, as a user does, with the plugin as it is installed."""
-    installed = any(one.name == "retinue" for one in entry_points(group="pytest11"))
-    plugin = [] if installed else ["-p", "retinue.testing.pytest_plugin"]
-    options = ["-q", "-p", "no:cacheprovider", "-c", str(folder / "none.ini"), "--rootdir", str(folder), *plugin]
-    (folder / "none.ini").touch()
-    command = [sys.executable, "-m", "pytest", *options, *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=100)
+@pytest.fixture
+def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Those of pytest in a user's folder, with our plugin and without the others that are installed here."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    (tmp_path / "none.ini").touch()
+    plugin = ["-p", "retinue.testing.pytest_plugin"]
+    return ["-q", "-p", "no:cacheprovider", "-c", f"{tmp_path}/none.ini", f"--rootdir={tmp_path}", *plugin]
 
 
 @pytest.fixture
@@ -232,29 +231,34 @@ def pinned(shop: Shop, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_pinned_run_passes_until_the_agent_changes_and_is_accepted_then(pinned: Path) -> None:
-    done = pytest_run(pinned, "tests")
-    assert (done.returncode, "2 passed" in done.stdout) == (0, True), done.stdout + done.stderr
+def test_a_pinned_run_passes_until_the_agent_changes_and_is_accepted_then(
+    pinned: Path, pytester: pytest.Pytester, options: list[str]
+) -> None:
+    def run(*words: str) -> pytest.RunResult:
+        return pytester.runpytest_inprocess(*options, str(pinned / "tests"), *words)
+
+    run().assert_outcomes(passed=2)
     file = pinned / "agents.yml"
     file.write_text(file.read_text().replace("careful", "careless"))
-    done = pytest_run(pinned, "tests")
-    assert done.returncode == 1
-    assert "2 failed" in done.stdout
-    assert "the pinned run sums.json is not decided as before: it differs at event 2, step 1:" in done.stdout
-    assert "  - [system] You are careful with numbers.\n  + [system] You are careless with numbers." in done.stdout
-    assert "of the member's run call_1_0" in done.stdout
-    assert "Traceback" not in done.stdout
-    assert pytest_run(pinned, "tests", "--update-runs").returncode == 0
-    assert pytest_run(pinned, "tests").returncode == 0
+    done = run()
+    done.assert_outcomes(failed=2)
+    said = done.stdout.str()
+    assert "the pinned run sums.json is not decided as before: it differs at event 2, step 1:" in said
+    assert "  - [system] You are careful with numbers.\n  + [system] You are careless with numbers." in said
+    assert "of the member's run call_1_0" in said
+    assert "Traceback" not in said
+    run("--update-runs").assert_outcomes(passed=2)
+    run().assert_outcomes(passed=2)
     assert "careless" in (pinned / "tests/runs/team.json").read_text()
 
 
-def test_another_decision_cannot_be_accepted(pinned: Path) -> None:
+def test_another_decision_cannot_be_accepted(pinned: Path, options: list[str]) -> None:
     file = pinned / "tests/runs/sums.json"
     before = file.read_text().replace('"tool_input": "2+2"', '"tool_input": "2+3"')
     file.write_text(before)
-    done = pytest_run(pinned, "tests", "--update-runs", "-k", "sums")
-    assert done.returncode == 1
+    words = [sys.executable, "-m", "pytest", *options, "tests", "--update-runs", "-k", "sums"]  # as a user runs it
+    done = subprocess.run(words, cwd=pinned, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
     assert "event 4 is another decision, whose outcome is not recorded: pin a new run" in done.stdout
     assert file.read_text() == before
 

@@ -13,10 +13,10 @@ from sqlalchemy import Connection, select
 from fakes.kept_runs import Gate, KeptRuns, calling, kept_runs
 from retinue import Agent, tool
 from retinue.core.events import Stopped
+from retinue.core.log_fork import ForkPoint
 from retinue.core.values import Decision
 from retinue.errors import AgentChanged, StoreConflict, UsageError
 from retinue.runs import RunInput, Runs, recover_runs
-from retinue.core.log_fork import ForkPoint
 from retinue.runs.run_fork import ForkEdits, fork_run
 from retinue.runs.suspension import continue_run, suspend_run
 from retinue.store.api_keys import create_key
