@@ -67,7 +67,7 @@ def duration(seconds: int) -> str:
     for size, unit, below in ((3_600, "h", "m"), (60, "m", "s")):
         if seconds >= size:
             return f"{seconds // size}{unit}{seconds % size * 60 // size:02}{below}"
-    return f"{seconds}s"
+    return f"{seconds}s" if seconds else "<1s"
 
 
 def _line(row: Sequence[str], names: Sequence[str], widths: Sequence[int], colour: str | None = None) -> str:
@@ -95,13 +95,13 @@ def summary_lines(run: RunRow, outcome: RunResult, members: Sequence[RunRow], fo
     for name, value in _facts(run, outcome):
         if value:
             first, *more = clean(value).splitlines() or [""]
-            yield f"  {click.style(name.ljust(9), dim=True)}{first}"
-            yield from (f"  {'':9}{line}" for line in more)
+            yield f"  {click.style(name.ljust(10), dim=True)}{first}"
+            yield from (f"  {'':10}{line}" for line in more)
     for name, others in (("members", members), ("forks", forks)):
         for at, one in enumerate(others):
             step = (one.request.get("forked_from") or {}).get("step") if name == "forks" else None
             where = one.call_id if step is None else f"from step {step}"
-            title = click.style((name if not at else "").ljust(9), dim=True)
+            title = click.style((name if not at else "").ljust(10), dim=True)
             yield f"  {title}{one.id}  {label(one)}  {clean(one.agent)}  {where or ''}".rstrip()
     yield click.style(f"  retinue trace {run.id} shows all that it did", dim=True)
 
@@ -111,7 +111,8 @@ def _facts(run: RunRow, outcome: RunResult) -> Iterator[tuple[str, str]]:
     yield "agent", f"{run.agent} ({run.kind} of {run.tenant})"
     yield "made", date(run.created_at) + ("" if seconds is None else f", took {duration(seconds)}")
     if usage is not None:
-        yield "used", f"{usage.total_tokens:,} tokens, {len(outcome.steps)} steps with tools"
+        steps = len(outcome.steps)
+        yield "used", f"{usage.total_tokens:,} tokens, {steps} step{'s' * (steps != 1)} with tools"
     for name in ("forked_from", "imported_from"):
         if origin := run.request.get(name):
             step = f", step {origin['step']}" if "step" in origin else ""

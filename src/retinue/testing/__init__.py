@@ -39,3 +39,7 @@ _MODULES = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = sorted(_MODULES)
 __getattr__ = lazy_names(__name__, _MODULES)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]
