@@ -5,7 +5,6 @@ The recorded replies and what the tools gave answer the agent, so the test asks 
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 from ._internal.redaction import redact
+from ._internal.sync_bridge import run_blocking
 from .core.events import ENDINGS, Event, Said, Started
 from .core.serialization import from_json, to_json
 from .errors import DataError, LogMismatch
@@ -110,7 +110,7 @@ class PinnedRun:
 
 
 def _replay(spec: RunSpec, recording: Recording) -> Replay:
-    return asyncio.run(replay_run(spec, recording))
+    return run_blocking(replay_run(spec, recording))
 
 
 def _whole(recorded: Sequence[Event], replay: Replay) -> Sequence[Event]:

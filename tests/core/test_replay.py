@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 
 from retinue import Agent, AgentAction, AgentFinish, Decision, PromptModel, RunResult, Tool, replay
 from retinue.core.budgets import Budget
-from retinue.core.events import Asked, Called, Finished, Replied
+from retinue.core.events import Asked, Called, Event, Finished, Replied
 from retinue.core.serialization import from_json, to_json
 from retinue.core.values import StopReason
 from retinue.errors import LogMismatch
@@ -253,7 +253,8 @@ def test_members_runs_are_replayed_each_by_itself() -> None:
 
 
 def test_what_is_no_log_is_refused() -> None:
-    for log in ([], ran()[0].events[1:]):
+    logs: list[Sequence[Event]] = [[], ran()[0].events[1:]]
+    for log in logs:
         with pytest.raises(LogMismatch, match="must begin with the event 'started'"):
             replay(agent(World()), log)
 

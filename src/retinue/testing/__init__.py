@@ -42,4 +42,4 @@ __getattr__ = lazy_names(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    return sorted({*globals(), *__all__})
