@@ -14,7 +14,7 @@ from retinue import Agent, tool
 from retinue.core.events import Called, Observed
 from retinue.core.log_fork import ForkPoint
 from retinue.errors import UsageError
-from retinue.runs.run_export import export_run, import_run, parse_export
+from retinue.runs.run_export import export_run, import_runs, imported_runs, parse_export
 from retinue.runs.run_fork import ForkEdits, fork_run
 from retinue.store.run_listing import member_runs, newest_runs
 from retinue.store.run_queries import RunFilter, continued_runs, page_runs
@@ -86,7 +86,7 @@ async def test_an_import_is_stored_and_nothing_of_it_is_driven_or_forked(kept: K
     def work(connection: Connection) -> RunRow:
         run = find_run(connection, "run_1")
         assert run is not None
-        return import_run(connection, parse_export(json.dumps(export_run(connection, run))), "u")
+        return import_runs(connection, imported_runs(parse_export(json.dumps(export_run(connection, run))), "u"))
 
     imported = await kept.database.write(work)
     row = await kept.row(imported.id)

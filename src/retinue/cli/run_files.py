@@ -61,9 +61,9 @@ def import_(file: Path, tenant: str, db: str) -> int:
     """Store the exported run in FILE (-: standard input) under a new id, to be looked at. It is never driven."""
     text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8", errors="replace")
     with server_database(db, new=True) as connection:
-        from ..runs.run_export import import_run, parse_export
+        from ..runs.run_export import import_runs, imported_runs, parse_export
 
-        run = import_run(connection, parse_export(text), tenant)
+        run = import_runs(connection, imported_runs(parse_export(text), tenant))
     click.echo(f"{run.id} is what {run.request['imported_from']['run_id']} was")
     return 0
 

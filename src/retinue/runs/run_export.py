@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 from sqlalchemy import Connection
@@ -157,10 +157,26 @@ def _check_size(given: ExportedLog) -> None:
         raise DataError(f"the exported run is too large: at most {most} can be imported")
 
 
-def import_run(connection: Connection, given: RunExport, tenant: str, key_id: str | None = None) -> RunRow:
-    """Store an exported run, and those of its members, as the tenant's, under new ids. Return its row. Raises
-    `DataError` if an event is none."""
-    return _imported(connection, given, RunRow(**_blank(tenant, key_id)))
+class ImportedRun(NamedTuple):
+    """A run to be stored: its row and its log."""
+
+    row: RunRow
+    log: Sequence[Entry]
+
+
+def imported_runs(given: RunExport, tenant: str, key_id: str | None = None) -> list[ImportedRun]:
+    """Return an exported run, and then those of its members, as the tenant's, under new ids. Raises `DataError` if an
+    event is none."""
+    return list(_imported(given, RunRow(**_blank(tenant, key_id))))
+
+
+def import_runs(connection: Connection, found: Sequence[ImportedRun]) -> RunRow:
+    """Store imported runs. Return the first one's row."""
+    for row, log in found:
+        insert_run(connection, row)
+        if log:
+            append_entries(connection, row, log)
+    return found[0].row
 
 
 def _blank(tenant: str, key_id: str | None) -> dict[str, Any]:
@@ -169,12 +185,11 @@ def _blank(tenant: str, key_id: str | None) -> dict[str, Any]:
     return {"id": "", "tenant": tenant, "key_id": key_id, "created_at": 0, "status": "failed", "request": {}, **never}
 
 
-def _imported(connection: Connection, given: ExportedLog, blank: RunRow) -> RunRow:
+def _imported(given: ExportedLog, blank: RunRow) -> Iterator[ImportedRun]:
     run = given.run
-    entries = events_of(given)
-    origin = {"run_id": run.id, "kind": run.kind}
+    origin: dict[str, Any] = {"run_id": run.id, "kind": run.kind}
     if run.forked_from is not None:
-        origin["forked_from"] = run.forked_from.model_dump()  # type: ignore[assignment]
+        origin["forked_from"] = run.forked_from.model_dump()
     usage = None if run.usage is None else run.usage.model_dump()
     row = blank._replace(
         id=f"run_{secrets.token_hex(12)}",
@@ -190,12 +205,9 @@ def _imported(connection: Connection, given: ExportedLog, blank: RunRow) -> RunR
         request={"model": run.model, "imported_from": origin},
         **(usage or {}),
     )
-    insert_run(connection, row)
-    if entries:
-        append_entries(connection, row, entries)
+    yield ImportedRun(row, events_of(given))
     for member in given.members:
-        _imported(connection, member, blank._replace(parent_id=row.id, root_id=blank.root_id or row.id))
-    return row
+        yield from _imported(member, blank._replace(parent_id=row.id, root_id=blank.root_id or row.id))
 
 
 def events_of(given: ExportedLog) -> list[Entry]:
