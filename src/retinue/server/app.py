@@ -17,7 +17,18 @@ from starlette.routing import BaseRoute, WebSocketRoute
 from .. import __version__
 from ..errors import StoreConflict, StoreUnavailable
 from ..store.api_keys import Keys
-from . import embeddings, health, memory_list, model_list, pages, tenant_runs, tool_list
+from . import (
+    embeddings,
+    health,
+    memory_list,
+    model_list,
+    pages,
+    run_exports,
+    run_forks,
+    run_replays,
+    tenant_runs,
+    tool_list,
+)
 from .a2a import routes as a2a
 from .assistants import assistants, messages, run_steps, runs, threads
 from .chat import routes as chat, stored_completions as chat_stored
@@ -46,6 +57,9 @@ ROUTERS = (
     messages.router,
     run_steps.router,
     tenant_runs.router,
+    run_exports.router,
+    run_forks.router,
+    run_replays.router,
     conversations.router,
     assistants.router,
     files.router,

@@ -9,17 +9,17 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from sqlalchemy import Connection
 
-from ..core.events import Stopped
+from ..core.events import Event, Stopped
 from ..core.serialization import dump
 from ..core.values import AgentAction, Observation
-from ..runs.run_view import read_run, read_run_after
+from ..runs.run_view import RunView, read_run, read_run_after
 from ..runs.thread_messages import MessageDelta
 from ..store.event_log import Entry
 from ..store.run_queries import RunFilter, page_runs
 from ..store.run_row import Kind, RunRow, Status
 from ..store.tenant_view import TenantView
 from .context import ContextDep
-from .wire.api_errors import not_found
+from .wire.api_errors import ApiError, not_found
 from .wire.lookup import Wanted, WantedMetadata
 from .wire.objects import Object, last_error, listed, required_action, usage_object
 from .wire.request_body import JsonRoute
@@ -43,6 +43,7 @@ async def list_all(  # noqa: PLR0913 -- one parameter for each filter
     kind: Kind | None = None,
     model: str | None = None,
     parent: str | None = None,
+    forked_from: str | None = None,
     created_after: _Time | None = None,
     created_before: _Time | None = None,
 ) -> Object:
@@ -50,6 +51,7 @@ async def list_all(  # noqa: PLR0913 -- one parameter for each filter
     wanted = RunFilter(
         kind=kind,
         parent_id=parent,
+        forked_from=forked_from,
         agent=model,
         statuses=status,
         created_after=created_after,
@@ -59,7 +61,7 @@ async def list_all(  # noqa: PLR0913 -- one parameter for each filter
 
     def work(connection: Connection, scope: TenantView) -> Object:
         found, more = page_runs(connection, scope, page, wanted)
-        return listed([_summary(run) for run in found], more)
+        return listed([summary_object(run) for run in found], more)
 
     return await context.read(work)
 
@@ -72,13 +74,7 @@ async def retrieve(run_id: str, context: ContextDep) -> Object:
         view = read_run(connection, scope, run_id)
         if view is None:
             raise not_found("run", run_id)
-        shown = view.without(_hidden(view.run))
-        return {
-            **_summary(view.run),
-            "usage": usage_object(view.usage) | ({"cost": view.usage.cost} if view.usage.cost else {}),
-            "steps": [_step(step.actions, step.observations) for step in shown.steps],
-            "messages": [_message(said) for said in shown.messages],
-        }
+        return run_detail(view)
 
     return await context.read(work)
 
@@ -94,15 +90,26 @@ async def events(
         if found is None:
             raise not_found("run", run_id)
         view, more = found
-        hidden = _hidden(view.run)
-        return listed([_event(entry, hidden=view.turn(entry) in hidden) for entry in view.log], more)
+        hidden = hidden_turns(view.run)
+        return listed([event_object(entry, hidden=view.turn(entry) in hidden) for entry in view.log], more)
 
     return await context.read(work)
 
 
-def _summary(run: RunRow) -> Object:
+def run_detail(view: RunView) -> Object:
+    """Return a run with its steps and messages so far."""
+    shown = view.without(hidden_turns(view.run))
+    return {
+        **summary_object(view.run),
+        "usage": usage_object(view.usage) | ({"cost": view.usage.cost} if view.usage.cost else {}),
+        "steps": [_step(step.actions, step.observations) for step in shown.steps],
+        "messages": [_message(said) for said in shown.messages],
+    }
+
+
+def summary_object(run: RunRow) -> Object:
     """Return what a run's row says."""
-    waits = run.status == "requires_action" and len(run.submissions) not in _hidden(run)
+    waits = run.status == "requires_action" and len(run.submissions) not in hidden_turns(run)
     return {
         "id": run.id,
         "object": "run",
@@ -112,6 +119,8 @@ def _summary(run: RunRow) -> Object:
         "status": run.status,
         "thread_id": None if run.kind == "response" else run.thread_id,
         "conversation_id": run.thread_id if run.kind == "response" else None,
+        "forked_from": run.request.get("forked_from"),
+        "imported_from": run.request.get("imported_from"),
         "parent_run_id": run.parent_id,
         "root_run_id": run.root_id,
         "call_id": run.call_id,
@@ -127,7 +136,7 @@ def _summary(run: RunRow) -> Object:
     }
 
 
-def _hidden(run: RunRow) -> frozenset[int]:
+def hidden_turns(run: RunRow) -> frozenset[int]:
     """Return the turns of a run whose contents are not shown: those that the client deleted, or asked not to be
     stored."""
     asked = [run.request, *((one.asked or {}) for one in run.submissions)]
@@ -150,12 +159,11 @@ def _message(said: MessageDelta) -> Object:
     return {"object": "run.message", "created_at": int(said.began), "content": said.text, "status": status}
 
 
-def _event(entry: Entry, *, hidden: bool) -> Object:
+def event_object(entry: Entry, *, hidden: bool) -> Object:
     """Return an event. `withheld` names the fields that are left out."""
     kind, payload = dump(entry.event)
     data: dict[str, Any] = json.loads(payload)
-    foreign = ("detail",) if isinstance(entry.event, Stopped) and entry.event.code else ()
-    withheld = sorted(data) if hidden else [*_WITHHELD.get(kind, ()), *foreign]
+    withheld = sorted(data) if hidden else withheld_fields(entry.event)
     return {
         "id": str(entry.seq),
         "object": "run.event",
@@ -164,3 +172,15 @@ def _event(entry: Entry, *, hidden: bool) -> Object:
         "data": {name: value for name, value in data.items() if name not in withheld},
         "withheld": withheld,
     }
+
+
+def withheld_fields(event: Event) -> list[str]:
+    """Return the fields of an event that are only for keys with the scope `prompts`."""
+    foreign = ("detail",) if isinstance(event, Stopped) and event.code else ()
+    return [*_WITHHELD.get(type(event).__name__.lower(), ()), *foreign]
+
+
+def check_shown(run: RunRow) -> None:
+    """Raise `ApiError` for a run of which some turn is not shown: its log is not for anything else, either."""
+    if hidden_turns(run):
+        raise ApiError(400, f"The run '{run.id}' cannot be used: its contents were deleted, or not to be stored.")

@@ -16,6 +16,7 @@ _WRITING: dict[str, ScopeName] = {  # by the first path segment after /v1
     "embeddings": "runs",
     "threads": "runs",
     "conversations": "runs",
+    "runs": "runs",
     "assistants": "agents",
     "files": "agents",
     "uploads": "agents",
@@ -25,7 +26,9 @@ _WRITING: dict[str, ScopeName] = {  # by the first path segment after /v1
     "tools": "tools",
 }
 _PRIVATE = re.compile(r"/v1/memories(/.*)?")  # reading is not for every key that may read
-_ASKING = re.compile(r"/v1/vector_stores/[^/]+/search|/a2a/.+/tasks/[^/]+:subscribe")  # POSTs that only read
+_ASKING = re.compile(  # POSTs that only read
+    r"/v1/vector_stores/[^/]+/search|/a2a/.+/tasks/[^/]+:subscribe|/v1/runs/[^/]+/replay"
+)
 
 
 def needed(method: str, path: str) -> ScopeName:
@@ -51,3 +54,8 @@ def missing(wanted: ScopeName) -> ApiError:
     """Return the error for a key without the scope `wanted`."""
     message = f"You have insufficient permissions for this operation. Missing scopes: {wanted}."
     return ApiError(403, message, code="missing_scope")
+
+
+def sees_prompts(scopes: tuple[str, ...] | None) -> bool:
+    """Whether a key with `scopes` may see the agents' prompts, which are the operator's."""
+    return scopes is not None and "prompts" in scopes
