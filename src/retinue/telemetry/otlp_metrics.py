@@ -1,0 +1,68 @@
+"""Metrics in the format of OTLP."""
+
+from __future__ import annotations
+
+import time
+
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
+from opentelemetry.proto.metrics.v1.metrics_pb2 import (
+    AGGREGATION_TEMPORALITY_CUMULATIVE,
+    Histogram,
+    HistogramDataPoint,
+    Metric as OtlpMetric,
+    NumberDataPoint,
+    ResourceMetrics,
+    ScopeMetrics,
+    Sum as OtlpSum,
+)
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+
+from .. import __version__
+from .measurements import METRICS, Labels, Measurements, Metric, Sum
+
+
+def encode_metrics(resource: bytes, sums: Measurements) -> bytes:
+    """Return the body of a request with all sums so far."""
+    now = time.time_ns()
+    by_metric: dict[str, list[tuple[Labels, Sum]]] = {}
+    for (name, labels), one in sums.sums.items():
+        by_metric.setdefault(name, []).append((labels, one))
+    metrics = [_metric(METRICS[name], points, sums.since, now) for name, points in by_metric.items()]
+    scope = ScopeMetrics(scope=InstrumentationScope(name="retinue", version=__version__), metrics=metrics)
+    by_resource = ResourceMetrics(resource=Resource.FromString(resource), scope_metrics=[scope])
+    return bytes(ExportMetricsServiceRequest(resource_metrics=[by_resource]).SerializeToString())
+
+
+def _metric(metric: Metric, points: list[tuple[Labels, Sum]], since: int, now: int) -> OtlpMetric:
+    times = {"start_time_unix_nano": since, "time_unix_nano": now}
+    temporality = AGGREGATION_TEMPORALITY_CUMULATIVE
+    about = {"name": metric.name, "unit": metric.unit, "description": metric.about}
+    if not metric.bounds:
+        numbers = [NumberDataPoint(attributes=_labels(by), as_int=one.count, **times) for by, one in points]
+        total = OtlpSum(data_points=numbers, aggregation_temporality=temporality, is_monotonic=True)
+        return OtlpMetric(sum=total, **about)
+    found = [
+        HistogramDataPoint(
+            attributes=_labels(by),
+            count=one.count,
+            sum=one.total,
+            min=one.least,
+            max=one.most,
+            bucket_counts=one.counts,
+            explicit_bounds=metric.bounds,
+            **times,
+        )
+        for by, one in points
+    ]
+    return OtlpMetric(histogram=Histogram(data_points=found, aggregation_temporality=temporality), **about)
+
+
+def _labels(labels: Labels) -> list[KeyValue]:
+    return [
+        KeyValue(
+            key=name,
+            value=AnyValue(bool_value=value) if isinstance(value, bool) else AnyValue(string_value=str(value)),
+        )
+        for name, value in labels
+    ]
