@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Depends, Request
 from sqlalchemy import Connection
 
+from ..core.trace_context import HEADER, STATE_HEADER, TraceParent
 from ..runs import Runs
 from ..store.database import Database
 from ..store.run_counts import TIERS
@@ -116,6 +117,7 @@ async def context_of(request: Request) -> Context:  # async: FastAPI has a threa
     key, quota = state.key, server.options.quota
     scope = TenantView(key.tenant, key.id, room(server.limits.of(key.id), server.runs.turns.at_once), key.scopes, quota)
     scope.incoming = await incoming_call(request.headers, server.id)
+    scope.trace = _trace_of(request)
     own: frozenset[str] = getattr(state, "own_responses", frozenset())
     return Context(
         server,
@@ -126,6 +128,14 @@ async def context_of(request: Request) -> Context:  # async: FastAPI has a threa
         own,
         _size_of(request),
     )
+
+
+def _trace_of(request: Request) -> dict[str, str]:
+    """Return the caller's trace, as it is stored with the run that the request begins; empty if there is none."""
+    if HEADER not in request.headers:
+        return {}
+    parent = TraceParent.parse(request.headers.getlist(HEADER), request.headers.getlist(STATE_HEADER))
+    return {} if parent is None else parent.headers()
 
 
 def _size_of(request: Request) -> float:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import RetinueError, UsageError
 from .active import recorder, set_recorder
+from .conventions import version
 
 if TYPE_CHECKING:
     from .otlp_exporter import Exporter
@@ -19,11 +20,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 _PATIENCE = 2.0  # seconds that a process waits at its end
 MISSING = "telemetry needs the extra 'telemetry': pip install 'retinue[telemetry]'"
-_ENDPOINTS = (
-    "OTEL_EXPORTER_OTLP_ENDPOINT",
-    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
-)
+_ENDPOINTS = [f"OTEL_EXPORTER_OTLP_{name}ENDPOINT" for name in ("", "TRACES_", "METRICS_")]
 
 
 def enable(
@@ -121,9 +118,7 @@ def _about() -> list[tuple[str, Any]]:
     """Return the attributes of this process, as the environment extends them."""
     from opentelemetry.sdk.resources import Resource
 
-    from .. import __version__
-
     found = dict(Resource.create({"service.instance.id": str(uuid.uuid4())}).attributes)
     if str(found.get("service.name", "unknown_service")).startswith("unknown_service"):
-        found |= {"service.name": "retinue", "service.version": __version__}
+        found |= {"service.name": "retinue", "service.version": version()}
     return list(found.items())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from importlib import metadata
+
 OPERATION = "gen_ai.operation.name"
 PROVIDER = "gen_ai.provider.name"
 AGENT = "gen_ai.agent.name"
@@ -41,3 +44,9 @@ TOKENS_METRIC = "gen_ai.client.token.usage"
 FIRST_CHUNK_METRIC = "gen_ai.client.operation.time_to_first_chunk"
 RUNS_METRIC = "retinue.runs"
 TOOL_CALLS_METRIC = "retinue.tool.calls"
+
+
+@cache
+def version() -> str:
+    """Return Retinue's."""
+    return metadata.version("retinue")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from struct import Struct
 
-from .. import __version__
+from .conventions import version
 from .message_content import written
 from .span_record import SpanEvent, SpanRecord, Value
 
@@ -22,7 +22,7 @@ _ERROR = b"\x18\x02"  # a status of the code 2
 
 def encode_spans(resource: bytes, records: Sequence[SpanRecord]) -> bytes:
     """Return the body of a request with these spans; `resource` is that of the process, encoded."""
-    scope = field(0x0A, field(0x0A, b"retinue") + field(0x12, __version__.encode()))
+    scope = field(0x0A, field(0x0A, b"retinue") + field(0x12, version().encode()))
     spans = b"".join([field(0x12, encode_span(record)) for record in records])
     return field(0x0A, field(0x0A, resource) + field(0x12, scope + spans))
 
@@ -55,9 +55,8 @@ def encode_span(record: SpanRecord) -> bytes:
 
 
 def _attributes(values: Mapping[str, Value]) -> bytes:
-    return b"".join(
-        [_float(name, one) if type(one) is float else _attribute(name, one) for name, one in values.items()]
-    )
+    kept, new = _attribute, _float
+    return b"".join([new(name, one) if type(one) is float else kept(name, one) for name, one in values.items()])
 
 
 def _event(event: SpanEvent) -> bytes:

@@ -18,7 +18,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 )
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
-from .. import __version__
+from .conventions import version
 from .measurements import METRICS, Labels, Measurements, Metric, Sum
 
 
@@ -29,7 +29,7 @@ def encode_metrics(resource: bytes, sums: Measurements) -> bytes:
     for (name, labels), one in sums.sums.items():
         by_metric.setdefault(name, []).append((labels, one))
     metrics = [_metric(METRICS[name], points, sums.since, now) for name, points in by_metric.items()]
-    scope = ScopeMetrics(scope=InstrumentationScope(name="retinue", version=__version__), metrics=metrics)
+    scope = ScopeMetrics(scope=InstrumentationScope(name="retinue", version=version()), metrics=metrics)
     by_resource = ResourceMetrics(resource=Resource.FromString(resource), scope_metrics=[scope])
     return bytes(ExportMetricsServiceRequest(resource_metrics=[by_resource]).SerializeToString())
 

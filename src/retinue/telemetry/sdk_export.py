@@ -11,14 +11,13 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, TraceFlags, TraceState
 from opentelemetry.trace.status import Status, StatusCode
 
-from .. import __version__
 from ..errors import UsageError
-from .conventions import ERROR_TYPE
+from .conventions import ERROR_TYPE, version
 from .measurements import METRICS, Metric, values_of
 from .message_content import written
 from .span_record import CLIENT, SpanRecord
 
-_SCOPE = InstrumentationScope("retinue", __version__)
+_SCOPE = InstrumentationScope("retinue", version())
 
 
 class SdkExporter:
@@ -26,13 +25,13 @@ class SdkExporter:
     `UsageError` for a provider that is not the SDK's."""
 
     def __init__(self, tracers: TracerProvider | None, meters: MeterProvider | None) -> None:
-        tracer = None if tracers is None else tracers.get_tracer("retinue", __version__)
+        tracer = None if tracers is None else tracers.get_tracer("retinue", version())
         if tracer is not None and not isinstance(tracer, Tracer):
             raise UsageError("tracer_provider: want a TracerProvider of opentelemetry.sdk.trace")
         self._tracer = tracer
         self._instruments: dict[str, Counter | Histogram] = {}
         if meters is not None:
-            meter = meters.get_meter("retinue", __version__)
+            meter = meters.get_meter("retinue", version())
             self._instruments = {name: _instrument(meter, one) for name, one in METRICS.items()}
 
     def send(self, records: Sequence[SpanRecord]) -> None:
