@@ -22,9 +22,9 @@ _ERROR = b"\x18\x02"  # a status of the code 2
 
 def encode_spans(resource: bytes, records: Sequence[SpanRecord]) -> bytes:
     """Return the body of a request with these spans; `resource` is that of the process, encoded."""
-    scope = field(0x0A, field(0x0A, b"retinue") + field(0x12, version().encode()))
-    spans = b"".join([field(0x12, encode_span(record)) for record in records])
-    return field(0x0A, field(0x0A, resource) + field(0x12, scope + spans))
+    scope = field(b"\x0a", field(b"\x0a", b"retinue") + field(b"\x12", version().encode()))
+    spans = b"".join([field(b"\x12", encode_span(record)) for record in records])
+    return field(b"\x0a", field(b"\x0a", resource) + field(b"\x12", scope + spans))
 
 
 def encode_span(record: SpanRecord) -> bytes:
@@ -34,23 +34,21 @@ def encode_span(record: SpanRecord) -> bytes:
         shared.encoded = _attributes(shared.values)
     parts = [b"\x0a\x10", parent.trace_id, b"\x12\x08", record.span_id]
     if parent.state:
-        parts.append(field(0x1A, parent.state.encode()))
+        parts.append(field(b"\x1a", parent.state.encode()))
     if parent.span_id:
         parts += (b"\x22\x08", parent.span_id)
     parts += (
-        field(0x2A, _bytes(record.name)),
-        b"\x30",
-        bytes((record.kind,)),
+        _head(record.name, record.kind),
         _TIMES(b"\x39", record.start, b"\x41", record.end),
         shared.encoded,
         _attributes(record.own),
     )
     if record.content is not None:
         parts += [_text(name, written(value)) for name, value in record.content.values.items()]
-    parts += [field(0x5A, _event(event)) for event in record.events]
+    parts += [field(b"\x5a", _event(event)) for event in record.events]
     if record.error:
-        message = field(0x12, _bytes(written(record.problem))) if record.problem else b""
-        parts += (_attribute("error.type", record.error), field(0x7A, message + _ERROR))
+        message = field(b"\x12", _bytes(written(record.problem))) if record.problem else b""
+        parts += (_attribute("error.type", record.error), field(b"\x7a", message + _ERROR))
     return b"".join(parts)
 
 
@@ -61,22 +59,27 @@ def _attributes(values: Mapping[str, Value]) -> bytes:
 
 def _event(event: SpanEvent) -> bytes:
     time = b"\x09" + event.at.to_bytes(8, "little")
-    values = b"".join([field(0x1A, key_value(name, value)) for name, value in event.values.items()])
-    return time + field(0x12, event.name.encode()) + values
+    values = b"".join([field(b"\x1a", key_value(name, value)) for name, value in event.values.items()])
+    return time + field(b"\x12", event.name.encode()) + values
+
+
+@lru_cache(maxsize=1024)
+def _head(name: str, kind: int) -> bytes:
+    return field(b"\x2a", _bytes(name[:_LONGEST])) + b"\x30" + varint(kind)
 
 
 @lru_cache(maxsize=8192, typed=True)
 def _attribute(name: str, value: Value) -> bytes:
-    return field(0x4A, key_value(name, value))
+    return field(b"\x4a", key_value(name, value))
 
 
 def _text(name: str, value: str) -> bytes:
-    return field(0x4A, field(0x0A, name.encode()) + field(0x12, field(0x0A, _bytes(value))))
+    return field(b"\x4a", field(b"\x0a", name.encode()) + field(b"\x12", field(b"\x0a", _bytes(value))))
 
 
 @lru_cache(maxsize=256)
 def _float_head(name: str) -> bytes:
-    key = field(0x0A, name.encode())
+    key = field(b"\x0a", name.encode())
     return b"\x4a" + varint(len(key) + 11) + key + b"\x12\x09\x21"
 
 
@@ -86,25 +89,25 @@ def _float(name: str, value: float) -> bytes:
 
 def key_value(name: str, value: Value) -> bytes:
     """Return an attribute."""
-    return field(0x0A, name.encode()) + field(0x12, _any(value))
+    return field(b"\x0a", name.encode()) + field(b"\x12", _any(value))
 
 
 def _any(value: Value) -> bytes:
     match value:
         case str():
-            return field(0x0A, _bytes(value[:_LONGEST]))
+            return field(b"\x0a", _bytes(value[:_LONGEST]))
         case bool():
             return b"\x10\x01" if value else b"\x10\x00"
         case int():
             return b"\x18" + varint(value % 2**64)
         case float():
             return b"\x21" + _DOUBLE(value)
-    return field(0x2A, b"".join([field(0x0A, _any(one)) for one in value]))
+    return field(b"\x2a", b"".join([field(b"\x0a", _any(one)) for one in value]))
 
 
-def field(tag: int, content: bytes) -> bytes:
-    """Return a field whose content has a length; `tag` is its number and kind, as one byte."""
-    return bytes((tag,)) + varint(len(content)) + content
+def field(tag: bytes, content: bytes) -> bytes:
+    """Return a field whose content has a length; `tag` is its number and kind."""
+    return tag + varint(len(content)) + content
 
 
 _SHORT = [bytes((number,)) for number in range(128)]
@@ -128,4 +131,4 @@ def _bytes(text: str) -> bytes:
 
 def encode_resource(values: Iterable[tuple[str, Value]]) -> bytes:
     """Return the resource of a process with these attributes."""
-    return b"".join([field(0x0A, key_value(name, value)) for name, value in values])
+    return b"".join([field(b"\x0a", key_value(name, value)) for name, value in values])

@@ -27,7 +27,8 @@ def encode_metrics(resource: bytes, sums: Measurements) -> bytes:
     now = time.time_ns()
     by_metric: dict[str, list[tuple[Labels, Sum]]] = {}
     for (name, labels), one in sums.sums.items():
-        by_metric.setdefault(name, []).append((labels, one))
+        if one.count:
+            by_metric.setdefault(name, []).append((labels, one))
     metrics = [_metric(METRICS[name], points, sums.since, now) for name, points in by_metric.items()]
     scope = ScopeMetrics(scope=InstrumentationScope(name="retinue", version=version()), metrics=metrics)
     by_resource = ResourceMetrics(resource=Resource.FromString(resource), scope_metrics=[scope])

@@ -61,10 +61,6 @@ class Traced(NamedTuple):
         """The run's own span, which is the parent of those whom it calls over the network."""
         return self.parent._replace(span_id=derived_span_id("run", f"{self.name}@{self.part}"))
 
-    def call(self, call: str) -> TraceParent:
-        """Return the span of a call: the parent of the member's run."""
-        return self.parent._replace(span_id=derived_span_id("tool", f"{self.name}/{call}"))
-
 
 class RunSpans:
     """Folds the events of one run, and passes on each span that has ended (`emit`). `provider` is the model's; without
@@ -78,6 +74,7 @@ class RunSpans:
         self._provider = provider
         self._texts = texts
         self._within = traced.span
+        self._first_chat = int.from_bytes(derived_span_id("chats", traced.name))
         self._started: Started | None = None
         self._began = 0
         self._asked = self._steps = 0
@@ -144,11 +141,11 @@ class RunSpans:
         chat, self._chat = self._chat, None
         if chat is None:
             return
-        span = derived_span_id("chat", f"{self.traced.name}/{chat.number}")
+        span = ((self._first_chat + chat.number) % 2**64 or 1).to_bytes(8)
         content = None if self._texts is None or event is None else self._texts.of_chat(event)
         values = chat_values(chat, event)
-        place = self._within, span, self._chat_name, CLIENT, chat.at, at, self._chats
-        self._put(SpanRecord(*place, values, error, content=content))
+        name, within = self._chat_name, self._within
+        self._put(SpanRecord(within, span, name, CLIENT, chat.at, at, self._chats, values, error, "", (), content))
 
     def _call(self, at: int, event: Called) -> None:
         action = self._actions[event.action.id] = event.action
@@ -169,11 +166,12 @@ class RunSpans:
     def _end_call(self, at: int, call: Open, outcome: str, error: str, event: Observed | None = None) -> None:
         if (action := call.action) is None:
             return
-        span, name = self.traced.call(action.id).span_id, f"{names.EXECUTE_TOOL} {action.tool}"
+        span = derived_span_id("tool", f"{self.traced.name}/{action.id}")
+        name = f"{names.EXECUTE_TOOL} {action.tool}"
         content = None if self._texts is None else self._texts.of_call(action, event)
         values = call_values(call, action, outcome, event)
-        place = self._within, span, name, INTERNAL, call.at, at, self._tools
-        self._put(SpanRecord(*place, values, error, content=content))
+        within = self._within
+        self._put(SpanRecord(within, span, name, INTERNAL, call.at, at, self._tools, values, error, "", (), content))
 
     def _pause(self, at: int, event: Paused) -> None:
         action = event.action

@@ -13,7 +13,7 @@ from opentelemetry.trace.status import Status, StatusCode
 
 from ..errors import UsageError
 from .conventions import ERROR_TYPE, version
-from .measurements import METRICS, Metric, values_of
+from .measurements import METRICS, Metric, amounts_of, series_of
 from .message_content import written
 from .span_record import CLIENT, SpanRecord
 
@@ -43,11 +43,11 @@ class SdkExporter:
     def measure(self, record: SpanRecord) -> None:
         """Record what a span says."""
         if self._instruments:
-            for name, value, labels in values_of(record):
+            for (name, labels), value in zip(series_of(record), amounts_of(record), strict=True):
                 instrument = self._instruments[name]
                 if isinstance(instrument, Counter):
                     instrument.add(value, dict(labels))
-                else:
+                elif value is not None:
                     instrument.record(value, dict(labels))
 
     def send_metrics(self) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..core.events import Observed, Replied, Started
-from ..core.values import AgentAction, StopReason, Usage, sum_of
+from ..core.values import AgentAction, Finish, StopReason, Usage, sum_of
 from . import conventions as names
 from .span_record import Shared, Value
 
 Values = dict[str, Value]
+_CALLS = ("tool_calls",)
+_FINISH: Mapping[Finish, Value] = {"stop": ("stop",), "length": ("length",), "content_filter": ("content_filter",)}
 
 
 @dataclass(slots=True)
@@ -40,13 +42,21 @@ def shared_values(run: str, conversation: str, provider: str, started: Started |
 
 def chat_values(chat: Open, event: Replied | None) -> Values:
     """Return those of a request to the model; `event` is the reply, if there was one."""
-    values: Values = {names.STEP: chat.step}
-    if event is not None:
-        reply = event.reply
-        values |= usage_values(reply.usage)
-        values[names.FINISH_REASONS] = ("tool_calls",) if reply.calls else (reply.finish,)
+    if event is None:
+        values: Values = {names.STEP: chat.step}
+    else:
+        reply, usage = event.reply, event.reply.usage
+        values = {
+            names.STEP: chat.step,
+            names.INPUT_TOKENS: usage.input_tokens,
+            names.OUTPUT_TOKENS: usage.output_tokens,
+            names.CACHED_TOKENS: usage.cached_tokens,
+            names.FINISH_REASONS: _CALLS if reply.calls else _FINISH[reply.finish],
+        }
         if reply.first_token_seconds:
             values[names.FIRST_CHUNK] = reply.first_token_seconds
+        if usage.cost:
+            values[names.COST] = usage.cost
     if chat.closing:
         values[names.CLOSING] = True
     if chat.retries:
@@ -56,8 +66,8 @@ def chat_values(chat: Open, event: Replied | None) -> Values:
 
 def call_values(call: Open, action: AgentAction, outcome: str, event: Observed | None) -> Values:
     """Return those of a call."""
-    values: Values = {names.TOOL_NAME: action.tool, names.TOOL_CALL: action.id}
-    values |= {names.OUTCOME: outcome, names.STEP: call.step}
+    tool, step = action.tool, call.step
+    values: Values = {names.TOOL_NAME: tool, names.TOOL_CALL: action.id, names.OUTCOME: outcome, names.STEP: step}
     if call.retries:
         values[names.RETRIES] = call.retries
     if event is not None and event.observation.usage.cost:
