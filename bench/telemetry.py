@@ -73,7 +73,7 @@ async def _table(url: str, folder: Path) -> str:
         instant.budget, served.budget = Budget(steps, stale_steps=None), Budget(steps)
         gc.freeze()
         async with keeping(instant, folder / f"{steps}.db", runs * (ROUNDS + 1) * 2) as kept:
-            ways = {
+            ways: dict[str, Work] = {
                 "in memory, an instant model": partial(instant.run_async, QUESTION),
                 "a model's server on this machine": partial(served.run_async, QUESTION),
                 "kept by `Runs`": kept,

@@ -9,7 +9,6 @@ with OtlpCollector() as collector:
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -94,12 +93,6 @@ class OtlpCollector(Served):
     def named(self, name: str) -> list[Span]:
         """The spans of this name, in the order in which they began."""
         return sorted((one for one in self.spans if one.name == name), key=_begun)
-
-    async def has(self, number: int) -> None:
-        """Wait until so many spans are there."""
-        async with asyncio.timeout(20):
-            while len(self.spans) < number:
-                await asyncio.sleep(0.02)
 
 
 def _begun(span: Span) -> tuple[int, int, str]:

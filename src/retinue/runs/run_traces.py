@@ -31,14 +31,14 @@ class RunTrace:
         self._spans = spans
         self._run = run
         sent = recorder.exported(run.id)
-        before = [(_nanoseconds(one.at), one.event) for one in log]
+        before = [(nanoseconds(one.at), one.event) for one in log]
         known = sum(one.seq <= sent for one in log)
         spans.replay(before[:known], before[known:])
 
     def see(self, entries: Sequence[Entry]) -> None:
         """Take note of entries that are committed."""
         for _, at, event in entries:
-            self._spans.see(_nanoseconds(at), event)
+            self._spans.see(nanoseconds(at), event)
         if entries:
             self._recorder.has_exported(self._run.id, entries[-1].seq)
 
@@ -67,5 +67,6 @@ def place_of_run(run: RunRow) -> Traced:
     return Traced(run.id, run.id, parent, run.thread_id or "", rests=True)
 
 
-def _nanoseconds(at: float) -> int:
+def nanoseconds(at: float) -> int:
+    """Return a time in Unix seconds as spans have it."""
     return int(at * 1e9)

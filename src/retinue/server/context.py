@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
@@ -16,6 +17,7 @@ from ..store.database import Database
 from ..store.run_counts import TIERS
 from ..store.run_row import RunRow
 from ..store.tenant_view import Quota, TenantView
+from ..telemetry.active import recorder
 from .call_circles import ServerId, incoming_call
 from .deployment import Deployment
 from .fair_batches import FairBatches
@@ -74,6 +76,8 @@ class Server:
         self.runs.followers.look(run.id)
         driven = self.runs.interrupt(run.id)
         self.runs.interrupt_members()
+        if not run.active and recorder() is not None:
+            self.runs.beside("spans of a run that was ended", partial(self.runs.traces.send_ended, run))
         if run.status in ("in_progress", "cancelling") and not driven:
             self.runs.dispatch(run.id)  # nobody drives it: whoever did has died
 

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Float, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Float, bindparam, delete, func, insert, not_, or_, select, update
 from sqlalchemy.ext.compiler import compiles
 
 from .prepared_statements import Prepared
@@ -118,6 +118,17 @@ def _is_running(process: str) -> bool:
         except ProcessLookupError:
             return False
     return True
+
+
+def dead_processes(connection: Connection, process: str) -> list[str]:
+    """Return the servers, other than `process`, that have ended without leaving."""
+    others = select(processes.c.id).where(processes.c.id != process)
+    if connection.dialect.name == "sqlite":
+        return list(connection.execute(others).scalars())
+    here = {one for (one,) in _HERE.rows(connection, {"place": _place()})}
+    silent = set(connection.execute(others.where(not_(_IsRecent()))).scalars())
+    ended = {one for one in here if not _is_running(one)}
+    return [one for one in connection.execute(others).scalars() if one in silent | ended]
 
 
 def leave(connection: Connection, process: str) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
-from importlib import metadata
+import sys
 
 OPERATION = "gen_ai.operation.name"
 PROVIDER = "gen_ai.provider.name"
@@ -46,7 +45,6 @@ RUNS_METRIC = "retinue.runs"
 TOOL_CALLS_METRIC = "retinue.tool.calls"
 
 
-@cache
 def version() -> str:
-    """Return Retinue's."""
-    return metadata.version("retinue")
+    """Return Retinue's. Its package, which stands on this one, is always there."""
+    return str(getattr(sys.modules["retinue"], "__version__", ""))

@@ -81,6 +81,7 @@ class Sum:
         self._bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
         self.count, self.total, self.least, self.most = 0, 0.0, float("inf"), float("-inf")
+
     def add(self, value: float) -> None:
         """Add a value."""
         self.counts[bisect_left(self._bounds, value)] += 1

@@ -11,6 +11,7 @@ from typing import Protocol
 from .._internal.redaction import redact
 from ..errors import UsageError
 from ..net.connection_pool import CannotConnectError, ConnectionPool
+from ..net.http1 import Connection
 from ..net.proxy_route import Route, route
 from ..net.retry import parse_retry_after
 from ..net.time_limits import TimeLimits
@@ -98,6 +99,7 @@ class _Poster:
         self._pool: ConnectionPool | None = None
         self._limits = TimeLimits(min(10.0, endpoint.seconds), endpoint.seconds, endpoint.seconds)
         self.status = 0
+        self._wait = 0.0
         if endpoint.authority or endpoint.certificate:
             _trust(endpoint)
 
@@ -121,12 +123,7 @@ class _Poster:
         try:
             async with asyncio.timeout(self._endpoint.seconds):
                 connection = await self._pool.ask(request)
-                try:
-                    said = b""
-                    while part := await connection.read():
-                        said = (said + part)[:1_000]
-                finally:
-                    self._pool.done(connection)
+                said = await _body(connection, self._pool)
         except TimeoutError:
             raise NotSent(f"{shown} did not answer in time", again=True) from None
         except CannotConnectError as error:
@@ -143,6 +140,17 @@ class _Poster:
         if self._pool is not None:
             self._pool.close()
             await asyncio.sleep(0)  # lets the loop release the sockets
+
+
+async def _body(connection: Connection, pool: ConnectionPool) -> bytes:
+    """Return the beginning of a body."""
+    said = b""
+    try:
+        while part := await connection.read():
+            said = (said + part)[:1_000]
+    finally:
+        pool.done(connection)
+    return said
 
 
 def _way(endpoint: Endpoint) -> Route:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from struct import Struct
 
 from .conventions import version
-from .message_content import written
+from .span_content import written
 from .span_record import SpanEvent, SpanRecord, Value
 
 _LONGEST = 1_000  # characters of an attribute that is no content

@@ -36,27 +36,33 @@ def encode_metrics(resource: bytes, sums: Measurements) -> bytes:
 
 
 def _metric(metric: Metric, points: list[tuple[Labels, Sum]], since: int, now: int) -> OtlpMetric:
-    times = {"start_time_unix_nano": since, "time_unix_nano": now}
-    temporality = AGGREGATION_TEMPORALITY_CUMULATIVE
-    about = {"name": metric.name, "unit": metric.unit, "description": metric.about}
-    if not metric.bounds:
-        numbers = [NumberDataPoint(attributes=_labels(by), as_int=one.count, **times) for by, one in points]
-        total = OtlpSum(data_points=numbers, aggregation_temporality=temporality, is_monotonic=True)
-        return OtlpMetric(sum=total, **about)
-    found = [
-        HistogramDataPoint(
-            attributes=_labels(by),
-            count=one.count,
-            sum=one.total,
-            min=one.least,
-            max=one.most,
-            bucket_counts=one.counts,
-            explicit_bounds=metric.bounds,
-            **times,
-        )
+    made = OtlpMetric(name=metric.name, unit=metric.unit, description=metric.about)
+    if metric.bounds:
+        found = [_histogram(metric, by, one, since, now) for by, one in points]
+        whole = Histogram(data_points=found, aggregation_temporality=AGGREGATION_TEMPORALITY_CUMULATIVE)
+        made.histogram.CopyFrom(whole)
+        return made
+    numbers = [
+        NumberDataPoint(attributes=_labels(by), as_int=one.count, start_time_unix_nano=since, time_unix_nano=now)
         for by, one in points
     ]
-    return OtlpMetric(histogram=Histogram(data_points=found, aggregation_temporality=temporality), **about)
+    temporality = AGGREGATION_TEMPORALITY_CUMULATIVE
+    made.sum.CopyFrom(OtlpSum(data_points=numbers, aggregation_temporality=temporality, is_monotonic=True))
+    return made
+
+
+def _histogram(metric: Metric, by: Labels, one: Sum, since: int, now: int) -> HistogramDataPoint:
+    return HistogramDataPoint(
+        attributes=_labels(by),
+        start_time_unix_nano=since,
+        time_unix_nano=now,
+        count=one.count,
+        sum=one.total,
+        min=one.least,
+        max=one.most,
+        bucket_counts=one.counts,
+        explicit_bounds=metric.bounds,
+    )
 
 
 def _labels(labels: Labels) -> list[KeyValue]:

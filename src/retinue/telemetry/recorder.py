@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from ..core.events import Event
 from ..core.toolbox import idempotency_key
 from ..core.trace_context import TraceParent, current_trace, derived_span_id, derived_trace_id
-from .message_content import MessageContent
 from .run_spans import RunSpans, Traced
+from .span_content import SpanTexts
 from .span_queue import SpanQueue
 from .span_record import SpanRecord
 from .trace_sampler import Sampler
@@ -39,7 +39,7 @@ class Recorder:
         its model."""
         if not traced.parent.sampled:
             return None
-        return RunSpans(traced, emit or self.queue.put, provider, MessageContent() if self._content else None)
+        return RunSpans(traced, emit or self.queue.put, provider, SpanTexts() if self._content else None)
 
     def exported(self, run: str) -> int:
         """Return the number of the last event of a stored run of which this process has made spans."""

@@ -14,7 +14,7 @@ from opentelemetry.trace.status import Status, StatusCode
 from ..errors import UsageError
 from .conventions import ERROR_TYPE, version
 from .measurements import METRICS, Metric, amounts_of, series_of
-from .message_content import written
+from .span_content import written
 from .span_record import CLIENT, SpanRecord
 
 _SCOPE = InstrumentationScope("retinue", version())

@@ -18,7 +18,7 @@ _MESSAGES = 40  # of a prompt: its first, and its last
 Part = Mapping[str, Any]
 
 
-class MessageContent:
+class SpanTexts:
     """The texts of one run."""
 
     def __init__(self) -> None:
