@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from opentelemetry.util.re import parse_env_headers
 
-from .._internal.redaction import redact, register_secret
+from .._internal.redaction import redact, register_secret, register_url_secrets
 from ..errors import UsageError
 
 _PREFIX = "OTEL_EXPORTER_OTLP_"
@@ -68,9 +68,12 @@ def endpoint_of(env: Mapping[str, str], signal: str, base: str = "") -> Endpoint
     general = base or env.get(f"{_PREFIX}ENDPOINT", "").strip()
     if not own and not general:
         return None
-    url = own or f"{general.rstrip('/')}/v1/{signal.lower()}"
-    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).netloc:
-        raise UsageError(f"{redact(url)[:200]!r} is no address for telemetry; want one such as {_DEFAULT}")
+    register_url_secrets(own or general)
+    parts = urlsplit(own or general)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        shown = redact(own or general)[:200]
+        raise UsageError(f"{shown!r} is no address for telemetry; want one such as {_DEFAULT}")
+    url = own or urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/v1/{signal.lower()}"))
     headers = dict(parse_env_headers(_said(env, signal, "HEADERS"), liberal=True))
     register_secret(*headers.values(), *(value.partition(" ")[2] for value in headers.values()))
     return Endpoint(

@@ -55,8 +55,8 @@ class OtlpExporter:
 
     def __init__(self, traces: Endpoint | None, metrics: Endpoint | None, resource: bytes) -> None:
         self._runner = asyncio.Runner()
-        self._traces = None if traces is None else _Poster(traces)
-        self._metrics = None if metrics is None else _Poster(metrics)
+        self._traces, self._metrics = (None if one is None else _Poster(one) for one in (traces, metrics))
+        self._posters = [one for one in (self._traces, self._metrics) if one is not None]
         self._resource = resource
         self._sums = Measurements()
 
@@ -84,9 +84,8 @@ class OtlpExporter:
 
     def close(self) -> None:
         """Close the connections."""
-        for poster in (self._traces, self._metrics):
-            if poster is not None:
-                self._runner.run(poster.close())
+        for poster in self._posters:
+            self._runner.run(poster.close())
         self._runner.close()
 
 

@@ -81,6 +81,7 @@ class RunSpans:
         self._chat: Open | None = None
         self._calls: dict[str, Open] = {}
         self._actions: dict[str, AgentAction] = {}
+        self._times: dict[str, int] = {}  # by call: how often it ended
         self._used: list[Usage] = []
         self._events: list[SpanEvent] = []
         self._chat_name = names.CHAT
@@ -166,7 +167,9 @@ class RunSpans:
     def _end_call(self, at: int, call: Open, outcome: str, error: str, event: Observed | None = None) -> None:
         if (action := call.action) is None:
             return
-        span = derived_span_id("tool", f"{self.traced.name}/{action.id}")
+        times = self._times[action.id] = self._times.get(action.id, 0) + 1
+        again = "" if times == 1 else f"#{times}"  # such a log is not ours, but ids have to differ
+        span = derived_span_id("tool", f"{self.traced.name}/{action.id}{again}")
         name = f"{names.EXECUTE_TOOL} {action.tool}"
         content = None if self._texts is None else self._texts.of_call(action, event)
         values = call_values(call, action, outcome, event)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..core.trace_context import TraceParent
 
-Value = str | int | float | bool | Sequence[str]
+Value = str | int | float | bool | tuple[str, ...]
 INTERNAL, CLIENT = 1, 3  # kinds of spans, as OTLP numbers them
 
 
