@@ -14,7 +14,7 @@ from ..errors import DataError, StoreUnavailable
 from ..store.database import Database
 from ..store.ended_runs import last_ended_by, run_tree
 from ..store.event_log import read_events
-from ..store.processes import dead_processes, is_leader
+from ..store.processes import dead_processes
 from ..store.run_row import RunRow
 from ..telemetry.active import recorder
 from .run_traces import nanoseconds, place_of_run
@@ -34,17 +34,15 @@ class LostTraces:
         self._buried: set[str] = set()
 
     async def find_dead(self) -> Sequence[str]:
-        """Return the processes that were found dead since the last time, if it is for this one to send their spans.
-        Call it before they are forgotten."""
+        """Return the processes that were found dead since the last time. Call it before they are forgotten."""
         if recorder() is None:
             return ()
         return await self._database.read(self._dead)
 
     def _dead(self, connection: Connection) -> Sequence[str]:
-        process = self._database.process
-        new = [one for one in dead_processes(connection, process) if one not in self._buried]
+        new = [one for one in dead_processes(connection, self._database.process) if one not in self._buried]
         self._buried.update(new)
-        return new if new and is_leader(connection, process) else ()
+        return new
 
     async def send_of(self, dead: Sequence[str]) -> None:
         """Send the spans of runs that these processes ended last, and may not have told of."""

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Float, bindparam, delete, func, insert, not_, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Float, bindparam, delete, func, insert, or_, select, update
 from sqlalchemy.ext.compiler import compiles
 
 from .prepared_statements import Prepared
@@ -121,14 +121,16 @@ def _is_running(process: str) -> bool:
 
 
 def dead_processes(connection: Connection, process: str) -> list[str]:
-    """Return the servers, other than `process`, that have ended without leaving."""
-    others = select(processes.c.id).where(processes.c.id != process)
+    """Return the servers that have ended without leaving, as far as `process` has to see to what they left: those that
+    it can see to have ended, and, if it leads the living, those that show no life."""
+    others = list(connection.execute(select(processes.c.id).where(processes.c.id != process)).scalars())
     if connection.dialect.name == "sqlite":
-        return list(connection.execute(others).scalars())
+        return others
     here = {one for (one,) in _HERE.rows(connection, {"place": _place()})}
-    silent = set(connection.execute(others.where(not_(_IsRecent()))).scalars())
-    ended = {one for one in here if not _is_running(one)}
-    return [one for one in connection.execute(others).scalars() if one in silent | ended]
+    ended = [one for one in others if one in here and not _is_running(one)]
+    recent = set(connection.execute(select(processes.c.id).where(_IsRecent())).scalars())
+    leads = min(recent.difference(ended), default=process) == process
+    return [*ended, *(one for one in others if leads and one not in recent and one not in ended)]
 
 
 def leave(connection: Connection, process: str) -> None:
