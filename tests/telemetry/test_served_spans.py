@@ -14,6 +14,7 @@ import openai
 import pytest
 
 from fakes.otlp_collector import OtlpCollector, Span
+from fakes.postgres import Postgres
 from fakes.served import Served, serving
 from fakes.until import until
 
@@ -227,13 +228,61 @@ def test_a_run_that_is_cancelled_while_it_waits_has_its_spans(folder: Path, coll
 REMOTE = """
 retinue: 1
 components:
-  - {{name: there, type: {type}, params: {{url: "{url}", {more}}}}}
+  - {name: there, type: KIND, params: {url: "URL", api_key: KEY, MORE}}
 agents:
   - name: caller
     params:
-      {{model: scripted, strategy: tool_calling, workers: [there],
-       script: [{{when: "all done", say: got it}}, {{when: "", call: {{tool: there, input: {{query: q}}}}}}]}}
+      {model: scripted, strategy: tool_calling, workers: [there],
+       script: [{when: "all done", say: got it}, {when: "", call: {tool: there, input: {query: q}}}]}
 """
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "more"),
+    [("RemoteAgent", "/v1", "name: there, model: top"), ("A2AAgent", "/a2a/top", "name: there")],
+)
+def test_agents_of_other_servers_are_in_the_same_trace(
+    served_team: Served, team_collector: OtlpCollector, tmp_path: Path, kind: str, path: str, more: str
+) -> None:
+    team_collector.arrived.clear()
+    file = REMOTE.replace("KIND", kind).replace("URL", served_team.root + path).replace("MORE", more)
+    file = file.replace("KEY", served_team.key)
+    with serving(tmp_path, file, env=told(team_collector)) as server, server.client() as client:
+        messages: Any = [{"role": "user", "content": "Go"}]
+        done = client.chat.completions.create(model="caller", messages=messages, extra_headers=CALLED)
+        assert done.choices[0].message.content == "got it"
+        server.stop()
+    until(lambda: team_collector.named("invoke_agent top"))
+    one_trace(team_collector)
+    (there,), (top,) = team_collector.named("invoke_agent there"), team_collector.named("invoke_agent top")
+    assert (top.parent, top.trace) == (there.id, TRACE)
+    assert top.values["retinue.run.id"] != there.values["retinue.run.id"]
+    tree = team_collector.tree()
+    assert tree[:4] == [
+        "invoke_agent caller",
+        "  chat scripted",
+        "  execute_tool there",
+        "    invoke_agent there",
+    ]
+    assert f"      {TEAM[0]}" in tree
+
+
+def test_one_server_goes_on_where_another_died(folder: Path, collector: OtlpCollector, a_postgres: Postgres) -> None:
+    url = a_postgres.database()
+    env = told(collector)
+    with serving(folder, TEAM_FILE, env=env, args=["--db", url]) as first:
+        first.stop()
+        first.restart(RETINUE_CRASHPOINT="after intent:1")
+        thread, _ = begun(first)
+        until(lambda: first.process.poll() is not None)
+        second = first.beside()
+        try:
+            finished(second, thread)
+        finally:
+            second.stop()
+        first.kill()
+    assert collector.tree() == TEAM
+    one_trace(collector)
 
 
 def test_a_dead_collector_slows_no_server(folder: Path) -> None:
