@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 from hypothesis import given, strategies as st
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 
 from fakes.otlp_collector import OtlpCollector
@@ -48,6 +49,10 @@ NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.boo
 VALUES = NUMBERS | st.text() | st.lists(st.text()).map(tuple)
 
 
+def value_of(value: AnyValue) -> object:
+    return getattr(value, str(value.WhichOneof("value")))
+
+
 @given(st.dictionaries(st.text(min_size=1), VALUES), st.text(), st.integers(0, 2**64 - 1), st.text())
 def test_a_span_is_what_protocol_buffers_read(own: Mapping[str, Value], name: str, at: int, problem: str) -> None:
     event = SpanEvent("paused", at, own)
@@ -58,7 +63,7 @@ def test_a_span_is_what_protocol_buffers_read(own: Mapping[str, Value], name: st
     assert (span.name, span.status.code) == (name[:1000].encode("utf-8", "replace").decode(), 2)
     keys = [one.key for one in span.attributes]
     assert keys == [*SHARED.values, *(name.encode("utf-8", "replace").decode() for name in own), "error.type"]
-    read = dict(zip(keys, (getattr(one.value, one.value.WhichOneof("value")) for one in span.attributes), strict=True))
+    read = dict(zip(keys, (value_of(one.value) for one in span.attributes), strict=True))
     for key, value in own.items():
         if isinstance(value, int | float) and key in read:
             assert read[key] == value
@@ -69,8 +74,8 @@ def test_attributes_that_are_equal_but_not_the_same() -> None:
     for value in (1, True, 1.0, "1"):
         span = OtlpSpan.FromString(encode_span(RECORD._replace(own={"x": value})))
         found = next(one.value for one in span.attributes if one.key == "x")
-        assert getattr(found, found.WhichOneof("value")) == value
-        assert type(getattr(found, found.WhichOneof("value"))) is type(value)
+        assert value_of(found) == value
+        assert type(value_of(found)) is type(value)
 
 
 def test_headers_compression_and_paths(collector: OtlpCollector, queue_to: Callable[..., SpanQueue]) -> None:

@@ -144,7 +144,7 @@ def test_a_call_whose_outcome_was_lost_is_one_span() -> None:
 def test_what_a_person_refuses_is_a_call_that_failed() -> None:
     call = AgentAction("pay", "x", id="call_1_0")
     refused = Observed(1, Observation("call_1_0", "A person refused this call.", "rejected"))
-    log = [STARTED, Paused(1, call, "may it?"), Stopped(StopReason.AWAITING_HUMAN)]
+    log: list[Event] = [STARTED, Paused(1, call, "may it?"), Stopped(StopReason.AWAITING_HUMAN)]
     tool, run = folded([*log, Resumed(1, "call_1_0", Decision("reject")), refused, Finished("No.", {})])
     assert (tool.name, tool.error, tool.start) == ("execute_tool pay", "rejected", tool.end)
     assert [event.name for event in run.events] == ["retinue.paused", "retinue.resumed"]
