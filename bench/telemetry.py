@@ -21,7 +21,7 @@ from retinue import Agent, Budget, telemetry
 from retinue.telemetry import active
 
 STEPS = {10: 60, 200: 3}  # by the steps of a run, how many of them are measured together
-ROUNDS = 11
+ROUNDS = 9
 COLLECTOR = """
 import http.server
 

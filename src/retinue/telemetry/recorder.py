@@ -54,21 +54,21 @@ class Recorder:
 
 
 class LiveSpans:
-    """The spans of a run in the library, whose events have the time at which they are seen."""
+    """The spans of a run in the library, whose events have the time at which they are seen. It continues a log
+    (`begun`), whose spans were sent when it was written."""
 
-    def __init__(self, spans: RunSpans) -> None:
+    __slots__ = ("_see", "_spans")
+
+    def __init__(self, spans: RunSpans, begun: Sequence[Event]) -> None:
         self._spans = spans
-
-    @classmethod
-    def continuing(cls, spans: RunSpans, begun: Sequence[Event]) -> LiveSpans:
-        """Return those of a run that continues a log, whose spans were sent when it was written."""
-        now = time.time_ns()
-        spans.replay(((now, event) for event in begun), ())
-        return cls(spans)
+        self._see = spans.see
+        if begun:
+            now = time.time_ns()
+            spans.replay(((now, event) for event in begun), ())
 
     def see(self, event: Event) -> None:
         """Take note of an event that happens."""
-        self._spans.see(time.time_ns(), event)
+        self._see(time.time_ns(), event)
 
     def end(self, problem: str = "") -> None:
         """Note that nothing more happens: the run could not begin (`problem`), or its reader has left."""
