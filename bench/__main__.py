@@ -25,6 +25,7 @@ from bench import (
     replay,
     retrieval,
     soak,
+    telemetry,
 )
 from retinue.evals.report import replace_section
 
@@ -45,6 +46,7 @@ MEASUREMENTS: Mapping[str, Callable[[], str]] = {
     "soak": soak.measure,
     "hops": hops.measure,
     "engine": engine.measure,
+    "telemetry": telemetry.measure,
 }
 
 

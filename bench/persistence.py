@@ -6,7 +6,8 @@ import asyncio
 import gc
 import sqlite3
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -138,24 +139,31 @@ async def _by_hand(agent: Agent, path: Path) -> Kept:
 
 
 async def _kept(agent: Agent, path: Path, rounds: int) -> Kept:
+    stack = AsyncExitStack()
+    return Kept(path, await stack.enter_async_context(keeping(agent, path, rounds + 1)), stack.aclose)
+
+
+@asynccontextmanager
+async def keeping(agent: Agent, path: Path, most: int) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """What drives a new run of `agent` to its end in the database at `path`, at most so often."""
     database = Database(f"sqlite:///{path}")
 
     async def assign(run: RunRow) -> RunInput:
         return RunInput(agent, QUESTION)
 
     driven = Runs(database, assign)
-    rows = [await database.write(partial(new_run, number)) for number in range(1, rounds + 2)]
+    rows = [await database.write(partial(new_run, number)) for number in range(1, most + 1)]
     waiting = iter(rows)
 
     async def run() -> None:
         row = next(waiting)
         await driven.start(row.id, row)  # at hand, as where a request has just made it
 
-    async def close() -> None:
+    try:
+        yield run
+    finally:
         await driven.close(10.0)
         await database.close_async()
-
-    return Kept(path, run, close)
 
 
 def _written() -> int:

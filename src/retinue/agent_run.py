@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._internal.containment import call_contained, describe_error, is_own_error
 from ._internal.representation import one_line_repr
@@ -33,6 +33,10 @@ from .nested_runs import Earlier, Listener, NestedRuns
 from .net.image_source import ImageSource, load_images
 from .run_spec import Specified, check_prices
 from .strategies.auto import Auto, choose_strategy
+from .telemetry.active import live_spans
+
+if TYPE_CHECKING:
+    from .telemetry.recorder import LiveSpans
 
 
 class Run:
@@ -42,9 +46,12 @@ class Run:
     that continues a `log` should have the original key. With `regardless` set, it continues the log of an agent that
     asked for the same in other words. `images` are shown with the question, to a model that can see. `delegate` runs
     the agents among its tools; by default they run where this run does, and `listener` hears of their events.
+    Telemetry records it, as the run of a team's `member` or its own, unless `recorded` says that its driver does that.
     """
 
     regardless = False
+    recorded = False
+    member = False
     images: Sequence[ImageSource] = ()
     listener: Listener | None = None
 
@@ -73,6 +80,7 @@ class Run:
         self._deadline = Deadline()
         self._seconds = self._since = 0.0
         self._context = LogContext(self.key, current_context().request)
+        self._spans: LiveSpans | None = None
 
     def __repr__(self) -> str:
         return one_line_repr(self, self._task.question, agent=self._spec.name, key=self.key, events=len(self.log))
@@ -118,12 +126,17 @@ class Run:
         self._nested.listener = self.listener
         if current_context().run == self.key:  # the run's driver has already set the context
             self._context = current_context()
+        if not self.recorded:
+            self._spans = live_spans(self.key, self._spec.model, self._begun, member=self.member)
         try:
             return self._driven(await self._beginning(), tell)
         except Interrupted as end:
-            self.log.append(Stopped(end.reason))
-            log_event(self.log[-1], self._context)
+            self._note(Stopped(end.reason))
             return None
+        except RetinueError as error:
+            if self._spans is not None:
+                self._spans.end(str(error))
+            raise
 
     async def _noted(self, event: Event | Delta) -> None:
         self._note(event)
@@ -132,9 +145,13 @@ class Run:
         if not isinstance(event, Delta):
             self.log.append(event)
             log_event(event, self._context)
+            if self._spans is not None:
+                self._spans.see(event)
         self._seconds = time.perf_counter() - self._since
 
     def _charge(self) -> None:
+        if self._spans is not None:
+            self._spans.end()
         charge_usage(lambda: usage_of(self.log[len(self._begun) :]))
 
     async def _beginning(self) -> Started:
@@ -250,4 +267,6 @@ class Run:
 
 
 def _nested(member: Specified, task: Task, earlier: Earlier, key: str) -> Run:
-    return Run(member, task.question, task.history, earlier, key)
+    run = Run(member, task.question, task.history, earlier, key)
+    run.member = True
+    return run

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from ..agent import Agent
+from ..config.price_file import use_prices
 from ..core.budgets import Budget
 from ..core.tool import Tool
 from ..errors import UsageError
@@ -56,6 +57,7 @@ def command(
     if rank and not path:
         raise UsageError("--rank needs --passages, whose results it ranks")
     tools: list[Tool] = [passages(path, rank=_ranked() if rank else None), calculator] if path else [calculator]
+    use_prices()
     answering = PromptModel(model, base_url=base_url, stream=stream)
     if strategy is None:
         strategy = preset(answering.engine, searches=path is not None)

@@ -14,6 +14,7 @@ from .. import __version__
 from .._internal.redaction import redact
 from .._internal.suggestions import nearest
 from ..errors import RetinueError
+from ..telemetry.activation import disable, enable_from_environment
 
 _GROUPS = {
     "Answer": {
@@ -43,6 +44,7 @@ _GROUPS = {
         "runs": "List a server's runs; fork, replay, export and pin them.",
     },
 }
+_RECORDED = ("ask", "run", "chat", "eval", "serve", "worker", "mcp")  # by telemetry, if the environment says so
 _MODULES = {"runs": "stored_runs"}  # of commands that are not called like theirs
 _COMMANDS = {name: says for group in _GROUPS.values() for name, says in group.items()}
 
@@ -59,6 +61,8 @@ class _Lazy(click.Group):
             ctx.fail(f"No such command {cmd_name!r}." + (f" Did you mean {near!r}?" if near else ""))
         if cmd_name not in ("serve", "worker"):  # which have options for logging
             _show_warnings()
+        if cmd_name in _RECORDED:
+            enable_from_environment(lambda problem: click.echo(f"retinue: {problem}", err=True))
         command: click.Command = import_module(f".{_MODULES.get(cmd_name, cmd_name)}", __package__).command
         return command
 
@@ -96,6 +100,8 @@ def main(arguments: list[str] | None = None) -> int:
         if os.environ.get("RETINUE_DEBUG"):
             raise
         return _failed(f"unexpected {type(error).__name__}: {error} (RETINUE_DEBUG=1 shows where; please report it)")
+    finally:
+        disable()
     return status if isinstance(status, int) else 0
 
 

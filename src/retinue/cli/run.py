@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ..config.price_file import use_prices
 from ..config.yaml_files import load
 from .approval_prompt import decide
 from .run_output import run_and_show
@@ -22,4 +23,5 @@ def command(file: Path, question: str, agent: str | None, as_json: bool) -> int:
     For an executor, the question is an action as JSON: {"tool": "NAME", "input": "…"}, or a list of these. The exit
     status is 0 only for an answer.
     """
+    use_prices(beside=file)
     return run_and_show(load(file, "agents", agent, human=decide).start(question), as_json=as_json)

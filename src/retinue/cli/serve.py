@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .._internal.sync_bridge import run_to_completion
+from ..config.price_file import use_prices
 from ..errors import UsageError
 from .driving_options import (
     FORMATS,
@@ -78,6 +79,7 @@ def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
     except ModuleNotFoundError as error:
         raise UsageError(MISSING) from error
     leave_out_prompt_states()
+    use_prices(beside=file)
     deployment = _deployment(file)
     port = given["port"] if given["port"] is not None else _port(file)
     database = database_url(given["db"])

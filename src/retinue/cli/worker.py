@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from .._internal.sync_bridge import run_to_completion
+from ..config.price_file import use_prices
 from ..errors import UsageError
 from .driving_options import (
     MISSING,
@@ -40,6 +41,7 @@ def command(file: Path, **given: Any) -> int:
     except ModuleNotFoundError as error:
         raise UsageError(MISSING) from error
     leave_out_prompt_states()
+    use_prices(beside=file)
     database = database_url(given["db"])
     temporal = temporal_of(given, database)
     if not database.startswith("postgresql"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from .._internal.suggestions import suggestion
@@ -46,6 +46,39 @@ class Price:
 
 
 FREE = Price(0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class PriceList:
+    """The prices of models by their names: `NAME` or `ENGINE:NAME`, which may end in `*`. Of several that fit, what is
+    exact counts before patterns, and of these the longest."""
+
+    prices: Mapping[str, Price] = field(default_factory=dict)
+
+    def of(self, engine: str, model: str) -> Price | None:
+        """Return the prices of a model at an engine, if they are listed."""
+        if not self.prices:
+            return None
+        names = (f"{engine}:{model}", model)
+        for name in names:
+            if name in self.prices:
+                return self.prices[name]
+        patterns = [one for one in self.prices if one.endswith("*")]
+        fitting = [one for one in patterns if any(name.startswith(one[:-1]) for name in names)]
+        return self.prices[max(fitting, key=len)] if fitting else None
+
+
+_listed = [PriceList()]
+
+
+def use_price_list(prices: PriceList) -> None:
+    """Have the models of this process that say nothing else cost what is listed."""
+    _listed[0] = prices
+
+
+def listed_price(engine: str, model: str) -> Price | None:
+    """Return the prices of a model at an engine in that list, if they are there."""
+    return _listed[0].of(engine, model)
 
 
 def price_of(model: object) -> Price | None:

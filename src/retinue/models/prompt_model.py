@@ -15,7 +15,7 @@ from .._internal.suggestions import nearest, suggestion
 from .._internal.sync_bridge import run_blocking
 from .._internal.tracebacks import install_excepthook, shorten_traceback
 from ..core.completion import ask_once
-from ..core.prices import Price
+from ..core.prices import Price, listed_price
 from ..core.prompt import Ask
 from ..core.protocols import Chunks, Model, can_see
 from ..core.values import Capabilities, Message, Reply
@@ -111,7 +111,7 @@ class PromptModel:
             unknown = [f"{name}; {suggestion(name, known)}" for name in settings if name not in known]
             raise UsageError(f"PromptModel: unknown setting {', '.join(unknown) or error}") from None
         price = settings.get("price")
-        self.price = None if price is None else Price.of(price)  # found by `price_of`
+        self._price = None if price is None else Price.of(price)
 
     def __repr__(self) -> str:
         return one_line_repr(self, self.name, **self._about)
@@ -126,6 +126,11 @@ class PromptModel:
         """The engine's name, one of `ENGINES`."""
         return self._kind
 
+    @property
+    def price(self) -> Price | None:
+        """Its prices: its own, or those of the list of prices, if there are any. `price_of` finds them."""
+        return self._price or listed_price(self._kind, self.name)
+
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Return what engine and model support; `native` probes native tool calls, once. Raises `ModelError`."""
         return await self._engine.abilities(native=native)
@@ -137,7 +142,8 @@ class PromptModel:
     def reply(self, request: Ask) -> Chunks:
         """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""
         chunks = self._engine.reply(request)
-        return chunks if self.price is None else _priced(chunks, self.price)
+        price = self.price
+        return chunks if price is None else _priced(chunks, price)
 
     async def run_async(
         self, prompt: str | Sequence[Message], *, stop: Sequence[str] = (), max_tokens: int | None = None

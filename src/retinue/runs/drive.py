@@ -32,6 +32,7 @@ from .leases import Lease, acquired_new, is_new, is_suspect
 from .log_writer import LogWriter
 from .member_runs import Caller, Conclude, Found, settle_caller
 from .run_status import decisions, final_values
+from .run_traces import trace_run
 from .subscriptions import Subscriptions
 from .suspension import suspend_run
 from .thread_messages import messages_of
@@ -189,19 +190,17 @@ class Drive:
         """Return the replayed run, its tools, and what runs its members."""
         run = self._run
         assigned = await self._context.assign(run)
+        writer.trace = trace_run(run, writer.log, assigned.agent.model)
         log = [entry.event for entry in writer.log if not isinstance(entry.event, Said)]
-        asked: RunInput | Started = assigned
-        if log and isinstance(log[0], Started):  # the input it started with, whatever changed since
-            asked = log[0]
+        asked = log[0] if log and isinstance(log[0], Started) else assigned  # what it started with, if it has
         live = Run(assigned.agent, asked.question, asked.history, Earlier(log, decisions(run, log)), run.id)
         live.images = assigned.images
-        live.regardless = run.snapshot == REGARDLESS
+        live.regardless, live.recorded = run.snapshot == REGARDLESS, True
         task = Task(asked.question, history=tuple(asked.history))
-        path = assigned.path or run.agent
         tools = {tool.name: tool for tool in assigned.agent.tools}
         members = {name for name, one in tools.items() if is_member(one)}
+        caller = Caller(run, assigned.path or run.agent, task, members, self._found)
         context = self._context
-        caller = Caller(run, path, task, members, self._found)
         children = ChildRuns(context.database, caller, writer, context.acquire, context.start)
         live.delegate = children
         return live, tools, children
@@ -270,6 +269,7 @@ class Drive:
     ) -> DriveEnd:
         failpoint("before the end")
         run = self._run
+        writer.trace = writer.trace or trace_run(run, writer.log)
         writer.put(event)
         settle, settled = self._context.settling(run.parent_id or "", acquires=True)
         left = [False]  # members that were still at work

@@ -30,6 +30,7 @@ from .failpoints import failpoint
 from .fair_scheduler import FairScheduler
 from .leases import Lease, acquire_epoch, park_runs
 from .log_writer import BACK_OFF
+from .lost_traces import LostTraces
 from .notifier import notifier_of
 from .subscriptions import Subscriptions
 
@@ -78,6 +79,7 @@ class Runs:
             self._has_room,
             self.interrupt_members,
         )
+        self.traces = LostTraces(database)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._acquired: dict[str, Lease] = {}  # by the transactions that let these runs begin, or go on
         self.here = self._tasks.keys()  # the runs that this process drives, or is about to

@@ -19,6 +19,7 @@ from ..store.run_row import RunRow
 from ..store.run_store import find_run
 from .delta_buffer import DeltaBuffer
 from .failpoints import failpoint
+from .run_traces import RunTrace
 from .subscriptions import Subscriptions
 
 logger = logging.getLogger(__name__)
@@ -33,6 +34,7 @@ class LogWriter:
     """Appends to the log of `run` under its epoch, and publishes committed events to subscribers.
 
     `found` are the calls of members that have ended, and are found by every drive until their answers are written.
+    `trace` is told of what is committed.
     Methods that wait raise `Fenced` if another drive has taken over the run.
     """
 
@@ -49,6 +51,7 @@ class LogWriter:
         self._database = database
         self._followers = followers
         self.run = run
+        self.trace: RunTrace | None = None
         self._written = len(self.log)
         self._streamed = bool(run.request.get("stream"))
         self._writing: asyncio.Future[RunRow | None] | None = None
@@ -240,6 +243,8 @@ class LogWriter:
         if future.exception() is None:
             self._written += len(entries)
             run = future.result()
+            if self.trace is not None:
+                self.trace.see(entries)
             self._followers.publish(self.run.id, entries if run is None else [*entries, run])
 
     def _go_on(self, future: asyncio.Future[RunRow | None]) -> None:

@@ -16,6 +16,7 @@ from ..core.budgets import Budget
 from ..core.delegation import MemberCall
 from ..core.events import Called, Event, Observed, Paused, Stopped
 from ..core.protocols import Task
+from ..core.trace_context import HEADER, STATE_HEADER
 from ..core.values import AgentAction, StopReason
 from ..errors import DataError
 from ..store.clock import CLOCK
@@ -120,9 +121,10 @@ def insert_members(connection: Connection, new: Sequence[RunRow], acquire: Acqui
 
 
 def _origin(caller: RunRow) -> dict[str, Any]:
-    """Return where a member's run came from: the agent at the top, and the servers' runs that called that."""
-    came = {"top": caller.request.get("top", caller.agent)}
-    return came | ({"callers": said} if (said := caller.request.get("callers")) else {})
+    """Return where a member's run came from: the agent at the top, the servers' runs that called that, and their
+    trace."""
+    kept = {name: said for name in ("callers", HEADER, STATE_HEADER) if (said := caller.request.get(name))}
+    return {"top": caller.request.get("top", caller.agent), **kept}
 
 
 def settle_caller(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -35,7 +36,9 @@ class Peers:
     async def join(self) -> None:
         """Enter this process, drive what others left, and watch them in the background. Call it before runs are
         started."""
+        dead = await self._runs.traces.find_dead()
         await self._runs.database.write(partial(enter, process=self._process))
+        self._send_of(dead)
         await self._follow_clock()
         await self._recovery.recover()
         if isinstance(self._runs.notifier, SharedNotifier):
@@ -69,11 +72,16 @@ class Peers:
                 await self._runs.interrupt_cancelled()
                 if time.monotonic() - recovered >= _RECOVERS:
                     await self._follow_clock()
+                    self._send_of(await self._runs.traces.find_dead())
                     await self._runs.database.write_apart(forget_ended)
                     await self._recovery.recover()
                     recovered = time.monotonic()
             except StoreUnavailable as error:
                 logger.info("other servers cannot be heeded at the moment: %s", error)
+
+    def _send_of(self, dead: Sequence[str]) -> None:
+        if dead:
+            self._runs.beside("spans of processes that have died", partial(self._runs.traces.send_of, dead))
 
     async def _follow_clock(self) -> None:
         """Let the time of runs be the database's: all servers have to agree on when a run is late."""

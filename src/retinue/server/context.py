@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 from sqlalchemy import Connection
 
+from ..core.trace_context import HEADER, STATE_HEADER, TraceParent
 from ..runs import Runs
 from ..store.database import Database
 from ..store.run_counts import TIERS
 from ..store.run_row import RunRow
 from ..store.tenant_view import Quota, TenantView
+from ..telemetry.active import recorder
 from .call_circles import ServerId, incoming_call
 from .deployment import Deployment
 from .fair_batches import FairBatches
@@ -73,6 +76,8 @@ class Server:
         self.runs.followers.look(run.id)
         driven = self.runs.interrupt(run.id)
         self.runs.interrupt_members()
+        if not run.active and recorder() is not None:
+            self.runs.beside("spans of a run that was ended", partial(self.runs.traces.send_ended, run))
         if run.status in ("in_progress", "cancelling") and not driven:
             self.runs.dispatch(run.id)  # nobody drives it: whoever did has died
 
@@ -116,6 +121,7 @@ async def context_of(request: Request) -> Context:  # async: FastAPI has a threa
     key, quota = state.key, server.options.quota
     scope = TenantView(key.tenant, key.id, room(server.limits.of(key.id), server.runs.turns.at_once), key.scopes, quota)
     scope.incoming = await incoming_call(request.headers, server.id)
+    scope.trace = _trace_of(request)
     own: frozenset[str] = getattr(state, "own_responses", frozenset())
     return Context(
         server,
@@ -126,6 +132,14 @@ async def context_of(request: Request) -> Context:  # async: FastAPI has a threa
         own,
         _size_of(request),
     )
+
+
+def _trace_of(request: Request) -> dict[str, str]:
+    """Return the caller's trace, as it is stored with the run that the request begins; empty if there is none."""
+    if HEADER not in request.headers:
+        return {}
+    parent = TraceParent.parse(request.headers.getlist(HEADER), request.headers.getlist(STATE_HEADER))
+    return {} if parent is None else parent.headers()
 
 
 def _size_of(request: Request) -> float:

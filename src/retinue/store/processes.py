@@ -120,6 +120,19 @@ def _is_running(process: str) -> bool:
     return True
 
 
+def dead_processes(connection: Connection, process: str) -> list[str]:
+    """Return the servers that have ended without leaving, as far as `process` has to see to what they left: those that
+    it can see to have ended, and, if it leads the living, those that show no life."""
+    others = list(connection.execute(select(processes.c.id).where(processes.c.id != process)).scalars())
+    if connection.dialect.name == "sqlite":
+        return others
+    here = {one for (one,) in _HERE.rows(connection, {"place": _place()})}
+    ended = [one for one in others if one in here and not _is_running(one)]
+    recent = set(connection.execute(select(processes.c.id).where(_IsRecent())).scalars())
+    leads = min(recent.difference(ended), default=process) == process
+    return [*ended, *(one for one in others if leads and one not in recent and one not in ended)]
+
+
 def leave(connection: Connection, process: str) -> None:
     """Remove a server that stops; what it worked on may be taken at once."""
     connection.execute(delete(processes).where(processes.c.id == process))

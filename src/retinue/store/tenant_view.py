@@ -53,9 +53,11 @@ class TenantView:
         scopes: What the key may do (`None`: everything).
         quota: The tenant's storage limits (`None`: unlimited).
 
-    `incoming` is the call over the network by which the request came, if an agent made it."""
+    `incoming` is the call over the network by which the request came, if an agent made it, and `trace` the headers of
+    the caller's trace, if there is one."""
 
     incoming: Incoming | None = None
+    trace: Mapping[str, str] = {}
 
     def __init__(
         self,

@@ -16,6 +16,7 @@ from ..core.log_context import current_context
 from ..core.prices import Price, price_of
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Chunks, Flow, Model, Task, ask, consult
+from ..core.trace_context import trace_headers
 from ..core.values import AgentAction, AgentFinish, Capabilities, Message, Reply
 from ..errors import ModelRefused, NotDone, UsageError
 from ..models import PromptModel
@@ -147,7 +148,7 @@ def _headers(body: bytes) -> Mapping[str, str]:
     """Return the headers of a request: who calls, and a key that the same request of the same run has again."""
     run = current_context().run
     key = f"{run[-100:]}/{hashlib.sha256(body).hexdigest()[:32]}"
-    return {**callers_header(), **({"Idempotency-Key": key} if run else {})}
+    return {**callers_header(), **trace_headers(), **({"Idempotency-Key": key} if run else {})}
 
 
 def _written(decided: Decided) -> Reply:

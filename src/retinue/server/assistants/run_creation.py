@@ -87,6 +87,8 @@ def add_run(connection: Connection, scope: TenantView, new: NewRun, ttl: int | N
         if problem := scope.incoming.refusal(request["model"]):
             raise ApiError(400, problem, code="call_circle", headers={"x-should-retry": "false"})
         request = {**request, "callers": list(map(str, scope.incoming.callers))}
+    if scope.trace:
+        request = {**request, **scope.trace}
     run = RunRow(
         id=new_id("run"),
         tenant=scope.tenant,

@@ -1,0 +1,124 @@
+"""Switches telemetry on and off: for an app, or as the standard environment says."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import uuid
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..errors import RetinueError, UsageError
+from .active import recorder, set_recorder
+from .conventions import version
+
+if TYPE_CHECKING:
+    from .otlp_exporter import Exporter
+    from .recorder import Recorder
+
+logger = logging.getLogger(__name__)
+_PATIENCE = 2.0  # seconds that a process waits at its end
+MISSING = "telemetry needs the extra 'telemetry': pip install 'retinue[telemetry]'"
+_ENDPOINTS = [f"OTEL_EXPORTER_OTLP_{name}ENDPOINT" for name in ("", "TRACES_", "METRICS_")]
+
+
+def enable(
+    endpoint: str = "",
+    *,
+    tracer_provider: Any = None,
+    meter_provider: Any = None,
+    capture_content: bool | None = None,
+) -> None:
+    """Record the runs of this process from now on: as spans and metrics that are sent over OTLP.
+
+    With providers of OpenTelemetry's SDK, their processors and readers get them. Otherwise they are sent to `endpoint`
+    (`http://host:4318`), or where the standard variables of the environment say, or to a collector on this machine.
+
+    Args:
+        endpoint: The collector's address, to which `/v1/traces` and `/v1/metrics` are added.
+        tracer_provider: The app's `TracerProvider`.
+        meter_provider: The app's `MeterProvider`.
+        capture_content: Whether spans have the texts of people, models and tools, redacted and shortened; by default as
+            `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` says.
+
+    Raises `UsageError` without the extra, or for values that are none.
+    """
+    provided = tracer_provider is not None or meter_provider is not None
+    if provided and endpoint:
+        raise UsageError("enable: give an endpoint, or the app's providers, and not both")
+    try:
+        if provided:
+            from .sdk_export import SdkExporter
+
+            new = _recorder(lambda: SdkExporter(tracer_provider, meter_provider), capture_content)
+        else:
+            usual = "" if any(map(os.environ.get, _ENDPOINTS)) else "http://localhost:4318"
+            new = _recorder(lambda: _otlp(os.environ, endpoint or usual), capture_content)
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("opentelemetry"):
+            raise
+        raise UsageError(MISSING) from error
+    _switch(new)
+
+
+def enable_from_environment(told: Callable[[str], None]) -> None:
+    """Record runs if the environment names an endpoint. What keeps it from that is `told` in a line, and is no error:
+    no run fails for want of telemetry."""
+    off = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    if off or not any(os.environ.get(name, "").strip() for name in _ENDPOINTS):
+        return
+    try:
+        enable()
+    except RetinueError as error:
+        told(f"runs are not recorded: {error}")
+
+
+def disable(seconds: float = _PATIENCE) -> bool:
+    """Stop recording runs, and wait until what was recorded is sent, at most so long. Return whether it was."""
+    before = set_recorder(None)
+    return before is None or before.queue.close(seconds)
+
+
+def flush(seconds: float = 10.0) -> bool:
+    """Send what was recorded so far, and wait for that at most so long. Return whether it was sent."""
+    here = recorder()
+    return here is None or here.queue.flush(seconds)
+
+
+def _switch(new: Recorder) -> None:
+    before = set_recorder(new)
+    if before is None:
+        atexit.unregister(disable)
+        atexit.register(disable)
+    else:
+        before.queue.close(_PATIENCE)
+
+
+def _recorder(exporter: Callable[[], Exporter], content: bool | None) -> Recorder:
+    from .otlp_environment import Pace, wants_content
+    from .recorder import Recorder
+    from .span_queue import SpanQueue
+    from .trace_sampler import sampler_of
+
+    wanted = wants_content(os.environ) if content is None else content
+    sampler, pace = sampler_of(os.environ), Pace.of(os.environ)
+    return Recorder(SpanQueue(exporter(), pace), sampler, content=wanted)
+
+
+def _otlp(env: Mapping[str, str], base: str) -> Exporter:
+    from .otlp_environment import endpoint_of
+    from .otlp_exporter import OtlpExporter
+    from .otlp_format import encode_resource
+
+    return OtlpExporter(endpoint_of(env, "TRACES", base), endpoint_of(env, "METRICS", base), encode_resource(_about()))
+
+
+def _about() -> list[tuple[str, Any]]:
+    """Return the attributes of this process, as the environment extends them."""
+    from opentelemetry.sdk.resources import Resource
+
+    found = dict(Resource.create({"service.instance.id": str(uuid.uuid4())}).attributes)
+    if str(found.get("service.name", "unknown_service")).startswith("unknown_service"):
+        found |= {"service.name": "retinue", "service.version": version()}
+    return list(found.items())

@@ -1,0 +1,170 @@
+"""Sends spans and metrics to a collector over OTLP/HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import ssl
+from collections.abc import Sequence
+from typing import Protocol
+
+from .._internal.redaction import redact
+from ..errors import UsageError
+from ..net.connection_pool import CannotConnectError, ConnectionPool
+from ..net.http1 import Connection
+from ..net.proxy_route import Route, route
+from ..net.retry import parse_retry_after
+from ..net.time_limits import TimeLimits
+from .measurements import Measurements
+from .otlp_environment import Endpoint
+from .otlp_format import encode_spans
+from .otlp_metrics import encode_metrics
+from .span_record import SpanRecord
+
+_AGAIN = (408, 429, 502, 503, 504)
+_NO_SUCH_PATH = (404, 405, 415, 501)
+
+
+class NotSent(Exception):
+    """Raised if something could not be sent. `again`: it may be tried again, after `seconds` if the server said so."""
+
+    def __init__(self, problem: str, *, again: bool, seconds: float = 0.0) -> None:
+        super().__init__(problem)
+        self.again = again
+        self.seconds = seconds
+
+
+class Exporter(Protocol):
+    """What is told of spans, in a thread of its own."""
+
+    def send(self, records: Sequence[SpanRecord]) -> None:
+        """Send spans. Raises `NotSent`."""
+
+    def measure(self, record: SpanRecord) -> None:
+        """Add to the metrics what a span says."""
+
+    def send_metrics(self) -> None:
+        """Send the metrics. Raises `NotSent`."""
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+class OtlpExporter:
+    """Sends to endpoints of its own; what has none is not sent. `resource` describes the process, encoded."""
+
+    def __init__(self, traces: Endpoint | None, metrics: Endpoint | None, resource: bytes) -> None:
+        self._runner = asyncio.Runner()
+        self._traces, self._metrics = (None if one is None else _Poster(one) for one in (traces, metrics))
+        self._posters = [one for one in (self._traces, self._metrics) if one is not None]
+        self._resource = resource
+        self._sums = Measurements()
+
+    def send(self, records: Sequence[SpanRecord]) -> None:
+        """Send spans. Raises `NotSent`."""
+        if self._traces is not None:
+            self._runner.run(self._traces.post(encode_spans(self._resource, records)))
+
+    def measure(self, record: SpanRecord) -> None:
+        """Add to the metrics what a span says."""
+        if self._metrics is not None:
+            self._sums.add(record)
+
+    def send_metrics(self) -> None:
+        """Send the metrics. Raises `NotSent`; a collector that takes none is not asked again."""
+        if self._metrics is None or not self._sums.sums:
+            return
+        try:
+            self._runner.run(self._metrics.post(encode_metrics(self._resource, self._sums)))
+        except NotSent as error:
+            if self._metrics.status in _NO_SUCH_PATH:
+                self._metrics = None
+                raise NotSent(f"{error}; it takes no metrics, and gets no more of them", again=False) from None
+            raise
+
+    def close(self) -> None:
+        """Close the connections."""
+        for poster in self._posters:
+            self._runner.run(poster.close())
+        self._runner.close()
+
+
+class _Poster:
+    """Posts to one endpoint; `status` is that of the last answer. Raises `UsageError` if its files are not there."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._way = _way(endpoint)
+        self._pool: ConnectionPool | None = None
+        self._limits = TimeLimits(min(10.0, endpoint.seconds), endpoint.seconds, endpoint.seconds)
+        self.status = 0
+        self._wait = 0.0
+        if endpoint.authority or endpoint.certificate:
+            _trust(endpoint)
+
+    async def post(self, body: bytes) -> None:
+        """Post a body. Raises `NotSent`."""
+        endpoint = self._endpoint
+        headers = {"User-Agent": "retinue", "Content-Type": "application/x-protobuf", **endpoint.headers}
+        if endpoint.zipped:
+            body, headers["Content-Encoding"] = gzip.compress(body, 1), "gzip"
+        head = self._way.head("POST", endpoint.url, headers)
+        said = await self._answer(b"%sContent-Length: %d\r\n\r\n%s" % (head, len(body), body))
+        if self.status >= 300:
+            shown = redact(said.decode("utf-8", "replace"))[:200].strip()
+            problem = f"{redact(endpoint.url)} answered {self.status}{f': {shown!r}' if shown.isprintable() else ''}"
+            raise NotSent(problem, again=self.status in _AGAIN, seconds=self._wait)
+
+    async def _answer(self, request: bytes) -> bytes:
+        """Return the beginning of the answer's body."""
+        shown, self.status = redact(self._endpoint.url), 0
+        self._pool = self._pool or ConnectionPool(self._way, self._limits, lambda: _trust(self._endpoint))
+        try:
+            async with asyncio.timeout(self._endpoint.seconds):
+                connection = await self._pool.ask(request)
+                said = await _body(connection, self._pool)
+        except TimeoutError:
+            raise NotSent(f"{shown} did not answer in time", again=True) from None
+        except CannotConnectError as error:
+            reason = error.reason.strerror or str(error.reason)
+            raise NotSent(f"cannot connect to {shown}: {reason}", again=True) from None
+        except OSError as error:
+            raise NotSent(f"{shown} broke off: {type(error).__name__}", again=True) from None
+        self.status = connection.status
+        self._wait = parse_retry_after(connection.headers.get("retry-after")) or 0.0
+        return said
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._pool is not None:
+            self._pool.close()
+            await asyncio.sleep(0)  # lets the loop release the sockets
+
+
+async def _body(connection: Connection, pool: ConnectionPool) -> bytes:
+    """Return the beginning of a body."""
+    said = b""
+    try:
+        while part := await connection.read():
+            said = (said + part)[:1_000]
+    finally:
+        pool.done(connection)
+    return said
+
+
+def _way(endpoint: Endpoint) -> Route:
+    try:
+        return route(endpoint.url)
+    except ValueError:
+        raise UsageError(f"{redact(endpoint.url)[:200]!r} is no address for telemetry") from None
+
+
+def _trust(endpoint: Endpoint) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=endpoint.authority or None)
+        if endpoint.certificate:
+            context.load_cert_chain(endpoint.certificate, endpoint.key or None)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(f"the certificates for telemetry cannot be read: {error}") from None
+    context.set_alpn_protocols(["http/1.1"])
+    return context

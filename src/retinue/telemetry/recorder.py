@@ -1,0 +1,99 @@
+"""What records the runs of this process, while telemetry is on."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+from ..core.events import Event
+from ..core.toolbox import idempotency_key
+from ..core.trace_context import TraceParent, current_trace, derived_span_id, derived_trace_id
+from .run_spans import RunSpans, Traced
+from .span_content import SpanTexts
+from .span_queue import SpanQueue
+from .span_record import SpanRecord
+from .trace_sampler import Sampler
+
+_REMEMBERED = 10_000  # runs
+
+
+class Recorder:
+    """Makes the spans of runs, which `queue` sends. With `content`, they have the texts of people, models and tools."""
+
+    def __init__(self, queue: SpanQueue, sampler: Sampler, *, content: bool) -> None:
+        self.queue = queue
+        self._sampler = sampler
+        self._content = content
+        self._exported: OrderedDict[str, int] = OrderedDict()
+
+    def decided(self, traced: Traced) -> Traced:
+        """Return the place of a run, with the decision whether its trace is recorded."""
+        return traced._replace(parent=traced.parent._replace(sampled=self._sampler(traced.parent)))
+
+    def spans(
+        self, traced: Traced, provider: str = "", emit: Callable[[SpanRecord], None] | None = None
+    ) -> RunSpans | None:
+        """Return what folds the events of a run into spans; `None` if its trace is not recorded. `provider` is that of
+        its model."""
+        if not traced.parent.sampled:
+            return None
+        return RunSpans(traced, emit or self.queue.put, provider, SpanTexts() if self._content else None)
+
+    def exported(self, run: str) -> int:
+        """Return the number of the last event of a stored run of which this process has made spans."""
+        return self._exported.get(run, 0)
+
+    def has_exported(self, run: str, number: int) -> None:
+        """Note that this process has made the spans of a stored run up to the event of this number."""
+        self._exported[run] = number
+        self._exported.move_to_end(run)
+        if len(self._exported) > _REMEMBERED:
+            self._exported.popitem(last=False)
+
+
+class LiveSpans:
+    """The spans of a run in the library, whose events have the time at which they are seen. It continues a log
+    (`begun`), whose spans were sent when it was written."""
+
+    __slots__ = ("_see", "_spans")
+
+    def __init__(self, spans: RunSpans, begun: Sequence[Event]) -> None:
+        self._spans = spans
+        self._see = spans.see
+        if begun:
+            now = time.time_ns()
+            spans.replay(((now, event) for event in begun), ())
+
+    def see(self, event: Event) -> None:
+        """Take note of an event that happens."""
+        self._see(time.time_ns(), event)
+
+    def end(self, problem: str = "") -> None:
+        """Note that nothing more happens: the run could not begin (`problem`), or its reader has left."""
+        self._spans.leave(time.time_ns(), problem)
+
+
+def place_of(key: str, *, member: bool, part: int) -> Traced:
+    """Return the place of a run of the library. A member's caller is the call in its key. Otherwise it is the call of a
+    tool within which the run begins, or the span of the app around it, if there is one. `part` is the number of events
+    with which the run continues a former one."""
+    call, outer = key if member else idempotency_key(), current_trace()
+    if call and outer is not None:
+        parent = outer._replace(span_id=derived_span_id("tool", call))
+    else:
+        parent = _span_of_app() or TraceParent(derived_trace_id(key), b"")
+    return Traced(key, key, parent, part=part)
+
+
+def _span_of_app() -> TraceParent | None:
+    """Return the current span of OpenTelemetry, if the app has one."""
+    api = sys.modules.get("opentelemetry.trace")
+    context = None if api is None else api.get_current_span().get_span_context()
+    if context is None or not context.is_valid:
+        return None
+    state = context.trace_state.to_header()
+    return TraceParent(
+        context.trace_id.to_bytes(16), context.span_id.to_bytes(8), bool(context.trace_flags.sampled), state
+    )

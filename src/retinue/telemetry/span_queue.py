@@ -1,0 +1,120 @@
+"""Spans on their way out: they wait in a queue, and a thread sends them in batches, so that no run waits for it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+
+from .otlp_environment import Pace
+from .otlp_exporter import Exporter, NotSent
+from .span_record import SpanRecord
+
+logger = logging.getLogger(__name__)
+_QUIET = 60.0  # seconds between two lines on problems
+_LONGEST = 30.0  # seconds between two tries
+_TRIES = 12  # of a batch, some five minutes
+
+
+class SpanQueue:
+    """Passes spans to an exporter. When too many wait, the oldest are dropped."""
+
+    def __init__(self, exporter: Exporter, pace: Pace) -> None:
+        self._exporter = exporter
+        self._pace = pace
+        self._waiting: deque[SpanRecord] = deque(maxlen=pace.most)
+        self._dropped = 0
+        self._wake, self._flushed = threading.Event(), threading.Condition()
+        self._closed = False
+        self._rounds = self._asked = 0
+        self._held: list[SpanRecord] = []  # a batch that is tried again
+        self._tries = 0
+        self._not_before = 0.0
+        self._metrics_at = time.monotonic() + pace.metrics
+        self._said_at = -_QUIET
+        self._thread = threading.Thread(target=self._work, name="retinue-telemetry", daemon=True)
+        self._thread.start()
+
+    def put(self, record: SpanRecord) -> None:
+        """Add a span. Never waits, never raises."""
+        waiting = self._waiting
+        if len(waiting) == self._pace.most:
+            self._dropped += 1
+        waiting.append(record)
+        if len(waiting) == self._pace.most // 2:
+            self._wake.set()
+
+    def flush(self, seconds: float) -> bool:
+        """Send what waits, and the metrics, at once. Return whether everything was sent in this time."""
+        with self._flushed:
+            self._asked = self._rounds + 2  # the round under way may have begun before
+            self._wake.set()
+            done = self._flushed.wait_for(lambda: self._rounds >= self._asked or not self._thread.is_alive(), seconds)
+        return done and not self._held and not self._waiting
+
+    def close(self, seconds: float) -> bool:
+        """Flush and end the thread. Return as `flush` does."""
+        sent = self.flush(seconds)
+        self._closed = True
+        self._wake.set()
+        self._thread.join(0.2 if sent else 0.0)
+        return sent
+
+    # ── in the thread ────────────────────────────────────────────────────────────────────────────
+
+    def _work(self) -> None:
+        while not self._closed:
+            if self._rounds >= self._asked:
+                self._wake.wait(self._pace.delay)
+            self._wake.clear()
+            try:
+                self._round(hurried=self._rounds < self._asked)
+            except Exception as error:  # a bug of ours, or of the app's processor, ends no telemetry
+                self._held = []
+                self._say(f"{type(error).__name__}: {error}")
+            with self._flushed:
+                self._rounds += 1
+                self._flushed.notify_all()
+        self._exporter.close()
+
+    def _round(self, *, hurried: bool) -> None:
+        now = time.monotonic()
+        if hurried or now >= self._not_before:
+            while self._held or self._waiting:
+                if not self._send():
+                    break
+        if hurried or now >= self._metrics_at:
+            self._metrics_at = now + self._pace.metrics
+            try:
+                self._exporter.send_metrics()
+            except NotSent as error:
+                self._say(str(error))
+
+    def _send(self) -> bool:
+        """Send a batch. Return whether the next may follow."""
+        if not self._held:
+            self._held = [self._waiting.popleft() for _ in range(min(self._pace.batch, len(self._waiting)))]
+            for record in self._held:
+                if not record.again:
+                    self._exporter.measure(record)
+        try:
+            self._exporter.send(self._held)
+        except NotSent as error:
+            self._tries += 1
+            left = not error.again or self._tries >= _TRIES
+            self._not_before = time.monotonic() + max(error.seconds, min(2.0**self._tries / 2, _LONGEST))
+            self._dropped += len(self._held) if left else 0
+            self._say(str(error))
+            if not left:
+                return False
+        self._held, self._tries = [], 0
+        return True
+
+    def _say(self, problem: str) -> None:
+        now = time.monotonic()
+        if now - self._said_at < _QUIET:
+            return
+        self._said_at = now
+        lost = f" ({self._dropped:,} spans were dropped)" if self._dropped else ""
+        logger.warning("telemetry was not sent: %s%s", problem, lost)
