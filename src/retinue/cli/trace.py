@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from ..core.events import Event
+from ..core.events import ENDINGS, Event
 from ..core.run_result import result
 from ..display.branch import View
 from ..display.run_tree import RunTree
@@ -89,13 +89,15 @@ def _of_file(name: str) -> Lines:
     path = Path(name)
     if not path.exists() or path.is_dir():
         raise UsageError(f"{name} is neither the id of a run (run_…, resp_… or chatcmpl-…) nor a file of events")
-    return read_lines(path.read_text(encoding="utf-8").splitlines(), name)
+    return list(read_lines(path.read_text(encoding="utf-8").splitlines(), name))
 
 
 def _of_step(lines: Lines, step: int) -> Iterator[EventLine]:
-    """Yield the events of one step, and of the members that it called. Raises `UsageError` if there is none."""
+    """Yield the events of one step, and of the members that it called; with the last step, the run's end. Raises
+    `UsageError` if there is no such step."""
     calls: set[str] = set()
     steps: set[int] = set()
+    last = 0
     for line in lines:
         event = line.event
         if line.path:
@@ -103,10 +105,13 @@ def _of_step(lines: Lines, step: int) -> Iterator[EventLine]:
                 yield line
         elif (its := getattr(event, "step", None)) is not None:
             steps.add(its)
+            last = its
             if its == step:
                 if (action := getattr(event, "action", None)) is not None:
                     calls.add(action.id)
                 yield line
+        elif last == step and isinstance(event, ENDINGS):
+            yield line
     if step not in steps:
         raise UsageError(f"the run has no step {step}; it has {_span(steps)}")
 

@@ -98,6 +98,7 @@ class Branch:
                 self._asked(event, at)
             case Retried():
                 self._void()
+                self._closed = False
                 self._line(f"{event.problem}; asking again in {event.seconds:.1f} s", ODD)
             case Called() | Observed() | Paused() | Resumed():
                 self._void()

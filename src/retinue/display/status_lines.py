@@ -42,6 +42,7 @@ class StatusLines:
         self._at = 0.0  # when they were drawn
         self._within = False  # whether a line that was written goes on
         self._held: list[str] | None = None  # what was written while a person is asked
+        self._aside: list[tuple[str, TextIO]] = []  # whole lines for other outputs, which wait
         self._signs = itertools.cycle(_SIGNS if _can_write(out, _SIGNS) else _PLAIN_SIGNS)
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -55,7 +56,9 @@ class StatusLines:
         self.release()
         with self._lock:
             self._activities.clear()
+            self._within = False
             self._draw()
+            self._flush_aside()
         self._stopping.set()
         if self._thread is not None:
             self._thread.join()
@@ -104,6 +107,7 @@ class StatusLines:
             elif text:
                 self._within = not text.endswith("\n")
                 self._draw(text)
+                self._flush_aside()
 
     def hold(self) -> None:
         """Write nothing until `release`, since a person is asked something."""
@@ -118,13 +122,20 @@ class StatusLines:
             held, self._held = self._held, None
             if held:
                 self.write("".join(held))
+            self._flush_aside()
 
     def write_aside(self, text: str, out: TextIO) -> None:
-        """Write whole lines to `out`, which is on the same terminal."""
+        """Write whole lines to `out`, which is on the same terminal: once no line is being written, nobody is asked."""
         with self._lock:
+            self._aside.append((text, out))
+            self._flush_aside()
+
+    def _flush_aside(self) -> None:
+        if self._aside and not self._within and self._held is None:
             self._draw(whole=False)
-            put(out, "\n" * self._within + text)
-            self._within = False
+            for text, out in self._aside:
+                put(out, text)
+            self._aside.clear()
             self._draw()
 
     def _draw_soon(self) -> None:

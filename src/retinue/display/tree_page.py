@@ -58,7 +58,7 @@ class Page:
     def lines(self, first: str, rest: str, *pieces: tuple[str, str]) -> str:
         """Return the lines of a paragraph of texts with their colours."""
         paragraph = self.begin(first, rest)
-        return "".join(paragraph.add(text, ink) + paragraph.flush() for text, ink in pieces) + paragraph.end()
+        return "".join(paragraph.whole(text, ink) for text, ink in pieces) + "\n"
 
     def _fitted(self, branches: str, width: int) -> str:
         """Return the innermost branches for which there is room."""
@@ -81,15 +81,16 @@ class Paragraph:
     def add(self, piece: str, ink: str = "") -> str:
         """Return what can be written now of a further piece."""
         self._ink = ink
-        return self._first() + self._painted(self._wrapping.add(clean(piece).replace("\t", _TAB)))
+        return self._first() + self._painted(self._wrapping.add(_plain(piece)))
 
-    def flush(self) -> str:
-        """Return the rest of what was added."""
-        return self._first() + self._painted(self._wrapping.end())
+    def whole(self, piece: str, ink: str = "") -> str:
+        """Return a further piece to its last word."""
+        self._ink = ink
+        return self._first() + self._painted(self._wrapping.add(_plain(piece)) + self._wrapping.end())
 
     def end(self) -> str:
         """Return the rest of the paragraph."""
-        return f"{self.flush()}\n"
+        return f"{self._first()}{self._painted(self._wrapping.end())}\n"
 
     def _first(self) -> str:
         begin, self._begin = self._begin, ""
@@ -99,6 +100,10 @@ class Paragraph:
         """Return wrapped text in its colour, and the branches before its lines in theirs."""
         before = f"\n{self._page.paint(self._rest, DIM)}"
         return before.join(self._page.paint(line, self._ink) for line in text.split(f"\n{self._rest}"))
+
+
+def _plain(text: str) -> str:
+    return clean(text).replace("\t", _TAB)
 
 
 def _glyphs(out: TextIO) -> Glyphs:

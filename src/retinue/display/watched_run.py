@@ -15,7 +15,8 @@ from .status_lines import StatusLines
 class WatchedRun:
     """A run that a person watches: its tree, and the lines that say what is under way.
 
-    `asks`: while a call waits for a person, it is this one who is asked, and nothing else is written.
+    `asks`: while a call waits for a person, it is this one who is asked, and nothing else is written. Otherwise the run
+    is another process's, which may store that a model is asked no earlier than its reply.
     """
 
     def __init__(self, out: TextIO, status: StatusLines, view: View, *, asks: bool = True) -> None:
@@ -50,6 +51,8 @@ class WatchedRun:
                 self.status.show(path, f"{before}the model works")
             case Called(action=action):
                 self.status.show(f"{path}#{action.id}", f"{before}{action.tool} works")
+            case Started() | Observed() if not self._asks:
+                self.status.show(path, f"{name or 'the run'} goes on")
             case Paused(action=action) if not self._asks:
                 self.status.show(f"{path}#{action.id}", f"{before}{action.tool} waits for a person")
             case Paused(action=action):
