@@ -91,9 +91,7 @@ class NestedRuns:
         context = LogContext(f"{self._key}/{member.call}", current_context().request)
         try:
             with log_context(context):
-                async with aclosing(run.events()) as events:
-                    async for event in events:
-                        self._heard(member.call, event)
+                await self._listen(member.call, run)
         finally:
             self._keep(member.call, run.result)
         result = run.result
@@ -101,6 +99,11 @@ class NestedRuns:
             calls = ", ".join(f"{one.tool} ({member.call}/{one.id})" for one in result.waiting)
             raise Pending(result.stop_reason, f"{member.tool.name}: no person has decided on {calls}")
         return answer_of(member.tool.name, result.stop_reason, result.answer, result.error, result.usage, 0.0)
+
+    async def _listen(self, call: str, run: NestedRun) -> None:
+        async with aclosing(run.events()) as events:
+            async for event in events:
+                self._heard(call, event)
 
     def _heard(self, path: str, event: Event | Delta) -> None:
         if self.listener is not None:

@@ -15,7 +15,6 @@ import pytest
 from fakes import fork_server
 from fakes.served import serving
 from fakes.tmux import Terminal
-from fakes.until import until
 from retinue.store.database import Database
 
 TEAM = """\
@@ -120,19 +119,31 @@ def test_verbose_shows_each_prompt_and_reply_once_and_word_for_word(team: Path) 
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (34, 24)])
-def test_in_a_terminal_the_tree_grows_above_what_is_under_way(team: Path, width: int, height: int) -> None:
-    team.write_text(TEAM.replace("SLOW", "0.3"))
+def test_in_a_terminal_the_tree_is_as_wide_as_it(team: Path, width: int, height: int) -> None:
     with Terminal(["run", team, "How many?", "--agent", "boss"], width=width, height=height) as terminal:
-        both = until(lambda: terminal.shows() if re.search(r"^. lyon: .*\n. paris: ", terminal.shows(), re.M) else "")
         seen = terminal.until("[exit 0]").replace("[exit 0]", "")
-    assert re.search(r"^\S lyon: the model works \d s\n\S paris: the model works \d s$", both, re.MULTILINE)
-    assert "getting ready" not in seen
-    assert "works" not in seen  # nothing is left of what was under way
     assert all(len(line) <= width for line in seen.splitlines())
+    assert "getting ready" not in seen
+    assert "works" not in seen
     if width >= 80:
         assert plainly(seen) == TREE
     else:
         assert "".join(plainly(seen).split()).count("answered·Ns") == 2
+
+
+def test_what_is_under_way_stands_below_the_tree_a_line_each_and_goes(team: Path) -> None:
+    team.write_text(re.sub("finish: .*people.*SLOW", "error: hang", TEAM).replace("SLOW", "0"))
+    with Terminal(["run", team, "How many?", "--agent", "boss"]) as terminal:
+        terminal.until("lyon: the model works")
+        seen = terminal.until("paris: the model works")
+        assert re.search(r"\n\S lyon: the model works \d+ s\n\S paris: the model works \d+ s$", seen)
+        assert "2103000" not in seen  # which is shown where it belongs, once what comes before it is over
+        terminal.resize(60, 20)
+        terminal.type("", "C-c")
+        seen = terminal.until("[exit 130]")
+    assert "works" not in seen
+    assert seen.index("522250") < seen.index("2103000")
+    assert len(re.findall("╰─ Stopped: CANCELLED", seen)) == 3
 
 
 def test_a_terminal_without_colours_has_none(team: Path) -> None:

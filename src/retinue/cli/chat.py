@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -62,19 +61,30 @@ def _of_options(agent: str | None, options: dict[str, Any]) -> Agent:
 
 
 async def _talk(conversation: Conversation, asked: Questions) -> int:
-    """Answer questions and obey commands, as long as there are any. Return 0 if the last question was answered."""
+    """Answer questions and obey commands, as long as there are any. Return 0 if a person asked them, or the last one
+    was answered."""
     answered = True
     async for text in asked:
-        try:
-            if text.startswith("/"):
-                if not obey(text, conversation):
-                    break
-            elif text:
-                answered = False  # unless it is, with what follows
-                answered = await conversation.ask(text)
-        except RetinueError as error:
-            show_error(str(error))
-    if asked.typed:
-        click.echo(nl=False)
-        sys.stdout.flush()
+        if text.startswith("/"):
+            if not _obeyed(text, conversation):
+                break
+        else:
+            answered = await _answered(text, conversation)
     return 0 if answered or asked.typed else 1
+
+
+def _obeyed(text: str, conversation: Conversation) -> bool:
+    """Return whether the chat goes on after a command."""
+    try:
+        return obey(text, conversation)
+    except UsageError as error:
+        show_error(str(error))
+        return True
+
+
+async def _answered(text: str, conversation: Conversation) -> bool:
+    try:
+        return await conversation.ask(text)
+    except RetinueError as error:
+        show_error(str(error))
+        return False

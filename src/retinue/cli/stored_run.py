@@ -36,13 +36,12 @@ def _title(run: TeamRun) -> str:
 
 def _events(run_id: str, db: str, *, follow: bool) -> Iterator[EventLine]:
     with read_database(db) as connection:
-        from ..store.team_logs import TeamLogs, find_top
+        from ..store.team_logs import TeamLogs
 
         logs = TeamLogs(run_id)
         while True:
-            top = find_top(connection, run_id)
-            for path, entry in logs.read(connection):
+            for path, entry in logs.read(connection, whole=not follow):
                 yield EventLine(path, entry.event, entry.at)
-            if not follow or top is None or not top.active:
+            if not follow or not logs.active:
                 return
             time.sleep(_EVERY)

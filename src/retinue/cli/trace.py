@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from ..core.events import ENDINGS, Event
+from ..core.events import Called, Event, Paused, Started
 from ..core.run_result import result
 from ..display.branch import View
 from ..display.run_tree import RunTree
@@ -97,23 +97,20 @@ def _of_step(lines: Lines, step: int) -> Iterator[EventLine]:
     `UsageError` if there is no such step."""
     calls: set[str] = set()
     steps: set[int] = set()
-    last = 0
+    now = 0  # the step of the run's last event that belongs to one
     for line in lines:
-        event = line.event
         if line.path:
-            if line.path.split("/")[0] in calls:
-                yield line
-        elif (its := getattr(event, "step", None)) is not None:
-            steps.add(its)
-            last = its
-            if its == step:
-                if (action := getattr(event, "action", None)) is not None:
-                    calls.add(action.id)
-                yield line
-        elif last == step and isinstance(event, ENDINGS):
+            chosen = line.path.split("/")[0] in calls
+        else:
+            now = getattr(line.event, "step", now)
+            steps.add(now)
+            chosen = now == step and not isinstance(line.event, Started)
+        if chosen and not line.path and isinstance(line.event, Called | Paused):
+            calls.add(line.event.action.id)
+        if chosen:
             yield line
     if step not in steps:
-        raise UsageError(f"the run has no step {step}; it has {_span(steps)}")
+        raise UsageError(f"the run has no step {step}; it has {_span(steps - {0})}")
 
 
 def _span(steps: set[int]) -> str:

@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, select
 
-from ..core.events import Observed
+from ..core.events import Event, Finished, Observed, Stopped
+from ..core.values import StopReason
 from .event_log import Entry, read_events
 from .run_row import ACTIVE
 from .tables import runs
 
 _AT_ONCE = 500  # ids per statement
+_RESTING = (StopReason.AWAITING_HUMAN, StopReason.AWAITING_MEMBER)
 
 
 class TeamRun(NamedTuple):
@@ -59,34 +61,63 @@ def _members(connection: Connection, callers: Sequence[TeamRun]) -> Iterator[Tea
 
 
 class TeamLogs:
-    """Reads the logs of a run and of its members, each entry once."""
+    """Reads the logs of a run and of its members, each entry once. `active` says whether one of them had not ended when
+    they were read last."""
 
     def __init__(self, run_id: str) -> None:
         self._top = run_id
         self._read: dict[str, int] = {}  # by path: the number of the last entry
         self._new: dict[str, list[Entry]] = {}  # by path, oldest first: what was not yielded yet
+        self._active: set[str] = set()  # paths
 
-    def read(self, connection: Connection) -> Iterator[TeamEntry]:
-        """Yield the new entries, a member's before its caller's observation of it. Raises `DataError` if a row of a log
-        holds no valid event."""
+    @property
+    def active(self) -> bool:
+        """Whether one of the runs had not ended."""
+        return bool(self._active)
+
+    def read(self, connection: Connection, *, whole: bool = False) -> Iterator[TeamEntry]:
+        """Yield the new entries. A member's come before its caller's observation of it, and before the end of a caller
+        that did not wait for it: this is held back as long as the member is active, but not if all is wanted (`whole`).
+        Raises `DataError` if a row of a log holds no valid event."""
         top = find_top(connection, self._top)
         level = [] if top is None else [top]
+        self._active.clear()
         while level:  # callers first: what they observed has been written by their members
             for run in level:
                 entries = read_events(connection, run.id, self._read.get(run.path, 0))
                 self._new.setdefault(run.path, []).extend(entries)
                 if entries:
                     self._read[run.path] = entries[-1].seq
+            self._active |= {run.path for run in level if run.active}
             level = list(_members(connection, level))
+        if whole:
+            self._active.clear()
         yield from self._in_order("")
 
     def _in_order(self, path: str) -> Iterator[TeamEntry]:
-        for entry in self._new.pop(path, ()):
+        entries = self._new.pop(path, [])
+        for at, entry in enumerate(entries):
             if isinstance(entry.event, Observed):
                 yield from self._in_order(_below(path, entry.event.observation.call_id))
+            elif _is_end(entry.event):
+                yield from self._members_of(path)
+                if any(_is_below(one, path) for one in self._active):
+                    self._new[path] = entries[at:]
+                    return
             yield TeamEntry(path, entry)
-        for member in [one for one in self._new if one.rpartition("/")[0] == path and one != path]:
+        yield from self._members_of(path)
+
+    def _members_of(self, path: str) -> Iterator[TeamEntry]:
+        for member in [one for one in self._new if one and one.rpartition("/")[0] == path]:
             yield from self._in_order(member)
+
+
+def _is_end(event: Event) -> bool:
+    return isinstance(event, Finished) or (isinstance(event, Stopped) and event.reason not in _RESTING)
+
+
+def _is_below(path: str, above: str) -> bool:
+    return path != above and path.startswith(_below(above, ""))
 
 
 def _below(path: str, call_id: str) -> str:
