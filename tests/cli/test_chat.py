@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from fakes import fork_server
 from fakes.openai_server import OpenAIServer
 from fakes.tmux import Terminal
+from fakes.until import until
 
 FILE = """\
 retinue: 1
@@ -52,19 +54,26 @@ def chat(file: Path, *words: str, height: int = 50) -> Iterator[Terminal]:
         yield terminal
 
 
+def say(terminal: Terminal, text: str, *keys: str) -> None:
+    """Type at the prompt, once it is there: a text and Enter, or other `keys`."""
+    until(lambda: terminal.shows().endswith("\n›"))
+    terminal.type(text, *(keys or ("Enter",)))
+
+
 def test_each_question_comes_with_those_before_and_may_have_several_lines(file: Path) -> None:
     with chat(file) as terminal:
         assert "guide · scripted · calculator · /help" in terminal.shows()
-        terminal.type("first question", "Enter")
+        say(terminal, "first question")
         terminal.until("╰─ Answer: One.\n")
-        terminal.type("second\\", "Enter")
+        say(terminal, "second\\")
         terminal.type("line", "M-Enter")
         terminal.type("and another")
         terminal.until("› second\n  line\n  and another")
         terminal.type("", "Enter")
         terminal.until("╰─ Answer: Two, after one.\n")
-        terminal.type("/verbose", "Enter")
+        say(terminal, "/verbose")
         terminal.until("word for word from now on")
+        until(lambda: terminal.shows().endswith("\n›"))
         terminal.paste("first line\nsecond line")
         terminal.until("› first line\n  second line")
         terminal.type("", "Enter")
@@ -77,20 +86,20 @@ def test_each_question_comes_with_those_before_and_may_have_several_lines(file: 
 
 def test_a_conversation_is_saved_and_a_new_one_begins_with_nothing(file: Path) -> None:
     with chat(file, "--verbose") as terminal:
-        terminal.type("first question", "Enter")
+        say(terminal, "first question")
         terminal.until("╰─ Answer: One.\n")
         for name in ("talk.md", "talk.json"):
-            terminal.type(f"/save {name}", "Enter")
+            say(terminal, f"/save {name}")
             terminal.until(f"saved in {name}")
-        terminal.type("/save talk.md", "Enter")
+        say(terminal, "/save talk.md")
         terminal.until("retinue: talk.md exists; give another name")
-        terminal.type("/new", "Enter")
+        say(terminal, "/new")
         terminal.until("a new conversation")
-        terminal.type("first again", "Enter")
+        say(terminal, "first again")
         anew = terminal.until("Answer: One.", 2).rpartition("a new conversation")[2]
         assert "first again" in anew
         assert "first question" not in anew
-        terminal.type("", "C-d")
+        say(terminal, "", "C-d")
         terminal.until("[exit 0]")
     saved = json.loads((file.parent / "talk.json").read_text())
     assert saved == {"agent": "guide", "turns": [{"question": "first question", "answer": "One."}]}
@@ -99,34 +108,34 @@ def test_a_conversation_is_saved_and_a_new_one_begins_with_nothing(file: Path) -
 
 def test_ctrl_c_stops_a_run_and_twice_at_the_prompt_it_leaves(file: Path) -> None:
     with chat(file) as terminal:
-        terminal.type("slow", "Enter")
+        say(terminal, "slow")
         terminal.until("Answer: It takes")
         terminal.type("", "C-c")
         seen = terminal.until("Stopped: CANCELLED")
         assert "a while" not in seen
-        terminal.type("never", "Enter")
+        say(terminal, "never")
         terminal.until("the model works")
         terminal.type("", "C-c")
         terminal.until("Stopped: CANCELLED", 2)
-        terminal.type("nothing fits", "Enter")
+        say(terminal, "nothing fits")
         terminal.until("retinue: no rule of the script fits")
-        terminal.type("first of all", "Enter")  # and it goes on
+        say(terminal, "first of all")  # and it goes on
         terminal.until("Answer: One.")
-        terminal.type("half a question", "C-c")
-        terminal.type("", "C-c")
+        say(terminal, "half a question", "C-c")
+        say(terminal, "", "C-c")
         terminal.until("Ctrl-C again, or Ctrl-D, leaves")
-        terminal.type("first", "Enter")
+        say(terminal, "first")
         terminal.until("Answer: One.", 2)
-        terminal.type("", "C-c")
+        say(terminal, "", "C-c")
         terminal.until("Ctrl-C again, or Ctrl-D, leaves", 2)
-        terminal.type("", "C-c")
+        say(terminal, "", "C-c")
         seen = terminal.until("[exit 0]")
         assert "Traceback" not in seen
 
 
 def test_a_person_is_asked_within_the_tree_and_who_stops_there_is_not_asked_for_more(file: Path) -> None:
     with chat(file) as terminal:
-        terminal.type("the sum?", "Enter")
+        say(terminal, "the sum?")
         terminal.until("answer instead:")
         terminal.type("x", "Enter")
         terminal.until("want one of a, e, r, m")
@@ -134,43 +143,43 @@ def test_a_person_is_asked_within_the_tree_and_who_stops_there_is_not_asked_for_
         seen = terminal.until("Answer: The sum is 42.")
         decided = "│  │  a person decided: approve\n│  │  → 42 · "
         assert seen.index('├─ calculator(expression="6*7")') < seen.index("[a]pprove") < seen.index(decided)
-        terminal.type("the sum?", "Enter")
+        say(terminal, "the sum?")
         terminal.until("answer instead:", 3)
         terminal.type("", "C-c")
         terminal.until("Stopped: CANCELLED")
-        terminal.type("first", "Enter")  # the whole line, of which nobody else takes anything
+        say(terminal, "first")  # the whole line, of which nobody else takes anything
         terminal.until("Answer: One.")
 
 
 def test_the_last_run_is_shown_whole_and_commands_are_explained(file: Path) -> None:
     long = "first " + "word " * 200 + "end"
     with chat(file, height=24) as terminal:
-        terminal.type("/trace", "Enter")
+        say(terminal, "/trace")
         terminal.until("retinue: nothing was asked yet")
-        terminal.type(long, "Enter")
+        say(terminal, long)
         terminal.until("Answer: One.")
-        terminal.type("/trace", "Enter")
+        say(terminal, "/trace")
         seen = terminal.until("Answer: One.", 2).rpartition("/trace")[2]
         assert "guide · tool_calling · scripted · calculator\nQuestion: first word" in seen
         assert "end\n├─ step 1" in seen
-        terminal.type("/help", "Enter")
+        say(terminal, "/help")
         terminal.until("/quit")
-        terminal.type("/trase", "Enter")
+        say(terminal, "/trase")
         terminal.until("retinue: no command '/trase'; did you mean '/trace'?")
-        terminal.type("/save", "Enter")
+        say(terminal, "/save")
         terminal.until("say where: /save conversation.md")
-        terminal.type("/quit", "Enter")
+        say(terminal, "/quit")
         terminal.until("[exit 0]")
 
 
 def test_what_was_typed_is_there_again_at_the_next_start_for_this_user_alone(file: Path) -> None:
     with chat(file) as terminal:
-        terminal.type("first and last", "Enter")
+        say(terminal, "first and last")
         terminal.until("Answer: One.")
     kept = file.parent / "cache/chat_history"
     assert kept.stat().st_mode & 0o777 == 0o600
     with chat(file) as terminal:
-        terminal.type("", "Up")
+        say(terminal, "", "Up")
         terminal.until("› first and last")
 
 
@@ -216,7 +225,7 @@ def test_without_a_file_it_is_the_agent_of_ask(server: OpenAIServer) -> None:
     ],
 )
 def test_options_that_do_not_fit_are_one_line(file: Path, words: list[str], message: str) -> None:
-    done = piped("", *(word.replace("PATH", str(file)) for word in words))
+    done = fork_server.retinue("chat", *(word.replace("PATH", str(file)) for word in words))
     assert message.replace("PATH", str(file)) in done.stderr
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
 

@@ -52,14 +52,10 @@ def test_debug_lines_go_to_standard_error_with_ids_also_of_requests_that_are_rep
     words = ["ask", "?", "--base-url", server.url, "--strategy", "react"]
     done = fork_server.retinue(*words, "--log-level", "debug")
     assert done.stdout.endswith("out\n")
-    lines = [line for line in done.stderr.splitlines() if " retinue.run_log: " in line]
-    ids = {re.search(r"run=(\w+)", line)[1] for line in lines}  # type: ignore[index]
-    assert len(ids) == 1
-    assert [re.search(r"step=(\d)", line)[1] for line in lines if ": step " in line] == [  # type: ignore[index]
-        re.search(r": step (\d)", line)[1]
-        for line in lines
-        if ": step " in line  # type: ignore[index]
-    ]
+    assert len(set(re.findall(r"run=(\w+)", done.stderr))) == 1
+    steps = re.findall(r" retinue\.run_log: step (\d): .*step=(\d)\]$", done.stderr, re.MULTILINE)
+    assert len(steps) > 6
+    assert all(said == carried for said, carried in steps)
     assert re.search(r"Z INFO retinue.run_log: step 2: the model is asked again in .* \[run=\w+ step=2\]", done.stderr)
     assert "begins: strategy react" in done.stderr
 

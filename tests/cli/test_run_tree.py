@@ -6,6 +6,7 @@ import io
 import re
 import unicodedata
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 from hypothesis import given, strategies as st
@@ -18,7 +19,7 @@ from retinue.display.branch import View
 from retinue.display.run_tree import RunTree
 from retinue.display.sections import Section
 from retinue.display.status_lines import StatusLines
-from retinue.display.terminal import cells
+from retinue.display.terminal import cells, put
 from retinue.display.tree_page import Page
 from retinue.display.watched_run import WatchedRun
 
@@ -64,7 +65,7 @@ def test_no_line_is_wider_than_the_terminal_and_the_only_escapes_are_colours(
         patch.setenv("TERM", "xterm")
         patch.delenv("NO_COLOR", raising=False)
         out = Screen()
-        tree = RunTree(out, out.write)
+        tree = RunTree(out, partial(put, out))
         for path, event, at in happened:
             tree.show(path, event, at)
         tree.end(result([]))
@@ -92,7 +93,7 @@ def test_what_was_held_back_comes_in_its_place() -> None:
 
 def test_a_place_that_has_no_lines_gets_ascii_ones() -> None:
     narrow = io.TextIOWrapper(io.BytesIO(), encoding="cp1252")
-    tree = RunTree(narrow, narrow.write)
+    tree = RunTree(narrow, partial(put, narrow))
     tree.show("", Started("q", "a", "s", "m", ()))
     tree.show("", Called(1, AgentAction("t", "x", id="call_1_0")))
     tree.show("", Observed(1, Observation("call_1_0", "seen")))
@@ -104,15 +105,16 @@ def test_a_place_that_has_no_lines_gets_ascii_ones() -> None:
 
 def test_a_run_that_goes_on_after_it_rested_is_one_tree() -> None:
     out = io.StringIO()
-    tree = RunTree(out, out.write)
+    tree = RunTree(out, partial(put, out))
     action = AgentAction("member", "x", id="call_1_0")
-    for path, event in [
+    happened: list[tuple[str, Event]] = [
         ("", Called(1, action)),
         ("", Stopped(StopReason.AWAITING_MEMBER, "member is at work")),
         ("call_1_0", Finished("seen", {})),
         ("", Observed(1, Observation("call_1_0", "seen"))),
         ("", Finished("so", {})),
-    ]:
+    ]
+    for path, event in happened:
         tree.show(path, event)
     assert out.getvalue().splitlines() == [
         '├─ member("x")',

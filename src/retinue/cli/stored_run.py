@@ -14,6 +14,7 @@ from .server_database import read_database
 if TYPE_CHECKING:
     from ..store.team_logs import TeamRun
 
+_USUAL = "default"  # the tenant of a server that has no others
 _EVERY = 0.2  # seconds between two looks at a run that goes on
 
 
@@ -31,7 +32,8 @@ def stored_run(run_id: str, db: str, *, follow: bool = False) -> tuple[str, Iter
 
 def _title(run: TeamRun) -> str:
     began = clock_time(run.created_at, "%Y-%m-%d %H:%M:%S")
-    return " · ".join((run.id, run.kind, run.status.replace("_", " "), began, f"tenant {run.tenant}"))
+    words = [run.id, run.kind, run.status.replace("_", " "), began]
+    return " · ".join([*words, f"tenant {run.tenant}"] if run.tenant != _USUAL else words)
 
 
 def _events(run_id: str, db: str, *, follow: bool) -> Iterator[EventLine]:
