@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from fakes import fork_server
+from fakes.openai_server import OpenAIServer
 from fakes.served import serving
 from fakes.tmux import Terminal
 from retinue.store.database import Database
@@ -116,6 +117,17 @@ def test_verbose_shows_each_prompt_and_reply_once_and_word_for_word(team: Path) 
     assert asked in seen
     assert seen.count("┊ Knows Lyon.") == 1
     assert "│  result of paris (call_1_1)\n│  ┊ 2,103,000 people.\n│  reply\n│  ┊ 2,625,250 in both.\n╰─ Answer" in seen
+
+
+def test_verbose_shows_the_grammar_to_which_a_reply_is_held_where_it_is_asked_for(server: OpenAIServer) -> None:
+    server.owned_by = "llamacpp"
+    server.replies += [" I know.\nFinal Answer: done"]
+    seen = fork_server.retinue("ask", "?", "--base-url", server.url, "--strategy", "react", "--verbose").stdout
+    assert re.search(r"│  user\n(│  ┊ .*\n)+│  grammar of the reply\n│  ┊ root ::= .*\n(│  ┊ .*\n)*│  reply\n", seen), (
+        seen
+    )
+    sent = server.requests[-1].body["grammar"]
+    assert "".join(f"│  ┊ {line}\n" for line in sent.strip().splitlines()) in seen
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (34, 24)])
