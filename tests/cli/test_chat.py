@@ -110,9 +110,10 @@ def test_ctrl_c_stops_a_run_and_twice_at_the_prompt_it_leaves(file: Path) -> Non
     with chat(file) as terminal:
         say(terminal, "slow")
         terminal.until("Answer: It takes")
-        terminal.type("", "C-c")
+        terminal.type("typed meanwhile ", "C-c")
         seen = terminal.until("Stopped: CANCELLED")
         assert "a while" not in seen
+        assert "meanwhile" not in seen.rpartition("Stopped")[0]
         say(terminal, "never")
         terminal.until("the model works")
         terminal.type("", "C-c")

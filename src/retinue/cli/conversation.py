@@ -15,6 +15,7 @@ from ..display.run_tree import RunTree
 from ..display.terminal import put
 from ..memory.recall import recall_history, remember, without_turns
 from .run_output import show_run
+from .terminal_echo import terminal_echo
 
 
 class Turn(NamedTuple):
@@ -48,7 +49,8 @@ class Conversation:
             history = [*without_turns(found, history), *history]
         run = self._agent.start(question, history=history)
         self._last = run
-        await show_run(run, self.view)
+        with terminal_echo(on=False):
+            await show_run(run, self.view)
         await remember(self._memories, run.log)
         if run.result.answer:
             self.turns.append(Turn(question, run.result.answer))

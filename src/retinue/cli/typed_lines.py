@@ -13,6 +13,8 @@ from contextlib import contextmanager
 
 import click
 
+from .terminal_echo import terminal_echo
+
 _MOST = 65_536  # bytes of a line
 
 
@@ -41,6 +43,7 @@ def typed_lines() -> Iterator[TypedLines]:
     """Lines may be asked for within the block; its end interrupts who waits for one."""
     interrupted, interrupting = os.pipe()
     try:
-        yield TypedLines(interrupted)
+        with terminal_echo(on=True):
+            yield TypedLines(interrupted)
     finally:
         os.close(interrupting)  # so the other end is at its end, which `select` notices
