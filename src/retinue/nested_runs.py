@@ -10,6 +10,7 @@ from typing import Protocol
 from .core.delegation import MemberAnswer, MemberCall, Pending, answer_of
 from .core.effects import Human
 from .core.events import Delta, Event
+from .core.log_context import LogContext, current_context, log_context
 from .core.protocols import Task
 from .core.run_result import RunResult
 from .core.values import Decision, StopReason
@@ -87,10 +88,10 @@ class NestedRuns:
         task = self._task if member.passes_conversation else Task(member.question)
         run = self._start(given, task, self._earlier.of(member.call), f"{self._key}/{member.call}")
         run.listener = lambda path, event: self._heard(f"{member.call}/{path}", event)
+        context = LogContext(f"{self._key}/{member.call}", current_context().request)
         try:
-            async with aclosing(run.events()) as events:
-                async for event in events:
-                    self._heard(member.call, event)
+            with log_context(context):
+                await self._listen(member.call, run)
         finally:
             self._keep(member.call, run.result)
         result = run.result
@@ -98,6 +99,11 @@ class NestedRuns:
             calls = ", ".join(f"{one.tool} ({member.call}/{one.id})" for one in result.waiting)
             raise Pending(result.stop_reason, f"{member.tool.name}: no person has decided on {calls}")
         return answer_of(member.tool.name, result.stop_reason, result.answer, result.error, result.usage, 0.0)
+
+    async def _listen(self, call: str, run: NestedRun) -> None:
+        async with aclosing(run.events()) as events:
+            async for event in events:
+                self._heard(call, event)
 
     def _heard(self, path: str, event: Event | Delta) -> None:
         if self.listener is not None:

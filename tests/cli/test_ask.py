@@ -18,7 +18,7 @@ from retinue.strategies.auto import preset
 
 pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
 
-COMMANDS = ["--help", "ask", "run", "check", "init", "migrate", "models", "serve"]
+COMMANDS = ["--help", "ask", "run", "chat", "trace", "check", "init", "migrate", "models", "serve"]
 ROOT = Path(__file__).parents[2]
 DEMO = ["--passages", str(ROOT / "data/demo/passages.jsonl")]
 ACTION = " I need to calculate.\nAction: Calculator\nAction Input: 47^0.23\n"
@@ -43,9 +43,9 @@ def test_the_trace_shows_thoughts_actions_observations_costs_and_the_answer(serv
     assert done.returncode == 0, done.stderr
     for shown in (
         "Question: What is 47^0.23?",
-        "Thought: I need to calculate.",
-        'Action: Calculator("47^0.23")',
-        "Observation: 2.4242784855673896",
+        "│  I need to calculate.\n",
+        '│  ├─ Calculator("47^0.23")\n',
+        "│  │  → 2.4242784855673896 · ",
         "tokens in",
         "Answer: 2.42",
     ):
@@ -69,7 +69,7 @@ def test_json_prints_the_events_as_lines_and_nothing_else(server: OpenAIServer) 
 def test_passages_are_searched(server: OpenAIServer) -> None:
     server.replies += [" I look\nAction: Search\nAction Input: Jason Sudeikis age\n", ANSWER]
     done = retinue("ask", "How old?", "--base-url", server.url, "--passages", str(ROOT / "data/demo/passages.jsonl"))
-    assert "Observation: [Jason Sudeikis age] 47 years" in done.stdout
+    assert "→ [Jason Sudeikis age] 47 years" in done.stdout
 
 
 def test_a_run_without_an_answer_exits_with_1(server: OpenAIServer) -> None:
@@ -93,7 +93,7 @@ def test_ctrl_c_in_the_middle_stops_the_run_and_leaves_the_terminal_clean(server
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
     assert process.stdout is not None
     for line in process.stdout:
-        if line.startswith("── step 2 "):
+        if line.startswith("├─ step 2"):
             break
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
@@ -228,7 +228,9 @@ def test_help_and_version_need_nothing() -> None:
     shown = retinue("--help").stdout
     groups = re.findall(r"^(\w.*):\n((?:  \w.*\n)+)", shown, re.MULTILINE)
     assert [title for title, _ in groups] == ["Answer", "Write a file of agents", "Keep"]
-    assert re.findall(r"^  (\w+)", groups[0][1], re.MULTILINE) == ["ask", "run", "eval", "serve", "worker", "up", "mcp"]
+    assert re.findall(r"^  (\w+)", groups[0][1], re.MULTILINE) == [
+        *("ask", "run", "chat", "trace", "eval", "serve", "worker", "up", "mcp")
+    ]
     assert max(map(len, shown.splitlines())) <= 80
     assert retinue("--version").stdout.startswith("retinue, version ")
 

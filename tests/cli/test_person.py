@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import select
 import subprocess
 import sys
@@ -43,20 +44,20 @@ def at_terminal(server: OpenAIServer, typed: Sequence[tuple[str, str]]) -> tuple
 @pytest.mark.parametrize(
     ("typed", "observed"),
     [
-        ([("answer instead:", "a")], "Observation: Calculator"),
-        ([("answer instead:", "e"), ("new input", "6*7")], "Observation: 42"),
+        ([("answer instead:", "a")], "✗ Calculator"),
+        ([("answer instead:", "e"), ("new input", "6*7")], "→ 42"),
         (
             [("answer instead:", "r"), ("why", "too dear")],
-            "Observation: A person refused this call of Calculator: too dear",
+            "✗ A person refused this call of Calculator: too dear",
         ),
-        ([("answer instead:", "m"), ("told:", "it is 99")], "Observation: it is 99"),
+        ([("answer instead:", "m"), ("told:", "it is 99")], "→ it is 99"),
     ],
     ids=["approve", "edit", "reject", "respond"],
 )
 def test_the_four_answers(server: OpenAIServer, typed: list[tuple[str, str]], observed: str) -> None:
     server.replies += [ACTION, ANSWER]
     seen, status = at_terminal(server, typed)
-    assert observed in seen
+    assert observed in re.sub(r"\x1b\[[0-9;]*[a-zA-Z]", "", seen)
     assert "runs only with a person's approval" in seen
     assert "\u202e" not in seen
     assert status == 0

@@ -13,7 +13,7 @@ import pytest
 
 from fakes.app_server import Answer, Serving
 from retinue import Agent, Budget, PromptModel, tool
-from retinue.server.log_output import JsonLines
+from retinue._internal.log_lines import JsonLines
 
 CALLED: list[str] = []
 

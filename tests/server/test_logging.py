@@ -18,8 +18,9 @@ from hypothesis import given, strategies as st
 
 from fakes.served import Served, serving
 from fakes.until import until_async
+from retinue._internal.log_lines import JsonLines, TextLines
 from retinue.components import sandbox
-from retinue.server.log_output import JsonLines, TextLines, workers_logged
+from retinue.server.log_output import workers_logged
 
 pytestmark = pytest.mark.anyio
 AGENTS = """

@@ -135,7 +135,7 @@ FORMER = {
     "tools.keywords": "tools.keyword_search",
     "tools.separate": "tools.subprocess_tool",
     "tools.worker": "tools.subprocess_worker",
-    "trace": "display.trace",
+    "trace": "display.run_tree",
     "tracebacks": "_internal.tracebacks",
     "watching": "display.live_trace",
     "window": "core.context_window",

@@ -15,17 +15,24 @@ import click
 
 from ..core.values import AgentAction, Decision
 from ..display.terminal import clean
+from .typed_lines import TypedLines, typed_lines
 
-_KEYS = {"a": "approve", "e": "edit", "r": "reject", "m": "respond"}
+_KEYS = ("a", "e", "r", "m")
+_TURN = asyncio.Lock()
 
 
 async def decide(action: AgentAction, problem: str) -> Decision | None:
-    """Return the person's decision on `action`; `None`, which parks the run, without a terminal."""
+    """Return the person's decision on `action`; `None`, which parks the run, without a terminal.
+
+    Of several questions at once, one is asked after the other.
+    """
     if not sys.stdin.isatty():
         return None
-    click.secho(f"\n{clean(problem)}:", fg="yellow", bold=True, err=True)
-    click.echo(f"  {clean(action.tool)}\n{_shown(action.tool_input)}", err=True)
-    return await _in_thread(partial(_ask, action))
+    async with _TURN:
+        click.secho(f"\n{clean(problem)}:", fg="yellow", bold=True, err=True)
+        click.echo(f"  {clean(action.tool)}\n{_shown(action.tool_input)}", err=True)
+        with typed_lines() as typed:
+            return await _in_thread(partial(_ask, action, typed))
 
 
 def _shown(tool_input: Any) -> str:
@@ -33,21 +40,23 @@ def _shown(tool_input: Any) -> str:
     return "\n".join(f"  {line}" for line in clean(text).splitlines())
 
 
-def _ask(action: AgentAction) -> Decision:
+def _ask(action: AgentAction, typed: TypedLines) -> Decision:
     options = "[a]pprove, [e]dit, [r]eject, give the [m]odel an answer instead"
-    key = click.prompt(options, type=click.Choice(list(_KEYS)), show_choices=False, err=True)
+    while (key := typed.ask(options).strip().lower()) not in _KEYS:
+        click.secho(f"want one of {', '.join(_KEYS)}", fg="yellow", err=True)
     if key == "a":
         return Decision("approve")
     if key == "r":
-        return Decision("reject", message=click.prompt("why", default="", show_default=False, err=True))
+        return Decision("reject", message=typed.ask("why"))
     if key == "m":
-        return Decision("respond", message=click.prompt("what the model is told", err=True))
+        return Decision("respond", message=typed.ask("what the model is told"))
     if isinstance(action.tool_input, str):
-        return Decision("edit", click.prompt("new input", default=clean(action.tool_input), err=True))
+        given = clean(action.tool_input)
+        return Decision("edit", typed.ask(f"new input [{given}]") or given)
     while True:
-        text = click.prompt("new input, as JSON", default=json.dumps(action.tool_input), err=True)
+        given = json.dumps(action.tool_input)
         try:
-            values = json.loads(text)
+            values = json.loads(typed.ask(f"new input, as JSON [{given}]") or given)
         except ValueError as error:
             click.secho(f"not JSON: {error}", fg="yellow", err=True)
             continue

@@ -11,15 +11,17 @@ from typing import Any
 import click
 
 from .. import __version__
-from .._internal.redaction import redact
 from .._internal.suggestions import nearest
 from ..errors import RetinueError
 from ..telemetry.activation import disable, enable_from_environment
+from .error_line import show_error
 
 _GROUPS = {
     "Answer": {
         "ask": "Answer a question with an agent that calculates and searches.",
         "run": "Answer a question with an agent of a file.",
+        "chat": "Talk with an agent.",
+        "trace": "Show a past run, or one in progress.",
         "eval": "Learn how good agents are, on a dataset of questions.",
         "serve": "Serve a file's agents and pipelines to OpenAI clients.",
         "worker": "Drive the runs of servers that share a database.",
@@ -92,14 +94,14 @@ def main(arguments: list[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         return 130
     except RetinueError as error:
-        return _failed(str(error))
+        return show_error(str(error))
     except BrokenPipeError:  # the reader of our output is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:  # a bug of ours; the user gets a line, not a traceback
         if os.environ.get("RETINUE_DEBUG"):
             raise
-        return _failed(f"unexpected {type(error).__name__}: {error} (RETINUE_DEBUG=1 shows where; please report it)")
+        return show_error(f"unexpected {type(error).__name__}: {error} (RETINUE_DEBUG=1 shows where; please report it)")
     finally:
         disable()
     return status if isinstance(status, int) else 0
@@ -110,8 +112,3 @@ def _show_warnings() -> None:
     handler = logging.StreamHandler()
     handler.addFilter(lambda record: record.name.startswith("retinue.") and record.name != "retinue.run_log")
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler])
-
-
-def _failed(message: str) -> int:
-    click.echo(f"{click.style('retinue:', fg='red', bold=True)} {redact(message)}", err=True)
-    return 2

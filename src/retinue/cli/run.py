@@ -8,7 +8,9 @@ import click
 
 from ..config.price_file import use_prices
 from ..config.yaml_files import load
+from ..display.branch import View
 from .approval_prompt import decide
+from .run_options import JSON_OPTION, VERBOSE_OPTION, log_option
 from .run_output import run_and_show
 
 
@@ -16,12 +18,15 @@ from .run_output import run_and_show
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("question")
 @click.option("--agent", help="Which agent, if the file has several.")
-@click.option("--json", "as_json", is_flag=True, help="Print the events as JSON lines and nothing else.")
-def command(file: Path, question: str, agent: str | None, as_json: bool) -> int:
-    """Answer QUESTION with an agent of FILE, and show its thoughts, actions and observations.
+@VERBOSE_OPTION
+@JSON_OPTION
+@log_option
+def command(file: Path, question: str, agent: str | None, verbose: bool, as_json: bool) -> int:
+    """Answer QUESTION with an agent of FILE, and show its run as a tree.
 
     For an executor, the question is an action as JSON: {"tool": "NAME", "input": "…"}, or a list of these. The exit
     status is 0 only for an answer.
     """
     use_prices(beside=file)
-    return run_and_show(load(file, "agents", agent, human=decide).start(question), as_json=as_json)
+    run = load(file, "agents", agent, human=decide).start(question)
+    return run_and_show(run, as_json=as_json, view=View(verbose=verbose))

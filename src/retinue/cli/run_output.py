@@ -1,4 +1,4 @@
-"""Executes a run in the terminal, showing its trace or its events as JSON lines."""
+"""Executes a run in the terminal, showing it as a tree or its events as JSON lines."""
 
 from __future__ import annotations
 
@@ -6,40 +6,61 @@ import asyncio
 import contextlib
 import signal
 import sys
-from contextlib import aclosing
+import time
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager
 
 import click
 
 from .._internal.sync_bridge import run_to_completion
 from ..agent import Run
-from ..core.events import Delta
-from ..core.serialization import to_json
+from ..core.events import Delta, Event
+from ..core.log_context import LogContext, log_context
 from ..core.values import StopReason
+from ..display.branch import View
 from ..display.live_trace import run_traced
+from .event_lines import event_line
 
 
-def run_and_show(run: Run, *, as_json: bool) -> int:
+def run_and_show(run: Run, *, as_json: bool = False, view: View = View()) -> int:
     """Run to the end while showing progress. Return 0 for an answer, 1 for none, 130 for Ctrl-C."""
     with contextlib.suppress(KeyboardInterrupt):
-        run_to_completion(_json(run) if as_json else _trace(run))
+        run_to_completion(_json(run) if as_json else show_run(run, view))
     if run.result.stop_reason is StopReason.CANCELLED:
         return 130
     return 0 if run.result.stop_reason is StopReason.ANSWER else 1
 
 
 async def _json(run: Run) -> None:
-    _cancel_on_ctrl_c(run)
-    async with aclosing(run.events()) as events:
-        async for event in events:
-            if not isinstance(event, Delta):
-                click.echo(to_json(event))
+    with _stopped_by_ctrl_c(run):
+        run.listener = _print
+        async with aclosing(run.events()) as events:
+            async for event in events:
+                _print("", event)
 
 
-async def _trace(run: Run) -> None:
-    _cancel_on_ctrl_c(run)
-    await run_traced(run, sys.stdout)
+def _print(path: str, event: Event | Delta) -> None:
+    if not isinstance(event, Delta):
+        click.echo(event_line(path, event, time.time()))
 
 
-def _cancel_on_ctrl_c(run: Run) -> None:
-    with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C arrives as KeyboardInterrupt
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, run.cancel)
+async def show_run(run: Run, view: View) -> None:
+    """Run to the end while showing progress; Ctrl-C stops the run. Raises `ModelError` as `Run.events` does."""
+    with _stopped_by_ctrl_c(run):
+        await run_traced(run, sys.stdout, view)
+
+
+@contextmanager
+def _stopped_by_ctrl_c(run: Run) -> Iterator[None]:
+    """Let Ctrl-C cancel the run within the block. Log records are the run's."""
+    loop = asyncio.get_running_loop()
+    with log_context(LogContext(run.key)):
+        try:
+            loop.add_signal_handler(signal.SIGINT, run.cancel)
+        except NotImplementedError:  # Windows: Ctrl-C arrives as KeyboardInterrupt
+            yield
+            return
+        try:
+            yield
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)

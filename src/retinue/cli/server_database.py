@@ -18,6 +18,8 @@ DB_OPTION = click.option(
     "--db", default="retinue.db", show_default=True, help="The server's database: a file or a PostgreSQL URL."
 )
 
+_MISSING = "a server's database needs the extra 'server': pip install 'retinue[server]'"
+
 
 def database_url(db: str) -> str:
     """Return the URL of a database given as a file or a URL."""
@@ -29,12 +31,23 @@ def database_url(db: str) -> str:
 
 
 @contextmanager
+def read_database(db: str) -> Iterator[Connection]:
+    """Open the database `db` to read. Raises `UsageError` without the extra."""
+    try:
+        from ..store.admin_transaction import read_only
+    except ModuleNotFoundError as error:
+        raise UsageError(_MISSING) from error
+    with read_only(database_url(db)) as connection:
+        yield connection
+
+
+@contextmanager
 def server_database(db: str, *, new: bool = False) -> Iterator[Connection]:
     """Open a transaction in the database `db`, which may be made if `new` is set. Raises `UsageError` without the
     extra."""
     try:
         from ..store.admin_transaction import admin_transaction
     except ModuleNotFoundError as error:
-        raise UsageError("a server's database needs the extra 'server': pip install 'retinue[server]'") from error
+        raise UsageError(_MISSING) from error
     with admin_transaction(database_url(db), new=new) as connection:
         yield connection

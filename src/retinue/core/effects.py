@@ -11,8 +11,10 @@ from .._internal.thread_pool import run_in_thread
 from ..errors import UsageError
 from .event_stream import Tell, tell
 from .events import Event
+from .log_context import current_context
 from .prompt import Ask
 from .protocols import Chunks, Model
+from .request_watch import request_watch
 from .toolbox import Toolbox
 from .values import AgentAction, Decision, StopReason
 
@@ -48,6 +50,8 @@ class LibraryEffects:
 
     def ask(self, request: Ask) -> Chunks:
         """Stream the model's reply to `request`."""
+        if (watch := request_watch()) is not None:
+            watch(current_context().run, request)
         return self._model.reply(request)
 
     async def consult(self, action: AgentAction, problem: str) -> Decision | None:

@@ -1,4 +1,4 @@
-"""Drives a run while a person watches: shows its trace, and in a terminal a status line."""
+"""Drives a run while a person watches: shows it as a tree, and in a terminal what is under way."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from functools import partial
 from typing import ParamSpec, Protocol, TextIO, TypeVar
 
 from .._internal.progress import progress_to
-from ..core.events import Asked, Called, Delta, Event
+from ..core.events import Delta, Event
 from ..core.log_context import run_is_shown
+from ..core.request_watch import requests_to
 from ..core.run_result import RunResult
-from .terminal import Live, is_seen, put
-from .trace import Trace
+from .branch import View
+from .status_lines import StatusLines
+from .terminal import is_seen, put
+from .watched_run import WatchedRun
 
 _WATCHED: ContextVar[bool] = ContextVar("retinue_watched", default=False)
 _ONE = threading.Lock()  # a terminal has room for one run at a time
@@ -44,6 +47,7 @@ class Traceable(Protocol):
     """An object with a trace: a `Run`. `listener` hears of the events of agents that it calls."""
 
     listener: Callable[[str, Event | Delta], None] | None
+    key: str
 
     def events(self) -> AsyncGenerator[Event | Delta, None]:
         """Yield its events as they happen."""
@@ -55,7 +59,7 @@ class Traceable(Protocol):
         ...
 
 
-async def run_traced(run: Traceable, out: TextIO | None = None) -> RunResult:
+async def run_traced(run: Traceable, out: TextIO | None = None, view: View = View()) -> RunResult:
     """Drive `run`, show it on `out` (`None`: standard error), and return its result. Raises what the run raises.
 
     While another run is shown, the trace is buffered, and shown afterwards.
@@ -64,13 +68,13 @@ async def run_traced(run: Traceable, out: TextIO | None = None) -> RunResult:
     if not _ONE.acquire(blocking=False):
         kept = io.StringIO()
         try:
-            return await _followed(run, Trace(kept), Live(kept))
+            return await _followed(run, WatchedRun(kept, StatusLines(kept), view))
         finally:
             _KEPT.append((place, kept.getvalue()))
             _show_kept()
     try:
-        with Live(place) as live:
-            return await _followed(run, Trace(place), live)
+        with StatusLines(place) as status:
+            return await _followed(run, WatchedRun(place, status, view))
     finally:
         _ONE.release()
         _show_kept()
@@ -87,42 +91,12 @@ def _show_kept() -> None:
             _ONE.release()
 
 
-async def _followed(run: Traceable, trace: Trace, live: Live) -> RunResult:
-    with progress_to(live.progress), run_is_shown():
-        live.show("getting ready")
-        run.listener = partial(_show_nested, trace=trace, live=live)
+async def _followed(run: Traceable, watched: WatchedRun) -> RunResult:
+    with progress_to(watched.status.progress), run_is_shown(), requests_to(partial(watched.requested, run.key)):
+        watched.status.show("", "getting ready")
+        run.listener = watched.show
         async with aclosing(run.events()) as events:
             async for event in events:
-                _show(event, trace, live)
-    live.hide()
-    trace.end(run.result)
+                watched.show("", event)
+    watched.tree.end(run.result)
     return run.result
-
-
-def _show_nested(path: str, event: Event | Delta, trace: Trace, live: Live) -> None:
-    live.hide()
-    trace.show_nested(path, event)
-    if isinstance(event, Asked):
-        live.show(f"the model of {trace.name_of(path)} works")
-
-
-def _show(event: Event | Delta, trace: Trace, live: Live) -> None:
-    if isinstance(event, Delta) and not event.answer and not trace.answering:
-        trace.show(event)
-        live.text(trace.written)
-        return
-    live.hide()
-    trace.show(event)
-    if label := _pause_after(event):
-        live.show(label)
-
-
-def _pause_after(event: Event | Delta) -> str:
-    """Return what happens after `event`, if the next event may take a while."""
-    match event:
-        case Asked():
-            return "the model works"
-        case Called(action=action):
-            return f"{action.tool} works"
-        case _:
-            return ""

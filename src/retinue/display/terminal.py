@@ -1,16 +1,14 @@
-"""Terminal output: sanitized text, line wrapping, and a transient status line."""
+"""Terminal output: sanitized text, line wrapping, and figures of progress."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import sys
-import threading
 import time
 import unicodedata
 from collections.abc import Iterator
-from typing import Self, TextIO
+from typing import TextIO
 
 _CONTROL = re.compile(
     r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
@@ -18,9 +16,8 @@ _CONTROL = re.compile(
 )
 _WORD = re.compile(r"\s*\S+")
 _UNENDED = re.compile(r"(?:\s+|^)\S*\Z|\Z")  # the last word, which may be incomplete
-_SIGNS = "⠋⠙⠸⠴⠦⠇"
-_BLINK = 0.12  # seconds between two frames of a status line
 _WIDTH = 80  # default number of columns
+_HEIGHT = 24  # and of lines
 _BAR = 20  # characters
 
 
@@ -48,6 +45,14 @@ def columns(out: TextIO) -> int:
         return int(said) if said.isdigit() and int(said) else os.get_terminal_size(out.fileno()).columns or _WIDTH
     except (OSError, ValueError):
         return _WIDTH
+
+
+def rows(out: TextIO) -> int:
+    """Return the number of lines that `out` shows at once."""
+    try:
+        return os.get_terminal_size(out.fileno()).lines or _HEIGHT
+    except (OSError, ValueError):
+        return _HEIGHT
 
 
 def cells(text: str) -> int:
@@ -123,84 +128,6 @@ def _pieces(word: str, room: int) -> Iterator[str]:
         yield word[:at]
         word = word[at:]
     yield word
-
-
-class Live:
-    """A status line at the bottom of a terminal, with elapsed time or progress, removed when something else is written.
-
-    Does nothing without a terminal. Thread-safe.
-    """
-
-    def __init__(self, out: TextIO) -> None:
-        self._out = out
-        self._shown = is_terminal(out)
-        self._lock = threading.Lock()
-        self._measure = Measure()
-        self._what = self._rest = ""
-        self._began = self._drawn = 0.0
-        self._signs = itertools.cycle(_SIGNS)
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.hide()
-        self._stopping.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def show(self, what: str) -> None:
-        """Show the activity `what`, and count its seconds from now."""
-        if not self._shown:
-            return
-        with self._lock:
-            self._what, self._rest, self._began = what, "", time.monotonic()
-            self._draw()
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._count, name="retinue-live-line", daemon=True)
-            self._thread.start()
-
-    def progress(self, what: str, done: int, size: int) -> None:
-        """Show that `done` of `size` bytes are complete; a `Progress`."""
-        if not self._shown:
-            return
-        if what != self._what:
-            self.show(what)
-        with self._lock:
-            self._rest = self._measure.text(what, done, size) if size else ""
-            if time.monotonic() - self._drawn > _BLINK:
-                self._draw()
-
-    def text(self, text: str) -> None:
-        """Show the end of a growing text."""
-        with self._lock:
-            self._rest = text
-            if self._shown and self._what and time.monotonic() - self._drawn > _BLINK:
-                self._draw()
-
-    def hide(self) -> None:
-        """Remove the line."""
-        with self._lock:
-            if self._what:
-                put(self._out, "\r\x1b[K")
-            self._what = ""
-
-    def _count(self) -> None:
-        while not self._stopping.wait(_BLINK):
-            with self._lock:
-                if self._what:
-                    self._draw()
-
-    def _draw(self) -> None:
-        self._drawn = time.monotonic()
-        begin = f"{next(self._signs)} {self._what} {self._drawn - self._began:.0f} s"
-        room = columns(self._out) - cells(begin) - 4
-        rest = clean(" ".join(self._rest.split()))
-        while rest and cells(rest) > max(0, room):
-            rest = rest[1:]
-        put(self._out, f"\r\x1b[K{begin}{f'  {rest}' if rest else ''}")
 
 
 class Measure:

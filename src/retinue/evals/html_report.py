@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from html import escape
 
-from ..core.events import Event
 from ..core.run_result import RunResult
-from ..display.terminal import clean
-from ..display.trace import Trace
+from ..display.run_tree import RunTree
+from ..display.terminal import clean, put
 from .comparison import Figures, Run
 from .plots import colour, shares_plot, trade_plot
 from .questions import Question
@@ -101,22 +101,10 @@ def _run(name: str, run: Run, fill: str) -> str:
 
 
 def trace_text(run: RunResult) -> str:
-    """Return a run's trace as a terminal would show it, then those of the agents that it called, by their calls."""
+    """Return a run's trace as a terminal would show it, with those of the agents that it called in it."""
     out = io.StringIO()
-    trace = Trace(out)
-    for event in run.events:
-        trace.show(event)
-    trace.end(run)
-    for path, log in run.children.items():
-        out.write(f"\n── called: {clean(path)}\n")
-        _shown(log, out)
+    RunTree(out, partial(put, out)).show_result(run)
     return out.getvalue()
-
-
-def _shown(log: Iterable[Event], out: io.StringIO) -> None:
-    trace = Trace(out)
-    for event in log:
-        trace.show(event)
 
 
 def _list(facts: Mapping[str, str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from .._internal.containment import await_contained, describe_error, is_own_error
@@ -35,6 +35,17 @@ async def recall_history(memories: Sequence[Memory], question: str) -> tuple[Mes
     found = [await _recalled(memory, question) for memory in memories]
     turns = [replace(message, content=neutralize(message.content)) for one in found for message in one.history]
     return (*_notes(found), *turns)
+
+
+def without_turns(found: Sequence[Message], history: Sequence[Message]) -> Iterator[Message]:
+    """Yield what was recalled without the turns whose question is in the history, as it is in one conversation."""
+    there = {neutralize(message.content) for message in history if message.role == "user"}
+    known = False
+    for message in found:
+        if message.role == "user":
+            known = message.content in there
+        if not known:
+            yield message
 
 
 async def _recalled(memory: Memory, question: str) -> Recalled:

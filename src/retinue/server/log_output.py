@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, TextIO
+from typing import Literal, TextIO
 
-from .._internal.redaction import redact
+from .._internal.log_lines import JsonLines, TextLines
 from ..components import sandbox
 from ..core.log_context import ContextFilter
 
 Format = Literal["text", "json"]
-_MOST = 2_048  # bytes per field
-_IDS = ("request", "run", "step")
+_MOST = 2_048  # bytes of a line that a worker wrote
 ACCESS = logging.getLogger("retinue.access")
 """One record per answered request, with its `fields` (see `access_log`)."""
 
@@ -31,62 +28,6 @@ class LogOptions:
     level: str = "warning"
     form: Format = "json"
     access: Format | None = None
-
-
-class JsonLines(logging.Formatter):
-    """Formats a record as one line of JSON, free of newlines and control characters."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
-        return json.dumps({name: _bounded(value) for name, value in _fields(self, record).items()})
-
-
-class TextLines(logging.Formatter):
-    """Formats a record as one line of text, which no content can break; traceback lines are indented."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line, followed by those of a traceback."""
-        fields = {name: _bounded(value) for name, value in _fields(self, record).items()}
-        at, level, name, message = (fields.pop(one) for one in ("at", "level", "logger", "message"))
-        trace = str(fields.pop("error", "")).splitlines()
-        more = " ".join(f"{one}={_plain(value)}" for one, value in fields.items())
-        line = f"{at} {str(level).upper()} {name}: {_plain(message)}{f' [{more}]' if more else ''}"
-        return "\n".join([line, *(f"    {_plain(one)}" for one in trace)])
-
-
-def _fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str, Any]:
-    """Return the fields of a record by name; ids only where they are set."""
-    given: Mapping[str, Any] = getattr(record, "fields", {})
-    ids = {name: value for name in _IDS if (value := getattr(record, name, None))}
-    said = {
-        "at": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z",
-        "level": record.levelname.lower(),
-        "logger": record.name,
-        "message": record.getMessage(),
-    } | (ids if not given else {**given})
-    if record.exc_info:
-        trace = redact(formatter.formatException(record.exc_info)).encode("utf-8", "replace")
-        cut = "" if len(trace) <= _MOST else "… "  # the end says what went wrong, and where
-        said["error"] = cut + trace[len(cut.encode()) - _MOST :].decode("utf-8", "ignore")
-    return said
-
-
-def _bounded(value: Any) -> Any:
-    """Return a field with secrets redacted, truncated to its limit."""
-    if not isinstance(value, str):
-        return value
-    text = redact(value)
-    if len(text) * 4 <= _MOST or len(raw := text.encode("utf-8", "replace")) <= _MOST:
-        return text
-    return raw[: _MOST - 4].decode("utf-8", "ignore") + " …"
-
-
-def _plain(value: Any) -> str:
-    """Return a value for a line of text, with unprintable characters and newlines escaped."""
-    text = str(value)
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 _FORMS: Mapping[Format, type[logging.Formatter]] = {"text": TextLines, "json": JsonLines}

@@ -18,14 +18,13 @@ from ..core.values import Message
 from ..errors import DataError, RetinueError
 from ..memory import ConversationMemory, EntityMemory
 from ..memory.conversation_turns import cut
-from ..memory.recall import completed_turn, recall_history
+from ..memory.recall import completed_turn, recall_history, without_turns
 from ..store.database import Database
 from ..store.event_log import Entry
 from ..store.memory_states import MemoryState, Owner, owner_of, put_state, read_states
 from ..store.run_row import RunRow
 from ..store.storage_use import bytes_used
 from ..store.tables import memories as memory_rows
-from ..strategies.prompting.injection_guard import neutralize
 from .deployment import Deployment
 from .tenant_shares import Shares
 from .wire.ids import new_id
@@ -55,7 +54,7 @@ class ServedMemory:
         states = await self.database.read(partial(read_states, owner=owner))
         filled = [_filled(memory, states.get(part)) for part, memory in memories.items()]
         found = await recall_history(filled, question)
-        return [*_without(found, history), *history]
+        return [*without_turns(found, history), *history]
 
     def conclude(self, connection: Connection, run: RunRow, log: Sequence[Entry]) -> None:
         """Remember the turn of a run that is over, in the transaction that ends it."""
@@ -136,14 +135,3 @@ def _filled(memory: Served, state: MemoryState | None) -> Served:
         except DataError as error:
             logger.error("the memory %s begins anew: %s", state.id, error)
     return memory.with_state(None)
-
-
-def _without(found: Sequence[Message], history: Sequence[Message]) -> Iterator[Message]:
-    """Yield what was recalled without the turns whose question is in the history, as it is on a thread."""
-    there = {neutralize(message.content) for message in history if message.role == "user"}
-    known = False
-    for message in found:
-        if message.role == "user":
-            known = message.content in there
-        if not known:
-            yield message

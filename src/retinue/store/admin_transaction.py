@@ -1,4 +1,4 @@
-"""Transactions for command-line tools, in a database that a server may have open."""
+"""Transactions and reads for command-line tools, in a database that a server may have open."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine
 from ..errors import UsageError
 from .database_lock import acquire_lock
 from .db_errors import translate_errors
-from .engines import engine_of
+from .engines import engine_of, only_what_is_there
 from .migrations import is_current, migrate
 
 
@@ -24,8 +24,8 @@ def admin_transaction(url: str, *, new: bool = False) -> Iterator[Connection]:
     not exist, unless `new` allows creating it."""
     engine = engine_of(url)
     try:
-        if engine.dialect.name == "sqlite" and not new and not Path(str(engine.url.database)).exists():
-            raise UsageError(f"the database {engine.url.database} does not exist; name another with --db")
+        if engine.dialect.name == "sqlite" and not new:
+            _check_there(engine)
         with translate_errors():
             if not _current(engine):
                 _make_current(engine)
@@ -33,6 +33,31 @@ def admin_transaction(url: str, *, new: bool = False) -> Iterator[Connection]:
                 yield connection
     finally:
         engine.dispose()
+
+
+@contextmanager
+def read_only(url: str) -> Iterator[Connection]:
+    """Open the database at `url` to read, each statement a transaction, whatever server has it open.
+
+    Raises `UsageError` if it does not exist, or was made by another version, and `StoreUnavailable`."""
+    engine = engine_of(url)
+    try:
+        if engine.dialect.name == "sqlite":
+            _check_there(engine)
+            only_what_is_there(engine)
+        with translate_errors(), engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            if engine.dialect.name == "sqlite":
+                connection.exec_driver_sql("PRAGMA query_only = ON")
+            if not is_current(connection):
+                raise UsageError("the database has the tables of an older version; start the server once to update it")
+            yield connection
+    finally:
+        engine.dispose()
+
+
+def _check_there(engine: Engine) -> None:
+    if not Path(str(engine.url.database)).exists():
+        raise UsageError(f"the database {engine.url.database} does not exist; name another with --db")
 
 
 def _current(engine: Engine) -> bool:

@@ -1,0 +1,88 @@
+"""The agent that `retinue ask` and `retinue chat` make from their options: it calculates, and searches passages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ..agent import Agent
+from ..config.price_file import use_prices
+from ..core.budgets import Budget
+from ..core.tool import Tool
+from ..errors import UsageError
+from ..models import PromptModel
+from ..strategies import STRATEGIES
+from ..strategies.auto import preset, usual_steps
+from ..tools import calculator, passages
+from ..tools.passages import Rank
+from .approval_prompt import decide
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+_STRATEGY = "[default: careful for the embedded model or a GGUF file with --passages, else auto]"
+_STEPS = f"[default: {usual_steps('careful')} with careful, else {usual_steps('auto')}]"
+_OPTIONS = (
+    click.option("--passages", type=click.Path(path_type=Path), help="JSONL file or folder of texts to search."),
+    click.option("--rank", is_flag=True, help="Also rank what is found by its meaning (extra rank, model minilm)."),
+    click.option("--model", default="", help="local, a name, ENGINE:NAME, or a GGUF file.  [default: local]"),
+    click.option("--base-url", help="An OpenAI-compatible server, e.g. http://127.0.0.1:8080"),
+    click.option("--strategy", help=f"One of {', '.join(STRATEGIES)}.  {_STRATEGY}"),
+    click.option("--require-human-feedback", "ask_me", is_flag=True, help="Ask before each use of a tool."),
+    click.option("--max-steps", type=click.IntRange(1), help=f"Replies of the model.  {_STEPS}"),
+    click.option("--max-seconds", type=click.FloatRange(0, min_open=True), help="Time for a whole run."),
+    click.option("--max-tokens", type=click.IntRange(1), help="Tokens for a whole run, in and out."),
+    click.option("--stream/--no-stream", default=True, help="Receive the model's reply as a stream or at once."),
+)
+
+
+def agent_options(command: Command) -> Command:
+    """Add the options of which `AgentOptions` consists."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """What the options say; their help explains them."""
+
+    passages: Path | None = None
+    rank: bool = False
+    model: str = ""
+    base_url: str | None = None
+    strategy: str | None = None
+    ask_me: bool = False
+    max_steps: int | None = None
+    max_seconds: float | None = None
+    max_tokens: int | None = None
+    stream: bool = True
+
+    def agent(self) -> Agent:
+        """Return the agent. Raises `UsageError` for options that do not fit together, or weights that are missing."""
+        if self.rank and not self.passages:
+            raise UsageError("--rank needs --passages, whose results it ranks")
+        use_prices()
+        tools: list[Tool] = [calculator]
+        if self.passages:
+            tools.insert(0, passages(self.passages, rank=_ranked() if self.rank else None))
+        answering = PromptModel(self.model, base_url=self.base_url, stream=self.stream)
+        strategy = self.strategy or preset(answering.engine, searches=self.passages is not None)
+        return Agent(
+            answering,
+            tools,
+            strategy=strategy,
+            budget=Budget(self.max_steps or usual_steps(strategy), self.max_seconds, self.max_tokens),
+            human=decide,
+            require_human_feedback=self.ask_me,
+        )
+
+
+def _ranked() -> Rank:
+    """Return the ranking of passages by meaning. Raises `UsageError` if its model is not installed."""
+    from ..components import Ranker
+
+    ranker = Ranker("minilm")
+    return lambda query, found: ranker.run(query, found)["documents"]

@@ -1,0 +1,107 @@
+"""What people are told of events: thoughts in replies, calls, figures, and prompts word for word."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Sequence
+
+from ..core.events import Asked
+from ..core.grammar import Constraint, gbnf
+from ..core.values import AgentAction, Image, Message, Reply, Usage
+from .terminal import clean
+
+_DECIDED = re.compile(
+    r"^[ \t>*_#`-]*(?:action|tool|follow[ _-]?up|(?:so the )?final[ _]answer|observation)\b[^:\n]{0,40}:",
+    re.IGNORECASE | re.MULTILINE,
+)
+_LABEL = re.compile(r"^[\s>*_#`-]*thought[ \t]*\d*[*_`]*:[*_`]*", re.IGNORECASE)
+_IN_JSON = re.compile(r'"thought"\s*+:\s*+("(?:[^"\\]|\\.)*+")')
+
+
+def thought_in(text: str) -> str:
+    """Return the text of a reply before its action or answer."""
+    if text.lstrip().startswith(("{", "[", "```")):
+        return _of_json(text)
+    decided = _DECIDED.search(text)
+    return _LABEL.sub("", text[: decided.start()] if decided else text).strip()
+
+
+def _of_json(text: str) -> str:
+    """Return the thought in a complete or partial JSON reply."""
+    written = _IN_JSON.search(text)
+    try:
+        return str(json.loads(written[1], strict=False)) if written else ""
+    except ValueError:
+        return ""
+
+
+def step_title(event: Asked, at: float) -> str:
+    """Return the title of a step, which began `at` this time (0: unknown)."""
+    notes = [f"step {event.step}", "beside it" * event.aside, "the last" * event.closing]
+    notes.append(f"the reply was not usable: {clean(event.problem)}" if event.problem else "")
+    notes.append("the window is full: oldest observations shortened" if event.shortened else "")
+    return ", ".join(filter(None, notes)) + (f" · {clock_time(at)}" if at else "")
+
+
+def clock_time(at: float, form: str = "%H:%M:%S") -> str:
+    """Return a time of day, of Unix seconds; empty for one that no clock shows."""
+    try:
+        return time.strftime(form, time.localtime(at))
+    except (OverflowError, ValueError, OSError):
+        return ""
+
+
+def call_text(action: AgentAction) -> str:
+    """Return a call as in a program."""
+    given = action.tool_input
+    if isinstance(given, dict):
+        return f"{action.tool}({', '.join(f'{key}={_json(value)}' for key, value in given.items())})"
+    return f"{action.tool}({_json(given)})"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def shortened(text: str, most: int) -> str:
+    """Return at most so many characters of a text (0: all)."""
+    return text if not most or len(text) <= most else f"{text[:most]} …"
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return a number of things."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def tokens_text(usage: Usage) -> str:
+    """Return the tokens and what they cost."""
+    cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
+    cost = f", cost {usage.cost:.4g}" if usage.cost else ""
+    return f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out{cost}"
+
+
+def message_title(message: Message) -> str:
+    """Return whose message of a prompt it is."""
+    return f"result of {message.tool or 'a tool'} ({message.call_id})" if message.role == "tool" else message.role
+
+
+def message_text(message: Message) -> str:
+    """Return a message of a prompt, word for word; images by their ids."""
+    return _joined(message.content, message.calls, message.images)
+
+
+def reply_text(reply: Reply) -> str:
+    """Return a reply, word for word."""
+    return _joined(reply.text, reply.calls)
+
+
+def _joined(text: str, calls: Sequence[AgentAction], images: Sequence[Image] = ()) -> str:
+    seen = [f"[{one.media_type} {one.id[:12]}]" for one in images]
+    return "\n".join([*seen, *([text] if text or not calls else []), *map(call_text, calls)])
+
+
+def constraint_text(constraint: Constraint) -> tuple[str, str]:
+    """Return what a reply is held to, with its title."""
+    return "grammar of the reply", gbnf(constraint.pattern).strip()

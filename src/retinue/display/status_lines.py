@@ -1,0 +1,212 @@
+"""What is under way, in lines at the bottom of a terminal: one for each agent and tool that works."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Self, TextIO
+
+from .terminal import Measure, cells, clean, columns, is_seen, is_terminal, put, rows
+
+_SIGNS = "⠋⠙⠸⠴⠦⠇"
+_PLAIN_SIGNS = "-\\|/"
+_BLINK = 0.12  # seconds between two frames
+_MOST = 8  # lines
+_UP, _CLEAR = "\x1b[A", "\x1b[K"
+_shown: list[StatusLines] = []  # those of this process that are on a terminal
+
+
+@dataclass(slots=True)
+class _Activity:
+    what: str
+    began: float = field(default_factory=time.monotonic)
+    rest: str = ""
+
+
+class StatusLines:
+    """Lines with the elapsed time or the progress of what is under way. What is written goes above them.
+
+    Without a terminal, there are none, and what is written is all there is. Thread-safe.
+    """
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._live = is_terminal(out)
+        self._lock = threading.RLock()
+        self._measure = Measure()
+        self._activities: dict[str, _Activity] = {}
+        self._drawn: list[int] = []  # the widths of the lines that are on the screen
+        self._at = 0.0  # when they were drawn
+        self._within = False  # whether a line that was written goes on
+        self._held: list[str] | None = None  # what was written while a person is asked
+        self._aside: list[tuple[str, TextIO]] = []  # whole lines for other outputs, which wait
+        self._signs = itertools.cycle(_SIGNS if _can_write(out, _SIGNS) else _PLAIN_SIGNS)
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        if self._live:
+            _shown.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+        with self._lock:
+            self._activities.clear()
+            self._within = False
+            self._draw()
+            self._flush_aside()
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self._live:
+            _shown.remove(self)
+
+    def show(self, key: str, what: str) -> None:
+        """Show that `what` is under way, and count its seconds from now; `key` names it."""
+        if not self._live:
+            return
+        with self._lock:
+            self._activities[key] = _Activity(what)
+            self._draw()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._count, name="retinue-status-lines", daemon=True)
+                self._thread.start()
+
+    def text(self, key: str, text: str) -> None:
+        """Show the end of a growing text beside what is called `key`."""
+        with self._lock:
+            if (activity := self._activities.get(key)) is not None:
+                activity.rest = text
+                self._draw_soon()
+
+    def progress(self, what: str, done: int, size: int) -> None:
+        """Show that `done` of `size` bytes are complete; a `Progress`."""
+        if not self._live:
+            return
+        with self._lock:
+            if "" not in self._activities or self._activities[""].what != what:
+                self.show("", what)
+            self._activities[""].rest = self._measure.text(what, done, size) if size else ""
+            self._draw_soon()
+
+    def hide(self, key: str) -> None:
+        """Take the line of what is called `key` away."""
+        with self._lock:
+            if self._activities.pop(key, None) is not None:
+                self._draw()
+
+    def write(self, text: str) -> None:
+        """Write `text` above the lines."""
+        with self._lock:
+            if self._held is not None:
+                self._held.append(text)
+            elif text:
+                self._within = not text.endswith("\n")
+                self._draw(text)
+                self._flush_aside()
+
+    def hold(self) -> None:
+        """Write nothing until `release`, since a person is asked something."""
+        with self._lock:
+            if self._held is None:
+                self._draw(whole=False)
+                self._held = []
+
+    def release(self) -> None:
+        """Write what was held back."""
+        with self._lock:
+            held, self._held = self._held, None
+            if held:
+                self.write("".join(held))
+            self._flush_aside()
+
+    def write_aside(self, text: str, out: TextIO) -> None:
+        """Write whole lines to `out`, which is on the same terminal: once no line is being written, nobody is asked."""
+        with self._lock:
+            self._aside.append((text, out))
+            self._flush_aside()
+
+    def _flush_aside(self) -> None:
+        if self._aside and not self._within and self._held is None:
+            self._draw(whole=False)
+            for text, out in self._aside:
+                put(out, text)
+            self._aside.clear()
+            self._draw()
+
+    def _draw_soon(self) -> None:
+        if time.monotonic() - self._at > _BLINK:
+            self._draw()
+
+    def _count(self) -> None:
+        while not self._stopping.wait(_BLINK):
+            with self._lock:
+                if self._activities:
+                    self._draw()
+
+    def _draw(self, text: str = "", *, whole: bool = True) -> None:
+        """Write `text` above the lines and draw them, in one piece; without `whole`, only take them away."""
+        if self._held is not None:
+            return
+        above = self._size()
+        lines = self._lines() if whole and self._live and not self._within else []
+        self._drawn = [cells(line) for line in lines]
+        self._at = time.monotonic()
+        if not (text or lines or above):
+            return
+        erased = f"{_UP * (above - 1)}\r" if above else ""
+        if text or len(lines) < above:  # one by one: clearing a whole screen would put it into the terminal's history
+            erased += "\n".join([_CLEAR] * above) + f"{_UP * (above - 1)}\r" * bool(above)
+        put(self._out, erased + text + "\n".join(f"{line}{_CLEAR}" for line in lines))
+
+    def _size(self) -> int:
+        """Return how many lines of the screen are drawn on; a terminal may be narrower by now."""
+        width = max(1, columns(self._out))
+        return sum(max(1, -(-one // width)) for one in self._drawn)
+
+    def _lines(self) -> list[str]:
+        most = max(1, min(_MOST, rows(self._out) // 2))
+        shown, sign = [self._activities[key] for key in sorted(self._activities)], next(self._signs)
+        more = len(shown) - most
+        lines = [self._line(sign, one) for one in (shown[: most - 1] if more > 0 else shown)]
+        return [*lines, f"  and {more + 1} more"] if more > 0 else lines
+
+    def _line(self, sign: str, activity: _Activity) -> str:
+        width = columns(self._out) - 2
+        begin = _cut(f"{sign} {clean(activity.what)}", width - 8) + f" {time.monotonic() - activity.began:.0f} s"
+        rest = clean(" ".join(activity.rest.split()))
+        room = max(0, width - cells(begin) - 2)
+        return f"{begin}  {_end(rest, room)}" if rest and room > 8 else begin
+
+
+def write_aside(text: str) -> None:
+    """Write whole lines to standard error, above the status lines of the same terminal, if there are any."""
+    if _shown and is_seen(sys.stderr):
+        _shown[-1].write_aside(text, sys.stderr)
+    elif sys.stderr is not None:
+        put(sys.stderr, text)
+
+
+def _can_write(out: TextIO, text: str) -> bool:
+    try:
+        text.encode(getattr(out, "encoding", None) or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def _cut(text: str, room: int) -> str:
+    while text and cells(text) > max(1, room):
+        text = text[:-1]
+    return text
+
+
+def _end(text: str, room: int) -> str:
+    text = text[-room:] if room else ""
+    while text and cells(text) > room:
+        text = text[1:]
+    return text

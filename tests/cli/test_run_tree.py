@@ -1,0 +1,124 @@
+"""The tree of a run, of whatever events: it never fails, and steers no terminal."""
+
+from __future__ import annotations
+
+import io
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import partial
+
+import pytest
+from hypothesis import given, strategies as st
+
+from core.test_events_kept import events
+from retinue.core.events import Called, Delta, Event, Finished, Observed, Started, Stopped
+from retinue.core.run_result import result
+from retinue.core.values import AgentAction, Observation, StopReason
+from retinue.display.branch import View
+from retinue.display.run_tree import RunTree
+from retinue.display.sections import Section
+from retinue.display.status_lines import StatusLines
+from retinue.display.terminal import cells, put
+from retinue.display.tree_page import Page
+from retinue.display.watched_run import WatchedRun
+
+HOSTILE = st.text(st.sampled_from("ab \n\t\r\x1b[2J\x07\x9b\u202e\u2028漢🙂é\ud800├│`")) | st.sampled_from(
+    ["call_1_0", "consult_1", "\x1b]0;title\x07", "Thought: a\nAction: b", '{"thought": "\\u001b[31m"}']
+)
+PATHS = st.sampled_from(["", "call_1_0", "call_1_1", "call_1_0/call_2_0", "a/b/c/d/e"])
+HAPPENED = st.lists(
+    st.tuples(PATHS, events(HOSTILE) | st.builds(Delta, HOSTILE, HOSTILE), st.sampled_from([0.0, 1e9, 1e300])),
+    max_size=12,
+)
+VIEWS = st.builds(View, st.sampled_from([0, 5, 600]), st.booleans(), st.booleans())
+
+
+@given(HAPPENED, VIEWS)
+def test_whatever_happened_is_shown_without_control_characters(
+    happened: Sequence[tuple[str, Event | Delta, float]], view: View
+) -> None:
+    out = io.StringIO()
+    with StatusLines(out) as status:
+        watched = WatchedRun(out, status, view)
+        for path, event, at in happened:
+            watched.show(path, event, at)
+        top = [event for path, event, _ in happened if not path and not isinstance(event, Delta)]
+        watched.tree.end(result(top))
+    shown = out.getvalue()
+    assert [one for one in shown if unicodedata.category(one) in ("Cc", "Cf") and one != "\n"] == []
+
+
+class Screen(io.StringIO):
+    """A terminal of a width, as far as it is asked."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@given(HAPPENED, st.integers(20, 90))
+def test_no_line_is_wider_than_the_terminal_and_the_only_escapes_are_colours(
+    happened: Sequence[tuple[str, Event | Delta, float]], width: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", str(width))
+        patch.setenv("TERM", "xterm")
+        patch.delenv("NO_COLOR", raising=False)
+        out = Screen()
+        tree = RunTree(out, partial(put, out))
+        for path, event, at in happened:
+            tree.show(path, event, at)
+        tree.end(result([]))
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
+    assert "\x1b" not in plain
+    assert [line for line in plain.splitlines() if cells(line) > width] == []
+
+
+def test_what_was_held_back_comes_in_its_place() -> None:
+    written: list[str] = []
+    top = Section(written.append)
+    top.write("a")
+    first, second = top.begin(), top.begin()
+    second.write("d")
+    inner = second.begin()
+    top.write("f")
+    first.write("b")
+    assert written == ["a", "b"]
+    inner.write("e")
+    first.close()
+    assert written == ["a", "b", "d", "e"]
+    second.close()  # with what is in it
+    assert "".join(written) == "abdef"
+
+
+def test_a_place_that_has_no_lines_gets_ascii_ones() -> None:
+    narrow = io.TextIOWrapper(io.BytesIO(), encoding="cp1252")
+    tree = RunTree(narrow, partial(put, narrow))
+    tree.show("", Started("q", "a", "s", "m", ()))
+    tree.show("", Called(1, AgentAction("t", "x", id="call_1_0")))
+    tree.show("", Observed(1, Observation("call_1_0", "seen")))
+    tree.show("", Finished("so", {}))
+    narrow.seek(0)
+    assert narrow.read().splitlines()[2:] == ['|- t("x")', "|  > seen · 0.0 s", "`- Answer: so"]
+    assert Page(narrow).is_plain
+
+
+def test_a_run_that_goes_on_after_it_rested_is_one_tree() -> None:
+    out = io.StringIO()
+    tree = RunTree(out, partial(put, out))
+    action = AgentAction("member", "x", id="call_1_0")
+    happened: list[tuple[str, Event]] = [
+        ("", Called(1, action)),
+        ("", Stopped(StopReason.AWAITING_MEMBER, "member is at work")),
+        ("call_1_0", Finished("seen", {})),
+        ("", Observed(1, Observation("call_1_0", "seen"))),
+        ("", Finished("so", {})),
+    ]
+    for path, event in happened:
+        tree.show(path, event)
+    assert out.getvalue().splitlines() == [
+        '├─ member("x")',
+        "│  ╰─ Answer: seen",
+        "│  → answered · 0.0 s",
+        "╰─ Answer: so",
+    ]
