@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from .._internal.sync_bridge import run_to_completion
+from ..config.price_file import use_prices
 from ..display.terminal import clean
 from ..errors import RetinueError, UsageError
 from ..evals.configurations import configurations_of, judge_of
@@ -50,6 +51,7 @@ def command(
     Several agents are compared on the same questions. Each answer is kept in OUT at once, so the same command goes on
     where it was stopped. Writes OUT/report.md and OUT/report.html. The exit status is 0 if all questions were answered.
     """
+    use_prices(beside=files[0])
     asked = chosen(open_dataset(dataset), tags, first)
     study = Study(
         configurations_of(files, agents),

@@ -12,6 +12,7 @@ from .._internal.sync_bridge import run_to_completion
 from ..agent import Agent
 from ..config import load_spec
 from ..config.builder import Builder
+from ..config.price_file import use_prices
 from ..config.specs import FileSpec
 from ..core.tool import Tool
 from ..errors import DataError, UsageError
@@ -32,6 +33,7 @@ def command(
     Without NAMES: all agents and pipelines, or the top-level tools of a file that has neither. Clients see an agent as
     the tool ask_NAME(question), and a pipeline as run_NAME(query). The key may also be in RETINUE_MCP_KEY.
     """
+    use_prices(beside=file)
     spec = load_spec(file)
     parts = _parts(spec, names)
     try:
