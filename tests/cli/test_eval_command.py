@@ -147,8 +147,8 @@ def test_the_page_shows_each_run_and_runs_nothing(project: Path) -> None:
     for shown in (
         "How old is <b>Mara</b>?",
         "</pre></details><script>alert(1)</script> ![x](http://evil.test/)",
-        'Action: Search("Lake Orlo")',
-        "Observation: [Lake Orlo] Lake Orlo is 84 metres deep.",
+        '├─ Search("Lake Orlo")',
+        "→ [Lake Orlo] Lake Orlo is 84 metres deep.",
         "(not stated)",
         "right: yes",
     ):
