@@ -1,4 +1,4 @@
-"""`/runs/{id}/cancel` and `/submit_tool_outputs`: for a person who looks at a run, whatever API it came from. They are an
+"""`/runs/{id}/cancel` and `/submit_tool_outputs`: for a person who looks at a run, whatever API it came from. An
 extension."""
 
 from __future__ import annotations
