@@ -22,7 +22,7 @@ from ..store.run_row import Kind, RunRow, Status
 from ..store.tenant_view import TenantView
 from .context import ContextDep
 from .wire.api_errors import ApiError, not_found
-from .wire.lookup import Wanted, WantedMetadata
+from .wire.lookup import Wanted, WantedMetadata, own_run
 from .wire.objects import Object, last_error, listed, required_action, usage_object
 from .wire.request_body import JsonRoute
 
@@ -44,6 +44,7 @@ async def list_all(  # noqa: PLR0913 -- one parameter for each filter
     kind: Kind | None = None,
     model: str | None = None,
     parent: str | None = None,
+    thread: str | None = None,
     created_after: _Time | None = None,
     created_before: _Time | None = None,
     members: bool = True,
@@ -55,6 +56,7 @@ async def list_all(  # noqa: PLR0913 -- one parameter for each filter
     wanted = RunFilter(
         kind=kind,
         parent_id=parent,
+        thread_id=thread,
         agent=model,
         statuses=status,
         created_after=created_after,
@@ -75,8 +77,10 @@ async def list_all(  # noqa: PLR0913 -- one parameter for each filter
 
 
 @router.get("/{run_id}")
-async def retrieve(run_id: str, context: ContextDep) -> Object:
-    """Retrieve a run, with its steps and messages so far."""
+async def retrieve(run_id: str, context: ContextDep, log: bool = True) -> Object:
+    """Retrieve a run, with its steps and messages so far; without `log`, only what its row says."""
+    if not log:
+        return summary(await context.read(partial(own_run, id_=run_id), small=True))
 
     def work(connection: Connection, scope: TenantView) -> Object:
         view = read_run(connection, scope, run_id)

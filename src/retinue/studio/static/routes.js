@@ -2,4 +2,6 @@
 // A view is `export default function View({params, query})`, and is loaded when it is first shown.
 export const routes = [
   { path: "/", title: "Runs", nav: "Runs", load: () => import("./views/runs.js") },
+  { path: "/runs/:id", title: "Run", load: () => import("./views/run.js") },
+  { path: "/threads/:id", title: "Thread", load: () => import("./views/thread.js") },
 ];
