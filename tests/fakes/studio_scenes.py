@@ -14,8 +14,8 @@ from fakes.until import until
 from retinue import Agent, PromptModel, tool
 from retinue.core.events import Asked, Called, Event, Finished, Observed, Replied, Started
 from retinue.core.serialization import dump
-from retinue.net.retry import Retries
 from retinue.core.values import AgentAction, Message, Observation, Reply, Usage
+from retinue.net.retry import Retries
 from retinue.store.run_store import insert_run
 from retinue.store.tables import events
 

@@ -30,6 +30,7 @@ KINDS: Mapping[str, str | None] = {
     "x-retinue-thread": "thread",
     "message_id": "message",
     "run_id": "run",
+    "forked_from": "run",
     "step_id": "step",
     "tool_call_id": "call",
     "completion_id": "completion",
