@@ -3,7 +3,7 @@ import { html, useCallback, useEffect, useMemo, useState } from "../html.js";
 import { get, post, save } from "../api.js";
 import { count, cost, duration, words } from "../format.js";
 import { setQuery } from "../router.js";
-import { Empty, ErrorBox, Link, Loading, Status, Text, When, useKeys } from "../parts/index.js";
+import { Empty, ErrorBox, Link, Loading, Status, Text, When, useKeys, useResource } from "../parts/index.js";
 import { Decisions } from "../parts/decisions.js";
 import { Fork } from "../parts/fork.js";
 import { useMembers } from "../parts/members.js";
@@ -80,6 +80,7 @@ function factsOf(run, log) {
 }
 
 function Links({ run }) {
+  const { data: forks } = useResource((signal) => get("/v1/runs", { forked_from: run.id, limit: 20 }, { signal }), [run.id, run.status]);
   const forked = run.forked_from;
   const links = [
     run.thread_id && html`<${Link} to=${`/threads/${run.thread_id}`}>Thread<//>`,
@@ -87,6 +88,7 @@ function Links({ run }) {
     run.parent_run_id && html`<${Link} to=${`/runs/${run.parent_run_id}`}>The run that called it<//>`,
     run.root_run_id && run.root_run_id !== run.parent_run_id && html`<${Link} to=${`/runs/${run.root_run_id}`}>The first of the team<//>`,
     forked && html`<span>Forked from <${Link} to=${`/runs/${forked.run_id}`}>step ${forked.step}<//> (<${Link} to=${`/compare?a=${forked.run_id}&b=${run.id}`}>compare<//>)</span>`,
+    forks?.data.length > 0 && html`<span>Forks: ${forks.data.map((one, at) => html`${at ? ", " : ""}<${Link} to=${`/runs/${one.id}`}>${at + 1}<//>`)} (<${Link} to=${`/compare?a=${run.id}&b=${forks.data[0].id}`}>compare<//>)</span>`,
   ].filter(Boolean);
   return links.length ? html`<p class="links">${links}</p>` : null;
 }

@@ -8,7 +8,7 @@ import { Cost, Empty, ErrorBox, Link, Loading, PageHead, Status, Table, Tokens, 
 const LIMIT = 50;
 const REFRESH = 2_500; // milliseconds between looks at the first page
 const STATUSES = ["queued", "in_progress", "requires_action", "completed", "incomplete", "failed", "cancelled", "expired"];
-const KINDS = ["chat", "response", "assistant", "a2a", "member"];
+const KINDS = ["chat", "response", "assistant", "a2a", "member", "fork", "imported"];
 const SPANS = { "1h": ["last hour", 3600], "24h": ["last 24 hours", 86_400], "7d": ["last 7 days", 604_800] };
 
 export default function Runs({ query }) {
@@ -45,7 +45,7 @@ function filters(query) {
   const span = SPANS[query.get("since")];
   return {
     limit: LIMIT, figures: true, after: query.get("after"), q: query.get("q"), status: query.getAll("status"),
-    model: query.get("agent"), kind: query.get("kind"), thread: query.get("thread"), parent: query.get("parent"),
+    model: query.get("agent"), kind: query.get("kind"), forked_from: query.get("forked_from"), thread: query.get("thread"), parent: query.get("parent"),
     members: query.get("kind") === "member" || query.get("parent") ? "" : "false",
     created_after: span ? Math.floor(Date.now() / 60_000) * 60 - span[1] : "",
   };
