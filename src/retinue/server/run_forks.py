@@ -60,28 +60,26 @@ async def fork(run_id: str, body: RunFork, context: ContextDep) -> Object:
         raise ApiError(400, message, param="model", code="model_not_found")
     edits = await _checked(context, run_id, edits)
 
-    def work(connection: Connection, scope: TenantView) -> RunRow:
+    def work(connection: Connection, scope: TenantView) -> tuple[RunRow, Object]:
         check_shown(own_run(connection, scope, run_id, lock=True))
         check_room(connection, scope)
         try:
-            return fork_run(connection, run_id, context.server.options.run_ttl, edits)
+            run = fork_run(connection, run_id, context.server.options.run_ttl, edits)
         except UsageError as error:
             raise ApiError(400, f"{error}.") from error
+        return run, _detail(connection, scope, run)
 
-    run = await context.write(work)
+    run, shown = await context.write(work)
     context.server.runs.followers.look(run_id)  # it may have been cancelled
     RunSession(context.server, run).begin()
-    return await _detail(context, run.id)
+    return shown
 
 
-async def _detail(context: Context, run_id: str) -> Object:
-    def work(connection: Connection, scope: TenantView) -> Object:
-        view = read_run(connection, scope, run_id)
-        if view is None:
-            raise not_found("run", run_id)
-        return run_detail(view)
-
-    return await context.read(work)
+def _detail(connection: Connection, scope: TenantView, run: RunRow) -> Object:
+    view = read_run(connection, scope, run.id)
+    if view is None:
+        raise not_found("run", run.id)
+    return run_detail(view)
 
 
 async def _checked(context: Context, run_id: str, edits: ForkEdits) -> ForkEdits:
