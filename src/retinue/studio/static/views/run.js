@@ -3,7 +3,7 @@ import { html, useCallback, useEffect, useMemo, useState } from "../html.js";
 import { get, post, save } from "../api.js";
 import { count, cost, duration, words } from "../format.js";
 import { setQuery } from "../router.js";
-import { Empty, ErrorBox, Link, Loading, Status, Text, When, useKeys, useResource } from "../parts/index.js";
+import { Empty, ErrorBox, Link, Loading, Status, Text, When, may, useKeys, useResource, useSession } from "../parts/index.js";
 import { Decisions } from "../parts/decisions.js";
 import { Fork } from "../parts/fork.js";
 import { useMembers } from "../parts/members.js";
@@ -29,6 +29,7 @@ export default function RunView({ params, query }) {
 
 function Head({ run, log, replay, setReplay }) {
   const [error, setError] = useState(null);
+  const acts = may(useSession(), "runs");
   const act = (work) => async () => {
     setError(null);
     try {
@@ -48,8 +49,8 @@ function Head({ run, log, replay, setReplay }) {
         <h1 class="clamp question">${log.started?.question || (log.hidden ? "A run that is not shown" : words(run.kind))}</h1>
       </div>
       <div class="actions">
-        ${active && run.status !== "cancelling" && html`<button class="danger" onClick=${cancel}>Cancel</button>`}
-        ${!active && html`<button onClick=${again}>Replay</button>`}
+        ${acts && active && run.status !== "cancelling" && html`<button class="danger" onClick=${cancel}>Cancel</button>`}
+        ${acts && !active && html`<button onClick=${again}>Replay</button>`}
         <button onClick=${store}>Export</button>
       </div>
     </div>
@@ -109,7 +110,9 @@ function Waits({ run, log }) {
     for (const span of log.spans) if (span.kind === "person" && span.problem) found.set(span.action.tool, span.problem);
     return found;
   }, [log]);
+  const acts = may(useSession(), "runs");
   if (run.status !== "requires_action") return null;
+  if (!acts) return html`<p class="note">It waits for a person. This key may not decide: that needs the scope <code>runs</code>.</p>`;
   if (run.parent_run_id) return html`<p class="note">It waits for a person: decide in <${Link} to=${`/runs/${run.root_run_id}`}>the first run of its team<//>.</p>`;
   return html`<${Decisions} key=${run.required_action?.submit_tool_outputs.tool_calls.map((one) => one.id).join()} run=${run} problems=${problems} />`;
 }
@@ -151,7 +154,8 @@ function Spans({ run, log, query, requests }) {
   });
   const row = rows[at]?.span ? rows[at] : null;
   const finish = useNow(active, log);
-  const fork = row && row.runId === run.id && !active && html`<button onClick=${() => setForking(row.span)}>Fork from here</button>`;
+  const acts = may(useSession(), "runs");
+  const fork = acts && row && row.runId === run.id && !active && html`<button onClick=${() => setForking(row.span)}>Fork from here</button>`;
   if (!log.spans.length) return html`<${Empty} title=${active ? "Nothing has happened yet" : "Nothing happened in this run"} />`;
   return html`<div class="workbench ${row ? "has-detail" : ""}">
     <section class="bench-list" aria-label="What happened">

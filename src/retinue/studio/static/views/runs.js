@@ -3,7 +3,7 @@ import { html, useEffect, useMemo, useRef, useState } from "../html.js";
 import { get, post } from "../api.js";
 import { count, whole } from "../format.js";
 import { navigate, setQuery } from "../router.js";
-import { Cost, Empty, ErrorBox, Link, Loading, PageHead, Status, Table, Tokens, When, useKeys, useResource } from "../parts/index.js";
+import { Cost, Empty, ErrorBox, Link, Loading, PageHead, Status, Table, Tokens, When, may, useKeys, useResource, useSession } from "../parts/index.js";
 
 const LIMIT = 50;
 const REFRESH = 2_500; // milliseconds between looks at the first page
@@ -29,7 +29,7 @@ export default function Runs({ query }) {
   return html`
     <${PageHead} title="Runs">
       ${picked.length === 2 && html`<${Link} class="button" to=${`/compare?a=${picked[0]}&b=${picked[1]}`}>Compare the two<//>`}
-      <${Import} />
+      ${may(useSession(), "runs") && html`<${Import} />`}
     <//>
     <${Filters} query=${query} search=${search} />
     ${error && html`<${ErrorBox} error=${error} retry=${reload} />`}
