@@ -63,7 +63,7 @@ class Site(NamedTuple):
 def studio(request: Request, path: str = "") -> Response:
     """The page, at the address of each of its views; or one of its files."""
     made = site()
-    if not path.startswith("static/"):
+    if path.partition("/")[0] != "static":
         return _sent(request, made.page, "no-cache", made.hash)
     _, version, name = f"{path}//".split("/", 2)
     found = made.files.get(name.rstrip("/"))
