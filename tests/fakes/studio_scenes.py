@@ -97,6 +97,15 @@ def clerk() -> Agent:
     )
 
 
+def office() -> Agent:
+    """A team whose member needs approval."""
+    rules = [
+        {"when": "Tell", "call": {"tool": "clerk", "input": {"query": "Tell Ada."}}},
+        {"when": "", "finish": "Done."},
+    ]
+    return Agent(_model(*rules), [clerk()], name="office", strategy="tool_calling")
+
+
 def agents() -> Mapping[str, Agent]:
     """What is served."""
     away = Agent(PromptModel(script=[{"when": "", "error": 500}], retries=Retries(1)), name="away")
@@ -105,7 +114,7 @@ def agents() -> Mapping[str, Agent]:
         PromptModel(script=[{"when": "", "finish": words, "pace": 0.05}]), name="slow", strategy="tool_calling"
     )
     echo = Agent(PromptModel(script=[{"when": "", "finish": "Hello."}]), name="echo", strategy="tool_calling")
-    return {one.name: one for one in (researcher(), newsroom(), clerk(), away, slow, echo)}
+    return {one.name: one for one in (researcher(), newsroom(), clerk(), office(), away, slow, echo)}
 
 
 def new_key(served: Serving, *scopes: str, tenant: str = "default") -> str:
@@ -146,7 +155,7 @@ def rests(served: Serving, run: str, key: str) -> str:
     def now() -> bool:
         nonlocal status
         status = request(served, "GET", f"/v1/runs/{run}", key=key).body["status"]
-        return status not in ("queued", "in_progress")
+        return status not in ("queued", "in_progress", "cancelling")
 
     until(now)
     return status

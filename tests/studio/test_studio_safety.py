@@ -76,7 +76,7 @@ def look_through(who: Visitor, run: str) -> None:
     assert who.pwned() is None
     assert who.troubles == []
     assert page.locator("main :is(iframe, img, script, object, embed, base, link, meta, style, form)").count() == 0
-    assert {one for one in page.eval_on_selector_all("a", "all => all.map(a => a.protocol)")} <= {"http:"}
+    assert set(page.eval_on_selector_all("a", "all => all.map(a => a.protocol)")) <= {"http:"}
 
 
 def test_hostile_messages_are_shown_as_text_in_a_thread(visit: Visit, staged: Serving, victim: str) -> None:
