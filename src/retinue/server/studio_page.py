@@ -60,7 +60,7 @@ class Site(NamedTuple):
 
 @router.get(ROOT)
 @router.get(ROOT + "/{path:path}")
-def studio(request: Request, path: str = "") -> Response:
+async def studio(request: Request, path: str = "") -> Response:
     """The page, at the address of each of its views; or one of its files."""
     made = site()
     if path.partition("/")[0] != "static":
