@@ -16,7 +16,7 @@ from retinue.core.log_fork import ForkPoint
 from retinue.errors import UsageError
 from retinue.runs.run_export import export_run, import_runs, imported_runs, parse_export
 from retinue.runs.run_fork import ForkEdits, fork_run
-from retinue.store.run_listing import member_runs, newest_runs
+from retinue.store.run_lists import member_runs, newest_runs
 from retinue.store.run_queries import RunFilter, continued_runs, page_runs
 from retinue.store.run_row import RunRow
 from retinue.store.run_store import find_run

@@ -44,6 +44,7 @@ _GROUPS = {
         "runs": "List a server's runs; fork, replay, export and pin them.",
     },
 }
+_MODULES = {"runs": "stored_runs"}  # of commands that are not called like theirs
 _COMMANDS = {name: says for group in _GROUPS.values() for name, says in group.items()}
 
 
@@ -59,7 +60,7 @@ class _Lazy(click.Group):
             ctx.fail(f"No such command {cmd_name!r}." + (f" Did you mean {near!r}?" if near else ""))
         if cmd_name not in ("serve", "studio", "worker"):  # which have options for logging
             _show_warnings()
-        command: click.Command = import_module(f".{cmd_name}", __package__).command
+        command: click.Command = import_module(f".{_MODULES.get(cmd_name, cmd_name)}", __package__).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -107,7 +107,7 @@ def runs_of_database(db: str, run_id: str) -> list[RecordedRun]:
 
 def _with_members(connection: Connection, run: RunRow, path: str = "") -> list[RecordedRun]:
     from ..store.event_log import read_events
-    from ..store.run_listing import member_runs
+    from ..store.run_lists import member_runs
 
     log = [NumberedEvent(entry.seq, entry.event) for entry in read_events(connection, run.id)]
     origin = (run.request.get("imported_from") or run.request).get("forked_from") or {"step": -1}

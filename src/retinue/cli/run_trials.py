@@ -112,8 +112,10 @@ def replay(run: str, file: Path, db: str, **given: Any) -> int:
 
 
 def _agent(agents: Mapping[str, Agent], run: RecordedRun, name: str | None) -> Agent:
-    from ..server.agent_versions import agent_at
-
+    try:
+        from ..server.agent_versions import agent_at
+    except ModuleNotFoundError as error:
+        raise UsageError("replaying a run needs the extra 'server': pip install 'retinue[server]'") from error
     path = run.agent if name is None else "/".join([name, *run.agent.split("/")[1:]])
     agent = agent_at(agents, path)
     if agent is None and name is None and len(agents) == 1 and run.is_anonymous:

@@ -14,7 +14,7 @@ from ..core.events import Said
 from ..core.serialization import dump, load
 from ..errors import DataError
 from ..store.event_log import Entry, append_entries, read_events
-from ..store.run_listing import member_runs
+from ..store.run_lists import member_runs
 from ..store.run_row import RunError, RunRow
 from ..store.run_store import insert_run
 

@@ -46,7 +46,7 @@ for _one in (fork, replay, export, import_, pin):
 def list_(db: str, as_json: bool, **given: object) -> int:
     """List the runs, newest first, without those of teams' members."""
     with server_database(db) as connection:
-        from ..store.run_listing import newest_runs
+        from ..store.run_lists import newest_runs
         from ..store.run_queries import RunFilter
 
         wanted = RunFilter(agent=given["agent"], statuses=given["statuses"], forked_from=given["forks_of"])  # type: ignore[arg-type]
@@ -71,7 +71,7 @@ def show(run_id: str, db: str, as_json: bool) -> int:
     with server_database(db) as connection:
         from ..core.run_result import result
         from ..store.event_log import read_events
-        from ..store.run_listing import member_runs, newest_runs
+        from ..store.run_lists import member_runs, newest_runs
         from ..store.run_queries import RunFilter
 
         run = found_run(connection, run_id)
