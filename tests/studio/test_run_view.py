@@ -164,7 +164,8 @@ def test_a_run_is_watched_live_and_cancelled(visit: Visit, staged: Serving, oper
 
 
 def test_a_run_is_replayed_with_its_grammar_and_forked(visit: Visit, scenes: Scenes) -> None:
-    page = visit().see(f"/runs/{scenes.plain}", "Sarah Bernhardt died at 78")
+    who = visit()
+    page = who.see(f"/runs/{scenes.plain}", "Sarah Bernhardt died at 78")
     page.get_by_role("button", name="Replay").click()
     expect(page.get_by_text("decides alike at each step")).to_be_visible()
     choose(page, "→ search")
@@ -172,6 +173,8 @@ def test_a_run_is_replayed_with_its_grammar_and_forked(visit: Visit, scenes: Sce
     choose(page, "1923 - 1844")
     page.get_by_role("button", name="Fork from here").click()
     page.get_by_label("Output of calculate").fill("78")
+    expect(page.get_by_label("Agent that goes on").get_by_role("option", name="echo")).to_be_attached()
+    assert who.violations() == []
     page.get_by_role("button", name="Fork", exact=True).click()
     expect(page.get_by_text("Forked from")).to_be_visible()
     expect(page.locator(".outcome")).to_contain_text("I do not know.")
