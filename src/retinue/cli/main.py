@@ -26,6 +26,7 @@ _GROUPS = {
         "serve": "Serve a file's agents and pipelines to OpenAI clients.",
         "worker": "Drive the runs of servers that share a database.",
         "up": "Try a file on a cluster on this machine.",
+        "studio": "Look at the runs of a database in a browser.",
         "mcp": "Serve a file's agents, pipelines or tools to MCP clients.",
     },
     "Write a file of agents": {
@@ -61,7 +62,7 @@ class _Lazy(click.Group):
         if cmd_name not in _COMMANDS:
             near = nearest(cmd_name, _COMMANDS)
             ctx.fail(f"No such command {cmd_name!r}." + (f" Did you mean {near!r}?" if near else ""))
-        if cmd_name not in ("serve", "worker"):  # which have options for logging
+        if cmd_name not in ("serve", "studio", "worker"):  # which have options for logging
             _show_warnings()
         if cmd_name in _RECORDED:
             enable_from_environment(lambda problem: click.echo(f"retinue: {problem}", err=True))

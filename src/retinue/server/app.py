@@ -20,12 +20,16 @@ from ..store.api_keys import Keys
 from . import (
     embeddings,
     health,
+    key_info,
     memory_list,
     model_list,
     pages,
+    run_actions,
+    run_events,
     run_exports,
     run_forks,
     run_replays,
+    studio_page,
     tenant_runs,
     tool_list,
 )
@@ -57,6 +61,8 @@ ROUTERS = (
     messages.router,
     run_steps.router,
     tenant_runs.router,
+    run_events.router,
+    run_actions.router,
     run_exports.router,
     run_forks.router,
     run_replays.router,
@@ -70,6 +76,7 @@ ROUTERS = (
     embeddings.router,
     memory_list.router,
     tool_list.router,
+    key_info.router,
     health.opea,
 )
 _BEARER = Depends(HTTPBearer(auto_error=False))  # for the OpenAPI document only; `Authentication` does the check
@@ -92,6 +99,7 @@ def routes() -> Sequence[BaseRoute]:
     app = _plain_app()
     app.include_router(health.router)
     app.include_router(pages.router)
+    app.include_router(studio_page.router)
     app.include_router(a2a.router)
     for router in ROUTERS:
         app.include_router(router, prefix="/v1", dependencies=[_BEARER])
@@ -177,7 +185,7 @@ def _allowed(path: str) -> list[str]:
     inner = path.removeprefix("/v1")
     routes = [
         route
-        for router in (health.router, pages.router, a2a.router, *ROUTERS)
+        for router in (health.router, pages.router, studio_page.router, a2a.router, *ROUTERS)
         for route in router.routes
         if isinstance(route, APIRoute)
     ]

@@ -1,5 +1,4 @@
-"""`POST /runs/{run_id}/fork`: a new run, which begins with the log of another one. Forks belong to no other API, so
-they are answered and cancelled here, too."""
+"""`POST /runs/{run_id}/fork`: a new run, which begins with the log of another one."""
 
 from __future__ import annotations
 
@@ -15,19 +14,15 @@ from ..core.log_fork import ForkPoint, fork_log
 from ..core.recorded_effects import NumberedEvent
 from ..errors import UsageError
 from ..run_replay import Recording
-from ..runs.cancellation import cancel_run
 from ..runs.run_fork import ForkEdits, fork_run
 from ..runs.run_view import read_run
-from ..runs.submissions import submit_decisions
 from ..store.run_row import RunRow
 from ..store.tenant_view import TenantView
 from .assistants.run_creation import check_room
-from .assistants.schemas import SubmitToolOutputs
 from .context import Context, ContextDep
 from .run_replays import replay_log, spec_of
 from .run_session import RunSession
 from .tenant_runs import check_shown, run_detail
-from .tool_outputs import parse_submission
 from .wire.api_errors import ApiError, not_found
 from .wire.common_schemas import Id, Instructions, Metadata, Wire
 from .wire.lookup import own_run
@@ -78,47 +73,6 @@ async def fork(run_id: str, body: RunFork, context: ContextDep) -> Object:
     context.server.runs.followers.look(run_id)  # it may have been cancelled
     RunSession(context.server, run).begin()
     return shown
-
-
-@router.post("/{run_id}/submit_tool_outputs")
-async def submit_tool_outputs(run_id: str, body: SubmitToolOutputs, context: ContextDep) -> Object:
-    """Submit the outputs of the calls that a fork waits for, or a person's decisions on them. Repeating a submission
-    has no effect."""
-    outputs = [(one.tool_call_id, one.output or "") for one in body.tool_outputs]
-
-    def work(connection: Connection, scope: TenantView) -> tuple[RunRow, bool, Object]:
-        run = _own_fork(connection, scope, run_id)
-        answer = parse_submission(run, outputs)
-        if answer is not None:
-            run = submit_decisions(connection, run, answer.decisions, context.server.options.run_ttl, answer.mark)
-        return run, answer is not None, _detail(connection, scope, run)
-
-    run, new, shown = await context.write(work)
-    RunSession(context.server, run).begin(new=new)
-    return shown
-
-
-@router.post("/{run_id}/cancel")
-async def cancel(run_id: str, context: ContextDep) -> Object:
-    """Cancel a fork."""
-
-    def work(connection: Connection, scope: TenantView) -> tuple[RunRow, Object]:
-        run = _own_fork(connection, scope, run_id)
-        if not run.active or run.status == "cancelling":
-            raise ApiError(400, f"Cannot cancel run with status '{run.status}'.")
-        run = cancel_run(connection, run)
-        return run, _detail(connection, scope, run)
-
-    run, shown = await context.write(work)
-    context.server.halted(run)
-    return shown
-
-
-def _own_fork(connection: Connection, scope: TenantView, run_id: str) -> RunRow:
-    run = own_run(connection, scope, run_id, lock=True)
-    if run.kind != "fork":
-        raise ApiError(400, f"The run '{run_id}' is no fork: answer or cancel it by the API that it came from.")
-    return run
 
 
 def _detail(connection: Connection, scope: TenantView, run: RunRow) -> Object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -12,15 +13,16 @@ from sqlalchemy import Connection
 from ..core.events import Event, Stopped
 from ..core.serialization import dump
 from ..core.values import AgentAction, Observation
-from ..runs.run_view import RunView, read_run, read_run_after
+from ..runs.run_view import RunView, read_run
 from ..runs.thread_messages import MessageDelta
 from ..store.event_log import Entry
+from ..store.run_figures import RunFigures, figures_of, search_runs
 from ..store.run_queries import RunFilter, page_runs
 from ..store.run_row import Kind, RunRow, Status
 from ..store.tenant_view import TenantView
 from .context import ContextDep
 from .wire.api_errors import ApiError, not_found
-from .wire.lookup import Wanted, WantedMetadata
+from .wire.lookup import Wanted, WantedMetadata, own_run
 from .wire.objects import Object, last_error, listed, required_action, usage_object
 from .wire.request_body import JsonRoute
 
@@ -30,7 +32,6 @@ _WITHHELD = {  # for the operator alone: the agent's prompts, and an engine's ow
     "asked": ("messages",),
     "retried": ("problem",),
 }
-_Number = Annotated[int, Query(ge=0, lt=2**31)]
 _Time = Annotated[int, Query(ge=0, lt=2**53)]
 
 
@@ -43,55 +44,51 @@ async def list_all(  # noqa: PLR0913 -- one parameter for each filter
     kind: Kind | None = None,
     model: str | None = None,
     parent: str | None = None,
+    thread: str | None = None,
     forked_from: str | None = None,
     created_after: _Time | None = None,
     created_before: _Time | None = None,
+    members: bool = True,
+    figures: bool = False,
+    q: Annotated[str, Query(max_length=200)] = "",
 ) -> Object:
-    """List the runs, newest first."""
+    """List the runs, newest first: of those that were found, with `figures`, also questions and costs; without
+    `members` only those that no other run called; with `q` only those whose question contains it."""
     wanted = RunFilter(
         kind=kind,
         parent_id=parent,
+        thread_id=thread,
         forked_from=forked_from,
         agent=model,
         statuses=status,
         created_after=created_after,
         created_before=created_before,
         metadata=metadata,
+        members=members,
     )
+    if q and page.before is not None:
+        raise ApiError(400, "A search goes forward only: give 'after' instead of 'before'.", param="before")
 
     def work(connection: Connection, scope: TenantView) -> Object:
-        found, more = page_runs(connection, scope, page, wanted)
-        return listed([summary_object(run) for run in found], more)
+        find = partial(search_runs, text=q, may_show=_shows_question) if q else page_runs
+        found, more = find(connection, scope, page, wanted)
+        told = figures_of(connection, [run.id for run in found]) if figures else {}
+        return listed([summary_object(run) | _figures(run, told.get(run.id)) for run in found], more)
 
     return await context.read(work)
 
 
 @router.get("/{run_id}")
-async def retrieve(run_id: str, context: ContextDep) -> Object:
-    """Retrieve a run, with its steps and messages so far."""
+async def retrieve(run_id: str, context: ContextDep, log: bool = True) -> Object:
+    """Retrieve a run, with its steps and messages so far; without `log`, only what its row says."""
+    if not log:
+        return summary_object(await context.read(partial(own_run, id_=run_id), small=True))
 
     def work(connection: Connection, scope: TenantView) -> Object:
         view = read_run(connection, scope, run_id)
         if view is None:
             raise not_found("run", run_id)
         return run_detail(view)
-
-    return await context.read(work)
-
-
-@router.get("/{run_id}/events")
-async def events(
-    run_id: str, context: ContextDep, after: _Number = 0, limit: Annotated[int, Query(ge=1, le=100)] = 20
-) -> Object:
-    """List the events of a run's log after number `after`, oldest first."""
-
-    def work(connection: Connection, scope: TenantView) -> Object:
-        found = read_run_after(connection, scope, run_id, after, limit)
-        if found is None:
-            raise not_found("run", run_id)
-        view, more = found
-        hidden = hidden_turns(view.run)
-        return listed([event_object(entry, hidden=view.turn(entry) in hidden) for entry in view.log], more)
 
     return await context.read(work)
 
@@ -136,6 +133,17 @@ def summary_object(run: RunRow) -> Object:
     }
 
 
+def _figures(run: RunRow, told: RunFigures | None) -> Object:
+    if told is None:
+        return {}
+    question = told.question if _shows_question(run) else None
+    return {"question": question, "replies": told.replies, "cost": told.cost or None}
+
+
+def _shows_question(run: RunRow) -> bool:
+    return 0 not in hidden_turns(run)
+
+
 def hidden_turns(run: RunRow) -> frozenset[int]:
     """Return the turns of a run whose contents are not shown: those that the client deleted, or asked not to be
     stored."""
@@ -159,11 +167,12 @@ def _message(said: MessageDelta) -> Object:
     return {"object": "run.message", "created_at": int(said.began), "content": said.text, "status": status}
 
 
-def event_object(entry: Entry, *, hidden: bool) -> Object:
-    """Return an event. `withheld` names the fields that are left out."""
+def event_object(entry: Entry, *, hidden: bool, prompts: bool) -> Object:
+    """Return an event. `withheld` names the fields that are left out; with `prompts`, only those that nobody sees."""
     kind, payload = dump(entry.event)
     data: dict[str, Any] = json.loads(payload)
-    withheld = sorted(data) if hidden else withheld_fields(entry.event)
+    kept = () if prompts else withheld_fields(entry.event)
+    withheld = sorted(data) if hidden else list(kept)
     return {
         "id": str(entry.seq),
         "object": "run.event",
