@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute, WebSocketRoute
 from .. import __version__
 from ..errors import StoreConflict, StoreUnavailable
 from ..store.api_keys import Keys
-from . import embeddings, health, memory_list, model_list, pages, tenant_runs, tool_list
+from . import embeddings, health, key_info, memory_list, model_list, pages, studio_page, tenant_runs, tool_list
 from .a2a import routes as a2a
 from .assistants import assistants, messages, run_steps, runs, threads
 from .chat import routes as chat, stored_completions as chat_stored
@@ -59,6 +59,7 @@ ROUTERS = (
     tool_list.router,
     studio_agents.router,
     studio_evals.router,
+    key_info.router,
     health.opea,
 )
 _BEARER = Depends(HTTPBearer(auto_error=False))  # for the OpenAPI document only; `Authentication` does the check
@@ -81,6 +82,7 @@ def routes() -> Sequence[BaseRoute]:
     app = _plain_app()
     app.include_router(health.router)
     app.include_router(pages.router)
+    app.include_router(studio_page.router)
     app.include_router(a2a.router)
     for router in ROUTERS:
         app.include_router(router, prefix="/v1", dependencies=[_BEARER])
@@ -166,7 +168,7 @@ def _allowed(path: str) -> list[str]:
     inner = path.removeprefix("/v1")
     routes = [
         route
-        for router in (health.router, pages.router, a2a.router, *ROUTERS)
+        for router in (health.router, pages.router, studio_page.router, a2a.router, *ROUTERS)
         for route in router.routes
         if isinstance(route, APIRoute)
     ]

@@ -96,7 +96,7 @@ async def _open(
         raise
     try:
         if not how.keys and not await database.read(count_keys):
-            told(await database.write(create_key))
+            told(await database.write(partial(create_key, scopes=("all", "prompts"))))
         limits = UsageLimits(how.bounds)
         for key in await database.read(all_keys):
             limits.know(key)

@@ -22,7 +22,8 @@ from .request_context import answer_of
 from .scopes import allowed, missing, needed
 
 OPEN = ("/health", "/ready")
-PAGES = ("/", "/docs", "/redoc", "/openapi.json")  # they show nothing of any tenant
+PAGES = ("/", "/docs", "/redoc", "/openapi.json", "/studio")  # they show nothing of any tenant
+STUDIO = "/studio/"
 _CARD = re.compile(r"(/a2a/.+)?/\.well-known/agent-card\.json")  # nor do these
 _LOOKED_AT = 2.0  # seconds between checks of an open stream's key
 _MISSING = (
@@ -98,7 +99,11 @@ class Authentication:
 
 def is_open(method: str, path: str) -> bool:
     """Whether a request needs no key."""
-    return path in OPEN or (method == "GET" and (path in PAGES or _CARD.fullmatch(path) is not None))
+    return path in OPEN or (method == "GET" and _is_page(path))
+
+
+def _is_page(path: str) -> bool:
+    return path in PAGES or path.startswith(STUDIO) or _CARD.fullmatch(path) is not None
 
 
 def is_stream(start: Message) -> bool:

@@ -170,8 +170,8 @@ def _limited(scope: Scope, receive: Receive, patience: float) -> Receive:
 
 
 class TrustedHost:
-    """Refuses requests for other host names, and those from browser pages whose origin is not in `origins`: this
-    prevents DNS rebinding.
+    """Refuses requests for other host names, and those from browser pages whose origin is neither its own nor in
+    `origins`: this prevents DNS rebinding.
 
     `hosts` are accepted besides localhost's names; `*` accepts all. A server that listens on all interfaces accepts any
     IP address.
@@ -196,19 +196,25 @@ class TrustedHost:
             return ApiError(400, f"HTTP/1.1 requires exactly one 'Host' header, but {len(hosts) or 'none'} were sent.")
         if host and not self._mine(host):
             return ApiError(421, f"This server is not known as '{host[:100]}' (see retinue serve --allow-host).")
-        if origin is not None and not self._origins & {origin, "*"}:
+        if origin is not None and not (self._origins & {origin, "*"} or self._is_own(origin, host)):
             return ApiError(403, f"Pages of '{origin[:100]}' may not use this server (see retinue serve --cors).")
         if "\0" in scope["path"] or b"%00" in scope["query_string"]:  # no id contains NUL, and no database accepts it
             return ApiError(404, f"Invalid URL ({scope.get('method', 'GET')} {scope['path']})", code="unknown_url")
         return None
 
     def _mine(self, host: str) -> bool:
+        return self._anywhere or self._is_named(host)
+
+    def _is_named(self, host: str) -> bool:
         name, colon, port = host.lower().rpartition(":")
         if not colon or not port.isdigit():
             name = host.lower()
-        if self._anywhere or name in self._names:
-            return True
-        return self._everywhere and _is_address(name)
+        return name in self._names or (self._everywhere and _is_address(name))
+
+    def _is_own(self, origin: str, host: str) -> bool:
+        """Whether a page is this server's: the studio's. A name that only `*` admits may be anybody's."""
+        scheme, _, netloc = origin.lower().partition("://")
+        return scheme in ("http", "https") and bool(host) and netloc == host.lower() and self._is_named(host)
 
 
 def _is_address(name: str) -> bool:

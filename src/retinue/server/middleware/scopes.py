@@ -7,8 +7,8 @@ from typing import Literal
 
 from ..wire.api_errors import ApiError
 
-ScopeName = Literal["read", "runs", "agents", "memories", "tools", "all", "prompts"]
-NAMES: tuple[ScopeName, ...] = ("read", "runs", "agents", "memories", "tools", "all")
+ScopeName = Literal["read", "runs", "agents", "memories", "tools", "prompts", "all"]
+NAMES: tuple[ScopeName, ...] = ("read", "runs", "agents", "memories", "tools", "prompts", "all")
 _READING = ("GET", "HEAD", "OPTIONS")
 _WRITING: dict[str, ScopeName] = {  # by the first path segment after /v1
     "chat": "runs",
@@ -47,12 +47,13 @@ def allowed(scopes: tuple[str, ...] | None, wanted: ScopeName) -> bool:
     return scopes is None or "all" in scopes or wanted in scopes
 
 
+def sees_prompts(scopes: tuple[str, ...] | None) -> bool:
+    """Whether a key sees the operator's prompts, and the engines' own words. No other scope contains this one, nor does
+    a key without scopes have it."""
+    return scopes is not None and "prompts" in scopes
+
+
 def missing(wanted: ScopeName) -> ApiError:
     """Return the error for a key without the scope `wanted`."""
     message = f"You have insufficient permissions for this operation. Missing scopes: {wanted}."
     return ApiError(403, message, code="missing_scope")
-
-
-def sees_prompts(scopes: tuple[str, ...] | None) -> bool:
-    """Whether a key with `scopes` is shown what is the operator's: prompts, instructions, an engine's own words."""
-    return scopes is not None and "prompts" in scopes

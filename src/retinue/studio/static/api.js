@@ -1,0 +1,123 @@
+// The server's API with the key of this tab. The key is kept in sessionStorage only.
+
+const KEY = "retinue.key";
+
+/** What the server refused, in one line. */
+export class ApiError extends Error {
+  constructor(status, message, code = null) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+export const key = () => sessionStorage.getItem(KEY) ?? "";
+
+export function signIn(value) {
+  sessionStorage.setItem(KEY, value);
+}
+
+/** Forget the key. The page shows the sign-in form again. */
+export function signOut() {
+  sessionStorage.removeItem(KEY);
+  window.dispatchEvent(new Event("retinue:signed-out"));
+}
+
+/** Move a key from the address (`#key=…`) to this tab, so that no history keeps it. */
+export function takeKeyFromAddress() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("key");
+  if (!given) return;
+  signIn(given);
+  history.replaceState(null, "", location.pathname + location.search);
+}
+
+/** "/v1/runs" and {status: ["failed"], limit: 5} → "/v1/runs?status=failed&limit=5". Empty values are left out. */
+export function withQuery(path, query = {}) {
+  const given = new URLSearchParams();
+  for (const [name, value] of Object.entries(query))
+    for (const one of [value].flat()) if (one != null && one !== "") given.append(name, one);
+  const text = given.toString();
+  return text ? `${path}?${text}` : path;
+}
+
+/** Send a request. Return the response; raise `ApiError` unless it is a success. */
+export async function request(method, path, { body, headers = {}, signal } = {}) {
+  const sent = { Authorization: `Bearer ${key()}`, ...headers };
+  let given = body;
+  if (body !== undefined && !(body instanceof FormData)) {
+    sent["Content-Type"] = "application/json";
+    given = JSON.stringify(body);
+  }
+  let response;
+  try {
+    response = await fetch(path, { method, headers: sent, body: given, signal });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError(0, "The server does not answer. Is it running?");
+  }
+  if (!response.ok) throw await refusal(response);
+  return response;
+}
+
+async function refusal(response) {
+  let told = null;
+  try {
+    told = (await response.json()).error;
+  } catch {
+    // a proxy's page
+  }
+  if (response.status === 401 && key()) signOut();
+  return new ApiError(response.status, told?.message ?? `The server answered ${response.status}.`, told?.code);
+}
+
+export const get = async (path, query, options) => (await request("GET", withQuery(path, query), options)).json();
+export const post = async (path, body = {}, options) => (await request("POST", path, { ...options, body })).json();
+export const remove = async (path, options) => (await request("DELETE", path, options)).json();
+
+/** Yield the events of a server-sent stream as {id, event, data}; `data` is text.
+ *  `since` is the id of the last event that the caller has. */
+export async function* stream(path, { method = "GET", body, signal, since } = {}) {
+  const headers = { Accept: "text/event-stream" };
+  if (since) headers["Last-Event-ID"] = String(since);
+  const response = await request(method, path, { body, headers, signal });
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  let event = fresh();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      const lines = (rest + value).split("\n");
+      rest = lines.pop();
+      for (const line of lines) {
+        if (line.trimEnd() !== "") take(event, line.trimEnd());
+        else {
+          if (event.data !== null) yield event;
+          event = fresh();
+        }
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
+const fresh = () => ({ id: "", event: "message", data: null });
+
+function take(event, line) {
+  const at = line.indexOf(":");
+  if (at < 1) return;
+  const name = line.slice(0, at);
+  const value = line.slice(at + 1).replace(/^ /, "");
+  if (name === "data") event.data = event.data === null ? value : `${event.data}\n${value}`;
+  else if (name === "event" || name === "id") event[name] = value;
+}
+
+/** Save a JSON value or a Blob as a file on this computer. */
+export function save(name, content) {
+  const blob = content instanceof Blob ? content : new Blob([JSON.stringify(content, null, 2)]);
+  const url = URL.createObjectURL(blob);
+  const link = Object.assign(document.createElement("a"), { href: url, download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}

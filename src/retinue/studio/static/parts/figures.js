@@ -1,0 +1,16 @@
+// Small figures: tokens, durations, times. Digits have equal widths, so columns align.
+import { html } from "../html.js";
+import { ago, cost, count, duration, moment, short } from "../format.js";
+
+/** Tokens of a `usage` ({prompt_tokens, completion_tokens, cached_tokens?}). */
+export function Tokens({ usage }) {
+  if (!usage) return html`<span class="num muted">–</span>`;
+  const told = `${count(usage.prompt_tokens)} in, ${count(usage.completion_tokens)} out`;
+  const cached = usage.cached_tokens ? `, ${count(usage.cached_tokens)} of them from the cache` : "";
+  return html`<span class="num" title=${told + cached}>${short(usage.total_tokens ?? usage.prompt_tokens + usage.completion_tokens)}</span>`;
+}
+
+export const Duration = ({ seconds }) => html`<span class="num">${duration(seconds)}</span>`;
+export const Cost = ({ value }) => html`<span class="num">${cost(value)}</span>`;
+export const When = ({ at }) =>
+  html`<time class="num" datetime=${at == null ? undefined : new Date(at * 1000).toISOString()} title=${moment(at)}>${ago(at)}</time>`;
