@@ -16,7 +16,7 @@ export function stepsOf(events) {
   };
   for (const { type, data } of events) {
     if (type === "asked" && data.problem) at(data.step).problem = data.problem;
-    else if (type === "replied") replied(at(data.step), data.reply);
+    else if (type === "replied" && data.reply) replied(at(data.step), data.reply);
     else if (type === "called" || type === "paused") called(at, calls, data, type === "paused");
     else if (type === "observed") observed(calls, data.observation);
     else if (type === "finished") steps.push(end({ answer: data.answer ?? "" }));
@@ -29,7 +29,6 @@ export function stepsOf(events) {
 const end = (ended) => ({ step: null, reply: "", problem: "", calls: [], tokens: 0, seconds: 0, ended });
 
 function replied(step, reply) {
-  if (!reply) return;
   step.reply = reply.text ?? "";
   step.tokens += (reply.usage?.input_tokens ?? 0) + (reply.usage?.output_tokens ?? 0);
   step.seconds += reply.seconds ?? 0;
