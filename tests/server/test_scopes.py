@@ -33,6 +33,8 @@ _POSTS = {
         /v1/threads/{thread_id}/runs/{run_id}
         /v1/threads/{thread_id}/runs/{run_id}/cancel
         /v1/threads/{thread_id}/runs/{run_id}/submit_tool_outputs
+        /v1/runs/{run_id}/cancel
+        /v1/runs/{run_id}/submit_tool_outputs
     """,
     "agents": """
         /v1/assistants

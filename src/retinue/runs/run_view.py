@@ -49,11 +49,16 @@ class RunView:
 
     def turn(self, entry: Entry) -> int:
         """Return how often the run had resumed before an entry."""
-        return sum(one.told < entry.seq for one in self.run.submissions)
+        return turn_of(self.run, entry)
 
     def without(self, turns: Collection[int]) -> RunView:
         """Return the view without the entries of these turns."""
         return RunView(self.run, [entry for entry in self.log if self.turn(entry) not in turns]) if turns else self
+
+
+def turn_of(run: RunRow, entry: Entry) -> int:
+    """Return how often a run had resumed before an entry of its log."""
+    return sum(one.told < entry.seq for one in run.submissions)
 
 
 def read_run(connection: Connection, scope: TenantView, run_id: str) -> RunView | None:
@@ -72,10 +77,10 @@ def read_run(connection: Connection, scope: TenantView, run_id: str) -> RunView 
 def read_run_after(
     connection: Connection, scope: TenantView, run_id: str, after: int, limit: int
 ) -> tuple[RunView, bool] | None:
-    """Return the tenant's run with the entries after number `after`, at most `limit` and at most 100 of them, and
-    whether more follow; `None` if there is no such run. Raises as `read_run` does."""
+    """Return the tenant's run with the entries after number `after`, at most `limit` and as many as
+    `read_page` gives, and whether more follow; `None` if there is no such run. Raises as `read_run` does."""
     run = find_own_run(connection, scope, run_id)
     if run is None:
         return None
-    page = read_page(connection, run_id, after)[:limit]
+    page = read_page(connection, run_id, after, limit)
     return RunView(run, page), bool(page) and length(connection, run_id) > page[-1].seq

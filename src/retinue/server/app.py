@@ -17,7 +17,19 @@ from starlette.routing import BaseRoute, WebSocketRoute
 from .. import __version__
 from ..errors import StoreConflict, StoreUnavailable
 from ..store.api_keys import Keys
-from . import embeddings, health, key_info, memory_list, model_list, pages, studio_page, tenant_runs, tool_list
+from . import (
+    embeddings,
+    health,
+    key_info,
+    memory_list,
+    model_list,
+    pages,
+    run_actions,
+    run_events,
+    studio_page,
+    tenant_runs,
+    tool_list,
+)
 from .a2a import routes as a2a
 from .assistants import assistants, messages, run_steps, runs, threads
 from .chat import routes as chat, stored_completions as chat_stored
@@ -47,6 +59,8 @@ ROUTERS = (
     messages.router,
     run_steps.router,
     tenant_runs.router,
+    run_events.router,
+    run_actions.router,
     conversations.router,
     assistants.router,
     files.router,

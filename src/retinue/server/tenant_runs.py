@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -12,14 +13,15 @@ from sqlalchemy import Connection
 from ..core.events import Stopped
 from ..core.serialization import dump
 from ..core.values import AgentAction, Observation
-from ..runs.run_view import read_run, read_run_after
+from ..runs.run_view import read_run
 from ..runs.thread_messages import MessageDelta
 from ..store.event_log import Entry
+from ..store.run_figures import RunFigures, figures_of, search_runs
 from ..store.run_queries import RunFilter, page_runs
 from ..store.run_row import Kind, RunRow, Status
 from ..store.tenant_view import TenantView
 from .context import ContextDep
-from .wire.api_errors import not_found
+from .wire.api_errors import ApiError, not_found
 from .wire.lookup import Wanted, WantedMetadata
 from .wire.objects import Object, last_error, listed, required_action, usage_object
 from .wire.request_body import JsonRoute
@@ -30,7 +32,6 @@ _WITHHELD = {  # for the operator alone: the agent's prompts, and an engine's ow
     "asked": ("messages",),
     "retried": ("problem",),
 }
-_Number = Annotated[int, Query(ge=0, lt=2**31)]
 _Time = Annotated[int, Query(ge=0, lt=2**53)]
 
 
@@ -45,8 +46,12 @@ async def list_all(  # noqa: PLR0913 -- one parameter for each filter
     parent: str | None = None,
     created_after: _Time | None = None,
     created_before: _Time | None = None,
+    members: bool = True,
+    figures: bool = False,
+    q: Annotated[str, Query(max_length=200)] = "",
 ) -> Object:
-    """List the runs, newest first."""
+    """List the runs, newest first: of those that were found, with `figures`, also questions and costs; without
+    `members` only those that no other run called; with `q` only those whose question contains it."""
     wanted = RunFilter(
         kind=kind,
         parent_id=parent,
@@ -55,11 +60,16 @@ async def list_all(  # noqa: PLR0913 -- one parameter for each filter
         created_after=created_after,
         created_before=created_before,
         metadata=metadata,
+        members=members,
     )
+    if q and page.before is not None:
+        raise ApiError(400, "A search goes forward only: give 'after' instead of 'before'.", param="before")
 
     def work(connection: Connection, scope: TenantView) -> Object:
-        found, more = page_runs(connection, scope, page, wanted)
-        return listed([_summary(run) for run in found], more)
+        find = partial(search_runs, text=q, may_show=_shows_question) if q else page_runs
+        found, more = find(connection, scope, page, wanted)
+        told = figures_of(connection, [run.id for run in found]) if figures else {}
+        return listed([summary(run) | _figures(run, told.get(run.id)) for run in found], more)
 
     return await context.read(work)
 
@@ -72,9 +82,9 @@ async def retrieve(run_id: str, context: ContextDep) -> Object:
         view = read_run(connection, scope, run_id)
         if view is None:
             raise not_found("run", run_id)
-        shown = view.without(_hidden(view.run))
+        shown = view.without(hidden_turns(view.run))
         return {
-            **_summary(view.run),
+            **summary(view.run),
             "usage": usage_object(view.usage) | ({"cost": view.usage.cost} if view.usage.cost else {}),
             "steps": [_step(step.actions, step.observations) for step in shown.steps],
             "messages": [_message(said) for said in shown.messages],
@@ -83,26 +93,9 @@ async def retrieve(run_id: str, context: ContextDep) -> Object:
     return await context.read(work)
 
 
-@router.get("/{run_id}/events")
-async def events(
-    run_id: str, context: ContextDep, after: _Number = 0, limit: Annotated[int, Query(ge=1, le=100)] = 20
-) -> Object:
-    """List the events of a run's log after number `after`, oldest first."""
-
-    def work(connection: Connection, scope: TenantView) -> Object:
-        found = read_run_after(connection, scope, run_id, after, limit)
-        if found is None:
-            raise not_found("run", run_id)
-        view, more = found
-        hidden = _hidden(view.run)
-        return listed([_event(entry, hidden=view.turn(entry) in hidden) for entry in view.log], more)
-
-    return await context.read(work)
-
-
-def _summary(run: RunRow) -> Object:
+def summary(run: RunRow) -> Object:
     """Return what a run's row says."""
-    waits = run.status == "requires_action" and len(run.submissions) not in _hidden(run)
+    waits = run.status == "requires_action" and len(run.submissions) not in hidden_turns(run)
     return {
         "id": run.id,
         "object": "run",
@@ -127,7 +120,18 @@ def _summary(run: RunRow) -> Object:
     }
 
 
-def _hidden(run: RunRow) -> frozenset[int]:
+def _figures(run: RunRow, told: RunFigures | None) -> Object:
+    if told is None:
+        return {}
+    question = told.question if _shows_question(run) else None
+    return {"question": question, "replies": told.replies, "cost": told.cost or None}
+
+
+def _shows_question(run: RunRow) -> bool:
+    return 0 not in hidden_turns(run)
+
+
+def hidden_turns(run: RunRow) -> frozenset[int]:
     """Return the turns of a run whose contents are not shown: those that the client deleted, or asked not to be
     stored."""
     asked = [run.request, *((one.asked or {}) for one in run.submissions)]
@@ -150,12 +154,13 @@ def _message(said: MessageDelta) -> Object:
     return {"object": "run.message", "created_at": int(said.began), "content": said.text, "status": status}
 
 
-def _event(entry: Entry, *, hidden: bool) -> Object:
-    """Return an event. `withheld` names the fields that are left out."""
+def event_object(entry: Entry, *, hidden: bool, prompts: bool) -> Object:
+    """Return an event. `withheld` names the fields that are left out; with `prompts`, only those that nobody sees."""
     kind, payload = dump(entry.event)
     data: dict[str, Any] = json.loads(payload)
     foreign = ("detail",) if isinstance(entry.event, Stopped) and entry.event.code else ()
-    withheld = sorted(data) if hidden else [*_WITHHELD.get(kind, ()), *foreign]
+    kept = () if prompts else (*_WITHHELD.get(kind, ()), *foreign)
+    withheld = sorted(data) if hidden else list(kept)
     return {
         "id": str(entry.seq),
         "object": "run.event",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, func, insert, or_, select
+from sqlalchemy import Connection, Integer, bindparam, func, insert, or_, select
 
 from ..core.events import ENDINGS, Event, Observed, Replied, Said
 from ..core.serialization import dump, load
@@ -31,14 +31,14 @@ _LATER = (
     .where(events.c.run_id == bindparam("run"), events.c.seq > bindparam("after"))
     .order_by(events.c.seq)
 )
-_PAGE = Prepared(_LATER.limit(100))
+_PAGE = Prepared(_LATER.limit(bindparam("most", type_=Integer())))
 _READ = Prepared(_LATER)
 _OUTCOME = Prepared(
     _LATER.where(or_(*(events.c.kind == kind.__name__.lower() for kind in (Replied, Observed, *ENDINGS))))
 )
 _VERSION = 1  # of the events' format
 _AT_ONCE = 500  # ids per statement
-_PAGE_SIZE = 100_000  # characters after which a page ends
+_PAGE_SIZE, _ENTRY_SIZE = 100_000, 1_000  # characters after which a page ends: so many, or so many for each entry
 _LENGTH = Prepared(select(func.max(events.c.seq)).where(events.c.run_id == bindparam("run")))
 _DONE = Prepared(
     select(events.c.seq, events.c.kind)
@@ -126,16 +126,16 @@ def read_outcome(connection: Connection, run_id: str) -> list[Entry]:
     return [_entry(*row) for row in _OUTCOME.rows(connection, {"run": run_id, "after": 0})]
 
 
-def read_page(connection: Connection, run_id: str, after: int) -> list[Entry]:
-    """Return the next few entries after number `after`, limited in number and total size. Raises as `read_events`
-    does."""
+def read_page(connection: Connection, run_id: str, after: int, most: int = 100) -> list[Entry]:
+    """Return the next entries after number `after`, at most `most`, and of limited size: some thousand characters
+    for each that was wanted. Raises as `read_events` does."""
     page: list[Entry] = []
     size = 0
-    with closing(_PAGE.each(connection, {"run": run_id, "after": after})) as rows:
+    with closing(_PAGE.each(connection, {"run": run_id, "after": after, "most": most})) as rows:
         for seq, at, kind, payload, version in rows:
             page.append(_entry(seq, at, kind, payload, version))
             size += len(payload)
-            if size > _PAGE_SIZE:
+            if size > max(_PAGE_SIZE, most * _ENTRY_SIZE):
                 break
     return page
 

@@ -80,8 +80,8 @@ _LATE = Prepared(
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Which of a tenant's runs a list has. `threaded` says whether they have a thread; fields that are `None` or empty
-    exclude nothing."""
+    """Which of a tenant's runs a list has. `threaded` says whether they have a thread, and `members` whether runs
+    that others called are among them; fields that are `None` or empty exclude nothing."""
 
     thread_id: str | None = None
     parent_id: str | None = None
@@ -93,6 +93,7 @@ class RunFilter:
     created_after: int | None = None
     created_before: int | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
+    members: bool = True
 
 
 def page_runs(connection: Connection, scope: TenantView, page: Page, wanted: RunFilter) -> tuple[list[RunRow], bool]:
@@ -281,6 +282,8 @@ def _conditions(scope: TenantView, wanted: RunFilter) -> list[ColumnElement[bool
         found.append(runs.c.status == wanted.statuses[0])
     elif wanted.statuses:
         found.append(runs.c.status.in_(wanted.statuses))
+    if not wanted.members:
+        found.append(runs.c.parent_id.is_(null()))
     if wanted.created_after is not None:
         found.append(runs.c.created_at > wanted.created_after)
     if wanted.created_before is not None:

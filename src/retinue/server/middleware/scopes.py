@@ -16,6 +16,7 @@ _WRITING: dict[str, ScopeName] = {  # by the first path segment after /v1
     "embeddings": "runs",
     "threads": "runs",
     "conversations": "runs",
+    "runs": "runs",
     "assistants": "agents",
     "files": "agents",
     "uploads": "agents",

@@ -1,0 +1,76 @@
+"""`/runs/{id}/cancel` and `/submit_tool_outputs`: for a person who looks at a run, whatever API it came from. An
+extension."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import APIRouter
+from sqlalchemy import Connection
+
+from ..runs.cancellation import cancel_run
+from ..runs.submissions import FurtherRequest, submit_decisions
+from ..store.run_row import RunRow
+from ..store.tenant_view import TenantView
+from .assistants.schemas import SubmitToolOutputs
+from .context import ContextDep
+from .run_session import RunSession
+from .tenant_runs import summary
+from .tool_outputs import parse_submission, submission_digest
+from .wire.api_errors import ApiError
+from .wire.lookup import own_run
+from .wire.objects import Object
+from .wire.request_body import JsonRoute
+
+router = APIRouter(prefix="/runs", route_class=JsonRoute)
+
+
+@router.post("/{run_id}/submit_tool_outputs")
+async def submit_tool_outputs(run_id: str, body: SubmitToolOutputs, context: ContextDep) -> Object:
+    """Answer the calls that a run waits for, or decide on them. The run then goes on; repeating this has no effect."""
+    outputs = [(one.tool_call_id, one.output or "") for one in body.tool_outputs]
+
+    def work(connection: Connection, scope: TenantView) -> tuple[RunRow, bool]:
+        run = own_run(connection, scope, run_id, lock=True)
+        if run.parent_id is not None:
+            raise ApiError(400, f"The run {run_id} was called by {run.root_id}: answer that one.")
+        answer = parse_submission(run, outputs)
+        if answer is not None:
+            further = _further(run, outputs)
+            ttl = context.server.options.run_ttl
+            run = submit_decisions(connection, run, answer.decisions, ttl, answer.mark, further)
+        return run, answer is not None
+
+    run, new = await context.write(work)
+    RunSession(context.server, run).begin(new=new)
+    return summary(run)
+
+
+@router.post("/{run_id}/cancel")
+async def cancel(run_id: str, context: ContextDep) -> Object:
+    """Cancel a run."""
+
+    def work(connection: Connection, scope: TenantView) -> RunRow:
+        run = own_run(connection, scope, run_id, lock=True)
+        if not run.active or run.status == "cancelling":
+            raise ApiError(400, f"Cannot cancel run with status '{run.status}'.")
+        return cancel_run(connection, run)
+
+    run = await context.write(work)
+    context.server.halted(run)
+    return summary(run)
+
+
+def _further(run: RunRow, outputs: Sequence[tuple[str, str]]) -> FurtherRequest | None:
+    """Return the request that the run's client would have made: its API shows one for each time that a run resumes."""
+    calls = [call for call, _ in outputs]
+    if run.kind == "response":
+        given: Any = run.submissions[-1].asked if run.submissions else run.request["asked"]
+        items = [{"type": "function_call_output", "call_id": call, "output": said} for call, said in outputs]
+        return FurtherRequest(given, items, None, calls)
+    if run.kind == "a2a":
+        parts = [{"text": said} for _, said in outputs]
+        message = {"messageId": f"msg_{submission_digest(outputs)}", "role": "ROLE_USER", "parts": parts}
+        return FurtherRequest({}, [message], None, calls)
+    return None
