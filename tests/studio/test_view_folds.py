@@ -81,7 +81,16 @@ def test_a_fork_is_the_same_until_its_observation_differs() -> None:
     found = aligned(one, other)
     assert found["parted"] == 1
     assert [row["same"] for row in found["rows"]] == [True, False, False, False]
-    assert found["rows"][3]["b"] is None
+    assert found["rows"][2]["b"] is None
+    assert [found["rows"][3][side]["ended"]["answer"] for side in "ab"] == ["cold", "warm"]
+
+
+def test_the_calls_of_a_graph_are_steps_by_their_results() -> None:
+    one, other = call(0, "a", "x"), call(0, "b", "y")
+    log = [one[0], other[0], one[1], other[1], *call(0, "c", "z"), event("finished", answer="z")]
+    steps = evaluated("folds/step_alignment.js", "return m.stepsOf(given)", log)
+    assert [[made["tool"] for made in step["calls"]] for step in steps] == [["a", "b"], ["c"], []]
+    assert [step["step"] for step in steps[:2]] == [1, 2]
 
 
 def test_time_and_the_order_of_keys_make_no_difference() -> None:
@@ -193,7 +202,7 @@ def walked(*log: Any) -> dict[str, int]:
 
 
 def test_a_loop_is_walked_as_often_as_it_was() -> None:
-    log = [*call(1, "write", "a"), *call(2, "grade", "3"), *call(3, "write", "b"), *call(4, "grade", "9")]
+    log = [*call(0, "write", "a"), *call(0, "grade", "3"), *call(0, "write", "b"), *call(0, "grade", "9")]
     assert walked(*log, event("finished")) == {
         "START>write": 1, "write>grade": 2, "grade>write": 1, "grade>END": 1
     }  # fmt: skip

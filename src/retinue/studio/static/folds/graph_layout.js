@@ -5,6 +5,7 @@ const GAP = 26; // between neighbours of a layer
 const LAYER = 56; // between layers
 const MARGIN = 12;
 const LANE = 18; // between edges that go back
+const LETTER = 6.8; // of a label
 const SWEEPS = 8;
 const BEND = 8; // width of a point where a long edge passes a layer
 
@@ -23,12 +24,16 @@ export function layout(nodes, edges, { direction = "down", last = "" } = {}) {
   spread(layers);
   const starts = offsets(layers);
   const places = new Map(layers.flat().map((cell) => [cell.id, cell]));
+  const sides = new Map([...back].map((edge) => [edge, edge.head === edge.tail ? 0 : sideOf(edge, places)]));
+  const lanes = (side) => [...sides.values()].filter((one) => one === side).length;
+  const beside = (side) => Math.max(0, ...[...sides].filter(([, one]) => one === side).map(([edge]) => (edge.label ?? "").length * LETTER / 2));
+  const shift = lanes(-1) && lanes(-1) * LANE + LANE / 2 + beside(-1);
+  for (const cell of places.values()) cell.at += shift;
   const extent = Math.max(0, ...layers.flat().map((cell) => cell.at + cell.size / 2));
   const turn = direction === "down" ? (a, l) => [a, l] : (a, l) => [l, a];
-  const lanes = [...back].filter((edge) => edge.head !== edge.tail).length;
-  const total = [extent + MARGIN + (back.size ? LANE * (lanes + 1) : 0), starts.end + MARGIN];
+  const total = [extent + MARGIN + (lanes(1) + lanes(0) ? LANE * (lanes(1) + 1) + Math.max(beside(1), beside(0)) : 0), starts.end + MARGIN];
   const [width, height] = turn(...total);
-  let lane = 0;
+  const taken = { "-1": 0, 0: 0, 1: 0 };
   return {
     width: Math.ceil(width),
     height: Math.ceil(height),
@@ -39,7 +44,7 @@ export function layout(nodes, edges, { direction = "down", last = "" } = {}) {
     }),
     edges: drawn.map((edge) => {
       const made = back.has(edge)
-        ? backwards(edge, places, starts, edge.head === edge.tail ? null : extent + LANE * ++lane)
+        ? backwards(edge, places, starts, sides.get(edge), laneAt(sides.get(edge), ++taken[sides.get(edge)], extent, shift))
         : forwards(chains.get(edge), starts);
       return { ...edge, back: back.has(edge), path: svgPath(made.points, turn), at: point(made.label, turn) };
     }),
@@ -198,14 +203,23 @@ function forwards(chain, starts) {
   return { points: { kind: "curve", points }, label: [(a[0] + 2 * b[0]) / 3, (a[1] + 2 * b[1]) / 3] };
 }
 
-/** An edge back up, at the side; `side` is `null` for a node that leads to itself. */
-function backwards(edge, places, starts, side) {
+/** Where an edge back passes fewer nodes: -1 before them all, 1 behind. */
+function sideOf(edge, places) {
+  const beside = [places.get(edge.head), places.get(edge.tail)];
+  const passed = (side) => [...places.values()].filter((cell) => cell.long && beside.some((one) => one.layer === cell.layer && (cell.at - one.at) * side > 0)).length;
+  return passed(-1) < passed(1) ? -1 : 1;
+}
+
+const laneAt = (side, lane, extent, shift) => (side < 0 ? MARGIN + shift - LANE * lane : extent + LANE * lane);
+
+/** An edge back up, at the place `over` at a side; `side` is 0 for a node that leads to itself. */
+function backwards(edge, places, starts, side, over) {
   const head = places.get(edge.head);
   const tail = places.get(edge.tail);
   const middle = (cell) => starts.of[cell.layer] + starts.size[cell.layer] / 2;
-  const from = [head.at + head.size / 2, middle(head) + head.long * 0.2];
-  const to = [tail.at + tail.size / 2, middle(tail) - tail.long * 0.2];
-  const over = side ?? from[0] + GAP * 0.6;
+  const from = [head.at + ((side || 1) * head.size) / 2, middle(head) + head.long * 0.2];
+  const to = [tail.at + ((side || 1) * tail.size) / 2, middle(tail) - tail.long * 0.2];
+  if (!side) over = from[0] + GAP * 0.6;
   return { points: { kind: "corner", points: [from, [over, from[1]], [over, to[1]], to] }, label: [over, (from[1] + to[1]) / 2] };
 }
 

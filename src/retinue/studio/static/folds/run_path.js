@@ -2,18 +2,20 @@
 // between them. A fold over the run's events. Pure.
 
 /** Return {visits: Map(name → [order…]), failed: Set, waits: Set, steps: [[name…]…], ended} of a run's events. A step's
- *  names were called side by side. */
+ *  names were called side by side; in a graph, whose model is not asked, the log numbers no steps. */
 export function visitsOf(events) {
   const visits = new Map();
   const steps = [];
   const [failed, waits, tools] = [new Set(), new Set(), new Map()];
   const told = new Set(); // gates that were asked about, by call
+  const open = new Set(); // calls of this step without a result
   let [at, ended] = [null, false];
   const visit = (step, action, gate) => {
     if (told.has(action.id)) return;
     if (gate) told.add(action.id);
-    if (step !== at || gate) steps.push([]);
+    if (step !== at || gate || !open.size) steps.push([]);
     at = gate ? null : step;
+    if (!gate) open.add(action.id);
     steps[steps.length - 1].push(action.tool);
     tools.set(action.id, action.tool);
     visits.set(action.tool, [...(visits.get(action.tool) ?? []), steps.length]);
@@ -28,6 +30,7 @@ export function visitsOf(events) {
     } else if (type === "resumed") waits.delete(tools.get(data.call_id));
     else if (type === "observed") {
       const name = tools.get(data.observation?.call_id);
+      open.delete(data.observation?.call_id);
       if (name && !["result", "repeated"].includes(data.observation.outcome)) failed.add(name);
     } else if (type === "finished") ended = true;
   }

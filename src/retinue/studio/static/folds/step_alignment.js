@@ -2,15 +2,17 @@
 
 const DONE = new Set(["result", "repeated"]);
 
-/** Return a run's steps from its events: [{step, reply, problem, calls: [{id, tool, input, output, outcome, seconds,
- *  note}], usage, seconds, ended}]. What is withheld is missing. */
+/** Return a run's steps from its events: [{step, log, reply, problem, calls: [{id, tool, input, output, outcome, seconds,
+ *  note}], tokens, seconds, ended}]. What is withheld is missing. `log` is the log's own number of the step, which a graph's
+ *  calls have in common: there, a call after all results is a step of its own. */
 export function stepsOf(events) {
   const steps = [];
   const calls = new Map();
-  const at = (number) => {
+  const at = (number, calls = false) => {
     const last = steps[steps.length - 1];
-    if (last && last.step === number && !last.ended) return last;
-    const made = { step: number, reply: "", problem: "", calls: [], tokens: 0, seconds: 0, ended: null };
+    const over = calls && last?.calls.length && last.calls.every((call) => call.output !== null);
+    if (last && last.log === number && !last.ended && !over) return last;
+    const made = { step: steps.length + 1, log: number, reply: "", problem: "", calls: [], tokens: 0, seconds: 0, ended: null };
     steps.push(made);
     return made;
   };
@@ -26,7 +28,7 @@ export function stepsOf(events) {
   return steps;
 }
 
-const end = (ended) => ({ step: null, reply: "", problem: "", calls: [], tokens: 0, seconds: 0, ended });
+const end = (ended) => ({ step: null, log: null, reply: "", problem: "", calls: [], tokens: 0, seconds: 0, ended });
 
 function replied(step, reply) {
   step.reply = reply.text ?? "";
@@ -45,7 +47,7 @@ function called(at, calls, data, waits) {
   }
   const made = { id: action.id, tool: action.tool, input: action.tool_input, output: null, outcome: waits ? "waits" : "", seconds: null, note: "" };
   calls.set(action.id, made);
-  at(data.step).calls.push(made);
+  at(data.step, true).calls.push(made);
 }
 
 function observed(calls, seen) {
@@ -55,18 +57,15 @@ function observed(calls, seen) {
 
 export const succeeded = (outcome) => DONE.has(outcome);
 
-/** Pair the steps of two runs: [{a, b, same}], either of which may be missing. They are the same until they part;
- *  `parted` is the index of the first pair that differs, or -1. */
+/** Pair the steps of two runs, and how they ended: [{a, b, same}], either of which may be missing. They are the same
+ *  until they part; `parted` is the index of the first pair that differs, or -1. */
 export function align(one, other) {
   const rows = [];
-  let parted = -1;
-  for (let at = 0; at < Math.max(one.length, other.length); at++) {
-    const [a, b] = [one[at] ?? null, other[at] ?? null];
-    const same = a !== null && b !== null && said(a) === said(b);
-    if (!same && parted < 0) parted = at;
-    rows.push({ a, b, same });
-  }
-  return { rows, parted };
+  const put = (a, b) => rows.push({ a, b, same: a !== null && b !== null && said(a) === said(b) });
+  const [steps, ends] = [[one, other].map((its) => its.filter((step) => !step.ended)), [one, other].map((its) => its.find((step) => step.ended) ?? null)];
+  for (let at = 0; at < Math.max(...steps.map((its) => its.length)); at++) put(steps[0][at] ?? null, steps[1][at] ?? null);
+  if (ends[0] || ends[1]) put(...ends);
+  return { rows, parted: rows.findIndex((row) => !row.same) };
 }
 
 /** What of a step counts when runs are compared: all but how long it took and what it cost. */

@@ -57,7 +57,7 @@ function Agent({ name, query }) {
 
 /** Chooses the run whose path is shown. */
 function PathPicker({ agent, run }) {
-  const { data } = useResource((signal) => get("/v1/runs", { model: agent, limit: 30 }, { signal }), [agent]);
+  const { data } = useResource((signal) => get("/v1/runs", { model: agent, limit: 30, figures: true }, { signal }), [agent]);
   const runs = data?.data ?? [];
   const known = runs.some((one) => one.id === run);
   return html`<div class="toolbar">

@@ -10,6 +10,8 @@ import { runWithEvents } from "./run_events.js";
 import { Step } from "./step_list.js";
 
 const PAIRS = 60; // pairs of steps that are shown at once
+const ALIKE = 0.25; // share of two texts that must be the same for the rest to be marked
+const TRIVIAL = ["Duration", "When"]; // which differ always
 
 export default function Compare({ query }) {
   const [a, b] = [query.get("a") ?? "", query.get("b") ?? ""];
@@ -27,7 +29,7 @@ function Picker({ a, b }) {
 
 function Side({ side, id, other }) {
   const [text, setText] = useState("");
-  const { data, error, reload } = useResource((signal) => get("/v1/runs", { limit: 100 }, { signal }), []);
+  const { data, error, reload } = useResource((signal) => get("/v1/runs", { limit: 100, members: false, figures: true }, { signal }), []);
   const name = side.toUpperCase();
   if (id) return html`<section class="picked"><h2>${name}</h2><p><${Link} to=${`/runs/${id}`}>${id}<//></p><button onClick=${() => setQuery({ [side]: null })}>Choose another</button></section>`;
   const runs = (data?.data ?? []).filter((run) => run.id !== other && matches(run, text));
@@ -70,7 +72,7 @@ function Heads({ runs }) {
     <table class="table versus">
       <thead><tr><th scope="col"><span class="sr">What</span></th><th scope="col">A ${link[0]}</th><th scope="col">B ${link[1]}</th></tr></thead>
       <tbody>${names.map((name) => {
-        const differs = facts[0][name].text !== facts[1][name].text;
+        const differs = !TRIVIAL.includes(name) && facts[0][name].text !== facts[1][name].text;
         return html`<tr key=${name} class=${differs ? "differs" : ""}><th scope="row">${name}${differs && html`<span class="sr"> (differs)</span>`}</th>${facts.map((one) => html`<td>${one[name].shown ?? one[name].text}</td>`)}</tr>`;
       })}</tbody>
     </table>
@@ -91,7 +93,7 @@ function factsOf({ run, events }) {
     "Forked from": { text: from ? `${from.run_id} ${from.step}` : "", shown: from && html`<${Link} to=${`/runs/${from.run_id}`}>step ${from.step} of ${from.run_id}<//>` },
     Tokens: plain(run.usage && `${count(run.usage.prompt_tokens)} in, ${count(run.usage.completion_tokens)} out`),
     Cost: plain(run.usage?.cost ? cost(run.usage.cost) : ""),
-    Duration: plain(run.ended_at && run.started_at ? duration(run.duration ?? run.ended_at - run.started_at) : ""),
+    Duration: plain(run.ended_at && events.length ? duration(events[events.length - 1].created_at - events[0].created_at) : ""),
     When: plain(ago(run.created_at)),
   };
 }
@@ -121,13 +123,16 @@ function Row({ row, parts }) {
   const texts = [row.a, row.b].map((step) => (step ? textsOf(step) : {}));
   const changed = (side) => (value, where) => {
     const [before, after] = texts.map((one) => one[where]);
-    if (before === undefined || after === undefined || before === after) return null;
-    return textDiff(before, after).filter((part) => part.kind !== (side ? "removed" : "added"));
+    if (!before?.trim() || !after?.trim() || before === after) return null;
+    const parts = textDiff(before, after);
+    const alike = parts.reduce((sum, part) => sum + (part.kind === "same" ? part.text.trim().length : 0), 0);
+    if (alike < ALIKE * Math.min(before.length, after.length)) return null;
+    return parts.filter((part) => part.kind !== (side ? "removed" : "added"));
   };
   return html`${parts && html`<h2 class="parting">Here they part</h2>`}
     <div class=${`pair ${row.same ? "" : "pair-differs"}`}>
-      ${[row.a, row.b].map((step, side) => html`<div key=${side} class="pair-side" data-side=${side ? "B" : "A"}>
-        ${step ? html`<${Step} step=${step} changed=${row.same ? null : changed(side)} />` : html`<p class="muted nothing">no such step</p>`}
+      ${[row.a, row.b].map((step, side) => html`<div key=${side} class=${`pair-side ${step ? "" : "pair-none"}`} data-side=${side ? "B" : "A"}>
+        ${step ? html`<${Step} step=${step} changed=${row.same ? null : changed(side)} />` : html`<p class="muted nothing">${row.a?.ended || row.b?.ended ? "has not ended" : "no such step"}</p>`}
       </div>`)}
     </div>`;
 }

@@ -170,7 +170,7 @@ function Run({ name, run, question, report }) {
   const marks = [
     ...Object.entries(run.shares).filter(([mark]) => mark !== "right").map(([mark, yes]) => `${SHARES[mark] ?? words(mark)}: ${yes ? "yes" : "no"}`),
     ...Object.entries(run.amounts).filter(([mark]) => mark in QUALITY).map(([mark, value]) => `${QUALITY[mark]} ${value.toFixed(2)}`),
-    `${run.amounts.steps ?? 0} steps`,
+    `${run.amounts.steps === 1 ? "1 step" : `${run.amounts.steps ?? 0} steps`}`,
     duration(run.amounts.seconds),
   ];
   return html`<section class="eval-run">

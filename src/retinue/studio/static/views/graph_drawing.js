@@ -76,26 +76,30 @@ function Node({ node, used, chosen, choose }) {
   </g>`;
 }
 
-const ordersOf = (orders) => (orders.length > 3 ? `${orders.slice(0, 2).join(" ")} … ×${orders.length}` : orders.join(" "));
+function ordersOf(orders) {
+  const steps = [...new Set(orders)];
+  const shown = steps.length > 3 ? `${steps.slice(0, 2).join(" ")} …` : steps.join(" ");
+  return steps.length > 3 || steps.length < orders.length ? `${shown} ×${orders.length}` : shown;
+}
 
 function Badge({ x, y, text }) {
   const width = Math.max(18, text.length * 6.6 + 10);
   return html`<g class="badge"><rect x=${x - width + 8} y=${y - 9} width=${width} height="18" rx="9" /><text x=${x - width / 2 + 8} y=${y + 4} text-anchor="middle">${text}</text></g>`;
 }
 
-const KINDS = { end: "", gate: "a person decides", member: "member", tool: "tool", agent: "agent" };
+const KINDS = { gate: "a person decides", member: "member", agent: "agent" };
 
 function says(node, used) {
-  const did = used === undefined ? "" : used ? `, ran ${times(used.orders.length)}, in step ${used.orders.join(", ")}` : ", did not run";
+  const did = used === undefined ? "" : used ? used.orders.length && `, ran ${times(used.orders.length)}, in step ${[...new Set(used.orders)].join(", ")}` : ", did not run";
   const end = used?.failed ? ", failed" : used?.waits ? ", waits for a person" : "";
-  return [node.label, KINDS[node.kind], node.note].filter((one, at, all) => one && all.indexOf(one) === at).join(", ") + did + end;
+  return [node.label, KINDS[node.kind], node.note].filter((one, at, all) => one && all.indexOf(one) === at).join(", ") + (did || "") + end;
 }
 
-const times = (count) => (count === 1 ? "once" : `${count} times`);
+const times = (count) => ["never", "once", "twice"][count] ?? `${count} times`;
 
 function Listed({ node, graph, used, walked }) {
   const out = graph.edges.map((edge, index) => ({ ...edge, times: walked?.get(index) })).filter((edge) => edge.head === node.id);
-  return html`<strong>${node.label}</strong>${node.note && `, ${node.note}`}${used && html`, <em>ran ${times(used.orders.length)}</em>`}
+  return html`<strong>${node.label}</strong>${node.note && `, ${node.note}`}${used?.orders.length > 0 && html`, <em>ran ${times(used.orders.length)}</em>`}
     ${out.length > 0 && ` → ${out.map((edge) => `${target(edge, graph)}${edge.times ? " ✓" : ""}`).join(", ")}`}`;
 }
 

@@ -1,7 +1,7 @@
 // Reading runs and their logs.
 import { get } from "../api.js";
 
-const PAGE = 100;
+const PAGE = 1_000;
 const MOST = 3_000; // events of a run
 
 /** Return the events of a run's log, oldest first, as many as a view can use. */

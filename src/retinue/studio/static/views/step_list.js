@@ -5,8 +5,11 @@ import { Json, Status, Text } from "../parts/index.js";
 
 const FIRST = 60; // steps that are shown at once
 
-export function StepList({ steps }) {
+/** All steps of a run. How it ended is left out where the last reply says the same. */
+export function StepList({ steps: all }) {
   const [most, setMost] = useState(FIRST);
+  const [before, last] = all.slice(-2);
+  const steps = last?.ended && !last.ended.reason && before.reply.trim() === last.ended.answer.trim() ? all.slice(0, -1) : all;
   return html`<ol class="step-list">
     ${steps.slice(0, most).map((step, at) => html`<li key=${at}><${Step} step=${step} /></li>`)}
     ${steps.length > most && html`<li><button onClick=${() => setMost(most + 200)}>Show ${Math.min(200, steps.length - most)} more of ${steps.length} steps</button></li>`}
