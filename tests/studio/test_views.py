@@ -233,7 +233,7 @@ def test_a_node_is_chosen_by_keyboard_and_told_as_a_list(visitor: Visitor, site:
     expect(detail).to_contain_text("In this run")
     expect(detail).to_contain_text('"draft": "Rain."')
     page.get_by_text("As a list").click()
-    expect(page.locator(".as-list li").filter(has_text="grade")).to_contain_text("editor (good)")
+    expect(page.locator(".as-list li").filter(has_text="grade, function")).to_contain_text("editor (good)")
 
 
 def test_a_team_is_drawn_at_every_depth(visitor: Visitor, site: Site) -> None:
@@ -318,7 +318,7 @@ def paths(site: Site) -> dict[str, tuple[str, str]]:
         "graph": (f"/agents/review?run={runs['review']}", "START"),
         "team": ("/agents/boss", "poet"),
         "pipeline": ("/agents/sorting", "Statement"),
-        "choice": ("/compare", "How is Rome?"),
+        "choice": ("/compare", "waiter ·"),
         "comparison": (f"/compare?a={runs['wet']}&b={runs['hostile']}", "Here they part"),
         "evaluations": ("/evals", "lakes"),
         "evaluation": ("/evals/lakes", "Paired tests"),

@@ -10,6 +10,7 @@ import { runWithEvents } from "./run_events.js";
 import { Step } from "./step_list.js";
 
 const PAIRS = 60; // pairs of steps that are shown at once
+const SHOWN = 12; // runs to choose from
 const ALIKE = 0.25; // share of two texts that must be the same for the rest to be marked
 const TRIVIAL = ["Duration", "When"]; // which differ always
 
@@ -34,7 +35,7 @@ function Side({ side, id, other }) {
   if (id) return html`<section class="picked"><h2>${name}</h2><p><${Link} to=${`/runs/${id}`}>${id}<//></p><button onClick=${() => setQuery({ [side]: null })}>Choose another</button></section>`;
   const runs = (data?.data ?? []).filter((run) => run.id !== other && matches(run, text));
   const near = (run) => Number(run.forked_from?.run_id === other);
-  const shown = [...runs].sort((one, two) => near(two) - near(one)).slice(0, 12);
+  const shown = [...runs].sort((one, two) => near(two) - near(one)).slice(0, SHOWN);
   const given = text.trim();
   return html`<section>
     <h2><label for=${`pick-${side}`}>${name}</label></h2>
@@ -48,6 +49,7 @@ function Side({ side, id, other }) {
       </button></li>`)}
       ${given.startsWith("run_") && !shown.some((run) => run.id === given) && html`<li><button class="choice" onClick=${() => setQuery({ [side]: given })}>${given}</button></li>`}
     </ul>
+    ${runs.length > shown.length && html`<p class="muted">${runs.length - shown.length} more: search for them.</p>`}
     ${data && !shown.length && html`<p class="muted">No recent run is like this. Give the id of an older one.</p>`}
   </section>`;
 }
