@@ -84,6 +84,8 @@ if TYPE_CHECKING:
     )
     from .models import PromptModel as PromptModel
     from .pipelines import Pipeline as Pipeline
+    from .run_branch import fork as fork
+    from .run_replay import Replay as Replay, replay as replay, replay_async as replay_async
     from .teams import (
         A2AAgent as A2AAgent,
         Chain as Chain,
@@ -117,6 +119,8 @@ _HOME = {
     "memory": ("ConversationMemory", "EntityExtractor", "EntityMemory", "EntitySummarizer"),
     "models": ("PromptModel",),
     "pipelines": ("Pipeline",),
+    "run_branch": ("fork",),
+    "run_replay": ("Replay", "replay", "replay_async"),
     "teams": ("A2AAgent", "Chain", "MessageGroup", "RemoteAgent", "Role"),
     "core.values": (
         "AgentAction", "AgentFinish", "Decision", "Document", "Message", "Observation", "Reply",

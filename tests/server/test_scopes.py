@@ -24,6 +24,10 @@ _POSTS = {
         /v1/responses/compact
         /v1/embeddings
         /v1/responses/{response_id}/cancel
+        /v1/runs/import
+        /v1/runs/{run_id}/cancel
+        /v1/runs/{run_id}/fork
+        /v1/runs/{run_id}/submit_tool_outputs
         /v1/threads
         /v1/threads/runs
         /v1/threads/{thread_id}
@@ -48,7 +52,7 @@ _POSTS = {
         /v1/vector_stores/{vector_store_id}/files/{file_id}
     """,
     "tools": "/v1/tools",
-    "read": "/v1/vector_stores/{vector_store_id}/search",
+    "read": "/v1/vector_stores/{vector_store_id}/search /v1/runs/{run_id}/replay",
 }
 _DELETES = {
     "runs": """

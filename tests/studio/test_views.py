@@ -94,7 +94,7 @@ def say(page: Any, text: str) -> None:
 def test_an_answer_is_streamed_with_its_steps_and_leads_to_its_run(visitor: Visitor) -> None:
     page = visitor.see("/playground?agent=waiter", "Say something to waiter")
     say(page, "How is the weather in Paris?")
-    expect(page.locator(".answer .said")).to_have_text("It rains in Paris. Take an umbrella, and a coat: it is 14 °C.")
+    expect(page.locator(".answer .speech")).to_have_text("It rains in Paris. Take an umbrella, and a coat: it is 14 °C.")
     step = page.locator(".step-row")
     expect(step).to_contain_text("look")
     step.locator("summary").click()
@@ -152,7 +152,7 @@ def test_what_waits_is_decided_inline(visitor: Visitor, decision: str, answer: s
         card.get_by_role("textbox").fill("It is booked for eight.")
         card.get_by_role("button", name="Send this answer").click()
     if answer:
-        expect(page.locator(".said").last).to_contain_text(answer)
+        expect(page.locator(".speech").last).to_contain_text(answer)
     expect(page.locator(".ended")).to_contain_text("Open the run")
     href = page.get_by_role("link", name="Open the run").get_attribute("href")
     events = visitor.api(f"/v1/runs/{href.rpartition('/')[2]}/events?limit=100")["data"]
@@ -266,7 +266,7 @@ def test_two_runs_are_chosen_and_compared(visitor: Visitor, site: Site) -> None:
     page.locator(".choice").filter(has_text="Hello").last.click()
     expect(page.locator(".differs").filter(has_text="Question")).to_be_visible()
     expect(page.get_by_text("Here they part")).to_be_visible()
-    expect(page.locator(".pair").first).to_contain_text("In Paris it rains")
+    expect(page.locator(".versus-pair").first).to_contain_text("In Paris it rains")
     page.get_by_role("button", name="Swap").click()
     expect(page.locator(".versus tr").filter(has_text="Question").locator("td").first).to_have_text("Hello")
 
@@ -275,7 +275,7 @@ def test_a_run_is_the_same_as_itself(visitor: Visitor, site: Site) -> None:
     run = site.runs["wet"]
     page = visitor.see(f"/compare?a={run}&b={run}", "The runs are the same in every step.")
     page.get_by_role("button", name="Show").click()
-    expect(page.locator(".pair")).to_have_count(3)
+    expect(page.locator(".versus-pair")).to_have_count(3)
 
 
 def test_another_tenants_run_is_not_there(site: Site, chromium: Browser) -> None:
@@ -297,13 +297,13 @@ def test_a_report_has_tables_plots_questions_and_runs(visitor: Visitor) -> None:
     assert page.locator(".plot").first.locator("circle").count() == 8  # two configurations, in all and by three tags
     expect(page.get_by_role("region", name="Paired tests")).to_contain_text("careful → hasty")
     page.locator("#show").select_option("differ")
-    expect(page.locator(".question")).to_have_count(2)
+    expect(page.locator(".eval-question")).to_have_count(2)
     page.get_by_text("How deep is Lake Orlo?").click()
     page.get_by_role("button", name="Show the run").first.click()
     expect(page.locator(".step-list")).to_contain_text("In Orlo it rains, at 14 °C.")
     page.locator("#show").select_option("all")
     page.get_by_label("Search").fill("piano")
-    expect(page.locator(".question")).to_have_count(1)
+    expect(page.locator(".eval-question")).to_have_count(1)
 
 
 # ── all of them ──────────────────────────────────────────────────────────────────────────────────
@@ -328,8 +328,8 @@ def paths(site: Site) -> dict[str, tuple[str, str]]:
 def opened(page: Any, view: str) -> None:
     """Open what a view has folded."""
     if view == "evaluation":
-        for at in range(page.locator(".question").count()):
-            page.locator(".question > summary").nth(at).click()
+        for at in range(page.locator(".eval-question").count()):
+            page.locator(".eval-question > summary").nth(at).click()
         page.get_by_role("button", name="Show the run").first.click()
         page.locator(".step-list").first.wait_for()
     elif view in ("graph", "team"):

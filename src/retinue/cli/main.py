@@ -23,6 +23,7 @@ _GROUPS = {
         "serve": "Serve a file's agents and pipelines to OpenAI clients.",
         "worker": "Drive the runs of servers that share a database.",
         "up": "Try a file on a cluster on this machine.",
+        "studio": "Look at the runs of a database in a browser.",
         "mcp": "Serve a file's agents, pipelines or tools to MCP clients.",
     },
     "Write a file of agents": {
@@ -57,7 +58,7 @@ class _Lazy(click.Group):
         if cmd_name not in _COMMANDS:
             near = nearest(cmd_name, _COMMANDS)
             ctx.fail(f"No such command {cmd_name!r}." + (f" Did you mean {near!r}?" if near else ""))
-        if cmd_name not in ("serve", "worker"):  # which have options for logging
+        if cmd_name not in ("serve", "studio", "worker"):  # which have options for logging
             _show_warnings()
         command: click.Command = import_module(f".{_MODULES.get(cmd_name, cmd_name)}", __package__).command
         return command

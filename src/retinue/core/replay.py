@@ -10,13 +10,28 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
 
 from ..errors import LogMismatch, WindowExceeded
-from .events import Asked, Called, Delta, Event, Finished, Observed, Paused, Replied, Resumed, Retried, Started, Stopped
+from .events import (
+    Asked,
+    Called,
+    Delta,
+    Event,
+    Finished,
+    Observed,
+    Paused,
+    Replied,
+    Resumed,
+    Retried,
+    Said,
+    Started,
+    Stopped,
+)
 from .prompt import Ask
+from .prompt_numbers import PromptNumbers
 from .protocols import Chunks, Effects, Retry
 from .values import AgentAction, Decision, StopReason
 
 OfACall = Called | Observed | Paused | Resumed
-_LIMITS = {
+LIMITS = {
     StopReason.MAX_ITERATION_EXCEEDED,
     StopReason.MAX_EXECUTION_TIME_EXCEEDED,
     StopReason.TOKEN_BUDGET_EXCEEDED,
@@ -46,8 +61,8 @@ class ReplayingEffects:
 
     def __init__(self, effects: Effects, log: Sequence[Event], *, regardless: bool = False) -> None:
         self._effects = effects
-        self._regardless = regardless
-        self._log = _replayed(log)
+        self._prompts = PromptNumbers() if regardless else None
+        self._log = replayed(log)
         self._at = 0
         self.call = effects.call
         self.must_ask = effects.must_ask
@@ -65,15 +80,19 @@ class ReplayingEffects:
         recorded = self._next
         if recorded is not None and self._is(recorded, event):
             self._at += 1
-        else:
-            await self._effects.tell(event)
+            return
+        if self._prompts is not None and isinstance(event, Asked):
+            event = self._prompts.translate(event)
+        await self._effects.tell(event)
 
     def _is(self, recorded: Event, event: Event | Delta) -> bool:
         """Return whether `event` matches the `recorded` one. Answers come from the log; requests must be equal."""
         match event:
             case Started() | Asked():
-                if recorded != event and not (self._regardless and type(recorded) is type(event)):
+                if recorded != event and not (self._prompts is not None and type(recorded) is type(event)):
                     raise self._mismatch(recorded, event)
+                if self._prompts is not None and isinstance(event, Asked) and isinstance(recorded, Asked):
+                    self._prompts.pass_over(recorded, event)
                 return True
             case Retried() | Replied():
                 return True
@@ -139,20 +158,20 @@ class ReplayingEffects:
         return replies + sum(event.observation.seconds for event in self._log if isinstance(event, Observed))
 
 
-def _replayed(log: Sequence[Event]) -> list[Event]:
-    """Return the part of `log` that is replayed."""
+def replayed(log: Sequence[Event]) -> list[Event]:
+    """Return the part of `log` that is replayed: not its endings, nor the closing questions of limits."""
     kept: list[Event] = []
     for event in log:
-        if "/" in call_of(event):  # a question of a member, which its own run asks
+        if isinstance(event, Said) or "/" in call_of(event):  # a question of a member, which its own run asks
             continue
-        if isinstance(event, Stopped) and event.reason in _LIMITS:
-            kept = _before_closing(kept)
+        if isinstance(event, Stopped) and event.reason in LIMITS:
+            kept = before_closing(kept)
         if not isinstance(event, Finished | Stopped):
             kept.append(event)
     return kept
 
 
-def _before_closing(log: list[Event]) -> list[Event]:
+def before_closing(log: list[Event]) -> list[Event]:
     """Return `log` up to its closing question, or all of it if a tool was called later: no call is forgotten."""
     closing = [at for at, asked in enumerate(log) if isinstance(asked, Asked) and asked.closing]
     if not closing or any(isinstance(event, Called) for event in log[closing[-1] :]):

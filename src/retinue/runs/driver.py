@@ -58,6 +58,7 @@ class Runs:
         turns: FairScheduler | None = None,
     ) -> None:
         self.database = database
+        self.assign = assign
         self.turns = turns or FairScheduler()
         self.dispatch: Dispatcher = self.start
         self._live: dict[str, Drive] = {}

@@ -1,14 +1,21 @@
-"""Forks of suspended runs: a new run begins with a part of another one's log, and goes on with the agent of today."""
+"""Forks of stored runs: a new run begins with a part of another one's log, and goes on with the agent of today.
+
+A fork of a suspended run takes its place. Any other run stays as it is, and its fork is a run of its own, without a
+thread.
+"""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
-from itertools import takewhile
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from sqlalchemy import Connection
 
-from ..core.events import Paused, Resumed, Stopped
+from .._internal.suggestions import suggestion
+from ..core.events import Started
+from ..core.log_fork import ForkPoint, KeptEvent, fork_log, step_of
 from ..errors import UsageError
 from ..store.clock import CLOCK
 from ..store.event_log import Entry, append_entries, read_events
@@ -18,48 +25,107 @@ from ..store.run_store import find_run, insert_run
 from .cancellation import cancel_run
 
 
-def fork_run(connection: Connection, run_id: str, ttl: int, step: int | None = None) -> RunRow:
-    """Cancel a suspended run, and insert one that goes on in its place, within `ttl` seconds: with its log up to the
-    end of `step`, or with all of it. Return the new row.
+@dataclass(frozen=True, slots=True)
+class ForkEdits:
+    """What is other in a fork.
 
-    A person who was asked about a call of that step is asked again. Members at work begin anew. Raises `UsageError` if
-    there is nothing to fork, `DataError` if the log cannot be read, and `StoreConflict` if the run is being changed."""
+    Args:
+        point: Where it begins, and what is edited there. New instructions are those of the request, to which the
+            agent's are added.
+        agent: The agent that goes on; by default the run's.
+        tools: The names of the tools that it keeps; by default all.
+        without_tools: The names of tools that it does not keep.
+        known_tools: Names that may be among these besides those that the run had.
+        metadata: That of the fork.
+        key_id: The API key that requests it.
+    """
+
+    point: ForkPoint = field(default_factory=ForkPoint)
+    agent: str | None = None
+    tools: Collection[str] | None = None
+    without_tools: Collection[str] = ()
+    known_tools: Collection[str] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    key_id: str | None = None
+
+
+def fork_run(connection: Connection, run_id: str, ttl: int, edits: ForkEdits = ForkEdits()) -> RunRow:
+    """Insert a run that begins with the log of another one, and goes on within `ttl` seconds. Return its row.
+
+    A suspended run is cancelled, and its fork takes its place. A person who was asked about a call without an outcome
+    is asked again, and members at work begin anew. Raises `UsageError` if it cannot be forked there, `DataError` if the
+    log cannot be read, and `StoreConflict` if the run is being changed."""
     run = find_run(connection, run_id, lock=True)
     if run is None:
         raise UsageError(f"there is no run {run_id[:80]!r}")
-    if not run.suspended:
-        raise UsageError(f"the run {run.id} is not suspended: its status is {run.status!r}")
-    if run.parent_id is not None:
+    if run.kind == "imported":
+        raise UsageError(f"the run {run.id} was imported: nobody here decided what is in it, so it cannot go on")
+    if run.suspended and run.parent_id is not None:
         raise UsageError(f"the run {run.id} is that of a team's member: fork the run at the top, {run.root_id}")
-    log = _until(read_events(connection, run.id), step)
-    cancel_run(connection, run)
-    fork = run._replace(
-        id=f"{run.id.partition('_')[0]}_{secrets.token_hex(12)}",
-        created_at=int(CLOCK.now()),
-        expires_at=int(CLOCK.now()) + ttl,
-        epoch=1,
-        driver=None,
-        attempts=0,
-        progress=None,
-        error=None,
-        waiting=(),
-        turns=0,
-        deleted=(),
-        submissions=(),
-        snapshot=REGARDLESS,
-    )
+    log = read_events(connection, run.id)
+    point = edits.point
+    if point.instructions is not None or edits.agent not in (None, run.agent):
+        point = replace(point, rewritten=True)
+    kept = fork_log([entry.event for entry in log], point)
+    fork = _row(run, edits, kept, ttl)
+    if run.suspended:
+        cancel_run(connection, run)
     insert_run(connection, fork)
     copy_belongings(connection, run.id, fork.id)
-    append_entries(connection, fork, log)
+    append_entries(connection, fork, _entries(log, kept))
     return fork
 
 
-def _until(log: Sequence[Entry], step: int | None) -> list[Entry]:
-    """Return the entries up to the end of a step, without those that stop or resume the run there."""
-    steps = [number for entry in log if (number := getattr(entry.event, "step", None)) is not None]
-    if step is not None and step not in steps:
-        raise UsageError(f"the run has no step {step}: its last one is {max(steps, default=0)}")
-    kept = list(takewhile(lambda entry: step is None or (getattr(entry.event, "step", None) or 0) <= step, log))
-    while kept and isinstance(kept[-1].event, Paused | Resumed | Stopped):
-        kept.pop()
-    return kept
+def _row(run: RunRow, edits: ForkEdits, kept: Sequence[KeptEvent], ttl: int) -> RunRow:
+    """Return the row of a fork."""
+    now = int(CLOCK.now())
+    fork = RunRow(
+        id=f"{run.id.partition('_')[0]}_{secrets.token_hex(12)}",
+        tenant=run.tenant,
+        thread_id=None,
+        created_at=now,
+        status="queued",
+        holds=True,
+        expires_at=now + ttl,
+        epoch=1,
+        request=_request(run, edits, kept),
+        key_id=edits.key_id or run.key_id,
+        kind="fork",
+        agent=edits.agent or run.agent,
+        metadata=dict(edits.metadata),
+        stored=True,
+        snapshot=REGARDLESS,
+        forked_from=run.id,
+    )
+    if not run.suspended:
+        return fork
+    place = {name: getattr(run, name) for name in ("thread_id", "holds", "key_id", "kind", "started_at", "stored")}
+    return fork._replace(**place, metadata=dict(edits.metadata) or run.metadata)
+
+
+def _request(run: RunRow, edits: ForkEdits, kept: Sequence[KeptEvent]) -> dict[str, Any]:
+    """Return the request of a fork: that of the run, with what is edited."""
+    request = {**run.request, "forked_from": {"run_id": run.id, "step": step_of(kept)}}
+    if edits.agent is not None:
+        request["model"] = edits.agent
+    if edits.point.instructions is not None:
+        request["instructions"] = edits.point.instructions
+    if edits.tools is None and not edits.without_tools:
+        return request
+    had = next((one.event.tools for one in kept if isinstance(one.event, Started)), ())
+    known = {*had, *edits.known_tools}
+    for name in (*(edits.tools or ()), *edits.without_tools):
+        if name not in known:
+            raise UsageError(f"the run has no tool {name[:80]!r}; {suggestion(name, sorted(known))}")
+    left = edits.tools if edits.tools is not None else had
+    request["only_tools"] = [name for name in left if name not in edits.without_tools]
+    return request
+
+
+def _entries(log: Sequence[Entry], kept: Sequence[KeptEvent]) -> list[Entry]:
+    """Return the entries of a fork's log, with the times of the other one's."""
+    found: list[Entry] = []
+    for seq, (index, event) in enumerate(kept, 1):
+        at = log[index].at if index is not None else CLOCK.now()
+        found.append(Entry(seq, at, event))
+    return found

@@ -92,7 +92,8 @@ def make_resolver(
             agent = await run_in_thread(make) if size else make()
         if not is_new(run):  # its log holds the input, whatever changed on its thread since
             images = await database.read(partial(images_of_run, run_id=run.id))
-            return RunInput(agent, images=images, path=path)
+            given = run.request.get("budget")  # a fork of a member's run has it
+            return RunInput(agent if given is None else _within(agent, given), images=images, path=path)
         loader = ImageLoader(database, TenantView(run.tenant, quota=options.quota), shares, options.image_hosts)
         said = await _said(database, loader, agent, run)
         conversation = truncate_history(said, run.request.get("truncation_strategy"))

@@ -14,6 +14,7 @@ from .._internal.supervision import supervise
 from ..errors import UsageError
 from ..runs import Peers
 from ..runs.dispatcher import Recoverer
+from ..runs.notifier import SharedNotifier
 from .context import Server
 from .database_watch import watch
 from .maintenance import run_maintenance
@@ -45,6 +46,22 @@ async def background(server: Server, grace: float, recovery: Recoverer | None = 
         await server.runs.close(grace)
         await server.indexing.close()
         await peers.leave()
+
+
+@asynccontextmanager
+async def only_shown(server: Server) -> AsyncIterator[None]:
+    """Leave what is stored as it is while in the block. News of other processes' runs arrive."""
+    notifier = server.runs.notifier
+    listening = notifier.keep_listening if isinstance(notifier, SharedNotifier) else None
+    tasks = [asyncio.create_task(supervise("notifications of other servers", listening))] if listening else []
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await server.runs.close(0.0)
+        await server.indexing.close()
 
 
 async def dispatch_by_temporal(server: Server, address: str) -> TemporalDispatcher:

@@ -44,7 +44,7 @@ def override_agent(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Too
     other.memories = ()
     other.human = None
     given = wishes.get("tools") or ()
-    other.tools = [*left(agent.tools, given), *client_tools(agent, given), *hosted]
+    other.tools = kept_tools([*left(agent.tools, given), *client_tools(agent, given), *hosted], wishes)
     names = [tool.name for tool in other.tools]
     if twice := [tool.name for tool in hosted if names.count(tool.name) > 1]:
         raise UsageError(f"Invalid 'tools': two tools are called '{twice[0]}'.")
@@ -59,6 +59,12 @@ def override_agent(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Too
         limits["steps"] = min(steps, agent.budget.steps or steps)
     other.budget = replace(agent.budget, **{name: value for name, value in limits.items() if value is not None})
     return other
+
+
+def kept_tools(tools: Sequence[Tool], wishes: Mapping[str, Any]) -> list[Tool]:
+    """Return the tools that a fork keeps, as its request says in `only_tools`; those of any other run are all kept."""
+    only = wishes.get("only_tools")
+    return [tool for tool in tools if only is None or tool.name in only]
 
 
 def sampling_of(model: Model) -> dict[str, Any]:

@@ -72,7 +72,10 @@ def _page(title: str, body: str) -> Response:
 
 def _index(address: str, deployment: Deployment) -> str:
     models = list(deployment.agents)
-    asked = json.dumps({"model": models[0], "messages": [{"role": "user", "content": "Hello"}]}, ensure_ascii=False)
+    asked = json.dumps(
+        {"model": models[0] if models else "AGENT", "messages": [{"role": "user", "content": "Hello"}]},
+        ensure_ascii=False,
+    )
     curl = (
         f'curl {shlex.quote(address + "/v1/chat/completions")} \\\n  -H "Authorization: Bearer $OPENAI_API_KEY" '
         f'-H "Content-Type: application/json" \\\n  -d {shlex.quote(asked)}'
@@ -88,6 +91,7 @@ def _index(address: str, deployment: Deployment) -> str:
 <pre>{escape(curl)}</pre>
 <h2>More</h2>
 <ul>
+<li><a href="/studio">The studio</a>: runs, and what happened in them</li>
 <li><a href="/docs">All operations</a>, and as <a href="/openapi.json">OpenAPI</a></li>
 <li><a href="/health">Health</a>, <a href="/ready">readiness</a></li>
 </ul>"""

@@ -20,7 +20,7 @@ from ..documents.passage_index import PassageIndex
 from ..errors import StoreUnavailable, UsageError
 from ..runs import FairScheduler, Runs
 from ..runs.concurrency_limits import ConcurrencyLimits
-from ..store.api_keys import Keys, all_keys, count_keys, create_key
+from ..store.api_keys import Key, Keys, all_keys, count_keys, create_key
 from ..store.database import Database
 from ..store.event_log import Entry
 from ..store.run_queries import next_waiting_run
@@ -29,7 +29,7 @@ from ..store.snapshots import SnapshotWriter
 from .agent_resolver import make_resolver
 from .agent_versions import AgentVersions, names_at
 from .app import create_app
-from .background import background, dispatch_by_temporal, stop_on_signals
+from .background import background, dispatch_by_temporal, only_shown, stop_on_signals
 from .call_circles import ServerId
 from .context import Options, Server
 from .deployment import Deployment
@@ -49,9 +49,10 @@ from .tenant_shares import TenantShares
 class Serving:
     """How a server listens, and what it allows.
 
-    `database` is a URL; port 0 picks a free one. `keys` are accepted besides those in the database, under the host
-    names `hosts`, and from browser pages of `origins`. `grace` is the seconds that runs get at shutdown. `bounds` are
-    the limits of keys without their own, `at_once` limits active runs, `connections` those per address;
+    `database` is a URL; port 0 picks a free one. `keys` are accepted besides those in the database, and `known_keys`
+    with their data, under the host names `hosts`, and from browser pages of `origins`. Unless it `drives`, what is
+    stored is only shown: no run goes on, and nothing is maintained. `grace` is the seconds that runs get at shutdown.
+    `bounds` are the limits of keys without their own, `at_once` limits active runs, `connections` those per address;
     `header_seconds` is the timeout for headers. With `temporal`, its address (`HOST:PORT`), workers drive the runs.
     `tenant_runs`, `agent_runs` and `model_runs` limit the runs that all processes of the database drive at once.
     """
@@ -61,6 +62,8 @@ class Serving:
     host: str = "127.0.0.1"
     port: int = 8000
     keys: tuple[str, ...] = ()
+    known_keys: Mapping[str, Key] = field(default_factory=dict)
+    drives: bool = True
     hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     grace: float = 10.0
@@ -95,13 +98,14 @@ async def _open(
         listening.close()
         raise
     try:
-        if not how.keys and not await database.read(count_keys):
+        if not how.keys and not how.known_keys and not await database.read(count_keys):
             told(await database.write(partial(create_key, scopes=("all", "prompts"))))
         limits = UsageLimits(how.bounds)
         for key in await database.read(all_keys):
             limits.know(key)
         server = assembled(deployment, database, how, limits)
-        app = create_app(server, Keys(database, how.keys), (how.host, *how.hosts), how.origins)
+        keys = Keys(database, how.keys, known=how.known_keys)
+        app = create_app(server, keys, (how.host, *how.hosts), how.origins)
         stop = asyncio.Event()
         stop_on_signals(stop)
         await until(stop, app, server, listening, how, ready)
@@ -187,7 +191,7 @@ async def until(
         from ..dispatch.redispatch import Redispatch
 
         recovery = Redispatch(server.runs, await dispatch_by_temporal(server, how.temporal), drives=False)
-    async with background(server, how.grace, recovery):
+    async with background(server, how.grace, recovery) if how.drives else only_shown(server):
         serving = asyncio.create_task(http.serve([listening]), name="serve")
         stopping = asyncio.create_task(stop.wait(), name="stop")
         try:

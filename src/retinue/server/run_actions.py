@@ -16,7 +16,7 @@ from ..store.tenant_view import TenantView
 from .assistants.schemas import SubmitToolOutputs
 from .context import ContextDep
 from .run_session import RunSession
-from .tenant_runs import summary
+from .tenant_runs import summary_object
 from .tool_outputs import parse_submission, submission_digest
 from .wire.api_errors import ApiError
 from .wire.lookup import own_run
@@ -44,7 +44,7 @@ async def submit_tool_outputs(run_id: str, body: SubmitToolOutputs, context: Con
 
     run, new = await context.write(work)
     RunSession(context.server, run).begin(new=new)
-    return summary(run)
+    return summary_object(run)
 
 
 @router.post("/{run_id}/cancel")
@@ -59,7 +59,7 @@ async def cancel(run_id: str, context: ContextDep) -> Object:
 
     run = await context.write(work)
     context.server.halted(run)
-    return summary(run)
+    return summary_object(run)
 
 
 def _further(run: RunRow, outputs: Sequence[tuple[str, str]]) -> FurtherRequest | None:

@@ -17,7 +17,7 @@ from ..store.tenant_view import TenantView
 from .context import ContextDep
 from .middleware.scopes import sees_prompts
 from .run_session import RunSession
-from .tenant_runs import event_object, hidden_turns, summary
+from .tenant_runs import event_object, hidden_turns, summary_object
 from .wire.api_errors import ApiError, not_found
 from .wire.lookup import own_run
 from .wire.objects import listed
@@ -64,7 +64,7 @@ class LogStream:
     def __init__(self, run: RunRow, prompts: bool) -> None:
         self._run = run
         self._prompts = prompts
-        self.head = RETRY + frame(summary(run), "run")
+        self.head = RETRY + frame(summary_object(run), "run")
         self.tail = DONE
         self.last: object | None = None
 
@@ -73,7 +73,7 @@ class LogStream:
         if isinstance(item, RunRow):
             self._run = item
             self.last = None if item.active else item
-            yield frame(summary(item), "run")
+            yield frame(summary_object(item), "run")
         else:
             hidden = turn_of(self._run, item) in hidden_turns(self._run)
             yield frame(event_object(item, hidden=hidden, prompts=self._prompts), "event", item.seq)

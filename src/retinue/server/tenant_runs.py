@@ -10,10 +10,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from sqlalchemy import Connection
 
-from ..core.events import Stopped
+from ..core.events import Event, Stopped
 from ..core.serialization import dump
 from ..core.values import AgentAction, Observation
-from ..runs.run_view import read_run
+from ..runs.run_view import RunView, read_run
 from ..runs.thread_messages import MessageDelta
 from ..store.event_log import Entry
 from ..store.run_figures import RunFigures, figures_of, search_runs
@@ -22,7 +22,7 @@ from ..store.run_row import Kind, RunRow, Status
 from ..store.tenant_view import TenantView
 from .context import ContextDep
 from .wire.api_errors import ApiError, not_found
-from .wire.lookup import Wanted, WantedMetadata
+from .wire.lookup import Wanted, WantedMetadata, own_run
 from .wire.objects import Object, last_error, listed, required_action, usage_object
 from .wire.request_body import JsonRoute
 
@@ -44,6 +44,8 @@ async def list_all(  # noqa: PLR0913 -- one parameter for each filter
     kind: Kind | None = None,
     model: str | None = None,
     parent: str | None = None,
+    thread: str | None = None,
+    forked_from: str | None = None,
     created_after: _Time | None = None,
     created_before: _Time | None = None,
     members: bool = True,
@@ -55,6 +57,8 @@ async def list_all(  # noqa: PLR0913 -- one parameter for each filter
     wanted = RunFilter(
         kind=kind,
         parent_id=parent,
+        thread_id=thread,
+        forked_from=forked_from,
         agent=model,
         statuses=status,
         created_after=created_after,
@@ -69,31 +73,38 @@ async def list_all(  # noqa: PLR0913 -- one parameter for each filter
         find = partial(search_runs, text=q, may_show=_shows_question) if q else page_runs
         found, more = find(connection, scope, page, wanted)
         told = figures_of(connection, [run.id for run in found]) if figures else {}
-        return listed([summary(run) | _figures(run, told.get(run.id)) for run in found], more)
+        return listed([summary_object(run) | _figures(run, told.get(run.id)) for run in found], more)
 
     return await context.read(work)
 
 
 @router.get("/{run_id}")
-async def retrieve(run_id: str, context: ContextDep) -> Object:
-    """Retrieve a run, with its steps and messages so far."""
+async def retrieve(run_id: str, context: ContextDep, log: bool = True) -> Object:
+    """Retrieve a run, with its steps and messages so far; without `log`, only what its row says."""
+    if not log:
+        return summary_object(await context.read(partial(own_run, id_=run_id), small=True))
 
     def work(connection: Connection, scope: TenantView) -> Object:
         view = read_run(connection, scope, run_id)
         if view is None:
             raise not_found("run", run_id)
-        shown = view.without(hidden_turns(view.run))
-        return {
-            **summary(view.run),
-            "usage": usage_object(view.usage) | ({"cost": view.usage.cost} if view.usage.cost else {}),
-            "steps": [_step(step.actions, step.observations) for step in shown.steps],
-            "messages": [_message(said) for said in shown.messages],
-        }
+        return run_detail(view)
 
     return await context.read(work)
 
 
-def summary(run: RunRow) -> Object:
+def run_detail(view: RunView) -> Object:
+    """Return a run with its steps and messages so far."""
+    shown = view.without(hidden_turns(view.run))
+    return {
+        **summary_object(view.run),
+        "usage": usage_object(view.usage) | ({"cost": view.usage.cost} if view.usage.cost else {}),
+        "steps": [_step(step.actions, step.observations) for step in shown.steps],
+        "messages": [_message(said) for said in shown.messages],
+    }
+
+
+def summary_object(run: RunRow) -> Object:
     """Return what a run's row says."""
     waits = run.status == "requires_action" and len(run.submissions) not in hidden_turns(run)
     return {
@@ -105,6 +116,8 @@ def summary(run: RunRow) -> Object:
         "status": run.status,
         "thread_id": None if run.kind == "response" else run.thread_id,
         "conversation_id": run.thread_id if run.kind == "response" else None,
+        "forked_from": run.request.get("forked_from"),
+        "imported_from": run.request.get("imported_from"),
         "parent_run_id": run.parent_id,
         "root_run_id": run.root_id,
         "call_id": run.call_id,
@@ -158,8 +171,7 @@ def event_object(entry: Entry, *, hidden: bool, prompts: bool) -> Object:
     """Return an event. `withheld` names the fields that are left out; with `prompts`, only those that nobody sees."""
     kind, payload = dump(entry.event)
     data: dict[str, Any] = json.loads(payload)
-    foreign = ("detail",) if isinstance(entry.event, Stopped) and entry.event.code else ()
-    kept = () if prompts else (*_WITHHELD.get(kind, ()), *foreign)
+    kept = () if prompts else withheld_fields(entry.event)
     withheld = sorted(data) if hidden else list(kept)
     return {
         "id": str(entry.seq),
@@ -169,3 +181,15 @@ def event_object(entry: Entry, *, hidden: bool, prompts: bool) -> Object:
         "data": {name: value for name, value in data.items() if name not in withheld},
         "withheld": withheld,
     }
+
+
+def withheld_fields(event: Event) -> list[str]:
+    """Return the fields of an event that are only for keys with the scope `prompts`."""
+    foreign = ("detail",) if isinstance(event, Stopped) and event.code else ()
+    return [*_WITHHELD.get(type(event).__name__.lower(), ()), *foreign]
+
+
+def check_shown(run: RunRow) -> None:
+    """Raise `ApiError` for a run of which some turn is not shown: its log is not for anything else, either."""
+    if hidden_turns(run):
+        raise ApiError(400, f"The run '{run.id}' cannot be used: its contents were deleted, or not to be stored.")

@@ -52,11 +52,19 @@ class Key:
 
 
 class Keys:
-    """Looks up keys, in those `given` to this process and in the database. `now` returns Unix seconds."""
+    """Looks up keys, in those `given` to this process and in the database: the former may do everything, unless `known`
+    has their data. `now` returns Unix seconds."""
 
-    def __init__(self, database: Database, given: Iterable[str] = (), now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        database: Database,
+        given: Iterable[str] = (),
+        now: Callable[[], float] = time.time,
+        known: Mapping[str, Key] | None = None,
+    ) -> None:
         self._database = database
         self._given = {hash_key(key): Key(key_id_of(hash_key(key))) for key in given}
+        self._given |= {hash_key(key): data for key, data in (known or {}).items()}
         self._now = now
         self._found: dict[str, tuple[float, Key]] = {}
         self._there: frozenset[str] = frozenset()  # the hashes of all keys, as last listed

@@ -45,7 +45,10 @@ def thread_name(thread_id: str) -> str:
 
 
 def owner_of(run: RunRow) -> Owner | None:
-    """Return of whom a run remembers: its user, else its thread, else nobody."""
+    """Return of whom a run remembers: its user, else its thread, else nobody. A fork is a trial, so it remembers
+    nothing."""
+    if run.kind == "fork":
+        return None
     user = run.request.get("user")
     if isinstance(user, str) and user:
         return Owner(run.tenant, user_name(user), run.agent)

@@ -18,7 +18,7 @@ from .tenant_view import Page, TenantView
 _AT_ONCE = 500  # ids per statement
 _NO_LIMIT = 2**31 - 1
 DRIVEN: tuple[Status, ...] = ("queued", "in_progress", "cancelling")
-_ROWS = select(*(runs.c[name] for name in COLUMNS))
+ROWS = select(*(runs.c[name] for name in COLUMNS))
 _MEMBERS = Prepared(
     select(runs.c.id, runs.c.status).where(runs.c.parent_id == bindparam("run"), runs.c.holds).order_by(runs.c.number)
 )
@@ -85,6 +85,7 @@ class RunFilter:
 
     thread_id: str | None = None
     parent_id: str | None = None
+    forked_from: str | None = None
     threaded: bool | None = None
     kind: Kind | None = None
     agent: str | None = None
@@ -98,14 +99,14 @@ class RunFilter:
 
 def page_runs(connection: Connection, scope: TenantView, page: Page, wanted: RunFilter) -> tuple[list[RunRow], bool]:
     """Return a page of the tenant's runs, in its order, and whether more follow."""
-    ids, more = scope.page_ids(connection, runs, page, *_conditions(scope, wanted))
-    found = {run.id: run for run in read_runs(connection, _ROWS.where(runs.c.id.in_(ids)))}
+    ids, more = scope.page_ids(connection, runs, page, *conditions(scope, wanted))
+    found = {run.id: run for run in read_runs(connection, ROWS.where(runs.c.id.in_(ids)))}
     return [found[run_id] for run_id in ids], more
 
 
 def count_runs(connection: Connection, scope: TenantView, wanted: RunFilter) -> int:
     """Return how many of the tenant's runs `wanted` selects."""
-    mine = (runs.c.tenant == scope.tenant, *_conditions(scope, wanted))
+    mine = (runs.c.tenant == scope.tenant, *conditions(scope, wanted))
     return connection.execute(select(func.count()).select_from(runs).where(*mine)).scalar() or 0
 
 
@@ -200,7 +201,7 @@ def marks_of(connection: Connection, run_ids: Sequence[str]) -> dict[str, RunMar
 
 def suspended_runs(connection: Connection) -> list[RunRow]:
     """Return the runs of all tenants that are suspended since their agents changed, oldest first."""
-    return read_runs(connection, _ROWS.where(*_SUSPENDED).order_by(runs.c.number))
+    return read_runs(connection, ROWS.where(*_SUSPENDED).order_by(runs.c.number))
 
 
 def continued_runs(connection: Connection) -> list[str]:
@@ -242,7 +243,7 @@ def delete_old_runs(connection: Connection, before: int | None, unstored_before:
 def delete_thread_runs(connection: Connection, scope: TenantView, thread_id: str) -> list[RunRow]:
     """Delete the runs of a thread. Return those that held it."""
     mine = (runs.c.tenant == scope.tenant, runs.c.thread_id == thread_id)
-    there = read_runs(connection, _ROWS.where(*mine, runs.c.holds))
+    there = read_runs(connection, ROWS.where(*mine, runs.c.holds))
     delete_runs(connection, connection.execute(select(runs.c.id).where(*mine)).scalars().all())
     return there
 
@@ -266,10 +267,12 @@ def count_all_by_status(connection: Connection) -> dict[str, int]:
     return {row[0]: row[1] for row in connection.execute(select(runs.c.status, func.count()).group_by(runs.c.status))}
 
 
-def _conditions(scope: TenantView, wanted: RunFilter) -> list[ColumnElement[bool]]:
+def conditions(scope: TenantView, wanted: RunFilter) -> list[ColumnElement[bool]]:
+    """Return the conditions of a filter, in a query of the tenant's runs."""
     same = {
         "thread_id": wanted.thread_id,
         "parent_id": wanted.parent_id,
+        "forked_from": wanted.forked_from,
         "kind": wanted.kind,
         "agent": wanted.agent,
         "stored": wanted.stored,

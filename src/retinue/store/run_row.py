@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypedDict
 
 from ..core.values import Decision, Usage
 
-Kind = Literal["assistant", "chat", "response", "a2a", "member"]
+Kind = Literal["assistant", "chat", "response", "a2a", "member", "fork", "imported"]
 Status = Literal[
     "queued",
     "in_progress",
@@ -121,6 +121,7 @@ class RunRow(NamedTuple):
         stored: Whether the client may retrieve it later, where its API lets the client choose.
         snapshot: The hash of the agent's specification at its beginning; `REGARDLESS` if it goes on with whatever
             agent is served.
+        forked_from: The run of which it is a fork.
         submissions: Its submissions, oldest first.
     """
 
@@ -156,6 +157,7 @@ class RunRow(NamedTuple):
     deleted: Sequence[int] = ()
     stored: bool = False
     snapshot: str | None = None
+    forked_from: str | None = None
     submissions: tuple[Submission, ...] = ()
 
     @property

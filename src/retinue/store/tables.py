@@ -92,6 +92,7 @@ runs = _owned(
     Column("deleted", _JSON),
     Column("stored", Boolean, nullable=False),
     Column("snapshot", String(64)),
+    Column("forked_from", String(64)),
     Column("request", _JSON, nullable=False),
     Index("runs_of_key", "key_id", "status"),
     Index("runs_of_thread", "thread_id", "number"),
@@ -102,6 +103,7 @@ runs = _owned(
     Index("runs_of_agent", "tenant", "agent", "number"),
     Index("runs_of_tenant_by_time", "tenant", "created_at"),
     Index("runs_of_parent", "parent_id"),
+    Index("runs_of_origin", "forked_from"),
 )
 
 # by which a waiting run resumed: `run_row.Submission` says what the columns mean

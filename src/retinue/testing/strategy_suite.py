@@ -13,6 +13,7 @@ from ..core.protocols import Task
 from ..core.run_result import RunResult
 from ..core.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Finish, Message, Reply, StopReason
+from ..run_replay import replay_async
 from .case import Case, cases, require, require_same, shown
 from .strategy_runs import (
     ADD,
@@ -284,6 +285,8 @@ async def a_recorded_run_goes_on_from_any_event(subject: StrategySubject) -> Non
         _answered(again)
         made = [call.tool_input for call in called(again.events)]
         require(made == wanted, f"cut off after event {cut}, it called {shown(made)}; want {shown(wanted)}")
+    differs = (await replay_async(agent(subject, scripted(subject)), whole)).differs
+    require(differs is None, f"replayed without a model, it decides differently: {differs}")
 
 
 async def it_may_be_closed_at_any_time(subject: StrategySubject) -> None:

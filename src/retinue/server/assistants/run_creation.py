@@ -81,10 +81,7 @@ class NewRun(NamedTuple):
 def add_run(connection: Connection, scope: TenantView, new: NewRun, ttl: int | None) -> RunRow:
     """Insert a run, `queued`, that must end within `ttl` seconds. `None` means that it waits for its thread, and its
     time starts then. Raises `ApiError` (429) if the API key's queue is full."""
-    if scope.room is not None:
-        lock_until_end(connection, COUNTING)
-        if count_of_key(connection, scope.key_id) >= scope.room:
-            raise too_many("runs", scope.room)
+    check_room(connection, scope)
     now, request = int(CLOCK.now()), new.request
     if scope.incoming is not None:
         if problem := scope.incoming.refusal(request["model"]):
@@ -112,6 +109,14 @@ def add_run(connection: Connection, scope: TenantView, new: NewRun, ttl: int | N
         show_images(connection, scope.tenant, run.id, shown)
     insert_run(connection, run._replace(request=put_beside(connection, scope.tenant, run.id, run.request)))
     return run
+
+
+def check_room(connection: Connection, scope: TenantView) -> None:
+    """Raise `ApiError` (429) if the API key's queue is full."""
+    if scope.room is not None:
+        lock_until_end(connection, COUNTING)
+        if count_of_key(connection, scope.key_id) >= scope.room:
+            raise too_many("runs", scope.room)
 
 
 def request_of(

@@ -26,7 +26,9 @@ _WRITING: dict[str, ScopeName] = {  # by the first path segment after /v1
     "tools": "tools",
 }
 _PRIVATE = re.compile(r"/v1/memories(/.*)?")  # reading is not for every key that may read
-_ASKING = re.compile(r"/v1/vector_stores/[^/]+/search|/a2a/.+/tasks/[^/]+:subscribe")  # POSTs that only read
+_ASKING = re.compile(  # POSTs that only read
+    r"/v1/vector_stores/[^/]+/search|/a2a/.+/tasks/[^/]+:subscribe|/v1/runs/[^/]+/replay"
+)
 
 
 def needed(method: str, path: str) -> ScopeName:

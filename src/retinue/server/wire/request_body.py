@@ -19,7 +19,7 @@ from ..._internal.thread_pool import run_in_thread
 
 MAX_BYTES = 20_000_000  # per upload
 MAX_OTHER_BYTES = 4_000_000  # any other body: a conversation of a million tokens, the largest context windows
-_UPLOADS = re.compile(r"/v1/files(/.*)?")
+_UPLOADS = re.compile(r"/v1/files(/.*)?|/v1/runs/import")
 MAX_DEPTH = 64
 MAX_VALUES = 30_000  # each value costs time on the event loop
 _QUICK = 8_000  # bytes parsed on the event loop

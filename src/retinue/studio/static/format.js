@@ -26,11 +26,14 @@ export function duration(seconds) {
   return `${Math.floor(whole / 3600)} h ${pad(Math.floor((whole % 3600) / 60))} m`;
 }
 
+/** A time between two whole seconds. */
+export const whole = (seconds) => (seconds == null ? "–" : seconds < 1 ? "< 1 s" : seconds < 60 ? `${Math.round(seconds)} s` : duration(seconds));
+
 /** A cost in the currency of the prices: "0.0123". */
 export function cost(value) {
   if (value == null) return "–";
-  if (value === 0) return "0";
-  return value < 0.01 ? value.toPrecision(2) : value.toFixed(value < 1 ? 3 : 2);
+  if (value > 0 && value < 0.0001) return "< 0.0001";
+  return value.toFixed(value < 10 ? 4 : 2);
 }
 
 /** Unix seconds → "just now", "5 min ago", "3 h ago", "Mar 4". */

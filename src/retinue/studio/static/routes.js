@@ -8,4 +8,6 @@ export const routes = [
   { path: "/agents/:name", title: "Agent", load: () => import("./views/agents.js") },
   { path: "/evals", title: "Evaluations", nav: "Evals", load: () => import("./views/evals.js") },
   { path: "/evals/:name", title: "Evaluation", load: () => import("./views/evals.js") },
+  { path: "/runs/:id", title: "Run", load: () => import("./views/run.js") },
+  { path: "/threads/:id", title: "Thread", load: () => import("./views/thread.js") },
 ];

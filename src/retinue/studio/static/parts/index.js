@@ -8,5 +8,5 @@ export { Dialog } from "./dialog.js";
 export { PageHead } from "./page.js";
 export { useKeys } from "./keyboard.js";
 export { useResource } from "./resource.js";
-export { useSession } from "./session.js";
+export { may, useSession } from "./session.js";
 export { Link } from "../router.js";

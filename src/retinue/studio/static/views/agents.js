@@ -31,7 +31,7 @@ function List() {
   if (!data) return html`<${Loading} />`;
   return html`<${PageHead} title="Agents" lead="What this server offers as models." />
     ${data.data.length
-      ? html`<${Table} label="Agents" columns=${COLUMNS} rows=${data.data} to=${(one) => addressOf(one.id)} />`
+      ? html`<div class="labelled"><${Table} label="Agents" columns=${COLUMNS} rows=${data.data} to=${(one) => addressOf(one.id)} /></div>`
       : html`<${Empty} title="No agents are served">Start the server with a file: <code>retinue serve agents.yml</code><//>`}`;
 }
 
@@ -139,9 +139,9 @@ const toTools = (graph, used) =>
 function Detail({ node, path, close }) {
   const { part, tool } = node;
   const calls = path ? path.calls.filter((call) => call.tool === node.id) : [];
-  return html`<aside class="detail" aria-label=${node.label}>
+  return html`<aside class="node-detail" aria-label=${node.label}>
     <header><h2>${node.label}</h2><button class="quiet icon" onClick=${close} aria-label="Close">✕</button></header>
-    <dl class="facts">
+    <dl class="fact-list">
       <${Fact} name="Kind" value=${kindOf(node)} />
       <${Fact} name="Model" value=${part?.model} />
       <${Fact} name="Strategy" value=${part && !part.graph ? part.strategy : null} />

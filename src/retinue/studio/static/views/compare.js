@@ -25,7 +25,7 @@ export default function Compare({ query }) {
 // ── choosing them ────────────────────────────────────────────────────────────────────────────────
 
 function Picker({ a, b }) {
-  return html`<div class="pair">${[["a", a], ["b", b]].map(([side, id]) => html`<${Side} key=${side} side=${side} id=${id} other=${side === "a" ? b : a} />`)}</div>`;
+  return html`<div class="versus-pair">${[["a", a], ["b", b]].map(([side, id]) => html`<${Side} key=${side} side=${side} id=${id} other=${side === "a" ? b : a} />`)}</div>`;
 }
 
 function Side({ side, id, other }) {
@@ -90,8 +90,8 @@ function factsOf({ run, events }) {
     Agent: plain(run.model),
     Model: plain(started.model),
     Strategy: plain(started.strategy),
-    Question: { text: started.question ?? "", shown: html`<span class="clamp">${started.question}</span>` },
-    Instructions: { text: started.instructions ?? "", shown: html`<span class="clamp">${started.instructions}</span>` },
+    Question: { text: started.question ?? "", shown: html`<span class="clamp-4">${started.question}</span>` },
+    Instructions: { text: started.instructions ?? "", shown: html`<span class="clamp-4">${started.instructions}</span>` },
     "Forked from": { text: from ? `${from.run_id} ${from.step}` : "", shown: from && html`<${Link} to=${`/runs/${from.run_id}`}>step ${from.step} of ${from.run_id}<//>` },
     Tokens: plain(run.usage && `${count(run.usage.prompt_tokens)} in, ${count(run.usage.completion_tokens)} out`),
     Cost: plain(run.usage?.cost ? cost(run.usage.cost) : ""),
@@ -107,7 +107,7 @@ function Steps({ runs }) {
   if (!rows.length) return html`<${Empty} title="Neither run has steps yet" />`;
   const alike = parted < 0 ? rows.length : parted;
   const first = open ? 0 : alike;
-  return html`<section class="pairs" aria-label="Steps">
+  return html`<section class="versus-steps" aria-label="Steps">
     ${alike > 0 &&
     html`<p class="alike"><span>${alikeText(rows, alike, parted)}</span> <button class="quiet" aria-expanded=${open} onClick=${() => setOpen(!open)}>${open ? "Hide" : "Show"}</button></p>`}
     ${rows.slice(first, first + most).map((row, at) => html`<${Row} key=${first + at} row=${row} parts=${first + at === parted} />`)}
@@ -132,8 +132,8 @@ function Row({ row, parts }) {
     return parts.filter((part) => part.kind !== (side ? "removed" : "added"));
   };
   return html`${parts && html`<h2 class="parting">Here they part</h2>`}
-    <div class=${`pair ${row.same ? "" : "pair-differs"}`}>
-      ${[row.a, row.b].map((step, side) => html`<div key=${side} class=${`pair-side ${step ? "" : "pair-none"}`} data-side=${side ? "B" : "A"}>
+    <div class=${`versus-pair ${row.same ? "" : "versus-differs"}`}>
+      ${[row.a, row.b].map((step, side) => html`<div key=${side} class=${`versus-side ${step ? "" : "versus-none"}`} data-side=${side ? "B" : "A"}>
         ${step ? html`<${Step} step=${step} changed=${row.same ? null : changed(side)} />` : html`<p class="muted nothing">${row.a?.ended || row.b?.ended ? "has not ended" : "no such step"}</p>`}
       </div>`)}
     </div>`;

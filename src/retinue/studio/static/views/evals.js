@@ -40,7 +40,7 @@ function List() {
   if (!data) return html`<${Loading} />`;
   return html`<${PageHead} title="Evaluations" />
     ${data.data.length
-      ? html`<${Table} label="Evaluations" columns=${COLUMNS} rows=${data.data} to=${(one) => `/evals/${encodeURIComponent(one.id)}`} />`
+      ? html`<div class="labelled"><${Table} label="Evaluations" columns=${COLUMNS} rows=${data.data} to=${(one) => `/evals/${encodeURIComponent(one.id)}`} /></div>`
       : data.served
         ? html`<${Empty} title="No evaluations yet"><code>retinue eval agents.yml --dataset questions.jsonl --out FOLDER/first</code> writes one.<//>`
         : html`<${Empty} title="This server shows no evaluations">Start it with <code>--evals FOLDER</code>, where <code>retinue eval --out FOLDER/name</code> writes them.<//>`}`;
@@ -86,7 +86,7 @@ function Figures({ figures }) {
     <section><h2>What a question takes</h2><${Table} label="What a question takes" columns=${takes} rows=${rows} id=${(one) => one.name} /></section>`;
 }
 
-const Name = ({ figures, name }) => html`<span class="strong"><span class=${`swatch series-${figures.configurations.findIndex((one) => one.name === name) % 6}`} aria-hidden="true"></span>${name}</span>`;
+const Name = ({ figures, name }) => html`<span class="strong"><span class=${`series-dot series-${figures.configurations.findIndex((one) => one.name === name) % 6}`} aria-hidden="true"></span>${name}</span>`;
 const stops = (one) => Object.entries(one.stop_reasons).map(([reason, times]) => `${words(reason).toLowerCase()} ${times}`).join(", ");
 const Share = ({ share }) => (share ? html`<span title=${`${share.count} of ${share.of}`}>${percent(share.share)}</span> <span class="muted interval-text">${(100 * share.low).toFixed(0)}–${(100 * share.high).toFixed(0)}</span>` : "–");
 const Mean = ({ name, mean }) => (mean ? html`${figure(name, mean.mean)} <span class="muted interval-text">${figure(name, mean.low)}–${figure(name, mean.high)}</span>` : "–");
@@ -112,7 +112,7 @@ const signed = (value) => `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs
 function Pairs({ pairs }) {
   if (!pairs.length) return null;
   return html`<section><h2>Paired tests</h2><${Table} label="Paired tests" columns=${PAIRED} rows=${pairs} id=${(one) => `${one.first} ${one.second}`} />
-    <p class="muted note">McNemar's exact test, on the questions that both answered; no p is corrected for the number of tests.</p></section>`;
+    <p class="muted remark">McNemar's exact test, on the questions that both answered; no p is corrected for the number of tests.</p></section>`;
 }
 
 // ── its questions ────────────────────────────────────────────────────────────────────────────────
@@ -155,11 +155,11 @@ const Mark = ({ right, name }) => html`<span class=${`mark-${right ? "right" : "
 
 function Question({ one, report }) {
   const [open, setOpen] = useState(false);
-  return html`<details class="question" onToggle=${(event) => event.target === event.currentTarget && setOpen(event.currentTarget.open)}>
+  return html`<details class="eval-question" onToggle=${(event) => event.target === event.currentTarget && setOpen(event.currentTarget.open)}>
     <summary><span class="marks">${Object.entries(one.runs).map(([name, run]) => html`<${Mark} key=${name} name=${name} right=${run.right} />`)}</span>
       <span class="question-text">${one.question}</span> <span class="muted">${one.id}</span></summary>
     ${open && html`<div class="question-body">
-      <dl class="facts"><dt>Accepted</dt><dd>${one.gold || "–"}</dd>${one.tags.length > 0 && html`<dt>Tags</dt><dd>${one.tags.join(", ")}</dd>`}</dl>
+      <dl class="fact-list"><dt>Accepted</dt><dd>${one.gold || "–"}</dd>${one.tags.length > 0 && html`<dt>Tags</dt><dd>${one.tags.join(", ")}</dd>`}</dl>
       ${Object.entries(one.runs).map(([name, run]) => html`<${Run} key=${name} name=${name} run=${run} question=${one} report=${report} />`)}
     </div>`}
   </details>`;

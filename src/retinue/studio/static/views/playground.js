@@ -65,7 +65,7 @@ function Turn({ turn, sending }) {
     </div>
     <div class="answered">
       <div class="answer">
-        ${said.map(({ item }) => html`<p key=${item.id} class=${item.status === "incomplete" ? "said said-cut" : "said"}>${textOf(item)}</p>`)}
+        ${said.map(({ item }) => html`<p key=${item.id} class=${item.status === "incomplete" ? "speech speech-cut" : "speech"}>${textOf(item)}</p>`)}
         ${last && html`<${Progress} last=${last} saying=${said.length > 0} />`}
         ${last && !turn.error && html`<${Waiting} key=${last.id} turn=${turn} last=${last} sending=${sending} />`}
         ${turn.error && html`<${ErrorBox} error=${turn.error} />`}

@@ -1,0 +1,75 @@
+"""`retinue studio`: shows what is in a server's database, in a browser on this machine."""
+
+from __future__ import annotations
+
+import gc
+import secrets
+import sys
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .._internal.sync_bridge import run_to_completion
+from ..errors import UsageError
+from .driving_options import MISSING, leave_out_prompt_states
+from .server_database import DB_OPTION, database_url
+
+if TYPE_CHECKING:
+    from ..server.deployment import Deployment
+
+_HOST = "127.0.0.1"
+_SHOWS, _DOES = ("memories", "prompts", "read"), ("all", "prompts")
+
+
+@click.command("studio")
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@DB_OPTION
+@click.option("--tenant", default="default", show_default=True, help="Whose runs are shown.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=0, help="The port.  [default: any that is free]")
+@click.option("--no-browser", is_flag=True, help="Only print the address.")
+def command(file: Path | None, db: str, tenant: str, port: int, no_browser: bool) -> int:
+    """Look at the runs of a database in a browser.
+
+    The address that is printed holds a key, which is valid until the command ends. With the agents of FILE, runs go on,
+    and you can ask, approve and fork; without FILE, what is stored is only shown. If a server has the database file
+    open, open its own studio instead: /studio at the server's address.
+    """
+    if file is None and "://" not in db and not Path(db).exists():
+        raise UsageError(f"there is no database {db}: give the one of a server with --db, or a FILE of agents")
+    gc.disable()  # until ready: starting allocates much and frees nothing
+    try:
+        return _serve(file, db, tenant, port, browser=not no_browser and sys.stdout.isatty())
+    finally:
+        gc.enable()
+
+
+def _serve(file: Path | None, db: str, tenant: str, port: int, *, browser: bool) -> int:
+    try:
+        from ..server.context import Options
+        from ..server.process import Serving, serve
+        from ..store.api_keys import Key, hash_key, key_id_of
+    except ModuleNotFoundError as error:
+        raise UsageError(MISSING) from error
+    leave_out_prompt_states()
+    key = f"sk-{secrets.token_urlsafe(32)}"
+    known = Key(key_id_of(hash_key(key)), tenant, "studio", scopes=_SHOWS if file is None else _DOES)
+    deployment = _deployment(file)
+    how = Serving(database_url(db), Options(), _HOST, port, known_keys={key: known}, drives=file is not None)
+
+    def ready(address: str) -> None:
+        gc.enable()
+        url = f"{address}/studio/#key={key}"
+        click.echo(f"The studio is at {url}\nCtrl-C ends it.")
+        if browser:
+            webbrowser.open(url)
+
+    run_to_completion(serve(deployment, how, ready, lambda _: None))
+    return 0
+
+
+def _deployment(file: Path | None) -> Deployment:
+    from ..server.deployment import Deployment
+
+    return Deployment.load(file) if file is not None else Deployment({})

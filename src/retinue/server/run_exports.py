@@ -1,0 +1,57 @@
+"""`/runs/{run_id}/export` and `/runs/import`: a run as one JSON object, and such an object as a run to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fastapi import APIRouter, Request
+from sqlalchemy import Connection
+
+from .._internal.thread_pool import run_in_thread
+from ..errors import DataError
+from ..runs.run_export import export_run, import_run, parse_export
+from ..store.event_log import Entry
+from ..store.run_row import RunRow
+from ..store.tenant_view import TenantView
+from .context import ContextDep
+from .middleware.scopes import sees_prompts
+from .tenant_runs import check_shown, summary_object, withheld_fields
+from .wire.api_errors import ApiError
+from .wire.lookup import own_run
+from .wire.objects import Object
+from .wire.request_body import JsonRoute
+
+router = APIRouter(prefix="/runs", route_class=JsonRoute)
+
+
+@router.get("/{run_id}/export")
+async def export(run_id: str, context: ContextDep) -> Object:
+    """Return a run with its log and the runs of its members. Keys without the scope `prompts` get it without the
+    prompts."""
+    shows = sees_prompts(context.scope.scopes)
+
+    def withheld(run: RunRow, entry: Entry) -> Sequence[str]:
+        return () if shows else withheld_fields(entry.event)
+
+    def work(connection: Connection, scope: TenantView) -> Object:
+        run = own_run(connection, scope, run_id)
+        check_shown(run)
+        return export_run(connection, run, withheld)
+
+    return await context.read(work)
+
+
+@router.post("/import")
+async def import_(request: Request, context: ContextDep) -> Object:
+    """Store an exported run under a new id, to be looked at. It is never driven, and nothing in it is executed."""
+    body = await request.body()
+    try:
+        async with context.server.shares.large.rested(context.scope.tenant):
+            given = await run_in_thread(lambda: parse_export(body))
+
+        def work(connection: Connection, scope: TenantView) -> RunRow:
+            return import_run(connection, given, scope.tenant, scope.key_id)
+
+        return summary_object(await context.write(work))
+    except DataError as error:
+        raise ApiError(400, f"The run cannot be imported: {error}.") from error

@@ -1,0 +1,44 @@
+// A new run that begins as another did, up to a step, and then goes on with something changed.
+import { html, useState } from "../html.js";
+import { post } from "../api.js";
+import { navigate } from "../router.js";
+import { Dialog } from "./dialog.js";
+import { ErrorBox } from "./notices.js";
+import { useSession } from "./session.js";
+
+/** `calls` are the observed calls of the step, which can be edited: [{id, tool, text}]. */
+export function Fork({ run, step, calls, instructions, close }) {
+  const { prompts } = useSession();
+  const [state, setState] = useState({ busy: false, error: null });
+  const send = async (event) => {
+    event.preventDefault();
+    const given = new FormData(event.target);
+    setState({ busy: true, error: null });
+    try {
+      const made = await post(`/v1/runs/${run.id}/fork`, changes(given, step, calls, instructions));
+      navigate(`/runs/${made.id}`);
+    } catch (error) {
+      setState({ busy: false, error });
+    }
+  };
+  return html`<${Dialog} title=${`Fork from step ${step}`} close=${close}>
+    <form class="stack" onSubmit=${send}>
+      <p class="muted">A new run takes over everything up to this step, and then goes on by itself. Calls that were made before are not made again.</p>
+      ${calls.map((one) => html`<label key=${one.id} class="stack"><span class="label">Output of ${one.tool}</span><textarea name=${`call:${one.id}`} rows="4">${one.text}</textarea></label>`)}
+      ${prompts && html`<label class="stack"><span class="label">Instructions (a change begins a new prompt)</span><textarea name="instructions" rows="3">${instructions ?? ""}</textarea></label>`}
+      <label class="stack"><span class="label">Model, in place of the agent's</span><input name="model" placeholder="as before" /></label>
+      ${state.error && html`<${ErrorBox} error=${state.error} />`}
+      <div class="actions"><button class="primary" disabled=${state.busy}>Fork</button><button type="button" onClick=${close}>Cancel</button></div>
+    </form>
+  <//>`;
+}
+
+function changes(given, step, calls, instructions) {
+  const body = { step };
+  const edited = calls.filter((one) => given.get(`call:${one.id}`) !== one.text);
+  if (edited.length) body.observations = Object.fromEntries(edited.map((one) => [one.id, given.get(`call:${one.id}`)]));
+  const said = given.get("instructions");
+  if (said !== null && said !== (instructions ?? "")) body.instructions = said;
+  if (given.get("model").trim()) body.model = given.get("model").trim();
+  return body;
+}

@@ -1,0 +1,132 @@
+// All that is known of one span: a request to a model, a call of a tool, or a question to a person.
+import { html, useMemo, useState } from "../html.js";
+import { count, cost, duration } from "../format.js";
+import { formerPrompt, promptOf, promptText, title } from "../folds/run_log.js";
+import { textDiff } from "../folds/text_diff.js";
+import { Hidden } from "./notices.js";
+import { Status } from "./status.js";
+import { Json, Text } from "./text.js";
+import { Link } from "../router.js";
+
+const EARLIER = 100; // messages shown of those that the model had seen before
+
+/** `spans` are those of the span's own run; `requests` those that a replay rebuilt, or null; `actions` are buttons. */
+export function SpanDetail({ row, spans, requests, actions }) {
+  const { span } = row;
+  return html`<article class="detail" aria-label=${title(span)}>
+    <header class="detail-head">
+      <div><h2>${title(span)}</h2><${Facts} span=${span} member=${row.member} /></div>
+      <div class="actions">${actions}</div>
+    </header>
+    ${span.kind === "model" && html`<${Model} span=${span} spans=${spans} requests=${requests} />`}
+    ${span.kind === "tool" && html`<${Call} span=${span} member=${row.member} />`}
+    ${span.kind === "person" && html`<${Person} span=${span} />`}
+  </article>`;
+}
+
+function Facts({ span, member }) {
+  const usage = span.reply?.usage ?? span.observation?.usage;
+  const facts = [
+    `step ${span.step}`,
+    span.end !== null && duration((!member && span.observation?.seconds) || span.reply?.seconds || span.end - span.start),
+    span.reply?.first_token_seconds ? `first token after ${duration(span.reply.first_token_seconds)}` : null,
+    usage?.input_tokens ? `${count(usage.input_tokens)} tokens in` : null,
+    usage?.cached_tokens ? `${count(usage.cached_tokens)} of them cached` : null,
+    usage?.output_tokens ? `${count(usage.output_tokens)} out` : null,
+    usage?.cost ? `cost ${cost(usage.cost)}` : null,
+    span.reply && span.reply.finish !== "stop" ? `ended by ${span.reply.finish}` : null,
+  ].filter(Boolean);
+  return html`<p class="facts muted num">
+    ${span.state === "live" && html`<${Status} value=${span.kind === "person" ? "requires_action" : "in_progress"} />`}
+    ${span.observation && html`<${Status} value=${span.observation.outcome} />`}
+    ${facts.map((one) => html`<span key=${one}>${one}</span>`)}
+  </p>`;
+}
+
+function Model({ span, spans, requests }) {
+  const request = requests?.find((one) => String(one.event) === String(span.event));
+  return html`
+    ${span.problem && html`<${Text} label="Why it is asked again" value=${span.problem} />`}
+    ${span.retries.map((one) => html`<p key=${one.at} class="note">Tried again after ${duration(one.seconds)}${one.problem ? `: ${one.problem}` : "."}</p>`)}
+    ${span.shortened > 0 && html`<p class="note">The prompt outgrew the model's window: its oldest observations were shortened, to about ${count(span.shortened)} characters.</p>`}
+    ${span.reply ? (span.reply.text || !span.reply.calls?.length) && html`<${Text} label="Reply" value=${span.reply.text} lines=${24} />` : span.said ? html`<${Text} label="Reply so far" value=${span.said} lines=${60} />` : null}
+    ${(span.reply?.calls ?? []).map((one) => html`<${Json} key=${one.id + one.tool} label=${`Call of ${one.tool}`} value=${one.tool_input} />`)}
+    <${Prompt} span=${span} spans=${spans} />
+    ${request && html`<${Grammar} request=${request} />`}
+  `;
+}
+
+function Grammar({ request }) {
+  const told = [
+    request.tools?.length ? `tools: ${request.tools.map((one) => one.name ?? one).join(", ")}` : null,
+    request.stop?.length ? `stops at ${request.stop.map((one) => JSON.stringify(one)).join(", ")}` : null,
+    request.max_tokens ? `at most ${count(request.max_tokens)} tokens` : null,
+  ].filter(Boolean);
+  return html`<section class="stack">
+    <h3>What the reply could be</h3>
+    ${told.length > 0 && html`<p class="facts muted">${told.map((one) => html`<span key=${one}>${one}</span>`)}</p>`}
+    ${request.constraint?.pattern && html`<${Text} label="Pattern" value=${request.constraint.pattern} lines=${6} />`}
+    ${request.constraint?.schema && html`<${Json} label="Schema" value=${request.constraint.schema} />`}
+    ${!request.constraint && html`<p class="muted">Anything: no grammar constrained this reply.</p>`}
+  </section>`;
+}
+
+function Prompt({ span, spans }) {
+  const { messages, fresh } = useMemo(() => promptOf(spans, span), [spans, span.key, spans.length]);
+  const former = useMemo(() => formerPrompt(spans, span), [spans, span.key]);
+  const [changes, setChanges] = useState(false);
+  const [all, setAll] = useState(false);
+  if (span.hidden) return html`<section class="stack"><h3>Prompt</h3><${Hidden} /></section>`;
+  const before = all ? messages.slice(0, fresh) : [];
+  return html`<section class="stack">
+    <div class="row"><h3>Prompt</h3>
+      <span class="muted num">${count(messages.length)} messages${fresh ? `, ${count(messages.length - fresh)} new` : ""}</span>
+      ${former && html`<button class="quiet push" aria-pressed=${changes} onClick=${() => setChanges(!changes)}>${changes ? "Show messages" : "What changed"}</button>`}
+    </div>
+    ${changes && former
+      ? html`<${Changes} before=${promptText(promptOf(spans, former).messages)} after=${promptText(messages)} />`
+      : html`
+        ${fresh > 0 && html`<button class="quiet earlier" aria-expanded=${all} onClick=${() => setAll(!all)}>${all ? "Hide" : "Show"} the ${count(fresh)} messages that it had seen before</button>`}
+        ${before.length > EARLIER && html`<p class="muted">The last ${EARLIER} of them:</p>`}
+        ${before.slice(-EARLIER).map((one, at) => html`<${Message} key=${`old${at}`} message=${one} />`)}
+        ${messages.slice(fresh).map((one, at) => html`<${Message} key=${`new${at}`} message=${one} fresh=${fresh > 0} />`)}
+      `}
+  </section>`;
+}
+
+function Changes({ before, after }) {
+  const parts = useMemo(() => textDiff(before, after), [before, after]);
+  return html`<pre class="diff" tabindex="0" aria-label="What changed in the prompt">${parts.map((one, at) =>
+    one.kind === "added" ? html`<ins key=${at}>${one.text}</ins>` : one.kind === "removed" ? html`<del key=${at}>${one.text}</del>` : html`<span key=${at}>${one.text}</span>`,
+  )}</pre>`;
+}
+
+const Message = ({ message, fresh }) => html`<div class="message ${fresh ? "message-new" : ""}">
+  ${(message.content || !message.calls?.length) && html`<${Text} label=${`${message.role}${message.tool ? ` · ${message.tool}` : ""}${fresh ? " · new" : ""}`} value=${message.content} />`}
+  ${(message.calls ?? []).map((one, at) => html`<${Json} key=${at} label=${`${message.role} · calls ${one.tool}${fresh ? " · new" : ""}`} value=${one.tool_input} />`)}
+  ${(message.images ?? []).map((one, at) => html`<p key=${at} class="note">An image: ${one.media_type}, ${one.id.slice(0, 12)}</p>`)}
+</div>`;
+
+function Call({ span, member }) {
+  const seen = span.observation;
+  return html`
+    ${member && html`<p class="note">A run of its own: <${Link} to=${`/runs/${member.id}`}>${member.model}<//> <${Status} value=${member.status} /></p>`}
+    <${Json} label="Input" value=${span.action.tool_input ?? ""} lines=${20} />
+    ${seen ? html`<${Text} label="Output" value=${seen.text} lines=${30} />` : html`<p class="muted">It has not returned.</p>`}
+    ${seen?.note && html`<${Text} label="Remark to the model" value=${seen.note} />`}
+    ${seen?.stale && html`<p class="note">The run had seen the same before.</p>`}
+    ${span.action.log && html`<${Text} label="The model's words" value=${span.action.log} />`}
+  `;
+}
+
+function Person({ span }) {
+  return html`
+    ${span.problem && html`<${Text} label="Why a person is asked" value=${span.problem} />`}
+    <${Json} label="Input" value=${span.action.tool_input ?? ""} />
+    ${span.decision &&
+    html`<section class="stack"><h3>Decision: ${span.decision.kind}</h3>
+      ${span.decision.tool_input != null && html`<${Json} label="Edited input" value=${span.decision.tool_input} />`}
+      ${span.decision.message && html`<${Text} label="Message" value=${span.decision.message} />`}
+    </section>`}
+  `;
+}

@@ -1,0 +1,191 @@
+// One run: what happened, when, and everything that was said.
+import { html, useCallback, useEffect, useMemo, useState } from "../html.js";
+import { get, post, save } from "../api.js";
+import { count, cost, duration, words } from "../format.js";
+import { setQuery } from "../router.js";
+import { Empty, ErrorBox, Link, Loading, Status, Text, When, may, useKeys, useResource, useSession } from "../parts/index.js";
+import { Decisions } from "../parts/decisions.js";
+import { Fork } from "../parts/fork.js";
+import { useMembers } from "../parts/members.js";
+import { useRun } from "../parts/run_stream.js";
+import { SpanDetail } from "../parts/span_detail.js";
+import { SpanList } from "../parts/span_list.js";
+import { timelineRows, treeRows } from "../folds/span_rows.js";
+
+const ACTIVE = ["queued", "in_progress", "requires_action", "cancelling"];
+
+export default function RunView({ params, query }) {
+  const { run, log, error, reload } = useRun(params.id);
+  const [replay, setReplay] = useState(null);
+  if (!run) return error ? html`<${ErrorBox} error=${error} retry=${reload} />` : html`<${Loading} />`;
+  return html`
+    <${Head} run=${run} log=${log} replay=${replay} setReplay=${setReplay} />
+    ${error && html`<${ErrorBox} error=${error} />`}
+    <${Waits} run=${run} log=${log} />
+    <${Outcome} run=${run} log=${log} />
+    <${Spans} run=${run} log=${log} query=${query} requests=${replay?.requests} />
+  `;
+}
+
+function Head({ run, log, replay, setReplay }) {
+  const [error, setError] = useState(null);
+  const acts = may(useSession(), "runs");
+  const act = (work) => async () => {
+    setError(null);
+    try {
+      await work();
+    } catch (refused) {
+      setError(refused);
+    }
+  };
+  const cancel = act(() => post(`/v1/runs/${run.id}/cancel`));
+  const again = act(async () => setReplay(await post(`/v1/runs/${run.id}/replay`)));
+  const store = act(async () => save(`${run.id}.json`, await get(`/v1/runs/${run.id}/export`)));
+  const active = ACTIVE.includes(run.status);
+  return html`<header class="run-head">
+    <div class="page-head">
+      <div class="page-title">
+        <p class="crumbs muted"><${Link} to="/">Runs<//> / <span class="mono">${run.id}</span></p>
+        <h1 class="clamp question">${log.started?.question || (log.hidden ? "A run that is not shown" : words(run.kind))}</h1>
+      </div>
+      <div class="actions">
+        ${acts && active && run.status !== "cancelling" && html`<button class="danger" onClick=${cancel}>Cancel</button>`}
+        ${acts && !active && html`<button onClick=${again}>Replay</button>`}
+        <button onClick=${store}>Export</button>
+      </div>
+    </div>
+    <dl class="run-facts">${factsOf(run, log).map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd class="num">${value}</dd></div>`)}</dl>
+    <${Links} run=${run} />
+    ${error && html`<${ErrorBox} error=${error} />`}
+    ${replay && html`<${Replayed} replay=${replay} />`}
+  </header>`;
+}
+
+function factsOf(run, log) {
+  const seconds = log.begin == null ? null : (ACTIVE.includes(run.status) ? Date.now() / 1000 : log.finish) - log.begin;
+  const { prompt_tokens: given, completion_tokens: made, cached_tokens: cached } = log.usage;
+  return [
+    ["Status", html`<${Status} value=${run.status} />`],
+    ["Agent", run.model],
+    ["Model", log.started?.model],
+    ["Strategy", log.started?.strategy],
+    ["Tokens", given + made ? html`${count(given)} in, ${count(made)} out` : "–"],
+    ["Cached", cached ? `${count(cached)} (${Math.round((100 * cached) / given)} %)` : null],
+    ["Cost", log.usage.cost ? cost(log.usage.cost) : null],
+    ["Requests", count(log.requests)],
+    ["Repeated calls", log.repeated || null],
+    ["Time", duration(seconds)],
+    ["Ended by", log.end && log.end.reason !== "ANSWER" ? words(log.end.reason).toLowerCase() : null],
+    ["Began", html`<${When} at=${run.created_at} />`],
+  ].filter(([, value]) => value);
+}
+
+function Links({ run }) {
+  const { data: forks } = useResource((signal) => get("/v1/runs", { forked_from: run.id, limit: 20 }, { signal }), [run.id, run.status]);
+  const forked = run.forked_from;
+  const links = [
+    run.thread_id && html`<${Link} to=${`/threads/${run.thread_id}`}>Thread<//>`,
+    run.conversation_id && html`<${Link} to=${`/threads/${run.conversation_id}`}>Conversation<//>`,
+    run.parent_run_id && html`<${Link} to=${`/runs/${run.parent_run_id}`}>The run that called it<//>`,
+    run.root_run_id && run.root_run_id !== run.parent_run_id && html`<${Link} to=${`/runs/${run.root_run_id}`}>The first of the team<//>`,
+    forked && html`<span>Forked from <${Link} to=${`/runs/${forked.run_id}`}>step ${forked.step}<//> (<${Link} to=${`/compare?a=${forked.run_id}&b=${run.id}`}>compare<//>)</span>`,
+    forks?.data.length > 0 && html`<span>Forks: ${forks.data.map((one, at) => html`${at ? ", " : ""}<${Link} to=${`/runs/${one.id}`}>${at + 1}<//>`)} (<${Link} to=${`/compare?a=${run.id}&b=${forks.data[0].id}`}>compare<//>)</span>`,
+  ].filter(Boolean);
+  return links.length ? html`<p class="links">${links}</p>` : null;
+}
+
+function Replayed({ replay }) {
+  if (replay.agrees) return html`<p class="note good" role="status">Replayed without a model or a tool: today's code decides alike at each step. Each request now shows its grammar.</p>`;
+  const { differs } = replay;
+  if (!differs) return html`<p class="note" role="status">The log could not be replayed to its end.</p>`;
+  return html`<section class="stack differs" role="status">
+    <p class="note bad">Today's code decides differently at step ${differs.step} (event ${differs.event}).</p>
+    <div class="pair"><${Text} label="Recorded" value=${differs.recorded} /><${Text} label="Now" value=${differs.now} /></div>
+  </section>`;
+}
+
+function Waits({ run, log }) {
+  const problems = useMemo(() => {
+    const found = new Map();
+    for (const span of log.spans) if (span.kind === "person" && span.problem) found.set(span.action.tool, span.problem);
+    return found;
+  }, [log]);
+  const acts = may(useSession(), "runs");
+  if (run.status !== "requires_action") return null;
+  if (!acts) return html`<p class="note">It waits for a person. This key may not decide: that needs the scope <code>runs</code>.</p>`;
+  if (run.parent_run_id) return html`<p class="note">It waits for a person: decide in <${Link} to=${`/runs/${run.root_run_id}`}>the first run of its team<//>.</p>`;
+  return html`<${Decisions} key=${run.required_action?.submit_tool_outputs.tool_calls.map((one) => one.id).join()} run=${run} problems=${problems} />`;
+}
+
+function Outcome({ run, log }) {
+  const [problem, detail] = [run.last_error?.message, log.end?.detail];
+  return html`
+    ${log.hidden && html`<p class="note">What was said is not shown: its client deleted it, or asked not to store it.</p>`}
+    ${(problem || detail) && html`<div class="error outcome"><div class="stack">${[...new Set([problem, detail])].filter(Boolean).map((one) => html`<p key=${one}>${one}</p>`)}</div></div>`}
+    ${log.end?.answer && html`<div class="outcome"><${Text} label="Answer" value=${log.end.answer} lines=${10} /></div>`}
+  `;
+}
+
+function Spans({ run, log, query, requests }) {
+  const shape = query.get("as") === "tree" ? "tree" : "timeline";
+  const calls = log.spans.reduce((sum, one) => sum + (one.kind === "tool"), 0);
+  const active = ACTIVE.includes(run.status);
+  const [members, open] = useMembers(run.id, calls, active);
+  const [opened, setOpened] = useState(new Set());
+  const [forking, setForking] = useState(null);
+  const make = shape === "tree" ? treeRows : timelineRows;
+  const rows = useMemo(() => make(run.id, log.spans, members, opened), [log, members, opened, shape, run.id]);
+  const [chosen, setChosen] = useState(query.get("span") ?? "");
+  const at = useMemo(() => rows.findIndex((one) => one.key === chosen), [rows, chosen]);
+  const choose = useCallback((index) => setChosen(rows[index]?.key ?? ""), [rows]);
+  const toggle = useCallback((row) => {
+    if (row.member) open(row.member).catch(() => {});
+    setOpened((before) => {
+      const after = new Set(before);
+      if (!after.delete(row.key)) after.add(row.key);
+      return after;
+    });
+  }, []);
+  const step = (by) => choose(Math.max(0, Math.min(rows.length - 1, at + by)));
+  useKeys({
+    j: () => step(1), ArrowDown: () => step(1), k: () => step(-1), ArrowUp: () => step(-1),
+    Enter: () => rows[at] && (rows[at].member || !rows[at].span) && toggle(rows[at]),
+    Home: () => choose(0), End: () => choose(rows.length - 1), Escape: () => setChosen(""),
+  });
+  const row = rows[at]?.span ? rows[at] : null;
+  const finish = useNow(active, log);
+  const acts = may(useSession(), "runs");
+  const fork = acts && row && row.runId === run.id && !active && html`<button onClick=${() => setForking(row.span)}>Fork from here</button>`;
+  if (!log.spans.length) return html`<${Empty} title=${active ? "Nothing has happened yet" : "Nothing happened in this run"} />`;
+  return html`<div class="workbench ${row ? "has-detail" : ""}">
+    <section class="bench-list" aria-label="What happened">
+      <div class="row bench-bar">
+        <div class="tabs" role="group" aria-label="Shown as">
+          ${[["timeline", "Timeline"], ["tree", "Tree"]].map(([name, says]) => html`<button key=${name} class="quiet" aria-pressed=${shape === name} onClick=${() => setQuery({ as: name === "timeline" ? null : name })}>${says}</button>`)}
+        </div>
+        <span class="muted num push">${count(log.spans.length)} ${log.spans.length === 1 ? "span" : "spans"}</span>
+      </div>
+      <${SpanList} rows=${rows} at=${at} choose=${choose} toggle=${toggle} begin=${log.begin} finish=${finish} follow=${active && !chosen} />
+    </section>
+    ${row
+      ? html`<aside class="bench-detail"><button class="quiet close-detail" onClick=${() => setChosen("")} aria-label="Back to the list">← Back</button>
+          <${SpanDetail} key=${row.key} row=${row} spans=${row.runId === run.id ? log.spans : members.logs.get(row.runId)?.spans ?? []} requests=${row.runId === run.id ? requests : null} actions=${fork} />
+        </aside>`
+      : html`<aside class="bench-detail bench-hint muted">Choose a row, or press <kbd>j</kbd> and <kbd>k</kbd>, to see its prompt, input and output.</aside>`}
+    ${forking && html`<${Fork} run=${run} step=${forking.step} calls=${observed(log, forking.step)} instructions=${log.started?.instructions} close=${() => setForking(null)} />`}
+  </div>`;
+}
+
+const observed = (log, step) =>
+  log.spans.filter((one) => one.kind === "tool" && one.step === step && one.observation).map((one) => ({ id: one.call, tool: one.action.tool, text: one.observation.text }));
+
+/** The right end of the time line: now, while the run is active. */
+function useNow(active, log) {
+  const [now, setNow] = useState(Date.now() / 1000);
+  useEffect(() => {
+    if (!active) return;
+    const timer = setInterval(() => setNow(Date.now() / 1000), 500);
+    return () => clearInterval(timer);
+  }, [active]);
+  return active ? Math.max(now, log.finish ?? 0) : log.finish;
+}
