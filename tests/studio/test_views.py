@@ -14,6 +14,7 @@ from fakes.app_server import Serving
 from fakes.pictures import png
 from fakes.shown_agents import HOSTILE, evaluated, shown_agents
 from fakes.studio_browser import PHONE, Visitor, browser
+from fakes.until import until
 from retinue import Agent, PromptModel, tool
 from retinue.server.context import Options
 from retinue.store.api_keys import create_key
@@ -44,13 +45,24 @@ class Site:
             self.plain = create_key(connection, scopes=("all",))
             self.stranger = create_key(connection, tenant="other", scopes=("all",))
         self._served = served
-        self.runs = {
+        self.runs: dict[str, str] = {
             "review": self._run("review", "Paris"),
             "boss": self._run("boss", "How is Rome?"),
             "wet": self._run("waiter", "How is the weather in Paris?"),
             "polite": self._run("waiter", "Hello"),
             "hostile": self._run("waiter", f"Give me the report. {HOSTILE}"),
         }
+
+        self.runs["fork"] = self._fork(self.runs["wet"], "In Paris the sun shines, at 14 °C.")
+
+    def _fork(self, run: str, seen: str) -> str:
+        """A fork that saw something else in its first step, once it has ended."""
+        given = {"step": 1, "observations": {"call_1_0": seen}}
+        answer = self._served.ask("POST", f"/v1/runs/{run}/fork", given, key=self.operator)
+        assert answer.status == 200, answer.text
+        path = f"/v1/runs/{answer.body['id']}"
+        until(lambda: self._served.ask("GET", path, key=self.operator).body["status"] == "completed")
+        return str(answer.body["id"])
 
     def _run(self, model: str, text: str) -> str:
         answer = self._served.ask("POST", "/v1/responses", {"model": model, "input": text}, key=self.operator)
@@ -261,14 +273,27 @@ def test_without_the_scope_prompts_structure_is_all_that_is_shown(site: Site, ch
 def test_two_runs_are_chosen_and_compared(visitor: Visitor, site: Site) -> None:
     page = visitor.see("/compare", "Compare two runs")
     page.get_by_label("A", exact=True).fill("weather in paris completed")
-    page.locator(".choice").filter(has_text="How is the weather in Paris?").last.click()
+    sides = page.locator(".versus-pair > section")
+    sides.nth(0).locator(".choice").filter(has_text="How is the weather in Paris?").last.click()
     page.get_by_label("B", exact=True).fill("hello")
-    page.locator(".choice").filter(has_text="Hello").last.click()
+    sides.nth(1).locator(".choice").filter(has_text="Hello").last.click()
     expect(page.locator(".differs").filter(has_text="Question")).to_be_visible()
     expect(page.get_by_text("Here they part")).to_be_visible()
     expect(page.locator(".versus-pair").first).to_contain_text("In Paris it rains")
     page.get_by_role("button", name="Swap").click()
     expect(page.locator(".versus tr").filter(has_text="Question").locator("td").first).to_have_text("Hello")
+
+
+def test_a_fork_parts_from_its_original_where_it_was_edited(visitor: Visitor, site: Site) -> None:
+    page = visitor.see("/compare", "Compare two runs")
+    page.get_by_label("A", exact=True).fill(site.runs["wet"])
+    sides = page.locator(".versus-pair > section")
+    sides.nth(0).locator(".choice").first.click()
+    sides.nth(1).locator(".choice").first.click()  # its fork is offered first
+    expect(page.get_by_role("link", name=f"step 1 of {site.runs['wet']}")).to_be_visible()
+    step = page.locator(".versus-pair").first
+    expect(step.locator("del")).to_have_text(["it rains"])
+    expect(step.locator("ins")).to_have_text(["the sun shines"])
 
 
 def test_a_run_is_the_same_as_itself(visitor: Visitor, site: Site) -> None:

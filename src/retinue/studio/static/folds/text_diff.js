@@ -3,6 +3,7 @@
 
 const MOST_CHANGES = 600;
 const MOST_WORDS = 6_000;
+const BLANK = /^[ \t]+$/;
 
 /** Return [{kind: "same" | "added" | "removed", text}] that turns `before` into `after`: by words, or by lines where
  *  the texts are long. */
@@ -77,7 +78,7 @@ function walkedBack(old, now, trace) {
   return made.reverse();
 }
 
-/** Join neighbours of a kind; between two changes, what was removed comes first. */
+/** Join neighbours of a kind, and changes that only a space parts; what was removed comes first. */
 function merged(parts) {
   const made = [];
   let [removed, added] = ["", ""];
@@ -86,16 +87,17 @@ function merged(parts) {
     if (added) made.push({ kind: "added", text: added });
     [removed, added] = ["", ""];
   };
-  for (const { kind, text } of parts) {
-    if (kind === "removed") removed += text;
-    else if (kind === "added") added += text;
-    else {
+  parts.forEach(({ kind, text }, at) => {
+    const between = kind === "same" && removed && added && BLANK.test(text) && (parts[at + 1]?.kind ?? kind) !== "same";
+    if (kind === "removed" || between) removed += text;
+    if (kind === "added" || between) added += text;
+    if (kind === "same" && !between) {
       flush();
       const last = made[made.length - 1];
       if (last?.kind === "same") last.text += text;
       else made.push({ kind, text });
     }
-  }
+  });
   flush();
   return made;
 }
