@@ -154,4 +154,5 @@ def _chooser(branch: Branch) -> str:
 
 def _kind_of(something: Any) -> str:
     """Return the type of a component, or the name of a function."""
-    return str(getattr(something, "__name__", None) or type(something).__name__)
+    name = str(getattr(something, "__name__", None) or type(something).__name__)
+    return "function" if name == "<lambda>" else name

@@ -1,7 +1,7 @@
 // What is drawn of an agent's outline (GET /v1/studio/agents/NAME): nodes and edges. Pure.
 
 const MOST = 80; // nodes of a drawing
-const LETTER = 7.4;
+const LETTER = 7.8;
 const WIDEST = 230;
 
 /** Return {nodes, edges, direction, last} of an outline, for `layout`. Agents are drawn with their tools and members at
@@ -51,11 +51,11 @@ function note(tool) {
 
 function sized(node) {
   const longest = Math.max(node.label.length, (node.note ?? "").length * 0.85);
-  return { ...node, width: Math.round(Math.min(WIDEST, Math.max(64, longest * LETTER + 28))), height: node.note ? 44 : 32 };
+  return { ...node, width: Math.round(Math.min(WIDEST, Math.max(64, longest * LETTER + 36))), height: node.note ? 44 : 32 };
 }
 
 /** Shorten a label to what its node has room for. */
 export function fitted(text, width) {
-  const most = Math.floor((width - 22) / LETTER);
+  const most = Math.floor((width - 28) / LETTER);
   return text.length <= most ? text : `${text.slice(0, Math.max(1, most - 1))}…`;
 }

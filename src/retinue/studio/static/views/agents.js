@@ -43,15 +43,16 @@ function madeOf(outline) {
 }
 
 function Agent({ name, query }) {
-  const run = query.get("run") ?? "";
+  const wanted = query.get("run") ?? "";
   const { data, error, reload } = useResource((signal) => get(`/v1/studio/agents/${encodeURIComponent(name)}`, {}, { signal }), [name]);
   if (error) return html`<${ErrorBox} error=${error} retry=${reload} />`;
   if (!data) return html`<${Loading} />`;
+  const run = data.kind === "pipeline" ? "" : wanted; // a log has one call of a whole pipeline, and none of its nodes
   const lead = [KINDS[data.kind] ?? data.kind, data.model, data.graph ? null : data.strategy].filter(Boolean).join(" · ");
   return html`<${PageHead} title=${data.id} lead=${lead}>
       <${Link} class="button" to=${`/playground?agent=${encodeURIComponent(data.id)}`}>Try it<//>
     <//>
-    <${PathPicker} agent=${data.id} run=${run} />
+    ${data.kind !== "pipeline" && html`<${PathPicker} agent=${data.id} run=${run} />`}
     <${Drawn} outline=${data} run=${run} />`;
 }
 

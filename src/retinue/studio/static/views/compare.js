@@ -10,7 +10,7 @@ import { runWithEvents } from "./run_events.js";
 import { Step } from "./step_list.js";
 
 const PAIRS = 60; // pairs of steps that are shown at once
-const SHOWN = 12; // runs to choose from
+const SHOWN = 8; // runs to choose from
 const ALIKE = 0.25; // share of two texts that must be the same for the rest to be marked
 const TRIVIAL = ["Duration", "When"]; // which differ always
 

@@ -7,6 +7,7 @@ import { isOver, runOf, textOf, waiting } from "../folds/response_stream.js";
 import { Copy, Empty, ErrorBox, Json, Link, Loading, Status, useResource } from "../parts/index.js";
 import { CallDecision } from "./call_decision.js";
 import { attach, decide, reset, say, stop, useChat } from "./chat.js";
+import { allEvents } from "./run_events.js";
 
 const NEAR = 160; // pixels from the end within which a growing answer is followed
 
@@ -95,7 +96,7 @@ function Ended({ turn, last, text }) {
     ${status !== "completed" && html`<${Status} value=${status} />`}
     ${last.reason && html`<span>${last.reason.replaceAll("_", " ")}</span>`}
     <span class="num">${duration(seconds)}</span>
-    <span class="num">${tokens.toLocaleString("en")} tokens</span>
+    ${tokens > 0 && html`<span class="num">${tokens.toLocaleString("en")} tokens</span>`}
     <${Link} to=${`/runs/${runOf(last.id)}`}>Open the run<//>
     ${text && html`<${Copy} text=${text} label="the answer" />`}
   </footer>`;
@@ -105,7 +106,9 @@ function Ended({ turn, last, text }) {
 function Waiting({ turn, last, sending }) {
   const [made, setMade] = useState({});
   const requests = waiting(last);
-  if (!requests.length || last.decisions) return null;
+  const asks = requests.length > 0 && !last.decisions;
+  const { data: questions } = useResource((signal) => (asks ? questionsOf(runOf(last.id), signal) : Promise.resolve(null)), [asks, last.id]);
+  if (!asks) return null;
   const take = (request) => (decision) => {
     const all = { ...made, [request.id]: decision };
     if (requests.every((one) => all[one.id])) decide(turn, all);
@@ -114,8 +117,14 @@ function Waiting({ turn, last, sending }) {
   return requests.map((request) =>
     made[request.id]
       ? html`<p key=${request.id} class="muted">${request.name}: ${made[request.id].kind}. The others are still to be decided.</p>`
-      : html`<${CallDecision} key=${request.id} call=${{ tool: request.name, arguments: request.arguments }} decide=${take(request)} busy=${sending} />`,
+      : html`<${CallDecision} key=${request.id} call=${{ tool: request.name, arguments: request.arguments, question: questions?.get(request.name) }} decide=${take(request)} busy=${sending} />`,
   );
+}
+
+/** What a run asks a person, by tool or gate. */
+async function questionsOf(run, signal) {
+  const paused = (await allEvents(run, signal)).filter((one) => one.type === "paused");
+  return new Map(paused.map(({ data }) => [data.action?.tool, data.problem]));
 }
 
 const outcomeOf = (item) => (item.error ? "failed" : item.status === "completed" ? "result" : item.status ?? "in_progress");
