@@ -10,7 +10,6 @@ from fastapi import APIRouter
 
 from ...evals.report_folder import ReportFolder, report_folders
 from ..context import Context, ContextDep
-from ..middleware.scopes import missing, sees_prompts
 from ..wire.api_errors import ApiError, not_found
 from ..wire.objects import Object
 from ..wire.request_body import JsonRoute
@@ -49,8 +48,6 @@ async def retrieve_evaluation_run(context: ContextDep, evaluation: str, configur
 
 
 async def _folders(context: Context) -> list[ReportFolder]:
-    if not sees_prompts(context.scope.scopes):
-        raise missing("prompts")
     root = context.server.options.evals
     if root is None:
         return []
