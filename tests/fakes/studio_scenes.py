@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import insert
 
-from fakes.app_server import Serving
+from fakes.app_server import Answer, Serving
 from fakes.kept_runs import new_run
+from fakes.studio_browser import Visitor
 from fakes.until import until
 from retinue import Agent, PromptModel, tool
 from retinue.core.events import Asked, Called, Event, Finished, Observed, Replied, Started
 from retinue.core.serialization import dump
 from retinue.core.values import AgentAction, Message, Observation, Reply, Usage
 from retinue.net.retry import Retries
+from retinue.store.api_keys import create_key
 from retinue.store.run_store import insert_run
 from retinue.store.tables import events
 
+Visit: TypeAlias = Callable[..., Visitor]
+"""What makes visitors: of a key, or else the operator's."""
 PRICE = {"input": 3, "output": 15}
 INSTRUCTIONS = "You answer briefly, and name your sources."
 
@@ -91,6 +97,15 @@ def clerk() -> Agent:
     )
 
 
+def office() -> Agent:
+    """A team whose member needs approval."""
+    rules = [
+        {"when": "Tell", "call": {"tool": "clerk", "input": {"query": "Tell Ada."}}},
+        {"when": "", "finish": "Done."},
+    ]
+    return Agent(_model(*rules), [clerk()], name="office", strategy="tool_calling")
+
+
 def agents() -> Mapping[str, Agent]:
     """What is served."""
     away = Agent(PromptModel(script=[{"when": "", "error": 500}], retries=Retries(1)), name="away")
@@ -99,7 +114,19 @@ def agents() -> Mapping[str, Agent]:
         PromptModel(script=[{"when": "", "finish": words, "pace": 0.05}]), name="slow", strategy="tool_calling"
     )
     echo = Agent(PromptModel(script=[{"when": "", "finish": "Hello."}]), name="echo", strategy="tool_calling")
-    return {one.name: one for one in (researcher(), newsroom(), clerk(), away, slow, echo)}
+    return {one.name: one for one in (researcher(), newsroom(), clerk(), office(), away, slow, echo)}
+
+
+def new_key(served: Serving, *scopes: str, tenant: str = "default") -> str:
+    """A key of the server; without scopes, one that may do everything."""
+    made: str = served.in_loop(served.database.write(partial(create_key, tenant=tenant, scopes=scopes or None)))
+    return made
+
+
+def request(served: Serving, *given: Any, **more: Any) -> Answer:
+    """What `served.ask` returns, asked in a thread of its own: the browser's loop runs in the test's."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(served.ask, *given, **more).result()
 
 
 class Scenes(NamedTuple):
@@ -116,7 +143,7 @@ class Scenes(NamedTuple):
 def ask(served: Serving, model: str, question: str, key: str) -> str:
     """Ask an agent in the background; the id of the run."""
     said = {"model": model, "input": question, "background": True}
-    made = served.ask("POST", "/v1/responses", said, key=key)
+    made = request(served, "POST", "/v1/responses", said, key=key)
     assert made.status == 200, made.text
     return "run_" + str(made.body["id"]).partition("_")[2]
 
@@ -127,8 +154,8 @@ def rests(served: Serving, run: str, key: str) -> str:
 
     def now() -> bool:
         nonlocal status
-        status = served.ask("GET", f"/v1/runs/{run}", key=key).body["status"]
-        return status not in ("queued", "in_progress")
+        status = request(served, "GET", f"/v1/runs/{run}", key=key).body["status"]
+        return status not in ("queued", "in_progress", "cancelling")
 
     until(now)
     return status
@@ -136,17 +163,16 @@ def rests(served: Serving, run: str, key: str) -> str:
 
 def play(served: Serving, key: str, tenant: str = "default", steps: int = 1_000) -> Scenes:
     """Have all of the runs."""
-    thread = served.ask(
-        "POST", "/v1/threads", {"messages": [{"role": "user", "content": "How old did Sarah Bernhardt get?"}]}, key=key
-    ).body["id"]
-    assistant = served.ask("POST", "/v1/assistants", {"model": "researcher"}, key=key).body["id"]
+    begun = {"messages": [{"role": "user", "content": "How old did Sarah Bernhardt get?"}]}
+    thread = request(served, "POST", "/v1/threads", begun, key=key).body["id"]
+    assistant = request(served, "POST", "/v1/assistants", {"model": "researcher"}, key=key).body["id"]
     long = add_long_run(served, tenant, steps)
     for _ in range(2):
-        run = served.ask("POST", f"/v1/threads/{thread}/runs", {"assistant_id": assistant}, key=key).body["id"]
+        run = request(served, "POST", f"/v1/threads/{thread}/runs", {"assistant_id": assistant}, key=key).body["id"]
         assert rests(served, run, key) == "completed"
         if _ == 0:
             said = {"role": "user", "content": "And how old is that in days?"}
-            served.ask("POST", f"/v1/threads/{thread}/messages", said, key=key)
+            request(served, "POST", f"/v1/threads/{thread}/messages", said, key=key)
     failed = ask(served, "away", "Is anybody there?", key)
     plain = ask(served, "researcher", "How old did Sarah Bernhardt get?", key)
     team = ask(served, "newsroom", "Write a sentence on the age that Sarah Bernhardt reached.", key)

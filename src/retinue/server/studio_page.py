@@ -60,10 +60,10 @@ class Site(NamedTuple):
 
 @router.get(ROOT)
 @router.get(ROOT + "/{path:path}")
-def studio(request: Request, path: str = "") -> Response:
+async def studio(request: Request, path: str = "") -> Response:
     """The page, at the address of each of its views; or one of its files."""
     made = site()
-    if not path.startswith("static/"):
+    if path.partition("/")[0] != "static":
         return _sent(request, made.page, "no-cache", made.hash)
     _, version, name = f"{path}//".split("/", 2)
     found = made.files.get(name.rstrip("/"))

@@ -23,7 +23,9 @@ _PRICED = '%"cost":%'
 _AT_ONCE = 200  # runs searched at a time
 SEARCHED = 5_000
 """The most runs that a search looks at."""
-_QUESTION = re.compile(r'\{"question":("(?:[^"\\]|\\.)*)', re.DOTALL)  # the first field of a log's first event
+_QUESTION = re.compile(
+    r'\{"question":("(?:[^"\\]|\\[^u]|\\u[0-9a-fA-F]{4})*)'
+)  # the first field of a log's first event
 
 
 class RunFigures(NamedTuple):
@@ -76,12 +78,7 @@ def _questions_of(connection: Connection, run_ids: Sequence[str]) -> dict[str, s
 
 def _question(payload: str) -> str | None:
     found = _QUESTION.match(payload)
-    if found is None:
-        return None
-    text = re.sub(r"\\(u[0-9a-fA-F]{0,3})?$", "", found[1])  # an escape that the cut left in half
-    with suppress(ValueError):
-        return str(json.loads(text + '"'))
-    return None
+    return None if found is None else str(json.loads(found[1] + '"', strict=False))
 
 
 def _costs(connection: Connection, run_ids: Sequence[str]) -> Iterator[tuple[str, float]]:

@@ -1,7 +1,7 @@
 // The frame of the studio: sign-in, navigation, and the view of the current address.
 import { html, render, useEffect, useState } from "./html.js";
 import { get, key, signIn, signOut, takeKeyFromAddress } from "./api.js";
-import { Link, match, useLocation } from "./router.js";
+import { Link, currentPath, match, useLocation } from "./router.js";
 import { routes } from "./routes.js";
 import { Dialog, Empty, ErrorBox, Loading, useKeys } from "./parts/index.js";
 import { Session } from "./parts/session.js";
@@ -124,4 +124,5 @@ function toggleTheme() {
 const chosen = localStorage.getItem(THEME);
 if (chosen === "dark" || chosen === "light") document.documentElement.dataset.theme = chosen;
 takeKeyFromAddress();
+match(routes, currentPath())?.route.load().catch(() => {}); // while it is asked whose key this is; a failure is told later
 render(html`<${App} />`, document.getElementById("app"));

@@ -41,7 +41,10 @@ export function useLocation() {
   return now;
 }
 
-const read = () => ({ path: here().replace(/(.)\/$/, "$1"), query: new URLSearchParams(location.search) });
+/** The path in the studio, such as "/runs/run_1". */
+export const currentPath = () => here().replace(/(.)\/$/, "$1");
+
+const read = () => ({ path: currentPath(), query: new URLSearchParams(location.search) });
 
 /** Return the route of a path and its parameters: "/runs/:id" matches "/runs/run_1" as {id: "run_1"}. */
 export function match(routes, path) {

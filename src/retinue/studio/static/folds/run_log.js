@@ -15,7 +15,7 @@ export function foldRun(events) {
   };
   const open = { model: null, calls: new Map(), people: new Map(), replies: new Map() };
   for (const event of events) {
-    const fold = FOLDS[event.type];
+    const fold = Object.hasOwn(FOLDS, event.type) ? FOLDS[event.type] : null;
     log.begin ??= event.created_at;
     log.finish = event.created_at;
     if (event.withheld?.length && !Object.keys(event.data).length) log.hidden = true;

@@ -62,6 +62,7 @@ async function follow(id, heard, show, signal) {
 
 async function readSoFar(path, heard, show, signal) {
   const row = get(path, { log: false }, { signal }).then((run) => ((heard.run ??= run), show()));
+  row.catch(() => {}); // whichever is refused first is told
   for (let more = true; more; ) {
     const page = await get(`${path}/events`, { limit: PAGE, after: heard.events[heard.events.length - 1]?.id }, { signal });
     heard.events.push(...page.data);

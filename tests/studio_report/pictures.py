@@ -1,0 +1,55 @@
+"""Pictures of each view."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page
+
+from fakes.studio_browser import Visitor
+from fakes.studio_scenes import Scenes
+
+_MOST = 150_000  # bytes of a picture
+_PHONE = (390, 844)
+
+
+def take(browser: Browser, url: str, key: str, scenes: Scenes, folder: Path) -> Iterator[str]:
+    """Write the pictures, and yield their names."""
+    folder.mkdir(exist_ok=True)
+    for name, theme, size in (("", "light", (1280, 800)), ("-dark", "dark", (1280, 800)), ("-phone", "light", _PHONE)):
+        who = Visitor(browser, url, key, color_scheme=theme, size=size)
+        for view, page in _views(who, scenes):
+            if view in _WANTED[name]:
+                page.wait_for_timeout(200)
+                picture = page.screenshot(path=folder / f"{view}{name}.png")
+                assert len(picture) < _MOST, f"{view}{name}.png has {len(picture)} bytes"
+                yield f"{view}{name}.png"
+        assert who.troubles == []
+        who.context.close()
+
+
+_WANTED = {
+    "": ("runs", "run", "team", "waiting", "failed", "long", "thread"),
+    "-dark": ("runs", "run", "waiting"),
+    "-phone": ("runs", "run", "team"),
+}
+
+
+def _views(who: Visitor, scenes: Scenes) -> Iterator[tuple[str, Page]]:
+    yield "runs", who.see("/", "Is anybody there?")
+    page = who.see(f"/runs/{scenes.team}?as=tree", "half a year before")
+    page.locator(".span-member").first.locator(".twist").click()
+    page.locator(".span-row").filter(has_text="1923 minus").wait_for()
+    yield "team", page
+    page = who.see(f"/runs/{scenes.waiting}", "Waiting for you")
+    page.get_by_text("Edit", exact=True).click()
+    yield "waiting", page
+    yield "failed", who.see(f"/runs/{scenes.failed}", "could not be reached")
+    page = who.see(f"/runs/{scenes.long}", "2,000 spans")
+    page.locator(".span-row").nth(5).click()
+    yield "long", page
+    yield "thread", who.see(f"/threads/{scenes.thread}", "in days?")
+    page = who.see(f"/runs/{scenes.plain}", "died at 78")
+    page.locator(".span-row").nth(4).click()
+    yield "run", page
