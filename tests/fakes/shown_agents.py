@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from retinue import Agent, PromptModel, tool
@@ -131,4 +132,5 @@ def evaluated(out: Path) -> None:
     bad = Agent(PromptModel(script=[{"when": "wide", "finish": "7"}, {"finish": "I do not know"}]), name="hasty")
     configurations = [Configuration("careful", good), Configuration("hasty", bad)]
     study = Study(configurations, Dataset("lakes", tuple(questions), None), out)
-    write_reports(study, asyncio.run(conduct(study)))
+    with ThreadPoolExecutor(1) as thread:  # a browser's loop may run in this one
+        write_reports(study, thread.submit(asyncio.run, conduct(study)).result())

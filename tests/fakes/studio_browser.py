@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, sync_playwright
 
 _WHERE = ("chromium", "chromium-browser", "google-chrome")
 PHONE, DESK = (360, 780), (1280, 800)
@@ -39,11 +39,19 @@ class Visitor:
         self.context: BrowserContext = at.new_context(viewport={"width": width, "height": height}, **options)
         self.page: Page = self.context.new_page()
         self.page.set_default_timeout(8_000)
-        self.page.on("console", lambda said: said.type in ("error", "warning") and self.troubles.append(said.text))
+        self.page.on("console", self._said)
         self.page.on("pageerror", lambda error: self.troubles.append(str(error)))
-        self.page.on("dialog", lambda dialog: (self.troubles.append(dialog.message), dialog.dismiss()))
+        self.page.on("dialog", self._told)
         self.page.on("request", self._asked)
         self._signed_in = False
+
+    def _said(self, said: ConsoleMessage) -> None:
+        if said.type in ("error", "warning"):
+            self.troubles.append(said.text)
+
+    def _told(self, dialog: Dialog) -> None:
+        self.troubles.append(dialog.message)
+        dialog.dismiss()
 
     def _asked(self, request: Any) -> None:
         if not request.url.startswith((f"{self.url}/", "data:image/", "blob:")):

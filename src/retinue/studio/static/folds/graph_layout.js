@@ -6,12 +6,14 @@ const LAYER = 56; // between layers
 const MARGIN = 12;
 const LANE = 18; // between edges that go back
 const LETTER = 6.8; // of a label
+const BESIDE = 7; // between an edge and its label
 const SWEEPS = 8;
 const BEND = 8; // width of a point where a long edge passes a layer
 
 /** Lay out `nodes` ({id, width, height}) and `edges` ({head, tail, …}). `direction` is "down" or "right".
  *  `last` is the id of a node that is below all others. Return {width, height, nodes, edges}: nodes with the x and y of
- *  their middle, edges with a `path` for SVG, the place of their label (`at`), and whether they go `back`. */
+ *  their middle, edges with a `path` for SVG, the place of their label (`at`: its left end, or its middle of an edge
+ *  that goes `back`). */
 export function layout(nodes, edges, { direction = "down", last = "" } = {}) {
   const across = direction === "down" ? (node) => node.width : (node) => node.height;
   const along = direction === "down" ? (node) => node.height : (node) => node.width;
@@ -30,8 +32,9 @@ export function layout(nodes, edges, { direction = "down", last = "" } = {}) {
   const shift = lanes(-1) && lanes(-1) * LANE + LANE / 2 + beside(-1);
   for (const cell of places.values()) cell.at += shift;
   const extent = Math.max(0, ...layers.flat().map((cell) => cell.at + cell.size / 2));
+  const labels = Math.max(0, ...[...chains].map(([edge, chain]) => (edge.label ? chain[1].at + BESIDE + edge.label.length * LETTER : 0)));
   const turn = direction === "down" ? (a, l) => [a, l] : (a, l) => [l, a];
-  const total = [extent + MARGIN + (lanes(1) + lanes(0) ? LANE * (lanes(1) + 1) + Math.max(beside(1), beside(0)) : 0), starts.end + MARGIN];
+  const total = [Math.max(extent, labels) + MARGIN + (lanes(1) + lanes(0) ? LANE * (lanes(1) + 1) + Math.max(beside(1), beside(0)) : 0), starts.end + MARGIN];
   const [width, height] = turn(...total);
   const taken = { "-1": 0, 0: 0, 1: 0 };
   return {
@@ -44,7 +47,7 @@ export function layout(nodes, edges, { direction = "down", last = "" } = {}) {
     }),
     edges: drawn.map((edge) => {
       const made = back.has(edge)
-        ? backwards(edge, places, starts, sides.get(edge), laneAt(sides.get(edge), ++taken[sides.get(edge)], extent, shift))
+        ? backwards(edge, places, starts, sides.get(edge), laneAt(sides.get(edge), ++taken[sides.get(edge)], Math.max(extent, labels), shift))
         : forwards(chains.get(edge), starts);
       return { ...edge, back: back.has(edge), path: svgPath(made.points, turn), at: point(made.label, turn) };
     }),
@@ -199,8 +202,8 @@ function forwards(chain, starts) {
     if (cell.long) points.push([cell.at, middle + (at ? -1 : 1) * (cell.long / 2)]);
     else points.push([cell.at, starts.of[cell.layer]], [cell.at, starts.of[cell.layer] + starts.size[cell.layer]]);
   });
-  const [a, b] = points;
-  return { points: { kind: "curve", points }, label: [(a[0] + 2 * b[0]) / 3, (a[1] + 2 * b[1]) / 3] };
+  const b = points[1];
+  return { points: { kind: "curve", points }, label: [b[0] + BESIDE, b[1] - LAYER / 4] };
 }
 
 /** Where an edge back passes fewer nodes: -1 before them all, 1 behind. */

@@ -68,9 +68,12 @@ function Both({ a, b }) {
 
 function Heads({ runs }) {
   const facts = runs.map(factsOf);
-  const names = Object.keys(facts[0]).filter((name) => facts.some((one) => one[name].text));
+  const there = Object.keys(facts[0]).filter((name) => facts.some((one) => one[name].text));
+  const alike = there.filter((name) => !TRIVIAL.includes(name) && facts[0][name].text === facts[1][name].text);
+  const names = there.filter((name) => !alike.includes(name));
   const link = runs.map(({ run }) => html`<${Link} to=${`/runs/${run.id}`}>${run.id}<//>`);
-  return html`<div class="table-wrap" tabindex="0" role="region" aria-label="What differs">
+  return html`${alike.length > 0 && html`<dl class="alike-facts">${alike.map((name) => html`<div key=${name}><dt>${name}</dt><dd>${facts[0][name].shown ?? facts[0][name].text}</dd></div>`)}</dl>`}
+  <div class="table-wrap" tabindex="0" role="region" aria-label="What differs">
     <table class="table versus">
       <thead><tr><th scope="col"><span class="sr">What</span></th><th scope="col">A ${link[0]}</th><th scope="col">B ${link[1]}</th></tr></thead>
       <tbody>${names.map((name) => {

@@ -42,7 +42,7 @@ function Edge({ id, edge, unused }) {
   const label = [edge.label, edge.times > 1 ? `×${edge.times}` : ""].filter(Boolean).join(" ");
   return html`<g class=${`edge edge-${edge.kind} ${edge.times ? "edge-walked" : unused ? "edge-unused" : ""}`}>
     <path d=${edge.path} marker-end=${`url(#${id}-${kind})`} />
-    ${label && html`<text x=${edge.at.x} y=${edge.at.y + 4} text-anchor="middle">${fitted(label, 130)}</text>`}
+    ${label && html`<text x=${edge.at.x} y=${edge.at.y + 4} text-anchor=${edge.back ? "middle" : "start"}>${fitted(label, 190)}</text>`}
     <title>${tells(edge)}</title>
   </g>`;
 }
