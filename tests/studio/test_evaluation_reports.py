@@ -52,6 +52,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "unfinished" / "answers.jsonl").write_text("")
     (folder / "damaged").mkdir()
     (folder / "damaged" / "report.json").write_text('{"format": 1')
+    (folder / "forged").mkdir()
+    (folder / "forged" / "report.json").write_text('{"format": 1, "about": [], "questions": {}, "figures": [NaN]}')
     (folder / "nothing").mkdir()
     outside = tmp_path_factory.mktemp("outside")
     evaluated(outside / "secret")
@@ -76,7 +78,7 @@ def asked(served: Serving, path: str = "", *scopes: str, **query: str) -> Answer
 def test_reports_are_listed_with_what_was_right(served: Serving) -> None:
     answer = asked(served).body
     found = {one["id"]: one for one in answer["data"]}
-    assert (set(found), answer["served"]) == ({"first run", "unfinished", "damaged"}, True)
+    assert (set(found), answer["served"]) == ({"first run", "unfinished", "damaged", "forged"}, True)
     assert (found["first run"]["dataset"], found["first run"]["questions"]) == ("films", 2)
     assert [(one["name"], one["right"]["share"]) for one in found["first run"]["configurations"]] == [
         ("good", 1.0), ("bad", 0.0)
@@ -119,7 +121,7 @@ def test_a_run_that_is_not_kept_is_not_found(served: Serving, given: tuple[str, 
     assert asked(served, "/first%20run/runs", configuration=given[0], question=given[1]).status == 404
 
 
-@pytest.mark.parametrize("name", ["unfinished", "damaged"])
+@pytest.mark.parametrize("name", ["unfinished", "damaged", "forged"])
 def test_without_a_report_it_says_what_to_do(served: Serving, name: str) -> None:
     answer = asked(served, f"/{name}")
     assert (answer.status, answer.error["code"]) == (409, "no_report")

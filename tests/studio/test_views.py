@@ -139,6 +139,14 @@ def test_shift_enter_begins_a_line_and_the_conversation_goes_on(visitor: Visitor
     assert history[0]["content"] == "one\ntwo", first
 
 
+DECIDED = {
+    "approve": "You approved book.",
+    "edit": "You edited and approved book.",
+    "reject": "You rejected book.",
+    "answer": "You answered in place of book.",
+}
+
+
 @pytest.mark.parametrize(
     ("decision", "answer", "output"),
     [
@@ -171,6 +179,7 @@ def test_what_waits_is_decided_inline(visitor: Visitor, decision: str, answer: s
     elif decision == "answer":
         card.get_by_role("textbox").fill("It is booked for eight.")
         card.get_by_role("button", name="Send this answer").click()
+    expect(page.locator(".answer")).to_contain_text(DECIDED[decision])
     if answer:
         expect(page.locator(".speech").last).to_contain_text(answer)
     expect(page.locator(".ended")).to_contain_text("Open the run")

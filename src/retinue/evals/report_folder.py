@@ -30,10 +30,10 @@ class ReportFolder:
         """Return the report, or `None` if there is none that this version can read."""
         try:
             text = _read(self.path / REPORT)
-            found = json.loads(text) if len(text) <= _LARGEST else None
+            found = json.loads(text, parse_constant=_unknown) if len(text) <= _LARGEST else None
         except (OSError, ValueError, RecursionError):
             return None
-        return found if isinstance(found, dict) and found.get("format") == FORMAT else None
+        return found if _is_report(found) else None
 
     def kept_run(self, configuration: str, question: str) -> dict[str, Any] | None:
         """Return the record of the run that the report has for a question, or `None` if it is not kept."""
@@ -87,9 +87,24 @@ def _lines(path: Path) -> Iterator[bytes]:
         return
 
 
+def _is_report(found: Any) -> bool:
+    """Return whether a report has the parts that readers take for granted."""
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        return False
+    parts = {"about": list, "figures": dict, "questions": list}
+    if any(not isinstance(found.get(name), kind) for name, kind in parts.items()):
+        return False
+    figures = {"dataset": str, "questions": int, "configurations": list, "tags": dict, "pairs": list}
+    return all(isinstance(found["figures"].get(name), kind) for name, kind in figures.items())
+
+
+def _unknown(_: str) -> None:
+    """Stand for a number that JSON has no word for."""
+
+
 def _record(line: bytes) -> dict[str, Any] | None:
     try:
-        found = json.loads(line)
+        found = json.loads(line, parse_constant=_unknown)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) and isinstance(found.get("events"), list) and "id" in found else None

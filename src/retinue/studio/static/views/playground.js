@@ -9,6 +9,7 @@ import { CallDecision } from "./call_decision.js";
 import { attach, decide, reset, say, stop, useChat } from "./chat.js";
 import { allEvents } from "./run_events.js";
 
+const DECIDED = { approve: "approved", edit: "edited and approved", reject: "rejected", respond: "answered in place of" };
 const NEAR = 160; // pixels from the end within which a growing answer is followed
 
 export default function Playground({ query }) {
@@ -66,6 +67,7 @@ function Turn({ turn, sending }) {
     </div>
     <div class="answered">
       <div class="answer">
+        ${turn.responses.flatMap((one) => (one.decisions ? waiting(one).map((request) => html`<p key=${request.id} class="muted">You ${DECIDED[one.decisions[request.id].kind]} <span class="tool-name">${request.name}</span>.</p>`) : []))}
         ${said.map(({ item }) => html`<p key=${item.id} class=${item.status === "incomplete" ? "speech speech-cut" : "speech"}>${textOf(item)}</p>`)}
         ${last && html`<${Progress} last=${last} saying=${said.length > 0} />`}
         ${last && !turn.error && html`<${Waiting} key=${last.id} turn=${turn} last=${last} sending=${sending} />`}
