@@ -106,3 +106,12 @@ def test_a_key_or_a_database_that_is_not_ours(tmp_path: Path) -> None:
     assert "expected sqlite:///FILE or postgresql://" in refused(
         retinue("keys", "list", "--db", "mysql://u:secret@h/d")
     )
+
+
+def test_prompts_are_seen_only_by_keys_that_name_the_scope(tmp_path: Path) -> None:
+    db = ["--db", str(tmp_path / "runs.db")]
+    made = {
+        words: json.loads(retinue("keys", "make", *words, "--json", *db).stdout)["scopes"]
+        for words in ((), ("--scope", "all", "--scope", "read"), ("--scope", "all", "--scope", "prompts"))
+    }
+    assert list(made.values()) == [["all"], ["all"], ["all", "prompts"]]

@@ -188,7 +188,7 @@ def add_long_run(served: Serving, tenant: str, steps: int) -> str:
     began = time.time() - 3 * steps
     row = new_run(run, tenant=tenant, thread_id=None, kind="response", created_at=int(began), status="completed")
     request = {"model": "researcher", "store": True}
-    ended = {"holds": False, "started_at": int(began), "ended_at": int(began) + 2 * steps}
+    ended: dict[str, Any] = {"holds": False, "started_at": int(began), "ended_at": int(began) + 2 * steps}
     ended |= {"prompt_tokens": 1_000 * steps, "completion_tokens": 20 * steps, "cached_tokens": 900 * steps}
     log = [
         {"run_id": run, "seq": at, "epoch": 0, "at": began + at * 0.5, "kind": kind, "payload": payload}

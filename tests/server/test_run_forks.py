@@ -202,8 +202,24 @@ def test_a_fork_survives_the_death_of_its_process(tmp_path: Path, windows: Windo
     """Its row is there before it is driven, so whoever starts next drives it."""
     with Serving(tmp_path, {"looks": looking(windows)}) as serving:
         run = completion(serving)
-        serving.runs.dispatch = lambda run_id, row=None: None  # type: ignore[assignment, misc]
+        serving.runs.dispatch = lambda run_id, row=None: None
         fork = serving.ask("POST", f"/v1/runs/{run}/fork", {"step": 0}).body
         assert fork["status"] == "queued"
     with Serving(tmp_path, {"looks": looking(windows)}) as serving:
         assert rested(serving, fork["id"])["status"] == "completed"
+
+
+def test_a_fork_of_a_response_is_no_response(served: Serving) -> None:
+    conversation = served.ask("POST", "/v1/conversations", {}).body["id"]
+    asked = {"model": "looks", "input": "How is Rome?", "conversation": conversation}
+    first = served.ask("POST", "/v1/responses", asked).body["id"]
+    run = served.ask("GET", "/v1/runs?kind=response&limit=1").body["data"][0]["id"]
+    items = served.ask("GET", f"/v1/conversations/{conversation}/items").body["data"]
+    fork = forked(served, run, observations={"call_1_0": "In Oslo it snows."})
+    assert (fork["kind"], fork["conversation_id"], fork["status"]) == ("fork", None, "completed")
+    as_response = first.replace(run.removeprefix("run_"), fork["id"].removeprefix("run_"))
+    assert as_response != first
+    assert served.ask("GET", f"/v1/responses/{as_response}").status == 404
+    onwards = {"model": "looks", "input": "And?", "previous_response_id": as_response}
+    assert served.ask("POST", "/v1/responses", onwards).status == 400
+    assert served.ask("GET", f"/v1/conversations/{conversation}/items").body["data"] == items

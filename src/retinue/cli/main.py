@@ -41,10 +41,10 @@ _GROUPS = {
         "index": "Make a folder's files searchable for agents.",
         "search": "Search an index.",
         "keys": "Make, list and revoke API keys of a server.",
-        "runs": "Show runs that were suspended, and let them go on.",
+        "runs": "List a server's runs; fork, replay, export and pin them.",
     },
 }
-_MODULES = {"runs": "suspended"}  # of commands that are not called like theirs
+_MODULES = {"runs": "stored_runs"}  # of commands that are not called like theirs
 _COMMANDS = {name: says for group in _GROUPS.values() for name, says in group.items()}
 
 

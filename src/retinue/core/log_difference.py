@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from difflib import ndiff
 
 from .events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Retried, Said, Started, Stopped
 from .values import AgentAction, Message
 
 MOST = 600  # characters shown of each side
-_BEFORE = 80  # characters shown before the first one that differs
+_AROUND = 80  # characters shown before and after those that differ
+_LINES = 2  # lines of a diff around one that differs
 _UNICODE = json.JSONEncoder(ensure_ascii=False)
 
 
@@ -32,7 +34,16 @@ class Difference:
     of_prompts: bool = False
 
     def __str__(self) -> str:
-        return f"event {self.event}, step {self.step}\nrecorded: {self.recorded}\nnow:      {self.now}"
+        return "\n".join([f"event {self.event}, step {self.step}", *self.diff()])
+
+    def diff(self) -> list[str]:
+        """Return both sides as the lines of a diff: `-` was recorded, `+` comes now. Of what is alike, it has
+        only what is near."""
+        compared = ndiff(self.recorded.splitlines(), self.now.splitlines())
+        lines = [line.rstrip() for line in compared if not line.startswith("?")]
+        changed = [at for at, line in enumerate(lines) if line[:1] in "+-" and line]
+        near = [at for at in range(len(lines)) if at == 0 or any(abs(at - one) <= _LINES for one in changed)]
+        return [line for at in near for line in (["  …"] * (at > 0 and at - 1 not in near) + [lines[at]])]
 
 
 def difference(event: int, step: int, recorded: Event | None, now: Event) -> Difference:
@@ -80,17 +91,21 @@ def _of_a_call(event: Called | Paused | Resumed | Observed) -> str:
 
 
 def excerpts(one: str, other: str) -> tuple[str, str]:
-    """Return two texts, of long ones only what is near the first character that differs."""
+    """Return two texts, of long ones only what is near the characters that differ."""
     if len(one) <= MOST and len(other) <= MOST:
         return one, other
-    alike = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-    start = max(0, alike - _BEFORE)
-    return _cut(one, start), _cut(other, start)
+    least = min(len(one), len(other))
+    alike = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), least)
+    backwards = zip(reversed(one), reversed(other), strict=False)
+    after = next((at for at, (a, b) in enumerate(backwards) if a != b or at >= least - alike), least - alike)
+    start, left = max(0, alike - _AROUND), max(0, after - _AROUND)
+    return _cut(one, start, left), _cut(other, start, left)
 
 
-def _cut(text: str, start: int) -> str:
-    end = start + MOST
-    return f"{'… ' * bool(start)}{text[start:end]}{' …' * (len(text) > end)}"
+def _cut(text: str, start: int, left: int) -> str:
+    """Return a text from `start` on, without the last `left` characters, and no more than `MOST`."""
+    end = min(len(text) - left, start + MOST)
+    return f"{'… ' * bool(start)}{text[start:end]}{' …' * (end < len(text))}"
 
 
 def _prompts(recorded: Asked, now: Asked) -> tuple[str, str]:

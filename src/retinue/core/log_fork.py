@@ -39,7 +39,7 @@ class ForkPoint:
 class KeptEvent(NamedTuple):
     """An event of a fork's log, and where it was in the other log; `None` if it was not."""
 
-    index: int | None
+    place: int | None
     event: Event
 
 

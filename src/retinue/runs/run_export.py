@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 from sqlalchemy import Connection
@@ -14,7 +14,7 @@ from ..core.events import Said
 from ..core.serialization import dump, load
 from ..errors import DataError
 from ..store.event_log import Entry, append_entries, read_events
-from ..store.run_listing import member_runs
+from ..store.run_lists import member_runs
 from ..store.run_row import RunError, RunRow
 from ..store.run_store import insert_run
 
@@ -66,13 +66,21 @@ class _Run(_Exported):
     ]
 
 
-class _Log(_Exported):
+class ExportedLog(_Exported):
+    """A run, its events, and the runs of its members."""
+
     run: _Run
     events: Annotated[list[dict[str, Any]], Field(max_length=MAX_EVENTS)]
-    members: Annotated[list[_Log], Field(max_length=MAX_RUNS)]
+    members: Annotated[list[ExportedLog], Field(max_length=MAX_RUNS)]
+
+    def each(self, path: str = "") -> Iterator[tuple[str, ExportedLog]]:
+        """Yield this run and those below it, by the paths of their calls."""
+        yield path, self
+        for member in self.members:
+            yield from member.each(f"{path}/{member.run.call_id}".lstrip("/"))
 
 
-class RunExport(_Log):
+class RunExport(ExportedLog):
     """An exported run with the runs of its members."""
 
     object: Literal["run.export"]
@@ -138,7 +146,7 @@ def parse_export(text: bytes | str) -> RunExport:
     return given
 
 
-def _check_size(given: _Log) -> None:
+def _check_size(given: ExportedLog) -> None:
     runs, events, level = 0, 0, [given]
     for _ in range(_MAX_LEVELS):
         runs += len(level)
@@ -149,10 +157,26 @@ def _check_size(given: _Log) -> None:
         raise DataError(f"the exported run is too large: at most {most} can be imported")
 
 
-def import_run(connection: Connection, given: RunExport, tenant: str, key_id: str | None = None) -> RunRow:
-    """Store an exported run, and those of its members, as the tenant's, under new ids. Return its row. Raises
-    `DataError` if an event is none."""
-    return _imported(connection, given, RunRow(**_blank(tenant, key_id)))
+class ImportedRun(NamedTuple):
+    """A run to be stored: its row and its log."""
+
+    row: RunRow
+    log: Sequence[Entry]
+
+
+def imported_runs(given: RunExport, tenant: str, key_id: str | None = None) -> list[ImportedRun]:
+    """Return an exported run, and then those of its members, as the tenant's, under new ids. Raises `DataError` if an
+    event is none."""
+    return list(_imported(given, RunRow(**_blank(tenant, key_id))))
+
+
+def import_runs(connection: Connection, found: Sequence[ImportedRun]) -> RunRow:
+    """Store imported runs. Return the first one's row."""
+    for row, log in found:
+        insert_run(connection, row)
+        if log:
+            append_entries(connection, row, log)
+    return found[0].row
 
 
 def _blank(tenant: str, key_id: str | None) -> dict[str, Any]:
@@ -161,12 +185,11 @@ def _blank(tenant: str, key_id: str | None) -> dict[str, Any]:
     return {"id": "", "tenant": tenant, "key_id": key_id, "created_at": 0, "status": "failed", "request": {}, **never}
 
 
-def _imported(connection: Connection, given: _Log, blank: RunRow) -> RunRow:
+def _imported(given: ExportedLog, blank: RunRow) -> Iterator[ImportedRun]:
     run = given.run
-    entries = _entries(given)
-    origin = {"run_id": run.id, "kind": run.kind}
+    origin: dict[str, Any] = {"run_id": run.id, "kind": run.kind}
     if run.forked_from is not None:
-        origin["forked_from"] = run.forked_from.model_dump()  # type: ignore[assignment]
+        origin["forked_from"] = run.forked_from.model_dump()
     usage = None if run.usage is None else run.usage.model_dump()
     row = blank._replace(
         id=f"run_{secrets.token_hex(12)}",
@@ -182,15 +205,12 @@ def _imported(connection: Connection, given: _Log, blank: RunRow) -> RunRow:
         request={"model": run.model, "imported_from": origin},
         **(usage or {}),
     )
-    insert_run(connection, row)
-    if entries:
-        append_entries(connection, row, entries)
+    yield ImportedRun(row, events_of(given))
     for member in given.members:
-        _imported(connection, member, blank._replace(parent_id=row.id, root_id=blank.root_id or row.id))
-    return row
+        yield from _imported(member, blank._replace(parent_id=row.id, root_id=blank.root_id or row.id))
 
 
-def _entries(given: _Log) -> list[Entry]:
+def events_of(given: ExportedLog) -> list[Entry]:
     """Return the entries of a log. Raises `DataError`."""
     found: list[Entry] = []
     for at, one in enumerate(given.events):

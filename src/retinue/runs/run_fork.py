@@ -125,7 +125,7 @@ def _request(run: RunRow, edits: ForkEdits, kept: Sequence[KeptEvent]) -> dict[s
 def _entries(log: Sequence[Entry], kept: Sequence[KeptEvent]) -> list[Entry]:
     """Return the entries of a fork's log, with the times of the other one's."""
     found: list[Entry] = []
-    for seq, (index, event) in enumerate(kept, 1):
-        at = log[index].at if index is not None else CLOCK.now()
+    for seq, (place, event) in enumerate(kept, 1):
+        at = log[place].at if place is not None else CLOCK.now()
         found.append(Entry(seq, at, event))
     return found

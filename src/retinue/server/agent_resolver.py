@@ -78,7 +78,7 @@ def make_resolver(
         agent = await versions.agent_of(run)
         if run.kind == "member":
             history = [Message(one["role"], one["content"]) for one in run.request["history"]]
-            return RunInput(_within(agent, run.request["budget"]), run.request["question"], history)
+            return RunInput(within_budget(agent, run.request["budget"]), run.request["question"], history)
         path, agent = await _holder(versions, database, run, agent)
         wishes = run.request.get("tools") or ()
         more: list[Tool] = []
@@ -93,7 +93,7 @@ def make_resolver(
         if not is_new(run):  # its log holds the input, whatever changed on its thread since
             images = await database.read(partial(images_of_run, run_id=run.id))
             given = run.request.get("budget")  # a fork of a member's run has it
-            return RunInput(agent if given is None else _within(agent, given), images=images, path=path)
+            return RunInput(agent if given is None else within_budget(agent, given), images=images, path=path)
         loader = ImageLoader(database, TenantView(run.tenant, quota=options.quota), shares, options.image_hosts)
         said = await _said(database, loader, agent, run)
         conversation = truncate_history(said, run.request.get("truncation_strategy"))
@@ -142,7 +142,7 @@ async def _holder(versions: AgentVersions, database: Database, run: RunRow, agen
     return (run.agent, agent) if found is None or found is versions.at(run.agent) else (path, found)
 
 
-def _within(agent: Agent, budget: Mapping[str, Any]) -> Agent:
+def within_budget(agent: Agent, budget: Mapping[str, Any]) -> Agent:
     """Return a member of a team with the budget that its caller gave it."""
     member = copy.copy(agent)
     member.budget, member.memories, member.human = Budget(**budget), (), None

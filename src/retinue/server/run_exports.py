@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from functools import partial
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from sqlalchemy import Connection
 
 from .._internal.thread_pool import run_in_thread
 from ..errors import DataError
-from ..runs.run_export import export_run, import_run, parse_export
+from ..runs.run_export import ImportedRun, export_run, import_runs, imported_runs, parse_export
 from ..store.event_log import Entry
 from ..store.run_row import RunRow
 from ..store.tenant_view import TenantView
@@ -25,7 +27,7 @@ router = APIRouter(prefix="/runs", route_class=JsonRoute)
 
 
 @router.get("/{run_id}/export")
-async def export(run_id: str, context: ContextDep) -> Object:
+async def export(run_id: str, context: ContextDep) -> Response:
     """Return a run with its log and the runs of its members. Keys without the scope `prompts` get it without the
     prompts."""
     shows = sees_prompts(context.scope.scopes)
@@ -33,12 +35,12 @@ async def export(run_id: str, context: ContextDep) -> Object:
     def withheld(run: RunRow, entry: Entry) -> Sequence[str]:
         return () if shows else withheld_fields(entry.event)
 
-    def work(connection: Connection, scope: TenantView) -> Object:
+    def work(connection: Connection, scope: TenantView) -> bytes:
         run = own_run(connection, scope, run_id)
         check_shown(run)
-        return export_run(connection, run, withheld)
+        return json.dumps(export_run(connection, run, withheld), ensure_ascii=False).encode("utf-8", "replace")
 
-    return await context.read(work)
+    return Response(await context.read(work), media_type="application/json")
 
 
 @router.post("/import")
@@ -47,11 +49,15 @@ async def import_(request: Request, context: ContextDep) -> Object:
     body = await request.body()
     try:
         async with context.server.shares.large.rested(context.scope.tenant):
-            given = await run_in_thread(lambda: parse_export(body))
-
-        def work(connection: Connection, scope: TenantView) -> RunRow:
-            return import_run(connection, given, scope.tenant, scope.key_id)
-
-        return summary_object(await context.write(work))
+            found = await run_in_thread(partial(_read, body, context.scope))
     except DataError as error:
         raise ApiError(400, f"The run cannot be imported: {error}.") from error
+
+    def work(connection: Connection, scope: TenantView) -> RunRow:
+        return import_runs(connection, found)
+
+    return summary_object(await context.write(work))
+
+
+def _read(body: bytes, scope: TenantView) -> list[ImportedRun]:
+    return imported_runs(parse_export(body), scope.tenant, scope.key_id)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 from sqlalchemy import Connection
 
 from .._internal.thread_pool import run_in_thread
@@ -31,14 +32,15 @@ _MOST = 100  # members of a run
 
 
 @router.post("/{run_id}/replay")
-async def replay(run_id: str, context: ContextDep, stored: bool = False, members: bool = False) -> Object:
+async def replay(run_id: str, context: ContextDep, stored: bool = False, members: bool = False) -> Response:
     """Replay a run with the agent that is served; with `stored`, as it was when the run began. With `members`, the runs
     of the agents that it called are replayed, too."""
     found = await _replayed(context, run_id, stored=stored)
     if members:
         found["members"] = await _of_members(context, run_id, stored=stored)
         found["agrees"] = found["agrees"] and all(one["agrees"] for one in found["members"])
-    return found
+    body = await run_in_thread(lambda: json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
+    return Response(body, media_type="application/json")
 
 
 async def replay_log(context: Context, spec: RunSpec, run: RunRow, recording: Recording) -> Replay:

@@ -1,23 +1,45 @@
-"""Conformance suites for custom models, tools, components, strategies and document stores.
+"""Conformance suites for custom models, tools, components, strategies and document stores, and runs as tests.
 
 A suite is a tuple of cases, each of which checks one clause of a contract. It works with pytest but does not need it:
 
     @pytest.mark.parametrize("case", tool_cases(), ids=str)
     def test_my_tool(case: Case[ToolSubject]) -> None:
         case.run(ToolSubject(lambda: my_tool, valid=["Lyon"]))
+
+Names are imported on first use, since pytest imports the package for its plugin.
 """
 
-from .case import Case
-from .component_suite import ComponentSubject, component_cases
-from .document_store_suite import document_store_cases
-from .document_stores import DocumentStoreSubject
-from .model_asks import ModelSubject
-from .model_suite import model_cases
-from .strategy_runs import StrategySubject
-from .strategy_suite import strategy_cases
-from .tool_suite import ToolSubject, tool_cases
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Case", "ComponentSubject", "DocumentStoreSubject", "ModelSubject", "StrategySubject", "ToolSubject",
-    "component_cases", "document_store_cases", "model_cases", "strategy_cases", "tool_cases",
-]  # fmt: skip
+from .._internal.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from .case import Case as Case
+    from .component_suite import ComponentSubject as ComponentSubject, component_cases as component_cases
+    from .document_store_suite import document_store_cases as document_store_cases
+    from .document_stores import DocumentStoreSubject as DocumentStoreSubject
+    from .model_asks import ModelSubject as ModelSubject
+    from .model_suite import model_cases as model_cases
+    from .strategy_runs import StrategySubject as StrategySubject
+    from .strategy_suite import strategy_cases as strategy_cases
+    from .tool_suite import ToolSubject as ToolSubject, tool_cases as tool_cases
+
+_HOME = {
+    "case": ("Case",),
+    "component_suite": ("ComponentSubject", "component_cases"),
+    "document_store_suite": ("document_store_cases",),
+    "document_stores": ("DocumentStoreSubject",),
+    "model_asks": ("ModelSubject",),
+    "model_suite": ("model_cases",),
+    "strategy_runs": ("StrategySubject",),
+    "strategy_suite": ("strategy_cases",),
+    "tool_suite": ("ToolSubject", "tool_cases"),
+}
+_MODULES = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = sorted(_MODULES)
+__getattr__ = lazy_names(__name__, _MODULES)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

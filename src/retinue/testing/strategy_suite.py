@@ -285,7 +285,7 @@ async def a_recorded_run_goes_on_from_any_event(subject: StrategySubject) -> Non
         _answered(again)
         made = [call.tool_input for call in called(again.events)]
         require(made == wanted, f"cut off after event {cut}, it called {shown(made)}; want {shown(wanted)}")
-    differs = (await replay_async(agent(subject, scripted(subject)), whole)).differs
+    differs = (await replay_async(agent(subject, scripted(subject, *rules)), whole)).differs
     require(differs is None, f"replayed without a model, it decides differently: {differs}")
 
 

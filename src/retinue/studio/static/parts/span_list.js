@@ -1,21 +1,38 @@
 // The list of a run's spans: each a row with its place in time.
-import { html } from "../html.js";
+import { html, useCallback, useState } from "../html.js";
 import { duration, short } from "../format.js";
 import { place, summary, ticks, title } from "../folds/run_log.js";
 import { stepFigures } from "../folds/span_rows.js";
 import { VirtualList } from "./virtual_list.js";
 
 const HEIGHT = 34;
+const MANY = 60; // rows beyond which the time line is that of the rows in sight
 
 /** `rows` of `timelineRows` or `treeRows`; `choose(index)` selects one, `toggle(row)` opens or closes it. */
-export function SpanList({ rows, at, choose, toggle, begin, finish, follow }) {
+export function SpanList({ rows, at, choose, toggle, begin: first, finish: last, follow }) {
+  const [inSight, setInSight] = useState([0, 0]);
+  const seen = useCallback((top, bottom) => setInSight([top, bottom]), []);
+  const [begin, finish] = rows.length > MANY ? timesOf(rows.slice(...inSight), first, last) : [first, last];
   const row = (index) => html`<${Row} key=${rows[index].key} row=${rows[index]} index=${index} chosen=${index === at} choose=${choose} toggle=${toggle} begin=${begin} finish=${finish} />`;
   return html`<div class="spans">
     <div class="axis" aria-hidden="true"><span></span><span class="axis-marks">
-      ${ticks(finish - begin, innerWidth > 720 ? 4 : 2).map((one) => html`<span key=${one} style=${{ left: `${(one / Math.max(finish - begin, 1e-6)) * 100}%` }}>${one ? duration(one) : "0"}</span>`)}
+      ${ticks(finish - begin, innerWidth > 720 ? 4 : 2).map((one) => html`<span key=${one} style=${{ left: `${(one / Math.max(finish - begin, 1e-6)) * 100}%` }}>${mark(one, begin - first)}</span>`)}
     </span><span></span></div>
-    <${VirtualList} label="Steps" count=${rows.length} height=${HEIGHT} at=${at} row=${row} follow=${follow} />
+    <${VirtualList} label="Steps" count=${rows.length} height=${HEIGHT} at=${at} row=${row} follow=${follow} seen=${seen} />
   </div>`;
+}
+
+/** The first mark says when the rows begin, the others how much later they are. */
+const mark = (seconds, from) => (seconds ? `${from > 0.0005 ? "+" : ""}${duration(seconds)}` : from > 0.0005 ? duration(from) : "0");
+
+function timesOf(rows, first, last) {
+  let [begin, finish] = [Infinity, -Infinity];
+  for (const row of rows) {
+    const span = row.span ?? stepSpan(row);
+    begin = Math.min(begin, span.start);
+    finish = Math.max(finish, span.end ?? last);
+  }
+  return begin < finish ? [begin, finish] : [first, last];
 }
 
 function Row({ row, index, chosen, choose, toggle, begin, finish }) {

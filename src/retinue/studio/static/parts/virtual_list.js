@@ -3,8 +3,8 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
 
 const AROUND = 12; // rows beyond the edges
 
-/** `row(index)` renders a row; `at` is the index that is kept in sight. */
-export function VirtualList({ count, height, at = -1, row, label, follow = false }) {
+/** `row(index)` renders a row; `at` is the index that is kept in sight; `seen(first, last)` is told which are. */
+export function VirtualList({ count, height, at = -1, row, label, follow = false, seen = () => {} }) {
   const box = useRef(null);
   const [view, setView] = useState({ top: 0, size: 900 });
   useEffect(() => {
@@ -23,9 +23,11 @@ export function VirtualList({ count, height, at = -1, row, label, follow = false
   useLayoutEffect(() => {
     if (follow && box.current) box.current.scrollTop = count * height;
   }, [count, follow]);
+  const [top, bottom] = [Math.floor(view.top / height), Math.min(count, Math.ceil((view.top + view.size) / height))];
+  useEffect(() => seen(top, bottom), [top, bottom]);
   const scrolled = () => setView({ top: box.current.scrollTop, size: box.current.clientHeight });
-  const first = Math.max(0, Math.floor(view.top / height) - AROUND);
-  const last = Math.min(count, Math.ceil((view.top + view.size) / height) + AROUND);
+  const first = Math.max(0, top - AROUND);
+  const last = Math.min(count, bottom + AROUND);
   const rows = [];
   for (let index = first; index < last; index++) rows.push(row(index));
   return html`<div class="virtual" ref=${box} onScroll=${scrolled} tabindex="0" role="listbox" aria-label=${label} aria-activedescendant=${at < 0 ? undefined : `row-${at}`}>
