@@ -11,7 +11,14 @@ from retinue.server.app import create_app
 
 Schema = Mapping[str, Any]
 Place = tuple[str, ...]  # of a value in a body; `[]` is an item of a list
-_TEXTS = {"model": "agent-1", "role": "user", "content": "Hi", "input": "Hi", "purpose": "assistants"}
+_TEXTS = {
+    "model": "agent-1",
+    "agent": "agent-1",
+    "role": "user",
+    "content": "Hi",
+    "input": "Hi",
+    "purpose": "assistants",
+}
 _METHODS = ("get", "post", "put", "patch", "delete")
 
 

@@ -11,7 +11,7 @@ from fakes.app_server import KEY, Serving
 from fakes.tenants import Customer
 from retinue.store.api_keys import create_key
 
-ALONE = ("read", "runs", "agents", "memories", "tools")
+ALONE = ("read", "runs", "agents", "memories", "tools", "prompts")
 _POSTS = {
     "runs": """
         /v1/chat/completions
@@ -82,7 +82,7 @@ SCOPES = {
     for scope, paths in table.items()
     for path in paths.split()
 }
-"""What each operation that is no GET needs, said once more: a GET needs `read`, unless it is of memories."""
+"""What each operation that is no GET needs, said once more: a GET needs `read`, unless it is of memories or evaluations."""
 
 
 OPEN = {("GET", "/health"), ("GET", "/ready")}
@@ -97,7 +97,8 @@ def operations(served: Serving) -> list[tuple[str, str]]:
 
 def scope_of(operation: tuple[str, str]) -> str:
     if operation[0] == "GET":
-        return "memories" if operation[1].startswith("/v1/memories") else "read"
+        private = {"/v1/memories": "memories", "/v1/studio/evals": "prompts"}
+        return next((scope for path, scope in private.items() if operation[1].startswith(path)), "read")
     return SCOPES[operation]
 
 

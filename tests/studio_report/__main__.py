@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import tempfile
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from retinue.evals.report import replace_section
 
 from .figures import measure, paced
 from .pictures import take
+from .view_pictures import shown_runs, staged_views, take_views
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,8 +36,16 @@ def main(pictures: bool, figures: bool) -> None:
             if pictures:
                 for name in take(browser, served.url, key, scenes, ROOT / "docs" / "studio"):
                     click.echo(name)
+                for name in _views(browser):
+                    click.echo(name)
             if figures:
                 _report(browser, served, key, scenes.long)
+
+
+def _views(browser: Browser) -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as folder, staged_views(Path(folder)) as served:
+        shown, key = shown_runs(served)
+        yield from take_views(browser, served, shown, key, ROOT / "docs" / "studio")
 
 
 def _report(browser: Browser, served: Serving, key: str, long: str) -> None:

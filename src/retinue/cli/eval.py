@@ -49,7 +49,7 @@ def command(
     """Ask the agents of each FILE the questions of a dataset, and report how good they are, with confidence intervals.
 
     Several agents are compared on the same questions. Each answer is kept in OUT at once, so the same command goes on
-    where it was stopped. Writes OUT/report.md and OUT/report.html. The exit status is 0 if all questions were answered.
+    where it was stopped. Writes OUT/report.md, .html and .json. The exit status is 0 if all questions were answered.
     """
     use_prices(beside=files[0])
     asked = chosen(open_dataset(dataset), tags, first)

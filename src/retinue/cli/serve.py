@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +59,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="Drive runs here, or by workers.",
 )
+@click.option(
+    "--evals", type=click.Path(exists=True, path_type=Path, file_okay=False), help="Reports that the studio shows."
+)
 @click.option("--strict", is_flag=True, help="Refuse unknown parameters.")
 def command(file: Path | None, **given: Any) -> int:
     """Serve the agents and pipelines of FILE as models to OpenAI clients: chat completions, responses and assistants.
@@ -91,7 +95,7 @@ def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
         hosts=given["hosts"],
         origins=given["origins"],
         grace=given["grace"],
-        options=options_of(given, strict=given["strict"]),
+        options=replace(options_of(given, strict=given["strict"]), evals=given["evals"]),
         bounds=Bounds(**{name: given[f"limit_{name}"] for name in NAMES}),
         at_once=given["runs_at_once"],
         connections=given["connections"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -19,12 +20,13 @@ from .configurations import Configuration, digest
 from .datasets.search_lookup import Environment, search_lookup
 from .evaluation import Evaluated, Plan, Told, evaluate
 from .html_report import html_report
+from .json_report import json_report
 from .judge import verdict_of, verdicts
 from .markdown_report import markdown_report
 from .marks import marks_of
 from .questions import Dataset
 
-ANSWERS, VERDICTS = "answers.jsonl", "verdicts.jsonl"
+ANSWERS, VERDICTS, REPORT = "answers.jsonl", "verdicts.jsonl", "report.json"
 SEARCHES = ("passages", "lookup")
 
 
@@ -81,13 +83,16 @@ async def conduct(study: Study, told: Callable[[Told], None] = lambda told: None
 
 
 def write_reports(study: Study, findings: Findings) -> tuple[Path, Path]:
-    """Write `report.md` and `report.html` into the study's folder, and return their paths."""
+    """Write `report.md`, `report.html` and `report.json` into the study's folder, and return the paths of the first
+    two, which people read."""
     plain, page = study.out / "report.md", study.out / "report.html"
     about = list(_about(study))
     with plain.open("w", encoding="utf-8", errors="replace") as file:
         file.write(markdown_report(findings.figures, about))
     with page.open("w", encoding="utf-8", errors="replace") as file:
         file.writelines(html_report(findings.figures, about, study.dataset.questions, findings.runs))
+    made = json_report(findings.figures, about, study.dataset.questions, findings.runs)
+    (study.out / REPORT).write_text(json.dumps(made, ensure_ascii=False), encoding="utf-8", errors="replace")
     return plain, page
 
 

@@ -45,6 +45,7 @@ from .middleware.key_throttle import KeyThrottle
 from .middleware.rate_limit import RateLimit
 from .middleware.request_context import PATIENCE, RequestContext, TrustedHost, answer_of
 from .responses import compact, routes as responses, stored_responses as responses_stored, websocket
+from .studio import evaluations as studio_evals, served_agents as studio_agents
 from .wire.api_errors import ApiError
 from .wire.common_schemas import Refused
 from .wire.validation import first_error
@@ -76,6 +77,8 @@ ROUTERS = (
     embeddings.router,
     memory_list.router,
     tool_list.router,
+    studio_agents.router,
+    studio_evals.router,
     key_info.router,
     health.opea,
 )

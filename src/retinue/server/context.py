@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
@@ -39,7 +40,7 @@ class Options:
     """Seconds that a run may take, that it may wait for a person or a client's tool, and for which it is kept (0: for
     ever); whether unknown parameters are refused; which tools runs may use that are the server's own; what each
     tenant may keep; and the private servers from which images may be fetched, and those that
-    registered tools may call, as `host:port`."""
+    registered tools may call, as `host:port`; the folder with reports of evaluations that the studio shows."""
 
     run_ttl: int = 600
     human_ttl: int = 86_400
@@ -49,6 +50,7 @@ class Options:
     quota: Quota = field(default_factory=Quota)
     image_hosts: tuple[str, ...] = ()
     tool_hosts: tuple[str, ...] = ()
+    evals: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ _WRITING: dict[str, ScopeName] = {  # by the first path segment after /v1
     "tools": "tools",
 }
 _PRIVATE = re.compile(r"/v1/memories(/.*)?")  # reading is not for every key that may read
+_OPERATORS = re.compile(r"/v1/studio/evals(/.*)?")  # no tenant's
 _ASKING = re.compile(  # POSTs that only read
     r"/v1/vector_stores/[^/]+/search|/a2a/.+/tasks/[^/]+:subscribe|/v1/runs/[^/]+/replay"
 )
@@ -33,10 +34,12 @@ _ASKING = re.compile(  # POSTs that only read
 
 def needed(method: str, path: str) -> ScopeName:
     """Return the scope that a request requires: `read` if it changes nothing, `runs` for conversations and runs,
-    `agents` for agents and their resources, `memories` to see or delete what is remembered, `tools` to register tools.
-    Unknown paths require `all`."""
+    `agents` for agents and their resources, `memories` to see or delete what is remembered, `tools` to register tools,
+    `prompts` for what is the operator's. Unknown paths require `all`."""
     if _PRIVATE.fullmatch(path):
         return "memories"
+    if _OPERATORS.fullmatch(path):
+        return "prompts"
     if method in _READING or _ASKING.fullmatch(path):
         return "read"
     if path.startswith("/a2a/"):
@@ -47,6 +50,8 @@ def needed(method: str, path: str) -> ScopeName:
 
 def allowed(scopes: tuple[str, ...] | None, wanted: ScopeName) -> bool:
     """Whether a key with `scopes` may make requests that require `wanted`."""
+    if wanted == "prompts":
+        return sees_prompts(scopes)
     return scopes is None or "all" in scopes or wanted in scopes
 
 
