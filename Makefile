@@ -9,7 +9,7 @@ WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis browser studio chaos chaos-cluster simulate bench lock
+.PHONY: help setup model demo test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens studio chaos chaos-cluster simulate bench lock
 
 help: ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -82,10 +82,11 @@ teams: model ## Ask a team of two workers fifteen questions, into bench/RESULTS.
 memory: model ## Have a conversation of thirty turns and see what entity memory holds, into bench/RESULTS.md (two minutes on idle cores)
 	$(BIN)/python -m bench.memory
 
-browser: ## Install Chromium, with which the studio is tested (as root; elsewhere install it yourself)
-	@command -v chromium chromium-browser google-chrome >/dev/null || (apt-get update -qq && apt-get install -y -qq chromium)
+screens: ## Install Chromium and tmux, in which the studio and the terminal are tested (as root; elsewhere install them yourself)
+	@(command -v chromium || command -v chromium-browser || command -v google-chrome) >/dev/null && command -v tmux >/dev/null \
+		|| (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium tmux)
 
-studio: setup browser ## Take the pictures of docs/studio, and measure the studio into bench/RESULTS.md (a minute)
+studio: setup screens ## Take the pictures of docs/studio, and measure the studio into bench/RESULTS.md (a minute)
 	PYTHONPATH=tests $(BIN)/python -m studio_report
 
 fuzz: setup ## Read 100,000 generated and mutated replies with every parser; try each property of the tests with new examples

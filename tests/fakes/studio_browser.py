@@ -22,7 +22,7 @@ def browser() -> Iterator[Browser]:
     """Chromium. Without one the test is skipped, but fails where CI is set."""
     path = next(filter(None, map(shutil.which, _WHERE)), None)
     if path is None and os.environ.get("CI") != "true":
-        pytest.skip("there is no Chromium: make browser installs it")
+        pytest.skip("there is no Chromium: make screens installs it")
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         yield started

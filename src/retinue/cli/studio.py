@@ -6,8 +6,9 @@ import gc
 import secrets
 import sys
 import webbrowser
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,24 +29,28 @@ _SHOWS, _DOES = ("memories", "prompts", "read"), ("all", "prompts")
 @DB_OPTION
 @click.option("--tenant", default="default", show_default=True, help="Whose runs are shown.")
 @click.option("--port", type=click.IntRange(0, 65_535), default=0, help="The port.  [default: any that is free]")
+@click.option(
+    "--evals", type=click.Path(exists=True, path_type=Path, file_okay=False), help="Reports of `retinue eval` to show."
+)
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
-def command(file: Path | None, db: str, tenant: str, port: int, no_browser: bool) -> int:
+def command(file: Path | None, *, no_browser: bool, **given: Any) -> int:
     """Look at the runs of a database in a browser.
 
     The address that is printed holds a key, which is valid until the command ends. With the agents of FILE, runs go on,
     and you can ask, approve and fork; without FILE, what is stored is only shown. If a server has the database file
     open, open its own studio instead: /studio at the server's address.
     """
+    db = given["db"]
     if file is None and "://" not in db and not Path(db).exists():
         raise UsageError(f"there is no database {db}: give the one of a server with --db, or a FILE of agents")
     gc.disable()  # until ready: starting allocates much and frees nothing
     try:
-        return _serve(file, db, tenant, port, browser=not no_browser and sys.stdout.isatty())
+        return _serve(file, given, browser=not no_browser and sys.stdout.isatty())
     finally:
         gc.enable()
 
 
-def _serve(file: Path | None, db: str, tenant: str, port: int, *, browser: bool) -> int:
+def _serve(file: Path | None, given: Mapping[str, Any], *, browser: bool) -> int:
     try:
         from ..server.context import Options
         from ..server.process import Serving, serve
@@ -54,9 +59,10 @@ def _serve(file: Path | None, db: str, tenant: str, port: int, *, browser: bool)
         raise UsageError(MISSING) from error
     leave_out_prompt_states()
     key = f"sk-{secrets.token_urlsafe(32)}"
-    known = Key(key_id_of(hash_key(key)), tenant, "studio", scopes=_SHOWS if file is None else _DOES)
-    deployment = _deployment(file)
-    how = Serving(database_url(db), Options(), _HOST, port, known_keys={key: known}, drives=file is not None)
+    scopes = _SHOWS if file is None else _DOES
+    known = {key: Key(key_id_of(hash_key(key)), given["tenant"], "studio", scopes=scopes)}
+    deployment, options = _deployment(file), Options(evals=given["evals"])
+    how = Serving(database_url(given["db"]), options, _HOST, given["port"], known_keys=known, drives=file is not None)
 
     def ready(address: str) -> None:
         gc.enable()

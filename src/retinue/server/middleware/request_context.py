@@ -194,16 +194,13 @@ class TrustedHost:
         host, origin = headers.get("host", ""), headers.get("origin")
         if len(hosts := headers.getlist("host")) > 1 or (not hosts and scope["http_version"] == "1.1"):
             return ApiError(400, f"HTTP/1.1 requires exactly one 'Host' header, but {len(hosts) or 'none'} were sent.")
-        if host and not self._mine(host):
+        if host and not (self._anywhere or self._is_named(host)):
             return ApiError(421, f"This server is not known as '{host[:100]}' (see retinue serve --allow-host).")
         if origin is not None and not (self._origins & {origin, "*"} or self._is_own(origin, host)):
             return ApiError(403, f"Pages of '{origin[:100]}' may not use this server (see retinue serve --cors).")
         if "\0" in scope["path"] or b"%00" in scope["query_string"]:  # no id contains NUL, and no database accepts it
             return ApiError(404, f"Invalid URL ({scope.get('method', 'GET')} {scope['path']})", code="unknown_url")
         return None
-
-    def _mine(self, host: str) -> bool:
-        return self._anywhere or self._is_named(host)
 
     def _is_named(self, host: str) -> bool:
         name, colon, port = host.lower().rpartition(":")
