@@ -229,7 +229,7 @@ def test_help_and_version_need_nothing() -> None:
     groups = re.findall(r"^(\w.*):\n((?:  \w.*\n)+)", shown, re.MULTILINE)
     assert [title for title, _ in groups] == ["Answer", "Write a file of agents", "Keep"]
     assert re.findall(r"^  (\w+)", groups[0][1], re.MULTILINE) == [
-        *("ask", "run", "chat", "trace", "eval", "serve", "worker", "up", "mcp")
+        *("ask", "run", "chat", "trace", "eval", "serve", "worker", "up", "studio", "mcp")
     ]
     assert max(map(len, shown.splitlines())) <= 80
     assert retinue("--version").stdout.startswith("retinue, version ")
