@@ -71,7 +71,10 @@ def test_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["make", "--tenant", "a b"], "'a b' is not a valid tenant: want up to 64 letters"),
         (["make", "--tenant", ""], "'' is not a valid tenant"),
         (["make", "--name", "two\nlines"], "a key's name must be one line of at most 256 characters"),
-        (["make", "--scope", "write"], "'write' is not one of 'read', 'runs', 'agents', 'memories', 'tools', 'prompts', 'all'"),
+        (
+            ["make", "--scope", "write"],
+            "'write' is not one of 'read', 'runs', 'agents', 'memories', 'tools', 'prompts', 'all'",
+        ),
         (["make", "--expires", "30"], "'30' is not a duration, such as 90m, 12h, 30d or 8w"),
         (["make", "--expires", "0d"], "'0d' is not a duration"),
         (["make", "--limit", "speed=3"], "'speed=3' is not a limit; there are requests=N, tokens=N, runs=N"),

@@ -136,7 +136,8 @@ async def test_deltas_are_kept_for_who_listens_elsewhere(url: str) -> None:
 
 
 async def test_deltas_are_kept_for_nobody_else(url: str) -> None:
-    async with process(url, here=["run_1"]) as driver, process(url) as other:
+    # the reader also looks, for its word may come before the driver listens
+    async with process(url, here=["run_1"]) as driver, process(url, often=0.05, seldom=0.05) as other:
         writer = await driver.drive()
         async with reading(other, listens=False) as seen:
             for step in range(1, 4):
