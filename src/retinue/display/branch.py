@@ -95,6 +95,7 @@ class Branch:
             case Started():
                 self._started(event)
             case Asked():
+                self._void()
                 self._asked(event, at)
             case Retried():
                 self._void()
