@@ -243,9 +243,9 @@ class LogWriter:
         if future.exception() is None:
             self._written += len(entries)
             run = future.result()
-            if self.trace is not None:
-                self.trace.see(entries)
             self._followers.publish(self.run.id, entries if run is None else [*entries, run])
+            if self.trace is not None:  # after the readers, whom nothing that it does may hold up
+                self.trace.see(entries)
 
     def _go_on(self, future: asyncio.Future[RunRow | None]) -> None:
         if future.cancelled() or future.exception() is not None:

@@ -33,8 +33,7 @@ async def submit_tool_outputs(run_id: str, body: SubmitToolOutputs, context: Con
 
     def work(connection: Connection, scope: TenantView) -> tuple[RunRow, bool]:
         run = own_run(connection, scope, run_id, lock=True)
-        if run.parent_id is not None:
-            raise ApiError(400, f"The run {run_id} was called by {run.root_id}: answer that one.")
+        _check_top(run, "answer")
         answer = parse_submission(run, outputs)
         if answer is not None:
             further = _further(run, outputs)
@@ -53,6 +52,7 @@ async def cancel(run_id: str, context: ContextDep) -> Object:
 
     def work(connection: Connection, scope: TenantView) -> RunRow:
         run = own_run(connection, scope, run_id, lock=True)
+        _check_top(run, "cancel")  # of a member, its caller would not be told
         if not run.active or run.status == "cancelling":
             raise ApiError(400, f"Cannot cancel run with status '{run.status}'.")
         return cancel_run(connection, run)
@@ -60,6 +60,12 @@ async def cancel(run_id: str, context: ContextDep) -> Object:
     run = await context.write(work)
     context.server.halted(run)
     return summary_object(run)
+
+
+def _check_top(run: RunRow, act: str) -> None:
+    """Raise `ApiError` for a member's run."""
+    if run.parent_id is not None:
+        raise ApiError(400, f"The run {run.id} was called by {run.root_id}: {act} that one.")
 
 
 def _further(run: RunRow, outputs: Sequence[tuple[str, str]]) -> FurtherRequest | None:
