@@ -49,7 +49,7 @@ function Head({ run, log, replay, setReplay }) {
         <h1 class="clamp question">${log.started?.question || (log.hidden ? "A run that is not shown" : words(run.kind))}</h1>
       </div>
       <div class="actions">
-        ${acts && active && run.status !== "cancelling" && html`<button class="danger" onClick=${cancel}>Cancel</button>`}
+        ${acts && active && !run.parent_run_id && run.status !== "cancelling" && html`<button class="danger" onClick=${cancel}>Cancel</button>`}
         ${acts && !active && html`<button onClick=${again}>Replay</button>`}
         <button onClick=${store}>Export</button>
       </div>
