@@ -94,11 +94,12 @@ async def over(run: Json) -> bool:
 
 
 async def test_a_wait_outlasts_a_restart_and_the_time_of_a_run() -> None:
-    with site("--run-ttl", "1", "--human-ttl", "60") as at:
+    with site("--run-ttl", "4", "--human-ttl", "60") as at:
         async with client_of(at) as client:
             run = await client.rests(await client.start(await client.thread("Order 1: sign")))
+            assert run["status"] == "requires_action"
             again(at)
-            await until_async(lambda: over({"expires_at": run["created_at"] + 1}))
+            await until_async(lambda: over({"expires_at": run["created_at"] + 4}))
             (call,) = waiting(await client.ask("GET", path_of(run)))
             run = await client.rests(await client.submit(run, {call: "approve"}))
             assert run["status"] == "completed"

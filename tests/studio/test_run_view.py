@@ -71,8 +71,7 @@ def test_a_team_is_a_tree(visit: Visit, scenes: Scenes) -> None:
 def test_a_run_of_a_thousand_steps_is_all_there_and_scrolls(visit: Visit, scenes: Scenes) -> None:
     page = visit().see(f"/runs/{scenes.long}", "All of them were read")
     expect(page.get_by_text("2,000 spans")).to_be_visible()
-    assert page.locator(".span-row").count() < 80
-    assert min(scrolled(page) for _ in range(3)) <= 100
+    assert 0 < most_rows(page) < 80  # `make studio` measures how long they take
     page.keyboard.press("End")
     expect(page.locator(".span-row[aria-selected=true]")).to_contain_text("volume 1000")
     page.keyboard.press("k")
@@ -81,26 +80,21 @@ def test_a_run_of_a_thousand_steps_is_all_there_and_scrolls(visit: Visit, scenes
     expect(page.get_by_text("Step 1000", exact=True)).to_be_visible()
 
 
-def scrolled(page: Page) -> float:
-    """Scroll through the list; the longest task in milliseconds."""
-    longest: float = page.evaluate(
+def most_rows(page: Page) -> int:
+    """Scroll through the list; the most rows that were drawn at once."""
+    most: int = page.evaluate(
         """async () => {
-            let longest = 0;
-            const watch = new PerformanceObserver((list) => {
-                for (const one of list.getEntries()) longest = Math.max(longest, one.duration);
-            });
-            watch.observe({ entryTypes: ["longtask"] });
+            let most = 0;
             const box = document.querySelector(".virtual");
             for (let at = 0; at <= 60; at++) {
                 box.scrollTop = (box.scrollHeight * at) / 60;
                 await new Promise((done) => requestAnimationFrame(done));
+                most = Math.max(most, document.querySelectorAll(".span-row").length);
             }
-            await new Promise((done) => setTimeout(done, 50));
-            watch.disconnect();
-            return longest;
+            return most;
         }"""
     )
-    return longest
+    return most
 
 
 @pytest.fixture

@@ -30,6 +30,17 @@ def test_runs_are_listed_filtered_and_searched(visit: Visit, scenes: Scenes) -> 
     expect(rows).to_have_count(7)
 
 
+def test_what_is_typed_into_the_search_outlasts_what_is_drawn_meanwhile(visit: Visit, scenes: Scenes) -> None:
+    page = visit().see("/", "Is anybody there?")
+    page.keyboard.press("/")
+    page.keyboard.type("BERN")
+    page.evaluate("window.dispatchEvent(new Event('retinue:moved'))")
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+    page.keyboard.type("HARDT")
+    expect(page.get_by_label("Search questions")).to_have_value("BERNHARDT")
+    expect(page.locator("tbody tr")).to_have_count(3)
+
+
 def test_members_are_shown_on_demand_only(visit: Visit, scenes: Scenes) -> None:
     page = visit().see("/?kind=member", "critic")
     expect(page.locator("tbody tr")).to_have_count(2)

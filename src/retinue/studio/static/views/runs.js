@@ -86,23 +86,32 @@ function Pick({ run, picked, set }) {
 
 function Filters({ query, search }) {
   const [agents, setAgents] = useState([]);
-  const typing = useRef(0);
   useEffect(() => {
     get("/v1/models").then((told) => setAgents(told.data.map((one) => one.id)), () => {});
   }, []);
   const change = (name) => (event) => setQuery({ [name]: event.target.value, after: null });
-  const typed = (event) => {
-    const text = event.target.value;
-    clearTimeout(typing.current);
-    typing.current = setTimeout(() => setQuery({ q: text, after: null }), 200);
-  };
   return html`<form class="filters" role="search" onSubmit=${(event) => event.preventDefault()}>
-    <input ref=${search} type="search" class="grow" placeholder="Search questions  ( / )" aria-label="Search questions" value=${query.get("q") ?? ""} onInput=${typed} />
+    <${Search} asked=${query.get("q") ?? ""} field=${search} />
     <${Choice} label="Status" value=${query.get("status")} options=${STATUSES.map((one) => [one, shown(one)])} change=${change("status")} />
     <${Choice} label="Agent" value=${query.get("agent")} options=${withValue(agents, query.get("agent")).map((one) => [one, one])} change=${change("agent")} />
     <${Choice} label="Kind" value=${query.get("kind")} options=${KINDS.map((one) => [one, one])} change=${change("kind")} />
     <${Choice} label="Time" value=${query.get("since")} options=${Object.entries(SPANS).map(([name, [says]]) => [name, says])} change=${change("since")} />
   </form>`;
+}
+
+/** The search goes to the address a moment after the last letter; until then the field shows what was typed. */
+function Search({ asked, field }) {
+  const [typed, setTyped] = useState(null);
+  useEffect(() => {
+    if (typed === null) return;
+    const timer = setTimeout(() => {
+      setQuery({ q: typed, after: null });
+      setTyped(null);
+    }, 200);
+    return () => clearTimeout(timer);
+  }, [typed]);
+  return html`<input ref=${field} type="search" class="grow" placeholder="Search questions  ( / )" aria-label="Search questions"
+    value=${typed ?? asked} onInput=${(event) => setTyped(event.target.value)} />`;
 }
 
 const shown = (status) => ({ requires_action: "waiting", in_progress: "running" })[status] ?? status;
