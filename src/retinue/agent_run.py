@@ -263,7 +263,7 @@ class Run:
     @property
     def result(self) -> RunResult:
         """The outcome of the run so far."""
-        return replace(result(self.log, self._seconds), children=self._nested.children)
+        return result(self.log, self._seconds, self._nested.children)
 
 
 def _nested(member: Specified, task: Task, earlier: Earlier, key: str) -> Run:

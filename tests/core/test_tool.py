@@ -216,7 +216,7 @@ def test_a_lambda_needs_a_name() -> None:
 
 
 def finished(answer: str, reason: StopReason, error: str = "") -> RunResult:
-    return RunResult("q", answer, reason, (), "", Usage(), 0.0, error)
+    return RunResult("q", answer, reason, (), Usage(), 0.0, error)
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,9 @@ _BRIEF = 0.001  # seconds that a call may take from the event loop without letti
 _OFTEN = 64  # except each so many calls
 _count = itertools.count(1)
 _FOREIGN: ContextVar[bool] = ContextVar("FOREIGN", default=False)
+_here = types.SimpleNamespace(process=os.getpid())  # kept, for each call needs it, and the system takes long to say it
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: setattr(_here, "process", os.getpid()))
 _left_behind: set[asyncio.Task[Any]] = set()  # abandoned tasks; asyncio holds no references
 
 
@@ -40,7 +43,7 @@ class TimedOut(TimeoutError):
 
 def call_contained(function: Callable[..., T], *arguments: Any, **options: Any) -> T:
     """Return the result of `function`. Whatever it raises becomes an `Exception`."""
-    process = os.getpid()
+    process = _here.process
     try:
         value = function(*arguments, **options)
     except BaseException as error:
@@ -48,7 +51,7 @@ def call_contained(function: Callable[..., T], *arguments: Any, **options: Any) 
         if isinstance(error, Exception) or is_ours(error):
             raise
         raise foreign_exit(error) from error
-    if os.getpid() != process:
+    if _here.process != process:
         exit_forked_child(process)
     return value
 
@@ -167,20 +170,21 @@ async def _outcome(work: Awaitable[T]) -> tuple[T | None, BaseException | None]:
 @types.coroutine
 def _steps(work: Awaitable[T]) -> Generator[Any, Any, T]:
     """Await `work`, checking for a forked process after each step."""
-    process, steps = os.getpid(), work.__await__()
+    process, steps = _here.process, work.__await__()
     thrown: BaseException | None = None
     while True:
         try:
             awaited = next(steps) if thrown is None else steps.throw(thrown)
         except StopIteration as end:
-            if os.getpid() != process:
+            if _here.process != process:
                 exit_forked_child(process)
             value: T = end.value
             return value
         except BaseException as error:
             exit_forked_child(process, error)
             raise
-        exit_forked_child(process)
+        if _here.process != process:
+            exit_forked_child(process)
         try:
             thrown = None
             yield awaited

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -12,23 +13,23 @@ from .events import ENDINGS, Asked, Called, Event, Finished, Observed, Paused, R
 from .values import AgentAction, Message, Observation, Step, StopReason, Usage, sum_of
 
 _UNICODE = json.JSONEncoder(ensure_ascii=False)
+_BEGUN = (Called, Paused)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunResult:
     """The outcome of a run: a fold over its events.
 
     `answer` is empty if there is none; `best_answer` is then the run's best attempt, possibly only a thought.
-    `return_values` is everything the strategy returned, with the answer under `output`. `transcript` is the full text
-    as the model read and wrote it. `error` explains the stop reason `ERROR`. `events` is the log, from which the run
-    can be resumed or replayed. `children` has the logs of agents that were called, by the paths of their calls.
+    `return_values` is everything the strategy returned, with the answer under `output`. `error` explains the stop
+    reason `ERROR`. `events` is the log, from which the run can be resumed or replayed. `children` has the logs of
+    agents that were called, by the paths of their calls.
     """
 
     question: str
     answer: str
     stop_reason: StopReason
     steps: tuple[Step, ...]
-    transcript: str
     usage: Usage
     seconds: float
     error: str = ""
@@ -36,6 +37,11 @@ class RunResult:
     return_values: Mapping[str, Any] = field(default_factory=dict)
     best_answer: str = ""
     children: Mapping[str, tuple[Event, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def transcript(self) -> str:
+        """The full text as the model read and wrote it."""
+        return transcript(self.events)
 
     @property
     def waiting(self) -> tuple[AgentAction, ...]:
@@ -68,8 +74,10 @@ RESUMABLE = frozenset(StopReason) - {
 }
 
 
-def result(events: Sequence[Event], seconds: float = 0.0) -> RunResult:
-    """Fold events into a result. `seconds` is the wall-clock time that the caller measured."""
+def result(
+    events: Sequence[Event], seconds: float = 0.0, children: Mapping[str, tuple[Event, ...]] = MappingProxyType({})
+) -> RunResult:
+    """Fold events into a result. `seconds` is the wall-clock time that the caller measured; `children` as there."""
     end = ending(events)
     question = next((event.question for event in reversed(events) if isinstance(event, Started)), "")
     return RunResult(
@@ -77,13 +85,13 @@ def result(events: Sequence[Event], seconds: float = 0.0) -> RunResult:
         end.answer,
         end.reason,
         tuple(steps(events)),
-        transcript(events),
         usage_of(events),
         seconds,
         end.detail if end.reason is StopReason.ERROR else "",
         tuple(events),
         end.values,
         end.answer or end.best,
+        children,
     )
 
 
@@ -137,7 +145,7 @@ def steps(events: Iterable[Event]) -> Iterator[Step]:
     called: dict[int, dict[str, AgentAction]] = {}
     seen: dict[str, Observation] = {}
     for event in events:
-        if isinstance(event, Called | Paused):
+        if isinstance(event, _BEGUN):
             called.setdefault(event.step, {})[event.action.id] = event.action
         elif isinstance(event, Observed):
             seen[event.observation.call_id] = event.observation

@@ -64,7 +64,7 @@ class HttpEngine:
         self._encoded: dict[str, PromptCache[Encoded]] = {}  # by the wire's path
         self._calling: PromptCache[bool] = PromptCache()  # whether a prompt contains native calls, or images
         self._sees = settings.sees
-        self._head: tuple[Any, bytes] = None, b""
+        self._heads: list[tuple[Any, bytes]] = []
         if self._dialect and self._dialect not in DIALECTS:
             raise UsageError(f"no dialect {self._dialect!r}; {suggestion(self._dialect, DIALECTS)}")
 
@@ -220,17 +220,20 @@ class HttpEngine:
     def _body(self, request: Ask, wire: Wire) -> bytes:
         """Return the request as JSON, with the conversation last because it is append-only.
 
-        The encoded form of the prompt's prefix is cached. So is the last head, as most requests differ in nothing else.
+        The encoded form of the prompt's prefix is cached. So are the last two heads, as most requests differ in nothing
+        else, except those for a last answer.
         """
         differs = wire.path, len(self._refused), request.stop, request.max_tokens, request.tool_choice, request.tools
         key = *differs, request.constraint, request.options
-        if self._head[0] != key:
-            self._head = key, json.dumps(self._parameters(request, wire))[:-1].encode()
+        head = next((head for known, head in self._heads if known == key), b"")
+        if not head:
+            head = json.dumps(self._parameters(request, wire))[:-1].encode()
+            self._heads = [(key, head), *self._heads[:1]]
         known = self._encoded.setdefault(wire.path, PromptCache())
         kept, new = known.extend(request.prompt)
         encoded = wire.encode(kept or Encoded(), new)
         known.keep(request.prompt, encoded)
-        return wire.body(self._head[1], encoded)
+        return wire.body(head, encoded)
 
     def _leave_out(self, request: Ask, refused: ModelRefused) -> None:
         """Remember the parameter that the server rejects; raises `refused` if it is about something else."""

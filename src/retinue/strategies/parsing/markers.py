@@ -23,6 +23,8 @@ class Part(NamedTuple):
 
 def parts_of(text: str, marker: re.Pattern[str]) -> list[Part]:
     """Split a reply into its marked parts. An input may contain `Input:` and `Tool:` lines of its own."""
+    if ":" not in text and "\uff1a" not in text:  # each marker ends in one
+        return []
     found: list[tuple[str, int, int]] = []
     for match in marker.finditer(text):
         kind = _kind(match.group(1), found[-1][0] if found else "")
