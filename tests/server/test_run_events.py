@@ -234,13 +234,16 @@ def waiting(served: Serving, kind: str, key: str) -> str:
     return run
 
 
-def test_a_members_call_is_decided_on_at_the_top(served: Serving) -> None:
+def test_a_members_call_is_decided_on_and_cancelled_at_the_top(served: Serving) -> None:
     key = new_key(served, tenant="members")
     top = ask(served, "office", "Tell Ada.", key)
     assert rests(served, top, key) == "requires_action"
     (member,) = listed(served, key, parent=top)
     refused = served.ask("POST", f"/v1/runs/{member['id']}/submit_tool_outputs", {"tool_outputs": []}, key=key)
     assert refused.status == 400
+    refused = served.ask("POST", f"/v1/runs/{member['id']}/cancel", key=key)
+    assert (refused.status, top in refused.text) == (400, True)
+    assert served.ask("GET", f"/v1/runs/{member['id']}", key=key).body["status"] == "requires_action"
     (call,) = served.ask("GET", f"/v1/runs/{top}", key=key).body["required_action"]["submit_tool_outputs"]["tool_calls"]
     answer = {"tool_outputs": [{"tool_call_id": call["id"], "output": "approve"}]}
     assert served.ask("POST", f"/v1/runs/{top}/submit_tool_outputs", answer, key=key).status == 200
