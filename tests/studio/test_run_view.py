@@ -107,7 +107,7 @@ def waiting(staged: Serving, operator: str) -> str:
 def test_a_waiting_run_is_approved(visit: Visit, waiting: str) -> None:
     page = visit().see(f"/runs/{waiting}", "Waiting for you")
     expect(page.locator(".decisions")).to_contain_text("send_mail runs only with a person's approval")
-    page.get_by_role("button", name="Send decision").click()
+    page.get_by_role("button", name="Approve").click()
     expect(page.locator(".run-facts")).to_contain_text("completed")
     expect(page.locator(".outcome")).to_contain_text("Ada was told.")
     choose(page, "Person: send_mail")
@@ -118,13 +118,13 @@ def test_a_waiting_run_is_approved(visit: Visit, waiting: str) -> None:
 
 def test_a_waiting_call_is_edited(visit: Visit, waiting: str) -> None:
     page = visit().see(f"/runs/{waiting}", "Waiting for you")
-    page.get_by_text("Edit", exact=True).click()
-    field = page.get_by_label("The input, as JSON")
+    page.get_by_role("button", name="Edit…").click()
+    field = page.get_by_label("Arguments, as JSON")
     field.fill("{")
-    page.get_by_role("button", name="Send decision").click()
-    expect(page.get_by_role("alert")).to_have_text("The edited input is no JSON.")
+    page.get_by_role("button", name="Approve with these arguments").click()
+    expect(page.get_by_role("alert")).to_contain_text("JSON object")
     field.fill(json.dumps({"to": "eve@example.org", "subject": "s", "body": "b"}))
-    page.get_by_role("button", name="Send decision").click()
+    page.get_by_role("button", name="Approve with these arguments").click()
     expect(page.locator(".run-facts")).to_contain_text("completed")
     choose(page, "send_mail", 2)
     expect(page.locator(".bench-detail")).to_contain_text("Sent to eve@example.org.")
@@ -133,9 +133,9 @@ def test_a_waiting_call_is_edited(visit: Visit, waiting: str) -> None:
 @pytest.mark.parametrize(("way", "said"), [("Reject", "She knows already."), ("Answer", "It was sent by hand.")])
 def test_a_waiting_call_is_rejected_or_answered(visit: Visit, waiting: str, way: str, said: str) -> None:
     page = visit().see(f"/runs/{waiting}", "Waiting for you")
-    page.get_by_text(way, exact=True).click()
+    page.get_by_role("button", name=f"{way}…").click()
     page.locator(".decisions textarea").fill(said)
-    page.get_by_role("button", name="Send decision").click()
+    page.get_by_role("button", name={"Reject": "Reject", "Answer": "Send this answer"}[way], exact=True).click()
     expect(page.locator(".run-facts")).to_contain_text("completed")
     choose(page, "send_mail", 2)
     expect(page.locator(".bench-detail")).to_contain_text(said)
@@ -143,7 +143,7 @@ def test_a_waiting_call_is_rejected_or_answered(visit: Visit, waiting: str, way:
 
 def test_a_key_that_only_reads_decides_nothing(visit: Visit, staged: Serving, waiting: str) -> None:
     page = visit(new_key(staged, "read")).see(f"/runs/{waiting}", "This key may not decide")
-    for name in ("Send decision", "Cancel"):
+    for name in ("Approve", "Cancel"):
         expect(page.get_by_role("button", name=name)).to_have_count(0)
 
 

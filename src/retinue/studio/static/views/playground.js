@@ -5,11 +5,10 @@ import { duration } from "../format.js";
 import { navigate } from "../router.js";
 import { isOver, runOf, textOf, waiting } from "../folds/response_stream.js";
 import { Copy, Empty, ErrorBox, Json, Link, Loading, Status, useResource } from "../parts/index.js";
-import { CallDecision } from "./call_decision.js";
+import { Decided, Decisions } from "../parts/decisions.js";
 import { attach, decide, reset, say, stop, useChat } from "./chat.js";
 import { allEvents } from "./run_events.js";
 
-const DECIDED = { approve: "approved", edit: "edited and approved", reject: "rejected", respond: "answered in place of" };
 const NEAR = 160; // pixels from the end within which a growing answer is followed
 
 export default function Playground({ query }) {
@@ -50,12 +49,12 @@ function Turns({ chat, agent }) {
   }, [size]);
   if (!chat.turns.length) return html`<div class="turns"><${Empty} title=${`Say something to ${agent}`}>What it does is shown as it happens, and each answer is a run that is kept.<//></div>`;
   return html`<div class="turns" role="log" aria-label="Conversation">
-    ${chat.turns.map((turn) => html`<${Turn} key=${turn.id} turn=${turn} sending=${chat.sending} />`)}
+    ${chat.turns.map((turn) => html`<${Turn} key=${turn.id} turn=${turn} />`)}
     <div ref=${end} class="turns-end"></div>
   </div>`;
 }
 
-function Turn({ turn, sending }) {
+function Turn({ turn }) {
   const items = turn.responses.flatMap((response) => response.items.map((item, at) => ({ item, time: response.times[at], response })).filter((one) => one.item));
   const calls = items.filter(({ item }) => item.type.endsWith("_call"));
   const said = items.filter(({ item }) => item.type === "message");
@@ -67,10 +66,10 @@ function Turn({ turn, sending }) {
     </div>
     <div class="answered">
       <div class="answer">
-        ${turn.responses.flatMap((one) => (one.decisions ? waiting(one).map((request) => html`<p key=${request.id} class="muted">You ${DECIDED[one.decisions[request.id].kind]} <span class="tool-name">${request.name}</span>.</p>`) : []))}
+        ${turn.responses.flatMap((one) => (one.decisions ? waiting(one).map((request) => html`<p key=${request.id} class="muted"><${Decided} tool=${request.name} decision=${one.decisions[request.id]} /></p>`) : []))}
         ${said.map(({ item }) => html`<p key=${item.id} class=${item.status === "incomplete" ? "speech speech-cut" : "speech"}>${textOf(item)}</p>`)}
         ${last && html`<${Progress} last=${last} saying=${said.length > 0} />`}
-        ${last && !turn.error && html`<${Waiting} key=${last.id} turn=${turn} last=${last} sending=${sending} />`}
+        ${last && !turn.error && html`<${Waiting} key=${last.id} turn=${turn} last=${last} />`}
         ${turn.error && html`<${ErrorBox} error=${turn.error} />`}
         ${last?.error && html`<${ErrorBox} error=${last.error} />`}
         ${last && isOver(last) && html`<${Ended} turn=${turn} last=${last} text=${said.map(({ item }) => textOf(item)).join("\n\n")} />`}
@@ -104,23 +103,14 @@ function Ended({ turn, last, text }) {
   </footer>`;
 }
 
-/** The calls that wait for a person. All of a response are answered together. */
-function Waiting({ turn, last, sending }) {
-  const [made, setMade] = useState({});
+/** The calls that wait for a person. */
+function Waiting({ turn, last }) {
   const requests = waiting(last);
   const asks = requests.length > 0 && !last.decisions;
   const { data: questions } = useResource((signal) => (asks ? questionsOf(runOf(last.id), signal) : Promise.resolve(null)), [asks, last.id]);
   if (!asks) return null;
-  const take = (request) => (decision) => {
-    const all = { ...made, [request.id]: decision };
-    if (requests.every((one) => all[one.id])) decide(turn, all);
-    else setMade(all);
-  };
-  return requests.map((request) =>
-    made[request.id]
-      ? html`<p key=${request.id} class="muted">${request.name}: ${made[request.id].kind}. The others are still to be decided.</p>`
-      : html`<${CallDecision} key=${request.id} call=${{ tool: request.name, arguments: request.arguments, question: questions?.get(request.name) }} decide=${take(request)} busy=${sending} />`,
-  );
+  const calls = requests.map(({ id, name, arguments: given }) => ({ id, tool: name, arguments: given, question: questions?.get(name) }));
+  return html`<${Decisions} calls=${calls} send=${(decisions) => decide(turn, decisions)} />`;
 }
 
 /** What a run asks a person, by tool or gate. */

@@ -114,7 +114,19 @@ function Waits({ run, log }) {
   if (run.status !== "requires_action") return null;
   if (!acts) return html`<p class="note">It waits for a person. This key may not decide: that needs the scope <code>runs</code>.</p>`;
   if (run.parent_run_id) return html`<p class="note">It waits for a person: decide in <${Link} to=${`/runs/${run.root_run_id}`}>the first run of its team<//>.</p>`;
-  return html`<${Decisions} key=${run.required_action?.submit_tool_outputs.tool_calls.map((one) => one.id).join()} run=${run} problems=${problems} />`;
+  const waiting = run.required_action?.submit_tool_outputs.tool_calls ?? [];
+  const calls = waiting.map(({ id, function: { name, arguments: given } }) => ({ id, tool: name, arguments: given, question: problems.get(name) }));
+  if (!calls.length) return null;
+  return html`<section class="decisions" aria-labelledby="waits">
+    <h2 id="waits">Waiting for you</h2>
+    <${Decisions} key=${calls.map((one) => one.id).join()} calls=${calls} send=${(decisions) => answer(run, decisions)} />
+  </section>`;
+}
+
+function answer(run, decisions) {
+  const output = ({ kind, ...more }) => (kind === "approve" ? kind : JSON.stringify({ decision: kind, ...more }));
+  const outputs = Object.entries(decisions).map(([id, decision]) => ({ tool_call_id: id, output: output(decision) }));
+  return post(`/v1/runs/${run.id}/submit_tool_outputs`, { tool_outputs: outputs });
 }
 
 function Outcome({ run, log }) {

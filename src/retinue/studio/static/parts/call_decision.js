@@ -1,7 +1,7 @@
 // A call that waits for a person: it is shown, and approved, edited, rejected or answered.
 import { html, useState } from "../html.js";
 import { pretty } from "../format.js";
-import { Json } from "../parts/index.js";
+import { Json } from "./text.js";
 
 const MODES = {
   edit: { title: "Edit", label: "Arguments, as JSON", send: "Approve with these arguments" },
