@@ -18,8 +18,8 @@ def test_a_folder_is_indexed_and_searched(tmp_path: Path) -> None:
     done = retinue("index", str(tmp_path))
     assert done.returncode == 0
     assert done.stdout == f"1 new, 0 changed, 0 removed, 0 unchanged files; 1 passages in {store}\n"
-    assert "not indexed: bad.pdf: this PDF cannot be read" in done.stderr  # after how far it was, on a slow machine
-    assert done.stderr.count("\n") == 1
+    (*_, said) = done.stderr.splitlines()  # after how far it was, on a slow machine
+    assert said.startswith("not indexed: bad.pdf: this PDF cannot be read")
     assert "0 new, 0 changed, 0 removed, 1 unchanged" in retinue("index", str(tmp_path)).stdout
     for place in (tmp_path, store):
         found = retinue("search", str(place), "which animal has a stripe")
