@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
+from contextvars import copy_context
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from .core.effects import LibraryEffects
 from .core.event_stream import Tell, tell, told
 from .core.events import ENDINGS, Delta, Event, Started, Stopped
 from .core.image_format import check_together, messages_with_data, with_data
-from .core.log_context import LogContext, current_context, log_context
+from .core.log_context import LogContext, current_context, enter_context, log_context
 from .core.loop import drive
 from .core.protocols import Flow, Strategy, Task, blind, calls_natively, can_see
 from .core.replay import beginning, replaying
@@ -95,7 +96,9 @@ class Run:
         if work is None:
             yield self.log[-1]
             return
-        driven = told(work)
+        within = copy_context()  # the reader has a context of its own
+        within.run(enter_context, self._context)
+        driven = told(work, within)
         try:
             async for event in driven:
                 self._note(event)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
+from contextvars import copy_context
 
 import pytest
 
@@ -17,7 +18,7 @@ def event(number: int) -> Retried:
 
 
 async def read(work: object) -> list[Event | Delta]:
-    async with aclosing(told(work)) as events:  # type: ignore[arg-type]
+    async with aclosing(told(work, copy_context())) as events:  # type: ignore[arg-type]
         return [one async for one in events]
 
 
@@ -43,7 +44,7 @@ def test_nothing_is_done_until_the_reader_wants_the_next() -> None:
             await tell(event(number))
 
     async def main() -> None:
-        async with aclosing(told(work)) as events:
+        async with aclosing(told(work, copy_context())) as events:
             assert done == []
             async for one in events:
                 assert isinstance(one, Retried)
@@ -61,7 +62,7 @@ def test_what_it_raises_comes_out_and_what_was_told_before_stays() -> None:
         raise ValueError("later")
 
     async def main() -> None:
-        async for one in told(work):
+        async for one in told(work, copy_context()):
             seen.append(one)  # noqa: PERF401 -- kept, whatever comes after it
 
     with pytest.raises(ValueError, match="later"):
@@ -83,7 +84,7 @@ def test_when_its_reader_leaves_it_cleans_up_and_may_take_its_time() -> None:
             did.append("cleaned up")
 
     async def main() -> None:
-        async with aclosing(told(work)) as events:
+        async with aclosing(told(work, copy_context())) as events:
             async for _ in events:
                 break
 
@@ -103,7 +104,7 @@ def test_a_cancel_of_the_reader_comes_to_what_it_waits_for() -> None:
             raise
 
     async def reader(seen: list[Event | Delta]) -> None:
-        async with aclosing(told(work)) as events:
+        async with aclosing(told(work, copy_context())) as events:
             async for one in events:
                 seen.append(one)  # noqa: PERF401 -- kept, whatever comes after it
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 
 from retinue import Agent, ModelRefused, PromptModel, tool
 from retinue._internal.redaction import register_secret
 from retinue._internal.sync_bridge import run_blocking
+from retinue.agent_run import Run
 from retinue.core.log_context import ContextFilter, LogContext, current_context, log_context
 from retinue.net.retry import Retries
 
@@ -78,12 +81,20 @@ def test_a_model_that_is_asked_again_is_information(caplog: pytest.LogCaptureFix
     assert answered == "answered with 6 characters"
 
 
-def test_what_a_tool_logs_is_of_its_run_and_has_no_secret(caplog: pytest.LogCaptureFixture) -> None:
+async def read(run: Run) -> None:
+    async for _ in run.events():
+        assert current_context().run == ""  # the reader is not within the run
+
+
+@pytest.mark.parametrize("how", [Run.finish, read])
+def test_what_a_tool_logs_is_of_its_run_and_has_no_secret(
+    how: Callable[[Run], Coroutine[Any, Any, object]], caplog: pytest.LogCaptureFixture
+) -> None:
     register_secret(SECRET)
     caplog.handler.addFilter(shown := ContextFilter())
     try:
         run = agent(call("it"), {"say": "Seven."}).start("What?")
-        run_blocking(run.finish())
+        run_blocking(how(run))
     finally:
         caplog.handler.removeFilter(shown)
     mine = [one for one in caplog.records if one.name in ("my.tool", "retinue.my")]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from contextvars import Context
 from typing import Any
 
 from .events import KINDS, Delta, Event
@@ -27,34 +28,35 @@ def tell(event: Event | Delta) -> Generator[Event | Delta, None, None]:
     yield event
 
 
-async def told(work: Callable[[], Coroutine[Any, Any, None]]) -> AsyncGenerator[Event | Delta, None]:
-    """Yield the events of `work` until it returns. Raises what it raises; closing the generator stops `work`."""
+async def told(work: Callable[[], Coroutine[Any, Any, None]], context: Context) -> AsyncGenerator[Event | Delta, None]:
+    """Yield the events of `work`, which runs in `context`, until it returns. Raises what it raises; closing the
+    generator stops `work`."""
     running = work()
-    while (event := await _next(running)) is not None:
+    while (event := await _next(running, context)) is not None:
         try:
             yield event
         except BaseException:  # the reader has left
-            await _end(running)
+            await _end(running, context)
             raise
 
 
-async def _end(running: Coroutine[Any, Any, None]) -> None:
+async def _end(running: Coroutine[Any, Any, None], context: Context) -> None:
     """Let the coroutine clean up, which may take time."""
     try:
-        await _next(running, _NobodyReads())
+        await _next(running, context, _NobodyReads())
     except _NobodyReads:
         return
-    running.close()
+    context.run(running.close)
 
 
 @types.coroutine
 def _next(
-    running: Coroutine[Any, Any, None], thrown: BaseException | None = None
+    running: Coroutine[Any, Any, None], context: Context, thrown: BaseException | None = None
 ) -> Generator[Any, Any, Event | Delta | None]:
     """Advance to the next event, or `None` at the end; everything else it awaits goes to the event loop."""
     while True:
         try:
-            got = running.send(None) if thrown is None else running.throw(thrown)
+            got = context.run(running.send, None) if thrown is None else context.run(running.throw, thrown)
         except StopIteration:
             return None
         if type(got) in _TOLD:
