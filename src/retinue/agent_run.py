@@ -109,19 +109,6 @@ class Run:
             self._charge()
             await driven.aclose()
 
-    async def _end_unread(self) -> None:
-        """Drive the run to its end as `events` does, without a reader, who would cost each event a way through all that
-        wait for it."""
-        work = await self._begin(self._noted)
-        if work is None:
-            return
-        try:
-            await work()
-        finally:
-            if self.log and isinstance(self.log[-1], ENDINGS):
-                await remember(self._spec.memories, self.log, self._begun)
-            self._charge()
-
     async def _begin(self, tell: Tell) -> Callable[[], Coroutine[Any, Any, None]] | None:
         """Return what drives the run, and `tell`s its events; `None` if it was interrupted, as its log says then."""
         check_prices(self._spec.model, self._spec.tools, self.budget)
@@ -151,6 +138,11 @@ class Run:
             if self._spans is not None:
                 self._spans.see(event)
         self._seconds = time.perf_counter() - self._since
+
+    async def _conclude(self) -> None:
+        if self.log and isinstance(self.log[-1], ENDINGS):
+            await remember(self._spec.memories, self.log, self._begun)
+        self._charge()
 
     def _charge(self) -> None:
         if self._spans is not None:
@@ -227,7 +219,14 @@ class Run:
             try:
                 if should_show(self._spec.trace):
                     return await run_traced(self)
-                await self._end_unread()
+                # Without a reader, who would cost each event a way through all that wait for it.
+                work = await self._begin(self._noted)
+                if work is None:
+                    return self.result
+                try:
+                    await work()
+                finally:
+                    await self._conclude()
             except RetinueError as error:
                 raise shorten_traceback(error) from error.__cause__
         return self.result

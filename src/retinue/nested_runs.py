@@ -61,6 +61,8 @@ class NestedRuns:
     A member without a `human` asks its caller's. `children` has the logs so far, by the paths of their calls.
     """
 
+    __slots__ = ("_earlier", "_human", "_key", "_start", "_task", "children", "listener")
+
     def __init__(
         self,
         start: Callable[[Specified, Task, Earlier, str], NestedRun],

@@ -117,18 +117,18 @@ class _Drive:
             logger.error("the strategy failed: %s", describe_error(error), exc_info=error)
             raise StrategyFailed(f"the strategy failed: {describe_error(error)}") from error
 
-    async def _do(self, request: Request) -> Sent | Finished | Stopped:
-        """Serve a request; return the result, or the end of the run."""
+    def _do(self, request: Request) -> Coroutine[Any, Any, Sent | Finished | Stopped]:
+        """Return what serves a request, and returns the result or the end of the run."""
         match request:
             case Ask():
                 self._shown = ""
                 self._acted = self._acted if request.aside else 0
-                return await self._ask(request)
+                return self._ask(request)
             case Act():
                 self._shown = ""
-                return await self._act(request)
+                return self._act(request)
             case HumanRequest():
-                return await self._consult(request)
+                return self._consult(request)
         raise StrategyFailed(f"the strategy yielded a {type(request).__name__}; want Ask, Act or HumanRequest")
 
     def _stopped(self, reason: StopReason, detail: str = "") -> Stopped:

@@ -232,7 +232,8 @@ class HttpEngine:
         known = self._encoded.setdefault(wire.path, PromptCache())
         kept, new = known.extend(request.prompt)
         encoded = wire.encode(kept or Encoded(), new)
-        known.keep(request.prompt, encoded)
+        if kept is not None or any(message.role == "assistant" for message in new):
+            known.keep(request.prompt, encoded)  # not of a run that waits for its first reply: there may be thousands
         return wire.body(head, encoded)
 
     def _leave_out(self, request: Ask, refused: ModelRefused) -> None:

@@ -15,6 +15,8 @@ from .wire_format import PartialReply, Wire
 class ReplyReader:
     """Reads one reply. `in_json`: JSON was requested, so stop words do not apply if the reply is JSON."""
 
+    __slots__ = ("_arriving", "_cutter", "_in_json", "_read", "_redacted", "_text")
+
     def __init__(self, wire: Wire, stop: Sequence[str], *, in_json: bool, redacted: Callable[[str], str]) -> None:
         self._read = wire.read
         self._cutter = StopCutter(stop)

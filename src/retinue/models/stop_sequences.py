@@ -12,6 +12,8 @@ class StopCutter:
     The stop word completed first wins, so the result does not depend on how the text is split.
     """
 
+    __slots__ = ("_begun", "_ends", "_held", "_longest", "_stop", "stopped")
+
     def __init__(self, stop: Sequence[str]) -> None:
         self._stop = [word for word in stop if word]
         self._begun, self._ends, self._longest = _beginnings(tuple(stop))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from string import Template
 
 from ..core.prompt import Ask, Prompt
@@ -76,12 +75,13 @@ class React:
 class _Transcript:
     """The format: a transcript that the model continues."""
 
+    __slots__ = ("_answer_shape", "_most", "_shape", "_stop", "_strategy", "_task")
+
     def __init__(self, strategy: React, task: Task) -> None:
         self._strategy = strategy
         self._task = task
         self._stop = () if task.constrained else _STOP
         self._most = _REPLY_TOKENS if task.constrained else None
-        self._shown = partial(marked_answer, tools=task.tools)
         self._shape = step_shape(task.tools, strategy.answer_chars, answer_apart=task.constrained)
         self._answer_shape = answer_shape(strategy.answer_chars)
 
@@ -91,6 +91,9 @@ class _Transcript:
     def ask(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         asked = extend(before, Message("user", f"{turn_text(turn)}Thought:"))
         return Ask(asked, turn.news, format_decision, self._stop, self._shape, self._most, answer=self._shown)
+
+    def _shown(self, text: str) -> str:
+        return marked_answer(text, self._task.tools)
 
     def closing(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         knows = f"{turn_text(turn)}Thought: I now know the final answer\n" if turn.told else ""

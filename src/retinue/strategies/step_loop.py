@@ -130,33 +130,43 @@ def _or_none(finish: AgentFinish, reason: StopReason = StopReason.MAX_ITERATION_
 
 
 class _Talk:
-    """The conversation so far, `before` plus `turn`, and its state before the unreadable replies."""
+    """The conversation so far, `before` plus `turn`, and its state before the unreadable replies.
 
-    __slots__ = ("_asked", "_before", "_form", "_good", "_kept", "_opening", "_trim", "_turn")
+    The opening turn is `None`, and made when it is needed: its text is in the prompt, and a run that waits for its
+    first reply need not have it twice.
+    """
+
+    __slots__ = ("_asked", "_before", "_form", "_good", "_kept", "_trim", "_turn")
 
     def __init__(self, form: TranscriptFormat, trim: int) -> None:
         self._form = form
         self._trim = trim
         self._before: Prompt | None = None
-        self._turn = self._opening = form.opening()
+        self._turn: PromptTurn | None = None
         self._kept: list[PromptTurn] = []  # the last steps, if their number in the prompt is limited
         self._asked: Prompt | None = None
-        self._good: tuple[Prompt | None, PromptTurn, list[PromptTurn]] = (None, self._turn, self._kept)
+        self._good: tuple[Prompt | None, PromptTurn | None, list[PromptTurn]] = (None, None, self._kept)
 
     def request(self, problem: str) -> Ask:
         """Return the next request; its closing asks for the answer alone."""
-        request = self._form.ask(self._before, self._turn)
+        request = self._form.ask(self._before, self._or_opening(self._turn))
         self._asked = request.prompt
-        closing = partial(self._form.closing, self._before, self._turn)
+        closing = partial(self._closing, self._before, self._turn)
         for name, value in (("closing", closing), ("problem", problem)):
             object.__setattr__(request, name, value)  # it was made just now; a copy would cost as much again
         return request
+
+    def _closing(self, before: Prompt | None, turn: PromptTurn | None) -> Ask:
+        return self._form.closing(before, self._or_opening(turn))
+
+    def _or_opening(self, turn: PromptTurn | None) -> PromptTurn:
+        return self._form.opening() if turn is None else turn
 
     def answer(self, read: ParsedReply) -> Ask:
         """Return the request for the answer after a reply that announces one."""
         assert self._asked is not None
         before = self._asked.add(Message("assistant", read.text)) if read.text else self._asked
-        return self._form.closing(before, PromptTurn((), self._turn.news))
+        return self._form.closing(before, PromptTurn((), self._or_opening(self._turn).news))
 
     def go_on(self, turn: PromptTurn) -> None:
         """Continue after a step."""
@@ -167,7 +177,7 @@ class _Talk:
         """Continue after an unreadable reply."""
         if minimal:
             self._before, turn, self._kept = self._good
-            self._turn = self._form.minimal(turn, problem)
+            self._turn = self._form.minimal(self._or_opening(turn), problem)
         else:
             self._extend(self._form.unreadable(reply, problem))
 
@@ -183,9 +193,9 @@ class _Talk:
 
     def _rebuild(self) -> None:
         """Rebuild the prompt from the opening and the steps that are kept."""
-        self._before, self._turn = None, self._opening
+        self._before, self._turn = None, None
         for turn in self._kept:
-            asked = self._form.ask(self._before, self._turn).prompt
+            asked = self._form.ask(self._before, self._or_opening(self._turn)).prompt
             self._before, self._turn = _after(asked, turn), turn
 
 

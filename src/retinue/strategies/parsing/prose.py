@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from ...core.protocols import Task
 from ...core.tool import Tool
@@ -61,7 +60,7 @@ def _acts_in_json(text: str, tools: Sequence[Tool]) -> bool:
 
 def prose_reader(task: Task) -> Callable[[Reply], str]:
     """Return `prose` for the replies to a task; with constrained decoding, no reply counts as prose."""
-    return partial(prose, tools=task.tools) if not task.constrained else lambda reply: ""
+    return (lambda reply: prose(reply, task.tools)) if not task.constrained else lambda reply: ""
 
 
 def prose(reply: Reply, tools: Sequence[Tool]) -> str:
