@@ -18,7 +18,7 @@ from retinue.store.admin_transaction import admin_transaction, read_only
 from retinue.store.database import Database
 from retinue.store.engines import engine_of
 from retinue.store.migrations import is_current, load_migrations, newest
-from retinue.store.migrations.compatibility import only_adds
+from retinue.store.migrations.compatibility import is_compatible
 
 NEWEST = newest("sqlite")
 BEFORE = ("DELETE FROM versions WHERE version > 10", "ALTER TABLE versions DROP COLUMN compatible")
@@ -47,8 +47,8 @@ def do(engine: Engine, *statements: str) -> None:
         "ALTER TABLE runs ADD COLUMN a INTEGER DEFAULT 1 NOT NULL;",
     ],
 )
-def test_what_only_adds_is_compatible(statement: str) -> None:
-    assert only_adds(statement, (statement,))
+def test_what_is_compatible_is_compatible(statement: str) -> None:
+    assert is_compatible(statement, (statement,))
 
 
 @pytest.mark.parametrize(
@@ -72,12 +72,19 @@ def test_what_only_adds_is_compatible(statement: str) -> None:
 )
 def test_what_changes_or_takes_away_is_not(statement: str) -> None:
     added = "CREATE INDEX a_of_b ON a (b);"
-    assert not only_adds(statement, (added, statement))
+    assert not is_compatible(statement, (added, statement))
 
 
-def test_a_migration_may_say_that_it_is_not() -> None:
-    added = "CREATE INDEX a_of_b ON a (b);"
-    assert not only_adds(f"-- Not beside older servers: they cannot read its logs.\n\n{added}", (added,))
+def test_a_migration_may_say_otherwise() -> None:
+    added, row = "CREATE INDEX a_of_b ON a (b);", "INSERT INTO a (b) SELECT 1;"
+    assert not is_compatible(f"-- Not beside older servers: they cannot read its logs.\n\n{added}", (added,))
+    assert is_compatible(f"-- Beside older servers: they do not read it.\n\n{row}", (row,))
+    assert not is_compatible(f"-- Beside older servers:\n\n{row}", (row,))
+
+
+def test_a_migration_is_as_compatible_on_either_kind_of_database() -> None:
+    first, second = ({one.number: one.compatible for one in load_migrations(of)} for of in ("sqlite", "postgresql"))
+    assert first == second
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])

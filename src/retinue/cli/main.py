@@ -43,6 +43,7 @@ _GROUPS = {
         "models": "List, fetch and remove model weights.",
         "index": "Make a folder's files searchable for agents.",
         "search": "Search an index.",
+        "database": "Migrate, back up and restore a server's database.",
         "keys": "Make, list and revoke API keys of a server.",
         "runs": "List a server's runs; fork, replay, export and pin them.",
     },

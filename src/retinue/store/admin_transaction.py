@@ -12,7 +12,7 @@ from ..errors import UsageError
 from .database_lock import acquire_lock
 from .db_errors import translate_errors
 from .engines import engine_of, only_what_is_there
-from .migrations import fits, migrate, missing_migrations
+from .migrations import fits, migrate, missing_migrations, version_of
 
 
 @contextmanager
@@ -51,6 +51,39 @@ def read_only(url: str) -> Iterator[Connection]:
             if not fits(connection):
                 raise UsageError(_unfit(connection))
             yield connection
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def looked_at(url: str, *, changes: bool = False) -> Iterator[Connection]:
+    """Open a transaction in the database at `url`, of whatever version; `changes` commits it. Raises as `read_only`
+    does."""
+    engine = engine_of(url)
+    try:
+        if engine.dialect.name == "sqlite":
+            _check_there(engine)
+            only_what_is_there(engine)
+        with translate_errors(), engine.connect() as connection:
+            yield connection
+            if changes:
+                connection.commit()
+    finally:
+        engine.dispose()
+
+
+def migrated(url: str) -> tuple[int, int]:
+    """Migrate the database at `url`, which is made if missing. Return its versions before and after. Raises what
+    `Database` raises."""
+    engine = engine_of(url)
+    try:
+        before = 0
+        if engine.dialect.name != "sqlite" or Path(str(engine.url.database)).exists():
+            with translate_errors(), engine.connect() as connection:
+                before = version_of(connection) or 0
+        _make_current(engine)
+        with translate_errors(), engine.connect() as connection:
+            return before, version_of(connection) or 0
     finally:
         engine.dispose()
 

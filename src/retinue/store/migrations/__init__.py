@@ -5,6 +5,24 @@ statements are separated by blank lines. A migration that was released is never 
 of them older servers may go on beside.
 """
 
-from .migration_runner import Migration, fits, is_current, load_migrations, migrate, missing_migrations, newest
+from .migration_runner import (
+    Migration,
+    fits,
+    is_current,
+    load_migrations,
+    migrate,
+    missing_migrations,
+    newest,
+    version_of,
+)
 
-__all__ = ["Migration", "fits", "is_current", "load_migrations", "migrate", "missing_migrations", "newest"]
+__all__ = [
+    "Migration",
+    "fits",
+    "is_current",
+    "load_migrations",
+    "migrate",
+    "missing_migrations",
+    "newest",
+    "version_of",
+]

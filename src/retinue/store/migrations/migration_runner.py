@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, inspect, text
 
 from ...errors import DataError, StoreConflict, StoreUnavailable
 from ..db_errors import translate_errors, was_locked_out
-from .compatibility import only_adds
+from .compatibility import is_compatible
 
 logger = logging.getLogger(__name__)
 _NAME = re.compile(r"(?P<number>\d{3})_\w+(\.(?P<dialect>sqlite|postgresql))?\.sql")
@@ -59,7 +59,7 @@ def load_migrations(dialect: str) -> tuple[Migration, ...]:
 
 def _migration(number: int, file: str, script: str) -> Migration:
     statements = _statements(script)
-    return Migration(number, file, statements, number >= _FLAGGED - 1 and only_adds(script, statements))
+    return Migration(number, file, statements, number >= _FLAGGED - 1 and is_compatible(script, statements))
 
 
 def newest(dialect: str) -> int:
@@ -69,12 +69,12 @@ def newest(dialect: str) -> int:
 
 def is_current(connection: Connection) -> bool:
     """Whether the schema is at this Retinue's version."""
-    return _version(connection) == newest(connection.dialect.name)
+    return version_of(connection) == newest(connection.dialect.name)
 
 
 def fits(connection: Connection) -> bool:
     """Whether this Retinue can use the schema as it is: it is current, or newer by compatible migrations only."""
-    version, known = _version(connection), newest(connection.dialect.name)
+    version, known = version_of(connection), newest(connection.dialect.name)
     return version is not None and _oldest_that_fits(connection, version) <= known <= version
 
 
@@ -136,7 +136,7 @@ def _be_brief(connection: Connection, migration: Migration) -> None:
 
 def _check_version(connection: Connection) -> int:
     """Return the schema's version, 0 for an empty database. Raises `DataError` as `migrate` does."""
-    version, known = _version(connection), newest(connection.dialect.name)
+    version, known = version_of(connection), newest(connection.dialect.name)
     place = connection.engine.url.render_as_string()
     if version is None and inspect(connection).get_table_names():
         raise DataError(f"{place} holds tables of another application; give another --db")
@@ -148,7 +148,7 @@ def _check_version(connection: Connection) -> int:
     return version or 0
 
 
-def _version(connection: Connection) -> int | None:
+def version_of(connection: Connection) -> int | None:
     """Return the schema's version, `None` if there is no table of versions."""
     if not inspect(connection).has_table("versions"):
         return None
