@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "backup.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^```sh\n(.*?)\n```$", PAGE, re.DOTALL | re.MULTILINE)
 OF_KIND = {"sqlite": ("copy.db", "restored.db"), "postgresql": ("copy.dump", "$RESTORED")}
-LONG = ", ".join(["look", "note", "pay", "look"] * 2)
+LONG = "look, note, pay, look, note, look"
 KINDS = ("approval", "asks", "team", SHAPES[0], LONG, SHAPES[1], LONG, SHAPES[2])
 
 
