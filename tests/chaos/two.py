@@ -115,8 +115,10 @@ class Sharing:
         self.cancelled: dict[str, float] = {}  # orders, and when that was answered
         self.numbers = count()
 
-    async def all(self, work: list[str], kills: int, at_once: int) -> Shared:
-        """Do all `work` under `kills` kills, and count."""
+    async def all(
+        self, work: list[str], kills: int, at_once: int, disturb: Callable[[int], Awaitable[None]] | None = None
+    ) -> Shared:
+        """Do all `work` under `kills` kills, or what else is to `disturb` it so often, and count."""
         self.dice.shuffle(work)
         left = iter(work)
         async with client_of(self.at) as client:
@@ -133,7 +135,7 @@ class Sharing:
                     await self._run(client)
 
             working = [asyncio.create_task(worker()) for _ in range(at_once)]
-            await asyncio.gather(self._kill(kills), *working)
+            await asyncio.gather((disturb or self._kill)(kills), *working)
             self.seen.tally = await tally(client, self.orders)
         found = logs(self.at.db)
         self.seen.gaps = sum(map(gaps, found.values()))
