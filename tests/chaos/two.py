@@ -114,6 +114,7 @@ class Sharing:
         self.orders: list[Order] = []
         self.cancelled: dict[str, float] = {}  # orders, and when that was answered
         self.numbers = count()
+        self.keyed = 0.5  # the part of the runs that is asked for with a key
 
     async def all(
         self, work: list[str], kills: int, at_once: int, disturb: Callable[[int], Awaitable[None]] | None = None
@@ -152,7 +153,7 @@ class Sharing:
     async def _run(self, client: Client) -> None:
         order = self._order(self.dice.choice(SHAPES))
         thread = await client.thread(order.question)
-        keyed = self.dice.random() < 0.5
+        keyed = self.dice.random() < self.keyed
         order.run = await (self._with_key(client, thread) if keyed else self._started_twice(client, thread))
         reading = asyncio.create_task(self._read(order.run)) if self.dice.random() < 0.3 else None
         await self._finish(client, order)
