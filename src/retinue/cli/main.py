@@ -49,7 +49,7 @@ _GROUPS = {
     },
 }
 _RECORDED = ("ask", "run", "chat", "eval", "serve", "worker", "mcp")  # by telemetry, if the environment says so
-_MODULES = {"runs": "stored_runs"}  # of commands that are not called like theirs
+_MODULES = {"runs": "stored_runs", "database": "database_upkeep"}  # of commands that are not called like theirs
 _COMMANDS = {name: says for group in _GROUPS.values() for name, says in group.items()}
 
 
