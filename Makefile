@@ -9,7 +9,7 @@ WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens studio chaos chaos-cluster simulate bench lock
+.PHONY: help setup model demo test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens studio chaos chaos-cluster upgrades simulate bench lock
 
 help: ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -104,6 +104,9 @@ chaos: setup ## Kill, cancel and answer runs of a real server some 500 times, in
 
 chaos-cluster: setup ## Kill, stop and restart workers, PostgreSQL and Temporal under 500 runs, into docs/reliability.md (half an hour; CHAOS=deaths for a part)
 	PYTHONPATH=tests $(BIN)/python -m chaos.cluster_report $(CHAOS)
+
+upgrades: setup ## Replace two servers and two workers one by one under load, from the version before and to a planted next one (some minutes)
+	PYTHONPATH=tests $(BIN)/python -m upgrades
 
 SIMULATION := PYTHONPATH=tests $(BIN)/python -m simulation
 

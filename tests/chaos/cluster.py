@@ -45,10 +45,10 @@ ASKS = [{"type": "function", "function": {"name": "ask", "parameters": {"type": 
 class WorkerProcess:
     """`retinue worker` as a process, beside the server of `at`."""
 
-    def __init__(self, at: Site, words: Sequence[str]) -> None:
+    def __init__(self, at: Site, words: Sequence[str], env: Mapping[str, str] | None = None) -> None:
         folder = at.server.db.parent
         self._words = [sys.executable, "-m", "retinue", "worker", str(folder / "agents.yml"), *words]
-        self._env = {**os.environ, "CHAOS_WORLD": at.world, "PYTHONDONTWRITEBYTECODE": ""}
+        self._env = {**os.environ, "CHAOS_WORLD": at.world, "PYTHONDONTWRITEBYTECODE": "", **(env or {})}
         self._log = folder / "workers.log"
         self._said = folder / f"worker {id(self)}"
         self.stopped = self.down = False

@@ -114,9 +114,12 @@ class Sharing:
         self.orders: list[Order] = []
         self.cancelled: dict[str, float] = {}  # orders, and when that was answered
         self.numbers = count()
+        self.keyed = 0.5  # the part of the runs that is asked for with a key
 
-    async def all(self, work: list[str], kills: int, at_once: int) -> Shared:
-        """Do all `work` under `kills` kills, and count."""
+    async def all(
+        self, work: list[str], kills: int, at_once: int, disturb: Callable[[int], Awaitable[None]] | None = None
+    ) -> Shared:
+        """Do all `work` under `kills` kills, or what else is to `disturb` it so often, and count."""
         self.dice.shuffle(work)
         left = iter(work)
         async with client_of(self.at) as client:
@@ -133,7 +136,7 @@ class Sharing:
                     await self._run(client)
 
             working = [asyncio.create_task(worker()) for _ in range(at_once)]
-            await asyncio.gather(self._kill(kills), *working)
+            await asyncio.gather((disturb or self._kill)(kills), *working)
             self.seen.tally = await tally(client, self.orders)
         found = logs(self.at.db)
         self.seen.gaps = sum(map(gaps, found.values()))
@@ -150,7 +153,7 @@ class Sharing:
     async def _run(self, client: Client) -> None:
         order = self._order(self.dice.choice(SHAPES))
         thread = await client.thread(order.question)
-        keyed = self.dice.random() < 0.5
+        keyed = self.dice.random() < self.keyed
         order.run = await (self._with_key(client, thread) if keyed else self._started_twice(client, thread))
         reading = asyncio.create_task(self._read(order.run)) if self.dice.random() < 0.3 else None
         await self._finish(client, order)

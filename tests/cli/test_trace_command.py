@@ -236,7 +236,7 @@ def url(tmp_path: Path) -> str:
         (["PATH/bad"], "PATH/bad:2: not an event: 'oops' (want a JSON object with one of the kinds"),
         (["PATH/path"], "PATH/path:1: not a line of --json: `path` is text, and `at` is a number of seconds"),
         ([f"run_{'0' * 24}"], "the database retinue.db does not exist; name another with --db"),
-        ([f"run_{'0' * 24}", "--db", "PATH/other.db"], "the tables of an older version; start the server once"),
+        ([f"run_{'0' * 24}", "--db", "PATH/other.db"], "holds tables of another application; give another --db"),
         ([f"run_{'0' * 24}", "--db", "PATH/runs.db"], f"the database PATH/runs.db has no run run_{'0' * 24}"),
         ([f"run_{'0' * 24}", "--db", "mysql://x/y"], "expected sqlite:///FILE or postgresql://USER@HOST/NAME"),
     ],

@@ -141,15 +141,6 @@ def test_a_server_of_before_does_not_join(url: str) -> None:
         assert before.execute(f"SELECT pg_try_advisory_lock({OURS})").fetchone() == (False,)
 
 
-def test_what_a_server_has_open_is_not_migrated(url: str) -> None:
-    first = Database(url)
-    with psycopg.connect(url, autocommit=True) as beside:
-        beside.execute("DELETE FROM versions WHERE version = (SELECT max(version) FROM versions)")
-    with pytest.raises(UsageError, match="another version"):
-        Database(url, patience=0.1)
-    first.close()
-
-
 async def test_a_transaction_of_a_frozen_process_is_ended(two: tuple[Database, Database]) -> None:
     def limit(connection: Connection) -> object:
         return connection.exec_driver_sql("SHOW idle_in_transaction_session_timeout").scalar()

@@ -43,12 +43,13 @@ _GROUPS = {
         "models": "List, fetch and remove model weights.",
         "index": "Make a folder's files searchable for agents.",
         "search": "Search an index.",
+        "database": "Migrate, back up and restore a server's database.",
         "keys": "Make, list and revoke API keys of a server.",
         "runs": "List a server's runs; fork, replay, export and pin them.",
     },
 }
 _RECORDED = ("ask", "run", "chat", "eval", "serve", "worker", "mcp")  # by telemetry, if the environment says so
-_MODULES = {"runs": "stored_runs"}  # of commands that are not called like theirs
+_MODULES = {"runs": "stored_runs", "database": "database_upkeep"}  # of commands that are not called like theirs
 _COMMANDS = {name: says for group in _GROUPS.values() for name, says in group.items()}
 
 

@@ -18,7 +18,7 @@ DB_OPTION = click.option(
     "--db", default="retinue.db", show_default=True, help="The server's database: a file or a PostgreSQL URL."
 )
 
-_MISSING = "a server's database needs the extra 'server': pip install 'retinue[server]'"
+MISSING = "a server's database needs the extra 'server': pip install 'retinue[server]'"
 
 
 def database_url(db: str) -> str:
@@ -36,7 +36,7 @@ def read_database(db: str) -> Iterator[Connection]:
     try:
         from ..store.admin_transaction import read_only
     except ModuleNotFoundError as error:
-        raise UsageError(_MISSING) from error
+        raise UsageError(MISSING) from error
     with read_only(database_url(db)) as connection:
         yield connection
 
@@ -48,6 +48,6 @@ def server_database(db: str, *, new: bool = False) -> Iterator[Connection]:
     try:
         from ..store.admin_transaction import admin_transaction
     except ModuleNotFoundError as error:
-        raise UsageError(_MISSING) from error
+        raise UsageError(MISSING) from error
     with admin_transaction(database_url(db), new=new) as connection:
         yield connection

@@ -10,6 +10,7 @@ from ..core.events import Stopped
 from ..core.values import StopReason
 from ..errors import DataError
 from ..store.event_log import Change, Entry, Fenced, append_entries, read_events
+from ..store.restored_copy import unfinished_ids
 from ..store.run_queries import active_members
 from ..store.run_row import BY_MEMBERS, RunError, RunRow, RunValues
 from ..store.run_store import discard_values, find_run, update_run
@@ -50,6 +51,14 @@ def cancel_members(connection: Connection, run_id: str) -> bool:
         if (member := find_run(connection, member_id, lock=True)) is not None and member.active:
             cancel_run(connection, member)
     return bool(members)
+
+
+def cancel_unfinished(connection: Connection) -> None:
+    """Cancel all runs of a database that no server has open, but those that wait for a person or a client."""
+    for run_id in unfinished_ids(connection):
+        run = find_run(connection, run_id, lock=True)
+        if run is not None and run.status in ("queued", "in_progress"):
+            cancel_run(connection, run)
 
 
 def fail_run(connection: Connection, run: RunRow, problem: str, code: str = "server_error") -> RunRow:

@@ -1,7 +1,9 @@
-"""The database lock: one server per SQLite file, and no migration of a PostgreSQL database that a server has open.
+"""The database lock: one server per SQLite file, and no migration of a PostgreSQL database under an older server that
+could not go on.
 
 A SQLite file is locked by device and inode, whatever path leads to it. Servers share a PostgreSQL database, and a
-session-level advisory lock; a migration needs it alone. Servers before version 0.8 lock it alone, too.
+session-level advisory lock. A migration that is not compatible with older servers needs it alone. Servers before
+version 0.8 lock it alone, too.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from sqlalchemy import Connection, Engine, text
 
 from ..errors import StoreUnavailable, UsageError
 from .db_errors import translate_errors
-from .migrations import is_current
+from .migrations import fits, missing_migrations
 from .sqlite_files import SqliteFiles, identity
 
 _OURS = 7_373_061_893  # an arbitrary number, unlikely to be used by other applications
@@ -119,10 +121,11 @@ class _File:
 
 
 class _Session:
-    """A PostgreSQL advisory lock of the session: every server shares it, and a migration has it alone.
+    """A PostgreSQL advisory lock of the session: every server shares it. A migration that is not compatible with older
+    servers has it alone.
 
-    It is exclusive until `watch` if the schema must be migrated first. If it is lost with its connection, `look` takes
-    it again.
+    It is exclusive until `watch` if there is such a migration. If it is lost with its connection, `look` takes it
+    again.
     """
 
     def __init__(self, engine: Engine, patience: float) -> None:
@@ -130,15 +133,15 @@ class _Session:
         self._turn = threading.Lock()
         self._connection: Connection | None = None
         self._lost = ""
-        self._migrates = False
+        self._alone = ""  # for which migration
         until = time.monotonic() + patience
         while not self._take_to_begin():
             if time.monotonic() > until:
-                raise UsageError(f"another server, of another version, has this database open; {_TAKEN}")
+                raise UsageError(self._refused())
             time.sleep(_AGAIN)
 
     def watch(self) -> None:
-        if self._migrates and self._connection is not None:
+        if self._alone and self._connection is not None:
             with translate_errors():
                 self._connection.execute(_SHARE)
                 self._connection.execute(_UNLOCK)
@@ -176,18 +179,22 @@ class _Session:
         return True
 
     def _take_to_begin(self) -> bool:
-        """Try to take the lock in a new session: alone if the schema must be migrated. Return whether that
+        """Try to take the lock in a new session: alone for a migration that is not compatible. Return whether that
         succeeded."""
         with self._session() as connection:
-            self._migrates = not is_current(connection)
-            if connection.execute(_LOCK if self._migrates else _SHARE).scalar():
+            self._alone = next((one.file for one in missing_migrations(connection) if not one.compatible), "")
+            if connection.execute(_LOCK if self._alone else _SHARE).scalar():
                 self._connection = connection
         return self._connection is not None
+
+    def _refused(self) -> str:
+        why = f" (migration {self._alone} cannot run beside older servers and workers: stop all of them)"
+        return f"another server, of another version, has this database open; {_TAKEN}{why if self._alone else ''}"
 
     def _take(self) -> None:
         """Take the lock again, in a new session."""
         with self._session() as connection:
-            if not is_current(connection) or not connection.execute(_SHARE).scalar():
+            if not fits(connection) or not connection.execute(_SHARE).scalar():
                 raise StoreUnavailable("the database is of another version of Retinue now; restart the server")
             self._connection = connection
 

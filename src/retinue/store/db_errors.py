@@ -11,6 +11,7 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from ..errors import StoreConflict, StoreUnavailable
 
 _ROLLED_BACK = ("40001", "40P01")  # SQLSTATE: could not serialize, deadlock
+_LOCKED_OUT = "55P03"  # SQLSTATE: a lock was not to be had in time
 
 
 @contextmanager
@@ -27,8 +28,17 @@ def translate_errors() -> Iterator[None]:
 
 def was_rolled_back(error: BaseException | None) -> bool:
     """Whether PostgreSQL rolled back the transaction in favour of another one, so that it may simply be repeated."""
+    return _state(error) in _ROLLED_BACK
+
+
+def was_locked_out(error: BaseException | None) -> bool:
+    """Whether PostgreSQL gave up to wait for a lock, as it was told to."""
+    return _state(error) == _LOCKED_OUT
+
+
+def _state(error: BaseException | None) -> str | None:
     driver_error = getattr(getattr(error, "__cause__", None), "orig", None)
-    return getattr(driver_error, "sqlstate", None) in _ROLLED_BACK
+    return getattr(driver_error, "sqlstate", None)
 
 
 def _first_line(error: Exception) -> str:

@@ -296,4 +296,5 @@ processes = Table(
     "processes", metadata, Column("id", String(64), primary_key=True), Column("seen_at", Float, nullable=False)
 )
 
-versions = Table("versions", metadata, Column("version", Integer, primary_key=True))
+# the migrations that ran; `compatible`: a server of the version before may have the database open all the same
+versions = Table("versions", metadata, Column("version", Integer, primary_key=True), Column("compatible", Boolean))
