@@ -1,7 +1,7 @@
 """Durable runs: each is driven from its event log by the process that holds its latest epoch."""
 
 from .dispatcher import Dispatcher
-from .drive import RunInput
+from .drive_context import RunInput
 from .driver import Runs
 from .fair_scheduler import FairScheduler
 from .peers import Peers
