@@ -44,7 +44,7 @@ _GROUPS = {
         "index": "Make a folder's files searchable for agents.",
         "search": "Search an index.",
         "keys": "Make, list and revoke API keys of a server.",
-        "runs": "List a server's runs; fork, replay, export and pin them.",
+        "runs": "List a server's runs; cancel, resume, fork, replay and keep them.",
     },
 }
 _RECORDED = ("ask", "run", "chat", "eval", "serve", "worker", "mcp")  # by telemetry, if the environment says so

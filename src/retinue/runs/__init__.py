@@ -4,6 +4,7 @@ from .dispatcher import Dispatcher
 from .drive_context import RunInput
 from .driver import Runs
 from .fair_scheduler import FairScheduler
+from .outside_changes import OutsideChanges
 from .peers import Peers
 from .recovery import Recovery, recover_runs
 from .subscriptions import Followed, Subscriptions
@@ -12,6 +13,7 @@ __all__ = [
     "Dispatcher",
     "FairScheduler",
     "Followed",
+    "OutsideChanges",
     "Peers",
     "Recovery",
     "RunInput",
