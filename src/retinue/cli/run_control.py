@@ -46,7 +46,7 @@ def cancel(run_ids: tuple[str, ...], db: str, **given: Any) -> int:
         click.echo(json.dumps(said, indent=2))
     else:
         for one in said:
-            click.echo(f"{one['id']} {one['problem'] or _CANCELLED[one['status']]}", err=bool(one["problem"]))
+            click.echo(f"{one['id']} {one['problem'] or _CANCELLED.get(one['status'], 'has ended')}", err=bool(one["problem"]))
     return 1 if any(one["problem"] for one in said) else 0
 
 
