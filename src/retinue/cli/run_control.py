@@ -46,7 +46,9 @@ def cancel(run_ids: tuple[str, ...], db: str, **given: Any) -> int:
         click.echo(json.dumps(said, indent=2))
     else:
         for one in said:
-            click.echo(f"{one['id']} {one['problem'] or _CANCELLED.get(one['status'], 'has ended')}", err=bool(one["problem"]))
+            click.echo(
+                f"{one['id']} {one['problem'] or _CANCELLED.get(one['status'], 'has ended')}", err=bool(one["problem"])
+            )
     return 1 if any(one["problem"] for one in said) else 0
 
 
@@ -95,7 +97,7 @@ def _cancelled(db: str, run_id: str, *, forgiving: bool) -> dict[str, str]:
             return {
                 "id": run_id[:80],
                 "status": "",
-                "problem": "is no run here; retinue runs list shows those that are",
+                "problem": "is no run of this database",
             }
         problem = ""
         if run.parent_id is not None:
