@@ -34,7 +34,7 @@ components:
       price: {input: 1, output: 1}
       script:
         - {when: "^2", finish: "It is 2."}
-        - {when: "unknown tool|no tool", finish: "No such tool."}
+        - {when: "invented_by", finish: "No such tool."}
         - {when: "invent", call: {tool: invented_by_a_model, input: {}}}
         - {when: "paid", finish: "Paid."}
         - {when: "pay", call: {tool: pay, input: {}}}
