@@ -9,7 +9,7 @@ WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens studio chaos chaos-cluster upgrades simulate bench lock
+.PHONY: help setup model demo test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens alerts studio chaos chaos-cluster upgrades simulate bench lock
 
 help: ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -85,6 +85,11 @@ memory: model ## Have a conversation of thirty turns and see what entity memory 
 screens: ## Install Chromium and tmux, in which the studio and the terminal are tested (as root; elsewhere install them yourself)
 	@(command -v chromium || command -v chromium-browser || command -v google-chrome) >/dev/null && command -v tmux >/dev/null \
 		|| (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium tmux)
+
+alerts: ## Check the alert rules, and that each fires when it should (installs promtool, as root; elsewhere install it yourself)
+	@command -v promtool >/dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends prometheus)
+	promtool check rules deploy/alerts.yml
+	promtool test rules deploy/alerts_test.yml
 
 studio: setup screens ## Take the pictures of docs/studio, and measure the studio into bench/RESULTS.md (a minute)
 	PYTHONPATH=tests $(BIN)/python -m studio_report

@@ -20,8 +20,9 @@ from retinue import Agent, PromptModel
 from retinue.server.app import create_app
 from retinue.server.context import Options
 from retinue.server.deployment import Deployment
+from retinue.server.listening_socket import listen
 from retinue.server.middleware.usage_limits import UsageLimits
-from retinue.server.process import Serving as How, assembled, listen, until
+from retinue.server.process import Serving as How, assembled, until
 from retinue.store.api_keys import Keys
 from retinue.store.database import Database
 from retinue.store.run_store import insert_run

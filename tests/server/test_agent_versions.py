@@ -172,10 +172,10 @@ def test_what_changed_of_an_input_is_named_and_a_run_can_be_continued_regardless
     office.submit(run)
     told = office.now(run, "queued", told=True)
     assert "the input of `pay` changed: `to` is new" in told.last_error.message
-    assert f"{run.id} goes on now\n" in office.retinue("continue", run.id).stdout
+    assert f"{run.id} goes on now\n" in office.retinue("resume", run.id).stdout
     assert "`to` is new" in office.now(run, "queued", told=True).last_error.message
     office.model.replies += [DONE]
-    assert "with the agent as it is" in office.retinue("continue", run.id, "--regardless").stdout
+    assert "with the agent as it is" in office.retinue("resume", run.id, "--regardless").stdout
     office.now(run, "completed")
     assert "You are a pirate." in office.prompt()
     assert office.paid() == []  # today's tool takes no such input, and the model was told so
@@ -184,7 +184,7 @@ def test_what_changed_of_an_input_is_named_and_a_run_can_be_continued_regardless
 def test_a_run_that_waits_for_a_person_can_be_told_to_go_on_regardless(office: Office) -> None:
     run = office.ask()
     office.change(prompt="You are a pirate.")
-    assert "once a person has decided" in office.retinue("continue", run.id, "--regardless").stdout
+    assert "once a person has decided" in office.retinue("resume", run.id, "--regardless").stdout
     office.model.replies += [DONE]
     office.submit(run)
     office.now(run, "completed")
@@ -223,7 +223,7 @@ def test_there_must_be_something_to_continue(office: Office) -> None:
         (["run_0"], "there is no run 'run_0'"),
         ([run.id], "is not suspended: its status is 'requires_action'"),
     ):
-        done = retinue("runs", "continue", *words, "--db", str(office.server.db))
+        done = retinue("runs", "resume", *words, "--db", str(office.server.db))
         assert (done.returncode, done.stdout) == (2, "")
         assert problem in done.stderr
 

@@ -14,7 +14,7 @@ from sqlalchemy import bindparam, insert, select
 from retinue.core.budgets import Budget, Meter
 from retinue.errors import StoreUnavailable
 from retinue.runs import Followed, Runs, Subscriptions, cancellation, drive, leases, subscriptions
-from retinue.runs.drive import DriveContext
+from retinue.runs.drive_context import DriveContext
 from retinue.runs.log_writer import LogWriter
 from retinue.server.middleware.idempotency import Repeat
 from retinue.store import event_log, processes, run_queries, run_store

@@ -14,6 +14,7 @@ from .option_types import COUNTED
 if TYPE_CHECKING:
     from ..server.context import Options
     from ..server.log_output import LogOptions
+    from ..server.metrics.metrics_port import MetricsPort
 
 _LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("text", "json")
@@ -80,6 +81,15 @@ _OPTIONS = (
         help="The hosted tools that runs may use, separated by commas: file_search, code_interpreter.",
     ),
     click.option(
+        "--metrics-port",
+        type=click.IntRange(0, 65_535),
+        metavar="N",
+        help="Serve metrics and probes there, to everybody; 0 picks a free port.  [default: none]",
+    ),
+    click.option(
+        "--metrics-host", default="127.0.0.1", show_default=True, metavar="HOST", help="The address of that port."
+    ),
+    click.option(
         "--log-level", type=click.Choice(_LEVELS), default="warning", show_default=True, help="Minimum level."
     ),
     click.option("--log-format", type=click.Choice(FORMATS), default="json", show_default=True, help="Log format."),
@@ -115,6 +125,18 @@ def logging_of(given: Mapping[str, Any], access: Any = None) -> LogOptions:
     from ..server.log_output import LogOptions
 
     return LogOptions(given["log_level"], given["log_format"], access)
+
+
+def metrics_of(given: Mapping[str, Any]) -> MetricsPort | None:
+    """Return where metrics are served, if they are."""
+    from ..server.metrics.metrics_port import MetricsPort
+
+    port = given["metrics_port"]
+    return None if port is None else MetricsPort(given["metrics_host"], port, _metrics_served)
+
+
+def _metrics_served(address: str) -> None:
+    click.echo(f"Metrics are on {address}")
 
 
 def limits_of(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -45,7 +45,7 @@ _GROUPS = {
         "search": "Search an index.",
         "database": "Migrate, back up and restore a server's database.",
         "keys": "Make, list and revoke API keys of a server.",
-        "runs": "List a server's runs; fork, replay, export and pin them.",
+        "runs": "List a server's runs; cancel, resume, fork, replay and keep them.",
     },
 }
 _RECORDED = ("ask", "run", "chat", "eval", "serve", "worker", "mcp")  # by telemetry, if the environment says so

@@ -21,6 +21,7 @@ from .driving_options import (
     leave_out_prompt_states,
     limits_of,
     logging_of,
+    metrics_of,
     options_of,
     temporal_of,
 )
@@ -100,6 +101,7 @@ def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
         at_once=given["runs_at_once"],
         connections=given["connections"],
         logging=logging_of(given, _form(given["access_log"])),
+        metrics=metrics_of(given),
         temporal=_temporal(given, database),
         **limits_of(given),
     )

@@ -14,6 +14,8 @@ from ..errors import UsageError
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from ..store.run_row import RunRow
+
 DB_OPTION = click.option(
     "--db", default="retinue.db", show_default=True, help="The server's database: a file or a PostgreSQL URL."
 )
@@ -51,3 +53,13 @@ def server_database(db: str, *, new: bool = False) -> Iterator[Connection]:
         raise UsageError(MISSING) from error
     with admin_transaction(database_url(db), new=new) as connection:
         yield connection
+
+
+def found_run(connection: Connection, run_id: str, *, lock: bool = False) -> RunRow:
+    """Return the run with this id. Raises `UsageError` if there is none."""
+    from ..store.run_store import find_run
+
+    run = find_run(connection, run_id, lock=lock)
+    if run is None:
+        raise UsageError(f"there is no run {run_id[:80]!r}; retinue runs list shows those that there are")
+    return run

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from ..display.terminal import clean
-from ..errors import StoreConflict, UsageError
+from .run_control import cancel, continue_, resume
 from .run_files import export, import_, pin
 from .run_trials import fork, replay
 from .runs_table import date, label, runs_table, summary_lines, took
-from .server_database import DB_OPTION, server_database
+from .server_database import DB_OPTION, found_run, server_database
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -28,11 +28,13 @@ _STATUSES = (
 
 @click.group("runs")
 def command() -> None:
-    """Runs of a server: look at them, try something else from where they were, and keep them as tests."""
+    """Runs of a server: look at them, end them or let them go on, try something else from where they were, and keep
+    them as tests."""
 
 
-for _one in (fork, replay, export, import_, pin):
+for _one in (cancel, resume, fork, replay, export, import_, pin):
     command.add_command(_one)
+command.add_command(continue_)
 
 
 @command.command("list", short_help="List them, newest first.")
@@ -89,16 +91,6 @@ def show(run_id: str, db: str, as_json: bool) -> int:
     return 0
 
 
-def found_run(connection: Connection, run_id: str) -> RunRow:
-    """Return the run with this id. Raises `UsageError` if there is none."""
-    from ..store.run_store import find_run
-
-    run = find_run(connection, run_id)
-    if run is None:
-        raise UsageError(f"there is no run {run_id[:80]!r}; retinue runs list shows those that there are")
-    return run
-
-
 @command.command("suspended", short_help="List those whose agents changed.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @DB_OPTION
@@ -119,30 +111,6 @@ def suspended_(db: str, as_json: bool) -> int:
     for run in found:
         until = "" if run.expires_at is None else f" until {date(run.expires_at)}"
         click.echo(f"{run.id} of {clean(run.tenant)} waits{until}: {clean(run.error.message if run.error else '')}")
-    return 0
-
-
-@command.command("continue", short_help="Let a suspended run go on.")
-@click.argument("run_id", metavar="RUN")
-@click.option("--regardless", is_flag=True, help="With the agent as it is served now, whatever changed.")
-@click.option("--run-ttl", type=click.IntRange(1), default=600, show_default=True, help="Seconds for the run.")
-@DB_OPTION
-def continue_(run_id: str, db: str, regardless: bool, run_ttl: int) -> int:
-    """Let the suspended RUN go on. The server does so within a second, or when it is started.
-
-    If its agent is still another than the one that it began with, the run is suspended again. With --regardless it
-    goes on with the agent of today: what was done stays done, and the model sees what it did before under today's
-    prompt. This can also be said of a run that still waits for a person.
-    """
-    with server_database(db) as connection:
-        from ..runs.suspension import continue_run
-
-        try:
-            run = continue_run(connection, run_id, run_ttl, regardless=regardless)
-        except StoreConflict as error:
-            raise UsageError(f"{error}; try again") from error
-    waits = "once a person has decided" if run.status == "requires_action" else "now"
-    click.echo(f"{run.id} goes on {waits}{', with the agent as it is' if regardless else ''}")
     return 0
 
 

@@ -16,6 +16,7 @@ from .driving_options import (
     leave_out_prompt_states,
     limits_of,
     logging_of,
+    metrics_of,
     options_of,
     temporal_of,
 )
@@ -53,6 +54,7 @@ def command(file: Path, **given: Any) -> int:
         bounds=Bounds(runs=given["limit_runs"]),
         at_once=given["runs_at_once"],
         logging=logging_of(given),
+        metrics=metrics_of(given),
         temporal=temporal,
         **limits_of(given),
     )

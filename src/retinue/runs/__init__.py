@@ -1,9 +1,10 @@
 """Durable runs: each is driven from its event log by the process that holds its latest epoch."""
 
 from .dispatcher import Dispatcher
-from .drive import RunInput
+from .drive_context import RunInput
 from .driver import Runs
 from .fair_scheduler import FairScheduler
+from .outside_changes import OutsideChanges
 from .peers import Peers
 from .recovery import Recovery, recover_runs
 from .subscriptions import Followed, Subscriptions
@@ -12,6 +13,7 @@ __all__ = [
     "Dispatcher",
     "FairScheduler",
     "Followed",
+    "OutsideChanges",
     "Peers",
     "Recovery",
     "RunInput",

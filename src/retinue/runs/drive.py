@@ -2,101 +2,38 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
 from sqlalchemy import Connection
 
-from ..agent import Agent, Run
+from ..agent import Run
 from ..core.delegation import is_member
 from ..core.events import ENDINGS, Finished, Said, Started, Stopped, stopped_by
 from ..core.protocols import Task
 from ..core.tool import Tool
-from ..core.values import Image, Message, StopReason
+from ..core.values import StopReason
 from ..errors import AgentChanged, DataError, LogMismatch, RetinueError, StoreConflict, StoreUnavailable
 from ..nested_runs import Earlier
-from ..store.database import Database
 from ..store.event_log import Change, Entry, Fenced
 from ..store.run_row import BY_MEMBERS, REGARDLESS, RunRow, RunValues
-from ..store.snapshots import SnapshotWriter
-from .caller_logs import CallerLogs
 from .cancellation import cancel_members, fail_drive
 from .child_runs import ChildRuns
+from .drive_context import DriveContext
 from .failpoints import failpoint
-from .leases import Lease, acquired_new, is_new, is_suspect
+from .leases import Lease, is_new, is_suspect
 from .log_writer import LogWriter
-from .member_runs import Caller, Conclude, Found, settle_caller
+from .member_runs import Caller, Found
 from .run_status import decisions, final_values
 from .run_traces import trace_run
-from .subscriptions import Subscriptions
 from .suspension import suspend_run
 from .thread_messages import messages_of
 
 logger = logging.getLogger(__name__)
 DriveEnd = Literal["ended", "waiting", "fenced", "parked", "suspended"]
-
-
-@dataclass(frozen=True, slots=True)
-class RunInput:
-    """The agent and input of a run. A resumed run takes its question and history from its log, which has its `images`
-    without their bytes.
-
-    `path` is that of the agent in its team, if it is another one than the run asks for: a former run on the thread
-    handed the conversation over to it.
-    """
-
-    agent: Agent
-    question: str = ""
-    history: Sequence[Message] = ()
-    path: str = ""
-    images: Sequence[Image] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class DriveContext:
-    """What drives have in common: `Runs` documents it. `start` drives another run in the background, whose row says
-    whether this process has acquired it. `has_room` says whether it should acquire further ones. `left` interrupts the
-    members of a run that has ended. `parking` is set when the process stops."""
-
-    database: Database
-    followers: Subscriptions
-    assign: Callable[[RunRow], Awaitable[RunInput]]
-    ended: Callable[[RunRow], None]
-    human_ttl: int
-    conclude: Conclude
-    snapshots: SnapshotWriter
-    start: Callable[[RunRow], object]
-    has_room: Callable[[], bool]
-    left: Callable[[], None]
-    parking: asyncio.Event = field(default_factory=asyncio.Event)
-    callers: CallerLogs = field(default_factory=CallerLogs)
-
-    def acquire(self, connection: Connection, run: RunRow) -> RunRow:
-        """Return the row of a run that is to be inserted, acquired by this process if it has room."""
-        return acquired_new(connection, run, self.database.process, self.snapshots) if self.has_room() else run
-
-    def settling(self, run_id: str, *, acquires: bool = False) -> tuple[Callable[..., None], list[RunRow]]:
-        """Return what updates a run that its members have, in a transaction, and the rows that this changes. With
-        `acquires`, this process acquires a run that goes on, if it has room."""
-        changed: list[RunRow] = []
-
-        def settle(connection: Connection) -> None:
-            process = self.database.process if acquires and self.has_room() else None
-            changed[:] = settle_caller(connection, run_id, self.human_ttl, self.conclude, process)
-
-        return settle, changed
-
-    def settled(self, changed: Sequence[RunRow]) -> None:
-        """See to what follows from changes of runs that their members have, or had."""
-        for row in changed:
-            self.followers.look(row.id)
-            if row.status == "in_progress":
-                self.start(row)
 
 
 class Drive:
@@ -131,7 +68,7 @@ class Drive:
             self._context.followers.publish(run.id, [failed])
             self._context.ended(failed)
             return "ended"
-        writer = LogWriter(self._context.database, self._context.followers, run, log, self._found.keys())
+        writer = self._context.writer(run, log, self._found)
         try:
             return await self._go_on(writer)
         except (StoreUnavailable, StoreConflict, Fenced):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -25,13 +26,14 @@ from ..store.snapshots import SnapshotWriter
 from .cancellation import discard_run
 from .concurrency_limits import ConcurrencyLimits
 from .dispatcher import Dispatcher
-from .drive import Drive, DriveContext, DriveEnd, RunInput
+from .drive import Drive, DriveEnd
+from .drive_context import DriveContext, RunInput
 from .failpoints import failpoint
 from .fair_scheduler import FairScheduler
 from .leases import Lease, acquire_epoch, park_runs
-from .log_writer import BACK_OFF
 from .lost_traces import LostTraces
 from .notifier import notifier_of
+from .run_meter import DriveMeter, RunMeter
 from .subscriptions import Subscriptions
 
 logger = logging.getLogger(__name__)
@@ -67,18 +69,22 @@ class Runs:
         self.followers = Subscriptions(database, self.notifier)
         self.snapshots = SnapshotWriter()
         self.limits: ConcurrencyLimits | None = None
+        self.meter: RunMeter | None = None
+        self._when_ended = ended
         self._context = DriveContext(
             database,
             self.followers,
             assign,
-            ended,
+            self.ended,
             human_ttl,
             conclude,
             self.snapshots,
             self._go_on,
             self._has_room,
             self.interrupt_members,
+            self._drive_meter,
         )
+        self.parked = self._context.parked
         self.traces = LostTraces(database)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._acquired: dict[str, Lease] = {}  # by the transactions that let these runs begin, or go on
@@ -102,7 +108,7 @@ class Runs:
     def _go_on(self, run: RunRow) -> None:
         """Have a run driven that may begin, or go on. If this process has acquired it already, it drives it."""
         if run.driver == self.database.process:
-            self._acquired[run.id] = Lease(run)
+            self._acquired[run.id] = Lease(run, begins=run.epoch == 1)
             self.start(run.id, run)
         else:
             self.dispatch(run.id, run)
@@ -183,11 +189,9 @@ class Runs:
                 if self.limits is not None:
                     await self._dispatch_next(self.limits)
             except StoreUnavailable as error:
-                seconds = BACK_OFF[min(tries, len(BACK_OFF) - 1)]
-                tries += 1
                 self._wanted.add(run_id)
-                logger.warning("the run %s is parked for %.1f s: %s", run_id, seconds, error)
-                await asyncio.sleep(seconds)
+                await self.parked.wait(run_id, error, tries)
+                tries += 1
             except Exception as error:  # the row holds data that we did not write
                 logger.exception("the run %s cannot be driven", run_id)
                 problem = f"the stored data of this run cannot be read ({type(error).__name__})"
@@ -217,18 +221,41 @@ class Runs:
             failpoint("after claim")
             self.snapshots.committed(lease.run)
             self.followers.publish(run_id, [lease.run])
-            drive = self._live[run_id] = Drive(self._context, lease)
-            if run_id in self._interrupted:
-                drive.cancel()
-            try:
-                return await drive.run()
-            finally:
-                self._live.pop(run_id, None)
+            if self.meter is not None:
+                self.meter.acquired(lease.run, begins=lease.begins, taken_over=lease.taken_over)
+            return await self._driven(lease)
         except Fenced:
             logger.info("the run %s was taken over", run_id)
             return "fenced"
         except StoreConflict as error:
             raise StoreUnavailable(str(error)) from error
+
+    def ended(self, run: RunRow) -> None:
+        """Take note of a run that this process has ended."""
+        if self.meter is not None:
+            self.meter.ended(run)
+        self._when_ended(run)
+
+    def _drive_meter(self, run: RunRow, log: Sequence[Entry]) -> DriveMeter | None:
+        return None if self.meter is None else self.meter.drive(run, log)
+
+    async def _driven(self, lease: Lease) -> DriveEnd:
+        """Drive the run that was leased."""
+        run_id, began = lease.run.id, time.perf_counter()
+        end: DriveEnd = "parked"
+        drive = self._live[run_id] = Drive(self._context, lease)
+        if run_id in self._interrupted:
+            drive.cancel()
+        try:
+            end = await drive.run()
+            return end
+        except Fenced:
+            end = "fenced"
+            raise
+        finally:
+            self._live.pop(run_id, None)
+            if self.meter is not None:
+                self.meter.drove(end, time.perf_counter() - began)
 
     def _claim_of(self, run_id: str, request: Mapping[str, Any] | None) -> Callable[[Connection], Lease | None]:
         return partial(

@@ -24,10 +24,13 @@ _SUSPECT = 2  # drives without progress after which a run is watched more closel
 
 class Lease(NamedTuple):
     """A run with its new epoch. `give_up` says why it must be given up, if its drives died repeatedly without a new
-    event (reply deltas do not count)."""
+    event (reply deltas do not count). `begins` says whether it is the run's first drive, and `taken_over` whether the
+    process died that had the run before."""
 
     run: RunRow
     give_up: str = ""
+    begins: bool = False
+    taken_over: bool = False
 
 
 def acquire_epoch(
@@ -67,7 +70,8 @@ def acquire_epoch(
         values["snapshot"] = snapshots.write(connection, run)
     most = _DEATHS if kind == "called" else _ELSEWHERE
     reason = f"the process that drove this run ended {most} times without making progress" if attempts > most else ""
-    return Lease(update_run(connection, run, **values), reason)
+    left = run.driver not in (None, process)  # by a process that is dead, as was found above
+    return Lease(update_run(connection, run, **values), reason, begins=run.started_at is None, taken_over=left)
 
 
 def acquired_new(connection: Connection, run: RunRow, process: str, snapshots: SnapshotWriter) -> RunRow:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Sequence, Set
 from functools import partial
@@ -19,11 +18,11 @@ from ..store.run_row import RunRow
 from ..store.run_store import find_run
 from .delta_buffer import DeltaBuffer
 from .failpoints import failpoint
+from .parked_runs import ParkedRuns
+from .run_meter import DriveMeter
 from .run_traces import RunTrace
 from .subscriptions import Subscriptions
 
-logger = logging.getLogger(__name__)
-BACK_OFF = (0.1, 0.5, 2.0, 5.0)  # seconds between retries while the database is unavailable
 _SAYS = 0.02  # minimum seconds between two writes of streamed deltas
 _TELLS = 0.01  # seconds within which readers are told of a call that needs no intent on the disk; most end sooner
 _LARGE = 50_000  # characters that take more than a few milliseconds to write
@@ -34,7 +33,7 @@ class LogWriter:
     """Appends to the log of `run` under its epoch, and publishes committed events to subscribers.
 
     `found` are the calls of members that have ended, and are found by every drive until their answers are written.
-    `trace` is told of what is committed.
+    `trace` and `meter` are told of what is committed. It waits among the `parked` while the database is unavailable.
     Methods that wait raise `Fenced` if another drive has taken over the run.
     """
 
@@ -45,6 +44,7 @@ class LogWriter:
         run: RunRow,
         log: Sequence[Entry],
         found: Set[str] = frozenset(),
+        parked: ParkedRuns | None = None,
     ) -> None:
         self.log = list(log)
         self._found = found
@@ -52,6 +52,8 @@ class LogWriter:
         self._followers = followers
         self.run = run
         self.trace: RunTrace | None = None
+        self.meter: DriveMeter | None = None
+        self._parked = parked or ParkedRuns()
         self._written = len(self.log)
         self._streamed = bool(run.request.get("stream"))
         self._writing: asyncio.Future[RunRow | None] | None = None
@@ -220,10 +222,8 @@ class LogWriter:
                 return run
             except StoreUnavailable as error:
                 self._writing = None
-                seconds = BACK_OFF[min(tries, len(BACK_OFF) - 1)]
+                await self._parked.wait(self.run.id, error, tries)
                 tries += 1
-                logger.warning("the run %s is parked for %.1f s: %s", self.run.id, seconds, error)
-                await asyncio.sleep(seconds)
 
     def _submit(self, change: Callable[[RunRow], Change] | None = None) -> asyncio.Future[RunRow | None]:
         """Submit the unwritten events."""
@@ -246,6 +246,8 @@ class LogWriter:
             self._followers.publish(self.run.id, entries if run is None else [*entries, run])
             if self.trace is not None:  # after the readers, whom nothing that it does may hold up
                 self.trace.see(entries)
+            if self.meter is not None:
+                self.meter.see(entries)
 
     def _go_on(self, future: asyncio.Future[RunRow | None]) -> None:
         if future.cancelled() or future.exception() is not None:

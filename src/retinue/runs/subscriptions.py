@@ -30,6 +30,11 @@ class Subscriptions:
         self._readers: dict[str, list[_Reader]] = {}
         self._starting: set[str] = set()
 
+    @property
+    def followed(self) -> list[str]:
+        """The ids of the runs that have subscribers."""
+        return list(self._readers)
+
     def starts(self, run_id: str) -> None:
         """Note that this process is about to drive the run: until it has news, a subscriber need not read its log."""
         self._starting.add(run_id)

@@ -78,6 +78,8 @@ class Server:
         self.runs.followers.look(run.id)
         driven = self.runs.interrupt(run.id)
         self.runs.interrupt_members()
+        if not run.active and self.runs.meter is not None:
+            self.runs.meter.ended(run)
         if not run.active and recorder() is not None:
             self.runs.beside("spans of a run that was ended", partial(self.runs.traces.send_ended, run))
         if run.status in ("in_progress", "cancelling") and not driven:

@@ -12,6 +12,7 @@ from typing import TypeVar
 from sqlalchemy import Connection
 
 from ..errors import RetinueError, StoreConflict, StoreUnavailable
+from ..runs import OutsideChanges
 from ..runs.cancellation import cancel_run, discard_run, fail_run
 from ..store.clock import CLOCK
 from ..store.database import Database
@@ -46,7 +47,9 @@ async def run_maintenance(server: Server) -> None:
     ones. Of several processes on one database, the leader does what concerns all. Exceptions are logged, and affect
     neither the other tasks nor the next round."""
     now_and_then = _Seldom(server)
+    outside = OutsideChanges(server.runs)
     own: dict[str, Callable[[], Awaitable[None]]] = {
+        "heeding commands": outside.heed,
         "adjusting run expiry to the clock": partial(_follow_clock, server.database),
         "indexing what other servers left": partial(_index_left, server),
     }

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import math
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 import uvicorn
 from fastapi import FastAPI
@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 
 from .._internal.supervision import supervise
 from ..documents.passage_index import PassageIndex
-from ..errors import StoreUnavailable, UsageError
+from ..errors import StoreUnavailable
 from ..runs import FairScheduler, Runs
 from ..runs.concurrency_limits import ConcurrencyLimits
 from ..store.api_keys import Key, Keys, all_keys, count_keys, create_key
@@ -37,12 +37,17 @@ from .files.vector_search import VectorSearch
 from .hosted_tools import Hosted
 from .idle_connections import HEADERS, SOCKETS, connections
 from .indexer import Indexer, index_folder
+from .listening_socket import listen, url_of
 from .log_output import LogOptions, set_up, workers_logged
 from .maintenance import begin_next
+from .metrics.metrics_port import MetricsPort, watched
 from .middleware.usage_limits import Bounds, UsageLimits
 from .responses.response_lookup import concluding
 from .served_memory import ServedMemory
 from .tenant_shares import TenantShares
+
+if TYPE_CHECKING:
+    from .metrics.process_watch import ProcessWatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,7 @@ class Serving:
     `bounds` are the limits of keys without their own, `at_once` limits active runs, `connections` those per address;
     `header_seconds` is the timeout for headers. With `temporal`, its address (`HOST:PORT`), workers drive the runs.
     `tenant_runs`, `agent_runs` and `model_runs` limit the runs that all processes of the database drive at once.
+    `metrics` says where metrics are served, if they are.
     """
 
     database: str
@@ -76,6 +82,7 @@ class Serving:
     tenant_runs: int | None = None
     agent_runs: Mapping[str, int] = field(default_factory=dict)
     model_runs: Mapping[str, int] = field(default_factory=dict)
+    metrics: MetricsPort | None = None
 
 
 async def serve(
@@ -85,11 +92,16 @@ async def serve(
     `told` with a new key if none existed. Raises `UsageError` if it cannot listen, and what `Database` raises."""
     set_up(how.logging)
     with workers_logged():
-        await _open(deployment, how, ready, told)
+        async with watched(how.metrics) as watch:
+            await _open(deployment, how, ready, told, watch)
 
 
 async def _open(
-    deployment: Deployment, how: Serving, ready: Callable[[str], None], told: Callable[[str], None]
+    deployment: Deployment,
+    how: Serving,
+    ready: Callable[[str], None],
+    told: Callable[[str], None],
+    watch: ProcessWatch | None,
 ) -> None:
     listening = listen(how.host, how.port)
     try:
@@ -106,9 +118,17 @@ async def _open(
         server = assembled(deployment, database, how, limits)
         keys = Keys(database, how.keys, known=how.known_keys)
         app = create_app(server, keys, (how.host, *how.hosts), how.origins)
+        if watch is not None:
+            watch.add(server, app)
         stop = asyncio.Event()
         stop_on_signals(stop)
-        await until(stop, app, server, listening, how, ready)
+
+        def begins(address: str) -> None:
+            if watch is not None:
+                watch.begins(lambda: app.state.stopping)
+            ready(address)
+
+        await until(stop, app, server, listening, how, begins)
     finally:
         listening.close()
         await database.close_async()
@@ -184,7 +204,7 @@ async def until(
             timeout_keep_alive=75,  # longer than clients keep idle connections, so none is closed under a request
             timeout_graceful_shutdown=math.ceil(how.grace) + 1,
         ),
-        lambda: ready(_address(how.host, listening)),
+        lambda: ready(url_of(how.host, listening)),
     )
     recovery = None
     if how.temporal:
@@ -221,22 +241,3 @@ class _Http(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave the signals to our handlers."""
         yield
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket (port 0: any free port). Raises `UsageError` if that fails."""
-    try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        listening = socket.create_server(address[:2], family=family, backlog=2048)
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio sets it only on its own sockets
-        return listening
-    except OSError as error:
-        reason = error.strerror or str(error)
-        if error.errno == errno.EADDRINUSE:
-            reason = "the port is in use; give another with --port (0: any that is free)"
-        raise UsageError(f"cannot listen on {host}:{port}: {reason}") from error
-
-
-def _address(host: str, listening: socket.socket) -> str:
-    name = f"[{host}]" if ":" in host else host
-    return f"http://{name}:{listening.getsockname()[1]}"

@@ -3,21 +3,17 @@ extension."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from fastapi import APIRouter
 from sqlalchemy import Connection
 
 from ..runs.cancellation import cancel_run
-from ..runs.submissions import FurtherRequest, submit_decisions
 from ..store.run_row import RunRow
 from ..store.tenant_view import TenantView
 from .assistants.schemas import SubmitToolOutputs
 from .context import ContextDep
+from .run_answers import answer_run
 from .run_session import RunSession
 from .tenant_runs import summary_object
-from .tool_outputs import parse_submission, submission_digest
 from .wire.api_errors import ApiError
 from .wire.lookup import own_run
 from .wire.objects import Object
@@ -34,12 +30,7 @@ async def submit_tool_outputs(run_id: str, body: SubmitToolOutputs, context: Con
     def work(connection: Connection, scope: TenantView) -> tuple[RunRow, bool]:
         run = own_run(connection, scope, run_id, lock=True)
         _check_top(run, "answer")
-        answer = parse_submission(run, outputs)
-        if answer is not None:
-            further = _further(run, outputs)
-            ttl = context.server.options.run_ttl
-            run = submit_decisions(connection, run, answer.decisions, ttl, answer.mark, further)
-        return run, answer is not None
+        return answer_run(connection, run, outputs, context.server.options.run_ttl)
 
     run, new = await context.write(work)
     RunSession(context.server, run).begin(new=new)
@@ -66,17 +57,3 @@ def _check_top(run: RunRow, act: str) -> None:
     """Raise `ApiError` for a member's run."""
     if run.parent_id is not None:
         raise ApiError(400, f"The run {run.id} was called by {run.root_id}: {act} that one.")
-
-
-def _further(run: RunRow, outputs: Sequence[tuple[str, str]]) -> FurtherRequest | None:
-    """Return the request that the run's client would have made: its API shows one for each time that a run resumes."""
-    calls = [call for call, _ in outputs]
-    if run.kind == "response":
-        given: Any = run.submissions[-1].asked if run.submissions else run.request["asked"]
-        items = [{"type": "function_call_output", "call_id": call, "output": said} for call, said in outputs]
-        return FurtherRequest(given, items, None, calls)
-    if run.kind == "a2a":
-        parts = [{"text": said} for _, said in outputs]
-        message = {"messageId": f"msg_{submission_digest(outputs)}", "role": "ROLE_USER", "parts": parts}
-        return FurtherRequest({}, [message], None, calls)
-    return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ..store.api_keys import all_keys
 from ..store.database import Database
@@ -11,8 +12,12 @@ from .background import background, dispatch_by_temporal, stop_on_signals
 from .context import Server
 from .deployment import Deployment
 from .log_output import set_up, workers_logged
+from .metrics.metrics_port import watched
 from .middleware.usage_limits import UsageLimits
 from .process import Serving, assembled
+
+if TYPE_CHECKING:
+    from .metrics.process_watch import ProcessWatch
 
 
 async def work(deployment: Deployment, how: Serving, ready: Callable[[], None]) -> None:
@@ -21,16 +26,30 @@ async def work(deployment: Deployment, how: Serving, ready: Callable[[], None]) 
     `UsageError` if Temporal cannot be reached, and what `Database` raises."""
     set_up(how.logging)
     with workers_logged():
-        database = Database(how.database)
-        try:
-            limits = UsageLimits(how.bounds)
-            for key in await database.read(all_keys):
-                limits.know(key)
-            stop = asyncio.Event()
-            stop_on_signals(stop)
-            await _until(stop, assembled(deployment, database, how, limits), how, ready)
-        finally:
-            await database.close_async()
+        async with watched(how.metrics) as watch:
+            await _open(deployment, how, ready, watch)
+
+
+async def _open(deployment: Deployment, how: Serving, ready: Callable[[], None], watch: ProcessWatch | None) -> None:
+    database = Database(how.database)
+    try:
+        limits = UsageLimits(how.bounds)
+        for key in await database.read(all_keys):
+            limits.know(key)
+        stop = asyncio.Event()
+        stop_on_signals(stop)
+        server = assembled(deployment, database, how, limits)
+        if watch is not None:
+            watch.add(server)
+
+        def begins() -> None:
+            if watch is not None:
+                watch.begins(stop.is_set)
+            ready()
+
+        await _until(stop, server, how, begins)
+    finally:
+        await database.close_async()
 
 
 async def _until(stop: asyncio.Event, server: Server, how: Serving, ready: Callable[[], None]) -> None:

@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -49,6 +49,8 @@ class Database:
     or unavailable database before they raise. `process` is this server's id among those that have the database open.
     """
 
+    timed: Callable[[float, bool], None] | None = None  # told of each transaction: its seconds, and whether it failed
+
     def __init__(self, url: str, patience: float = 10.0) -> None:
         self.engine: Engine = engine_of(url)
         self.process = new_process_id()
@@ -71,11 +73,10 @@ class Database:
         self._ready: list[Piece[Any]] = []  # submitted on the loop; how to write them is about to be decided
         self._given: deque[Piece[Any]] = deque()  # for the writer thread
         self._executed: Sequence[Piece[Any]] = ()  # on the loop; the writer thread commits them
-        self._writing = False
+        self._writing, self._under_way = False, 0  # the number of writes of the current transaction
         self._ending = False
         self._local = self.engine.dialect.name == "sqlite"  # the event loop may wait for nothing remote
-        self._quick = False  # whether the last transaction was fast
-        self._brief = True  # whether the statements of the last one on the loop were
+        self._quick, self._brief = False, True  # was the last transaction fast? were the last one's statements, here?
         self._connection: Connection | None = None
         self._thread = threading.Thread(target=self._write, name="retinue-store", daemon=True)
         self._thread.start()
@@ -102,6 +103,10 @@ class Database:
         """Check that the database is there and locked by this process, and try to retake a lost lock. Call it
         periodically. Raises as `check` does."""
         await run_in_thread(self._look)
+
+    def waiting_writes(self) -> int:
+        """Return how many writes are submitted and not yet committed."""
+        return len(self._ready) + len(self._given) + self._under_way
 
     def deadline(self) -> float:
         """The deadline, in `time.monotonic` seconds, for a write submitted now."""
@@ -138,6 +143,10 @@ class Database:
             self._reading[loop] = asyncio.Semaphore(_READERS)
         async with self._reading[loop]:
             return await run_in_thread(self._readers.read, work)
+
+    def read_here(self, work: Work[T]) -> T:
+        """Run read-only `work` in the calling thread, which must not be that of the event loop."""
+        return self._readers.read(work)
 
     async def write_apart(self, work: Work[T]) -> T:
         """Run `work` at once, each of its statements a transaction, whatever is being read or waits to be written."""
@@ -232,7 +241,8 @@ class Database:
 
     def _settled(self, pieces: Sequence[Piece[Any]]) -> None:
         """Tell who waits, and go on with what became ready meanwhile, after what they submit at once."""
-        _settle(pieces)
+        for piece in pieces:
+            piece.settle()
         if self._ready:
             asyncio.get_running_loop().call_soon(self._begin)
 
@@ -268,7 +278,7 @@ class Database:
     def _commit(self, pieces: Sequence[Piece[Any]]) -> list[Piece[Any]]:
         """Commit all pieces in one transaction; the caller has set `_writing`. Return the finished pieces; the others
         are requeued ahead of later ones."""
-        began = time.perf_counter()
+        began, self._under_way = time.perf_counter(), len(pieces)
         try:
             by, executed = self._connection or self.engine, bool(self._executed)
             self._connection = commit_pieces(self._lock, by, pieces, executed=executed)
@@ -277,7 +287,9 @@ class Database:
             self._connection = None
             for piece in pieces:
                 piece.error, piece.untouched = error, False
-        now = time.monotonic()
+        if self.timed is not None:
+            self.timed(time.perf_counter() - began, any(isinstance(one.error, StoreUnavailable) for one in pieces))
+        now, self._under_way = time.monotonic(), 0
         left = [piece for piece in pieces if piece.untouched and now < piece.until]
         with self._turn:
             self._quick = self._local and not left and time.perf_counter() - began < _QUICK
@@ -286,15 +298,3 @@ class Database:
             if self._given or self._ending:
                 self._turn.notify()
         return [piece for piece in pieces if piece not in left] if left else list(pieces)
-
-
-def _settle(pieces: Sequence[Piece[Any]]) -> None:
-    for piece in pieces:
-        if piece.future.done():
-            continue
-        if piece.error is None:
-            piece.future.set_result(piece.result)
-        elif isinstance(piece.error, StopIteration):  # a future cannot carry it
-            piece.future.set_exception(RuntimeError(f"StopIteration was raised: {piece.error}"))
-        else:
-            piece.future.set_exception(piece.error)

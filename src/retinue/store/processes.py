@@ -60,6 +60,7 @@ _ENTER = Prepared(insert(processes).values(id=bindparam("process"), seen_at=_Now
 _FORGET = Prepared(delete(processes).where(processes.c.seen_at < _Now() - _FORGOTTEN_AFTER))
 _HERE = Prepared(select(processes.c.id).where(processes.c.id.startswith(bindparam("place"))))
 _ALIVE = Prepared(select(processes.c.id).where(_IS_SELF, _IsRecent()))
+_COUNT = Prepared(select(func.count()).select_from(processes).where(_IsRecent()))
 _FIRST = Prepared(select(func.min(processes.c.id)).where(_IsRecent()))
 
 
@@ -141,6 +142,11 @@ def leave(connection: Connection, process: str) -> None:
 def is_alive(connection: Connection, process: str | None) -> bool:
     """Whether a server has shown recently that it is alive."""
     return bool(_ALIVE.rows(connection, {"process": process}))
+
+
+def count_alive(connection: Connection) -> int:
+    """Return how many servers have shown recently that they are alive."""
+    return int(_COUNT.rows(connection, {})[0][0])
 
 
 def is_leader(connection: Connection, process: str) -> bool:

@@ -47,6 +47,17 @@ class Piece(Generic[T]):
         self.error: BaseException | None = None
         self.untouched = False
 
+    def settle(self) -> None:
+        """Tell who waits."""
+        if self.future.done():
+            return
+        if self.error is None:
+            self.future.set_result(self.result)  # type: ignore[arg-type] # there is one without an error
+        elif isinstance(self.error, StopIteration):  # a future cannot carry it
+            self.future.set_exception(RuntimeError(f"StopIteration was raised: {self.error}"))
+        else:
+            self.future.set_exception(self.error)
+
 
 def execute_pieces(connection: Connection, pieces: Sequence[Piece[Any]]) -> bool:
     """Execute all pieces in one transaction, which stays open for `commit_pieces`. Return whether it is open: if

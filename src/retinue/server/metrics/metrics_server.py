@@ -1,0 +1,100 @@
+"""A small HTTP server for metrics and probes: in threads of its own, since it must answer while the event loop is busy.
+
+Whoever reaches its port may read everything that it says.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple, TypeAlias
+
+logger = logging.getLogger(__name__)
+_AT_ONCE = 16  # connections; another one ends the oldest of these
+_SECONDS = 5.0  # that a client may be silent
+
+
+class Page(NamedTuple):
+    """An answer."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+Pages: TypeAlias = Mapping[str, Callable[[str], Page]]
+"""What answers a path, given the request's header `Accept`."""
+
+
+class MetricsServer(ThreadingHTTPServer):
+    """Answers GET requests for `pages` at a listening socket, from `start` until `close`."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, listening: socket.socket, pages: Pages) -> None:
+        super().__init__(listening.getsockname()[:2], _Request, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listening
+        self.pages = pages
+        self._open: dict[Any, None] = {}  # connections, the oldest first
+        self._thread = threading.Thread(target=self.serve_forever, args=[0.1], name="metrics", daemon=True)
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop answering."""
+        self.shutdown()
+        self.server_close()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer a connection in a thread."""
+        while len(self._open) >= _AT_ONCE:
+            oldest = next(iter(self._open))
+            self._open.pop(oldest, None)
+            super().shutdown_request(oldest)
+        self._open[request] = None
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """End a connection."""
+        self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log what went wrong with a connection."""
+        logger.info("a scrape or probe was not answered", exc_info=True)
+
+
+class _Request(BaseHTTPRequestHandler):
+    server: MetricsServer
+    timeout = _SECONDS
+    error_message_format = "%(code)d %(message)s\n"
+    error_content_type = "text/plain; charset=utf-8"
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        page = self.server.pages.get(path)
+        if page is None:
+            self.send_error(404, f"There are {', '.join(self.server.pages)}.")
+            return
+        answer = page(self.headers.get("accept", ""))
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.content_type)
+        self.send_header("Content-Length", str(len(answer.body)))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(answer.body)
+
+    do_HEAD = do_GET
+
+    def version_string(self) -> str:
+        return "retinue"
+
+    def log_message(self, *_: Any) -> None:
+        """Log nothing: there is a request every few seconds."""

@@ -1,0 +1,67 @@
+"""Reads the figures of the whole database for metrics: seldom, beside the event loop, and without waiting for long."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from functools import partial
+
+from ...errors import StoreUnavailable
+from ...store.database import Database
+from ...store.queue_figures import QueueFigures, queue_figures
+
+logger = logging.getLogger(__name__)
+_FRESH = 3.0  # seconds for which figures count as those of now
+_STALE = 10.0  # seconds after which they count for nothing
+PATIENCE = 0.5  # seconds that a scrape waits for them
+
+
+class QueueWatch:
+    """The figures of a database. Whoever asks for them next reads them anew once they are three seconds old, one at a
+    time; the others, and those who have waited long enough, get the last ones."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._read_at = float("-inf")
+        self._figures: QueueFigures | None = None
+        self._reading: threading.Event | None = None  # set when the reading that is under way is over
+
+    def figures(self, patience: float = PATIENCE) -> QueueFigures | None:
+        """Return the figures; `None` if the database does not answer. Waits at most `patience` seconds."""
+        with self._lock:
+            reading = None if self._age() < _FRESH else self._begin()
+        if reading is not None:
+            reading.wait(patience)
+        return self._figures if self._age() < _STALE else None
+
+    def is_up(self, patience: float = PATIENCE) -> bool:
+        """Whether the database answers, and is the one that this process opened."""
+        try:
+            self._database.check()
+        except StoreUnavailable:
+            return False
+        return self.figures(patience) is not None
+
+    def _age(self) -> float:
+        return time.monotonic() - self._read_at
+
+    def _begin(self) -> threading.Event:
+        if self._reading is None:
+            self._reading = threading.Event()
+            threading.Thread(target=self._read, args=[self._reading], name="queue-figures", daemon=True).start()
+        return self._reading
+
+    def _read(self, over: threading.Event) -> None:
+        try:
+            figures = self._database.read_here(partial(queue_figures, process=self._database.process))
+            with self._lock:
+                self._figures, self._read_at = figures, time.monotonic()
+        except StoreUnavailable as error:
+            logger.info("the figures of the database cannot be read: %s", error)
+            self._read_at = float("-inf")
+        finally:
+            with self._lock:
+                self._reading = None
+            over.set()
