@@ -12,16 +12,17 @@ from typing import Literal
 
 from sqlalchemy import Connection
 
-from ..agent import Agent, Run
+from ..agent import Run
 from ..core.delegation import is_member
 from ..core.events import ENDINGS, Finished, Said, Started, Stopped, stopped_by
 from ..core.protocols import Task
 from ..core.tool import Tool
-from ..core.values import Image, Message, StopReason
+from ..core.values import StopReason
 from ..errors import AgentChanged, DataError, LogMismatch, RetinueError, StoreConflict, StoreUnavailable
 from ..nested_runs import Earlier
 from ..store.database import Database
 from ..store.event_log import Change, Entry, Fenced
+from ..store.quota_usage import QuotaWatch
 from ..store.run_row import BY_MEMBERS, REGARDLESS, RunRow, RunValues
 from ..store.snapshots import SnapshotWriter
 from .caller_logs import CallerLogs
@@ -31,6 +32,8 @@ from .failpoints import failpoint
 from .leases import Lease, acquired_new, is_new, is_suspect
 from .log_writer import LogWriter
 from .member_runs import Caller, Conclude, Found, settle_caller
+from .quota_stop import QuotaStop
+from .run_input import RunInput
 from .run_status import decisions, final_values
 from .run_traces import trace_run
 from .subscriptions import Subscriptions
@@ -42,26 +45,11 @@ DriveEnd = Literal["ended", "waiting", "fenced", "parked", "suspended"]
 
 
 @dataclass(frozen=True, slots=True)
-class RunInput:
-    """The agent and input of a run. A resumed run takes its question and history from its log, which has its `images`
-    without their bytes.
-
-    `path` is that of the agent in its team, if it is another one than the run asks for: a former run on the thread
-    handed the conversation over to it.
-    """
-
-    agent: Agent
-    question: str = ""
-    history: Sequence[Message] = ()
-    path: str = ""
-    images: Sequence[Image] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class DriveContext:
     """What drives have in common: `Runs` documents it. `start` drives another run in the background, whose row says
     whether this process has acquired it. `has_room` says whether it should acquire further ones. `left` interrupts the
-    members of a run that has ended. `parking` is set when the process stops."""
+    members of a run that has ended. `quotas` says whether a tenant's runs may ask models. `parking` is set when the
+    process stops."""
 
     database: Database
     followers: Subscriptions
@@ -73,6 +61,7 @@ class DriveContext:
     start: Callable[[RunRow], object]
     has_room: Callable[[], bool]
     left: Callable[[], None]
+    quotas: QuotaWatch
     parking: asyncio.Event = field(default_factory=asyncio.Event)
     callers: CallerLogs = field(default_factory=CallerLogs)
 
@@ -211,9 +200,11 @@ class Drive:
         """Persist the events of `live` as they occur, and return the last. Return `None` if the process stops first."""
         trusted = not is_suspect(self._run.attempts)  # else calls are written first: one of them kills the process
         free = {name for name, one in tools.items() if one.effects == "read" and trusted} - members
+        quota = writer.quota = QuotaStop(self._context.quotas, self._run.tenant)
         async with aclosing(live.events()) as events:
             async for event in events:
                 if isinstance(event, ENDINGS):
+                    event = quota.end_of(event)
                     rests = isinstance(event, Finished) or event.reason is StopReason.AWAITING_MEMBER
                     return event if rests or not self._context.parking.is_set() else None
                 if not await writer.note(event, free, members):

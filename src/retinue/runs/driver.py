@@ -18,6 +18,7 @@ from ..core.log_context import LogContext, current_context, enter_context
 from ..errors import StoreConflict, StoreUnavailable
 from ..store.database import Database
 from ..store.event_log import Entry, Fenced
+from ..store.quota_usage import QuotaWatch
 from ..store.run_queries import runs_to_interrupt
 from ..store.run_row import RunRow
 from ..store.run_store import find_run
@@ -25,13 +26,14 @@ from ..store.snapshots import SnapshotWriter
 from .cancellation import discard_run
 from .concurrency_limits import ConcurrencyLimits
 from .dispatcher import Dispatcher
-from .drive import Drive, DriveContext, DriveEnd, RunInput
+from .drive import Drive, DriveContext, DriveEnd
 from .failpoints import failpoint
 from .fair_scheduler import FairScheduler
 from .leases import Lease, acquire_epoch, park_runs
 from .log_writer import BACK_OFF
 from .lost_traces import LostTraces
 from .notifier import notifier_of
+from .run_input import RunInput
 from .subscriptions import Subscriptions
 
 logger = logging.getLogger(__name__)
@@ -67,6 +69,7 @@ class Runs:
         self.followers = Subscriptions(database, self.notifier)
         self.snapshots = SnapshotWriter()
         self.limits: ConcurrencyLimits | None = None
+        self.quotas = QuotaWatch(database)
         self._context = DriveContext(
             database,
             self.followers,
@@ -78,6 +81,7 @@ class Runs:
             self._go_on,
             self._has_room,
             self.interrupt_members,
+            self.quotas,
         )
         self.traces = LostTraces(database)
         self._tasks: dict[str, asyncio.Task[None]] = {}

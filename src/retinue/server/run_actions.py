@@ -9,12 +9,12 @@ from typing import Any
 from fastapi import APIRouter
 from sqlalchemy import Connection
 
-from ..runs.cancellation import cancel_run
-from ..runs.submissions import FurtherRequest, submit_decisions
+from ..runs.submissions import FurtherRequest
 from ..store.run_row import RunRow
 from ..store.tenant_view import TenantView
 from .assistants.schemas import SubmitToolOutputs
 from .context import ContextDep
+from .run_acts import cancel_for, resume_run
 from .run_session import RunSession
 from .tenant_runs import summary_object
 from .tool_outputs import parse_submission, submission_digest
@@ -38,7 +38,7 @@ async def submit_tool_outputs(run_id: str, body: SubmitToolOutputs, context: Con
         if answer is not None:
             further = _further(run, outputs)
             ttl = context.server.options.run_ttl
-            run = submit_decisions(connection, run, answer.decisions, ttl, answer.mark, further)
+            run = resume_run(connection, scope, run, answer, ttl, further)
         return run, answer is not None
 
     run, new = await context.write(work)
@@ -55,7 +55,7 @@ async def cancel(run_id: str, context: ContextDep) -> Object:
         _check_top(run, "cancel")  # of a member, its caller would not be told
         if not run.active or run.status == "cancelling":
             raise ApiError(400, f"Cannot cancel run with status '{run.status}'.")
-        return cancel_run(connection, run)
+        return cancel_for(connection, scope, run)
 
     run = await context.write(work)
     context.server.halted(run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -11,6 +12,8 @@ from importlib.resources import files
 from sqlalchemy import Connection, Engine, inspect, text
 
 from ...errors import DataError, StoreConflict, StoreUnavailable
+from ..audit_author import system_user
+from ..audit_log import OPERATOR, record
 from ..db_errors import translate_errors
 
 logger = logging.getLogger(__name__)
@@ -72,9 +75,17 @@ def _migrate_once(engine: Engine) -> bool:
         try:
             with translate_errors():
                 left[0].run(connection)
+                _record(connection, version, left)
         except (StoreConflict, StoreUnavailable) as error:
             raise StoreUnavailable(f"{error} (in migration {left[0].file}, which was undone)") from error
     return True
+
+
+def _record(connection: Connection, version: int, left: Sequence[Migration]) -> None:
+    """Write into the audit log that a database was migrated, with the last migration: its tables are those of today."""
+    if version and len(left) == 1:
+        detail = {"version": left[0].number}
+        record(connection, system_user(), OPERATOR, "database.migrated", left[0].file, detail)
 
 
 def _wait_for_others(connection: Connection) -> None:
