@@ -70,6 +70,8 @@ def make_(db: str, as_json: bool, **wanted: Any) -> int:
         raise UsageError("a key's name must be one line of at most 256 characters")
     with server_database(db, new=True) as connection:
         from ..store.api_keys import create_key, find_key, hash_key
+        from ..store.audit_author import system_user
+        from ..store.audit_log import record
 
         given = set(wanted["scopes"])
         if "all" in given:
@@ -77,7 +79,8 @@ def make_(db: str, as_json: bool, **wanted: Any) -> int:
         scopes = None if given <= {"all"} else sorted(given)
         key = create_key(connection, tenant, name, scopes, dict(wanted["limits"]), wanted["expires"])
         made = find_key(connection, hash_key(key))
-    assert made is not None  # it was just written
+        assert made is not None  # it was just written
+        record(connection, system_user(), tenant, "key.made", made.id)
     if as_json:
         click.echo(json.dumps({"key": key, **_shown(made)}))
     else:
@@ -112,10 +115,13 @@ def revoke(id_: str, db: str) -> int:
     """Revoke the key ID, and close its open streams."""
     with server_database(db) as connection:
         from ..store.api_keys import revoke_key
+        from ..store.audit_author import system_user
+        from ..store.audit_log import record
 
         key = revoke_key(connection, id_)
-    if key is None:
-        raise UsageError(f"there is no key {id_[:80]!r}; `retinue keys list` shows their ids")
+        if key is None:
+            raise UsageError(f"there is no key {id_[:80]!r}; `retinue keys list` shows their ids")
+        record(connection, system_user(), key.tenant, "key.revoked", key.id)
     click.echo(f"{key.id} of {key.tenant} was revoked")
     return 0
 

@@ -44,11 +44,17 @@ _GROUPS = {
         "index": "Make a folder's files searchable for agents.",
         "search": "Search an index.",
         "keys": "Make, list and revoke API keys of a server.",
+        "quotas": "Limit what tenants use, and see what they used.",
+        "audit": "See who did what, and check the log of it.",
         "runs": "List a server's runs; fork, replay, export and pin them.",
     },
 }
 _RECORDED = ("ask", "run", "chat", "eval", "serve", "worker", "mcp")  # by telemetry, if the environment says so
-_MODULES = {"runs": "stored_runs"}  # of commands that are not called like theirs
+_MODULES = {
+    "runs": "stored_runs",
+    "quotas": "tenant_quotas",
+    "audit": "audit_trail",
+}  # of commands that are not called like theirs
 _COMMANDS = {name: says for group in _GROUPS.values() for name, says in group.items()}
 
 

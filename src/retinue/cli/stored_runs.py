@@ -136,11 +136,15 @@ def continue_(run_id: str, db: str, regardless: bool, run_ttl: int) -> int:
     """
     with server_database(db) as connection:
         from ..runs.suspension import continue_run
+        from ..store.audit_author import system_user
+        from ..store.audit_log import record
 
         try:
             run = continue_run(connection, run_id, run_ttl, regardless=regardless)
         except StoreConflict as error:
             raise UsageError(f"{error}; try again") from error
+        detail = {"regardless": int(regardless)}
+        record(connection, system_user(), run.tenant, "run.continued", run.id, detail)
     waits = "once a person has decided" if run.status == "requires_action" else "now"
     click.echo(f"{run.id} goes on {waits}{', with the agent as it is' if regardless else ''}")
     return 0
