@@ -59,26 +59,28 @@ def migrate(engine: Engine) -> None:
     `StoreUnavailable` if a migration fails: it has changed nothing then.
 
     Several processes may call it at once: one migrates, the others wait."""
-    while _migrate_once(engine):
-        pass
+    first: int | None = None
+    while (version := _migrate_once(engine, first)) is not None:
+        first = version if first is None else first
 
 
-def _migrate_once(engine: Engine) -> bool:
-    """Run the next migration in a transaction. Return whether there was one."""
+def _migrate_once(engine: Engine, first: int | None) -> int | None:
+    """Run the next migration in a transaction. Return the version before it, or `None` if there was none. `first` is
+    the version before the first of them."""
     with engine.begin() as connection:
         _wait_for_others(connection)
         version = _check_version(connection)
         left = load_migrations(connection.dialect.name)[version:]
         if not left:
-            return False
+            return None
         logger.info("migrating the database from schema version %d to %d", version, left[0].number)
         try:
             with translate_errors():
                 left[0].run(connection)
-                _record(connection, version, left)
+                _record(connection, version if first is None else first, left)
         except (StoreConflict, StoreUnavailable) as error:
             raise StoreUnavailable(f"{error} (in migration {left[0].file}, which was undone)") from error
-    return True
+    return version
 
 
 def _record(connection: Connection, version: int, left: Sequence[Migration]) -> None:
