@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

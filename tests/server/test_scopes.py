@@ -82,7 +82,7 @@ SCOPES = {
     for scope, paths in table.items()
     for path in paths.split()
 }
-"""What each operation that is no GET needs, said once more: a GET needs `read`, unless of memories, evaluations or the audit log."""
+"""What each operation that is no GET needs, said once more: a GET needs `read`, unless `scope_of` says otherwise."""
 
 
 OPEN = {("GET", "/health"), ("GET", "/ready")}

@@ -65,8 +65,8 @@ def test_a_removed_entry_is_noticed_wherever_it_was(engine: Engine) -> None:
         head = verify_chain(connection).head
     for place, said in (
         (5, "entry 5, which was noted, is missing"),
-        (3, "follows entry 2"),
         (1, "begins with entry 2"),
+        (3, "follows entry 2"),
     ):
         with engine.begin() as connection:
             connection.execute(delete(audit_entries).where(COLUMNS.place == place))
