@@ -91,14 +91,15 @@ def differences(served: Serving) -> list[Any]:
 @pytest.mark.parametrize("path", BEGINS)
 def test_a_run_more_than_the_quota_is_refused_whatever_the_api(served: Serving, customer: Customer, path: str) -> None:
     limit(served, customer.tenant, runs="1/day")
-    assert customer.ask("POST", path, BEGINS[path]).status == 200
+    said = {"headers": {"A2A-Version": "1.0"}}
+    assert customer.ask("POST", path, BEGINS[path], **said).status == 200
     assert used(served, customer) == {"runs": 1}
-    refused = customer.ask("POST", path, BEGINS[path])
+    refused = customer.ask("POST", path, BEGINS[path], **said)
     assert refused.status == 429
-    assert "insufficient_quota" in refused.text
+    assert ("RESOURCE_EXHAUSTED" if "a2a" in path else "insufficient_quota") in refused.text
     assert "the quota of runs of this day is used up; it begins anew at " in refused.text
     limit(served, customer.tenant, runs="2/day")  # without a restart
-    assert customer.ask("POST", path, BEGINS[path]).status == 200
+    assert customer.ask("POST", path, BEGINS[path], **said).status == 200
 
 
 def test_threads_and_forks_are_counted_too_and_a_refusal_leaves_nothing(served: Serving, customer: Customer) -> None:
