@@ -41,7 +41,7 @@ RELEASED = threading.Event()
 @tool(effects="read")
 async def look(what: int) -> str:
     """Look, until the test goes on."""
-    while not RELEASED.is_set():
+    while not RELEASED.is_set():  # noqa: ASYNC110 -- another thread sets it
         await asyncio.sleep(0.01)
     return f"seen {what}"
 
