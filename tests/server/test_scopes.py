@@ -11,7 +11,7 @@ from fakes.app_server import KEY, Serving
 from fakes.tenants import Customer
 from retinue.store.api_keys import create_key
 
-ALONE = ("read", "runs", "agents", "memories", "tools", "prompts")
+ALONE = ("read", "runs", "agents", "memories", "tools", "prompts", "audit")
 _POSTS = {
     "runs": """
         /v1/chat/completions
@@ -82,7 +82,7 @@ SCOPES = {
     for scope, paths in table.items()
     for path in paths.split()
 }
-"""What each operation that is no GET needs, said once more: a GET needs `read`, unless of memories or evaluations."""
+"""What each operation that is no GET needs, said once more: a GET needs `read`, unless `scope_of` says otherwise."""
 
 
 OPEN = {("GET", "/health"), ("GET", "/ready")}
@@ -97,7 +97,7 @@ def operations(served: Serving) -> list[tuple[str, str]]:
 
 def scope_of(operation: tuple[str, str]) -> str:
     if operation[0] == "GET":
-        private = {"/v1/memories": "memories", "/v1/studio/evals": "prompts"}
+        private = {"/v1/memories": "memories", "/v1/studio/evals": "prompts", "/v1/audit": "audit"}
         return next((scope for path, scope in private.items() if operation[1].startswith(path)), "read")
     return SCOPES[operation]
 

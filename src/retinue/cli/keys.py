@@ -18,7 +18,7 @@ from .server_database import DB_OPTION, server_database
 if TYPE_CHECKING:
     from ..store.api_keys import Key
 
-_SCOPES = ("read", "runs", "agents", "memories", "tools", "prompts", "all")
+_SCOPES = ("read", "runs", "agents", "memories", "tools", "prompts", "audit", "all")
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _A_MINUTE = ("requests", "tokens")
 _LIMITS = (*_A_MINUTE, "runs", "queue", "streams")
@@ -60,8 +60,8 @@ def make_(db: str, as_json: bool, **wanted: Any) -> int:
     """Make a key and show it. It cannot be shown again, because only its SHA-256 is stored.
 
     Scopes: read; runs (threads, runs, completions, responses); agents (assistants, files, vector stores); all; prompts
-    (see the prompts of agents, which no other scope contains). Limits: requests=N/min, tokens=N/min, runs=N, queue=N,
-    streams=N.
+    (see the prompts of agents) and audit (see the audit log), which no other scope contains. Limits: requests=N/min,
+    tokens=N/min, runs=N, queue=N, streams=N.
     """
     tenant, name = wanted["tenant"], wanted["name"]
     if not _TENANT.fullmatch(tenant):
@@ -70,14 +70,17 @@ def make_(db: str, as_json: bool, **wanted: Any) -> int:
         raise UsageError("a key's name must be one line of at most 256 characters")
     with server_database(db, new=True) as connection:
         from ..store.api_keys import create_key, find_key, hash_key
+        from ..store.audit_author import system_user
+        from ..store.audit_log import record
 
         given = set(wanted["scopes"])
         if "all" in given:
-            given &= {"all", "prompts"}  # `all` contains every other scope
+            given &= {"all", "prompts", "audit"}  # `all` contains every other scope
         scopes = None if given <= {"all"} else sorted(given)
         key = create_key(connection, tenant, name, scopes, dict(wanted["limits"]), wanted["expires"])
         made = find_key(connection, hash_key(key))
-    assert made is not None  # it was just written
+        assert made is not None  # it was just written
+        record(connection, system_user(), tenant, "key.made", made.id)
     if as_json:
         click.echo(json.dumps({"key": key, **_shown(made)}))
     else:
@@ -112,10 +115,13 @@ def revoke(id_: str, db: str) -> int:
     """Revoke the key ID, and close its open streams."""
     with server_database(db) as connection:
         from ..store.api_keys import revoke_key
+        from ..store.audit_author import system_user
+        from ..store.audit_log import record
 
         key = revoke_key(connection, id_)
-    if key is None:
-        raise UsageError(f"there is no key {id_[:80]!r}; `retinue keys list` shows their ids")
+        if key is None:
+            raise UsageError(f"there is no key {id_[:80]!r}; `retinue keys list` shows their ids")
+        record(connection, system_user(), key.tenant, "key.revoked", key.id)
     click.echo(f"{key.id} of {key.tenant} was revoked")
     return 0
 

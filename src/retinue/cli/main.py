@@ -45,11 +45,18 @@ _GROUPS = {
         "search": "Search an index.",
         "database": "Migrate, back up and restore a server's database.",
         "keys": "Make, list and revoke API keys of a server.",
+        "quotas": "Limit what tenants use, and see what they used.",
+        "audit": "See who did what, and check the log of it.",
         "runs": "List a server's runs; cancel, resume, fork, replay and keep them.",
     },
 }
 _RECORDED = ("ask", "run", "chat", "eval", "serve", "worker", "mcp")  # by telemetry, if the environment says so
-_MODULES = {"runs": "stored_runs", "database": "database_upkeep"}  # of commands that are not called like theirs
+_MODULES = {  # of commands that are not called like theirs
+    "runs": "stored_runs",
+    "database": "database_upkeep",
+    "quotas": "tenant_quotas",
+    "audit": "audit_trail",
+}
 _COMMANDS = {name: says for group in _GROUPS.values() for name, says in group.items()}
 
 

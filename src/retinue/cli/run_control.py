@@ -89,7 +89,8 @@ def _cancelled(db: str, run_id: str, *, forgiving: bool) -> dict[str, str]:
     """Cancel a run, in a transaction of its own, so that the server's are not held up. With `forgiving`, one that has
     ended meanwhile is no problem."""
     with server_database(db) as connection:
-        from ..runs.cancellation import cancel_run
+        from ..server.run_acts import cancel_for
+        from ..store.audit_author import system_user
         from ..store.run_store import find_run
 
         run = find_run(connection, run_id, lock=True)
@@ -106,7 +107,7 @@ def _cancelled(db: str, run_id: str, *, forgiving: bool) -> dict[str, str]:
             problem = "" if forgiving else f"has ended: its status is {run.status}"
         elif run.status != "cancelling":
             try:
-                run = cancel_run(connection, run)
+                run = cancel_for(connection, system_user(), run)
             except StoreConflict as error:
                 raise UsageError(f"{error}; try again") from error
     return {"id": run.id, "status": run.status, "problem": problem}
@@ -134,6 +135,8 @@ def resume(run_id: str, db: str, as_json: bool, **given: Any) -> int:
     answers = _answers(given)
     with server_database(db) as connection:
         from ..runs.suspension import continue_run
+        from ..store.audit_author import system_user
+        from ..store.audit_log import record
 
         run = found_run(connection, run_id, lock=True)
         waits = run.status == "requires_action"
@@ -148,6 +151,8 @@ def resume(run_id: str, db: str, as_json: bool, **given: Any) -> int:
                 raise UsageError(f"{_asked(run)}; say --approve, --reject or --respond")
             if run.suspended or given["regardless"]:
                 run = continue_run(connection, run_id, given["run_ttl"], regardless=given["regardless"])
+                detail = {"regardless": int(given["regardless"])}
+                record(connection, system_user(), run.tenant, "run.continued", run.id, detail)
             if answers:
                 run = _answered(connection, run, answers, given["run_ttl"])
         except StoreConflict as error:
@@ -211,6 +216,7 @@ def _answered(connection: Any, run: RunRow, answers: Mapping[str, _Answer], ttl:
     from ..server.run_answers import answer_run
     from ..server.wire.api_errors import ApiError
     from ..server.wire.objects import call_id
+    from ..store.audit_author import system_user
 
     waiting = pending_calls(run)
     ids = [one.action.id for one in waiting]
@@ -227,7 +233,7 @@ def _answered(connection: Any, run: RunRow, answers: Mapping[str, _Answer], ttl:
             raise UsageError(f"{action.id} is a function of the run's client: give its result with --respond")
         outputs.append((call_id(run.id, action.id, asked), answer.output(of_client=its)))
     try:
-        return answer_run(connection, run, outputs, ttl)[0]
+        return answer_run(connection, system_user(), run, outputs, ttl)[0]
     except ApiError as error:
         raise UsageError(f"the run {run.id} does not take this answer: {error}") from error
 

@@ -44,12 +44,16 @@ def export(run_id: str, db: str) -> int:
     """
     with server_database(db) as connection:
         from ..runs.run_export import export_run
+        from ..store.audit_author import system_user
+        from ..store.audit_log import record
         from ..store.run_store import find_run
 
         run = find_run(connection, run_id)
         if run is None:
             raise UsageError(f"there is no run {run_id[:80]!r}; retinue runs list shows those that there are")
-        click.echo(json.dumps(export_run(connection, run), indent=1, ensure_ascii=False))
+        exported = json.dumps(export_run(connection, run), indent=1, ensure_ascii=False)
+        record(connection, system_user(), run.tenant, "run.exported", run.id, {"prompts": 1})
+    click.echo(exported)  # after its entry is written
     return 0
 
 
@@ -62,8 +66,11 @@ def import_(file: Path, tenant: str, db: str) -> int:
     text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8", errors="replace")
     with server_database(db, new=True) as connection:
         from ..runs.run_export import import_runs, imported_runs, parse_export
+        from ..store.audit_author import system_user
+        from ..store.audit_log import record
 
         run = import_runs(connection, imported_runs(parse_export(text), tenant))
+        record(connection, system_user(), tenant, "run.imported", run.id)
     click.echo(f"{run.id} is what {run.request['imported_from']['run_id']} was")
     return 0
 

@@ -49,6 +49,8 @@ def fork(run_id: str, db: str, run_ttl: int, **given: Any) -> int:
     with server_database(db) as connection:
         from ..core.log_fork import ForkPoint
         from ..runs.run_fork import ForkEdits, fork_run
+        from ..store.audit_author import system_user
+        from ..store.audit_log import record
         from ..store.run_store import find_run
 
         point = ForkPoint(given["step"], _observations(given["observations"]), given["instructions"])
@@ -57,6 +59,7 @@ def fork(run_id: str, db: str, run_ttl: int, **given: Any) -> int:
             new = fork_run(connection, run_id, run_ttl, edits)
         except StoreConflict as error:
             raise UsageError(f"{error}; try again") from error
+        record(connection, system_user(), new.tenant, "run.forked", new.id, {"from": run_id})
         old = find_run(connection, run_id)
     if old is not None and new.kind != "fork":
         click.echo(f"{new.id} goes on in place of {run_id}, which is cancelled")

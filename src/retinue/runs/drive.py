@@ -19,6 +19,7 @@ from ..core.values import StopReason
 from ..errors import AgentChanged, DataError, LogMismatch, RetinueError, StoreConflict, StoreUnavailable
 from ..nested_runs import Earlier
 from ..store.event_log import Change, Entry, Fenced
+from ..store.quota_usage import QuotaWatch
 from ..store.run_row import BY_MEMBERS, REGARDLESS, RunRow, RunValues
 from .cancellation import cancel_members, fail_drive
 from .child_runs import ChildRuns
@@ -27,6 +28,8 @@ from .failpoints import failpoint
 from .leases import Lease, is_new, is_suspect
 from .log_writer import LogWriter
 from .member_runs import Caller, Found
+from .quota_stop import QuotaStop
+from .run_input import RunInput
 from .run_status import decisions, final_values
 from .run_traces import trace_run
 from .suspension import suspend_run
@@ -148,9 +151,11 @@ class Drive:
         """Persist the events of `live` as they occur, and return the last. Return `None` if the process stops first."""
         trusted = not is_suspect(self._run.attempts)  # else calls are written first: one of them kills the process
         free = {name for name, one in tools.items() if one.effects == "read" and trusted} - members
+        quota = writer.quota = QuotaStop(self._context.quotas, self._run.tenant)
         async with aclosing(live.events()) as events:
             async for event in events:
                 if isinstance(event, ENDINGS):
+                    event = quota.end_of(event)
                     rests = isinstance(event, Finished) or event.reason is StopReason.AWAITING_MEMBER
                     return event if rests or not self._context.parking.is_set() else None
                 if not await writer.note(event, free, members):

@@ -1,4 +1,4 @@
-"""What a run's agent and input are, and what the drives of a process have in common."""
+"""What the drives of a process have in common."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
 
-from ..agent import Agent
-from ..core.values import Image, Message
 from ..store.database import Database
 from ..store.event_log import Entry
+from ..store.quota_usage import QuotaWatch
 from ..store.run_row import RunRow
 from ..store.snapshots import SnapshotWriter
 from .caller_logs import CallerLogs
@@ -19,32 +18,17 @@ from .leases import acquired_new
 from .log_writer import LogWriter
 from .member_runs import Conclude, Found, settle_caller
 from .parked_runs import ParkedRuns
+from .run_input import RunInput
 from .run_meter import DriveMeter
 from .subscriptions import Subscriptions
-
-
-@dataclass(frozen=True, slots=True)
-class RunInput:
-    """The agent and input of a run. A resumed run takes its question and history from its log, which has its `images`
-    without their bytes.
-
-    `path` is that of the agent in its team, if it is another one than the run asks for: a former run on the thread
-    handed the conversation over to it.
-    """
-
-    agent: Agent
-    question: str = ""
-    history: Sequence[Message] = ()
-    path: str = ""
-    images: Sequence[Image] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class DriveContext:
     """What drives have in common: `Runs` documents it. `start` drives another run in the background, whose row says
     whether this process has acquired it. `has_room` says whether it should acquire further ones. `left` interrupts the
-    members of a run that has ended. `meter` returns what counts a drive, if anything does. `parking` is set when the
-    process stops."""
+    members of a run that has ended. `meter` returns what counts a drive, if anything does. `quotas` says whether a
+    tenant's runs may ask models. `parking` is set when the process stops."""
 
     database: Database
     followers: Subscriptions
@@ -57,6 +41,7 @@ class DriveContext:
     has_room: Callable[[], bool]
     left: Callable[[], None]
     meter: Callable[[RunRow, Sequence[Entry]], DriveMeter | None]
+    quotas: QuotaWatch
     parking: asyncio.Event = field(default_factory=asyncio.Event)
     callers: CallerLogs = field(default_factory=CallerLogs)
     parked: ParkedRuns = field(default_factory=ParkedRuns)

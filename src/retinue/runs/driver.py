@@ -19,6 +19,7 @@ from ..core.log_context import LogContext, current_context, enter_context
 from ..errors import StoreConflict, StoreUnavailable
 from ..store.database import Database
 from ..store.event_log import Entry, Fenced
+from ..store.quota_usage import QuotaWatch
 from ..store.run_queries import runs_to_interrupt
 from ..store.run_row import RunRow
 from ..store.run_store import find_run
@@ -27,12 +28,13 @@ from .cancellation import discard_run
 from .concurrency_limits import ConcurrencyLimits
 from .dispatcher import Dispatcher
 from .drive import Drive, DriveEnd
-from .drive_context import DriveContext, RunInput
+from .drive_context import DriveContext
 from .failpoints import failpoint
 from .fair_scheduler import FairScheduler
 from .leases import Lease, acquire_epoch, park_runs
 from .lost_traces import LostTraces
 from .notifier import notifier_of
+from .run_input import RunInput
 from .run_meter import DriveMeter, RunMeter
 from .subscriptions import Subscriptions
 
@@ -71,6 +73,7 @@ class Runs:
         self.limits: ConcurrencyLimits | None = None
         self.meter: RunMeter | None = None
         self._when_ended = ended
+        self.quotas = QuotaWatch(database)
         self._context = DriveContext(
             database,
             self.followers,
@@ -83,6 +86,7 @@ class Runs:
             self._has_room,
             self.interrupt_members,
             self._drive_meter,
+            self.quotas,
         )
         self.parked = self._context.parked
         self.traces = LostTraces(database)

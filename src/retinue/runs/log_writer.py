@@ -19,6 +19,7 @@ from ..store.run_store import find_run
 from .delta_buffer import DeltaBuffer
 from .failpoints import failpoint
 from .parked_runs import ParkedRuns
+from .quota_stop import QuotaStop
 from .run_meter import DriveMeter
 from .run_traces import RunTrace
 from .subscriptions import Subscriptions
@@ -33,7 +34,8 @@ class LogWriter:
     """Appends to the log of `run` under its epoch, and publishes committed events to subscribers.
 
     `found` are the calls of members that have ended, and are found by every drive until their answers are written.
-    `trace` and `meter` are told of what is committed. It waits among the `parked` while the database is unavailable.
+    `trace` and `meter` are told of what is committed, and `quota` is asked before a model is. It waits among the
+    `parked` while the database is unavailable.
     Methods that wait raise `Fenced` if another drive has taken over the run.
     """
 
@@ -54,6 +56,7 @@ class LogWriter:
         self.trace: RunTrace | None = None
         self.meter: DriveMeter | None = None
         self._parked = parked or ParkedRuns()
+        self.quota: QuotaStop | None = None
         self._written = len(self.log)
         self._streamed = bool(run.request.get("stream"))
         self._writing: asyncio.Future[RunRow | None] | None = None
@@ -68,7 +71,8 @@ class LogWriter:
     async def note(self, event: Event | Delta, free: Set[str], members: Set[str]) -> bool:
         """Append an event of the run as it occurs, and write it when it must be: what a call may do to the world only
         after its intent is persisted, unless its tool is one of `free`; calls of `members` are written with the
-        members' runs. Return whether the run may go on: no, if another process has cancelled it before that call."""
+        members' runs. Return whether the run may go on: no, if another process has cancelled it before that call, or
+        the tenant's quota is used up."""
         goes_on = True
         match event:
             case Delta():
@@ -78,6 +82,7 @@ class LogWriter:
                 if not self._is_known_elsewhere():
                     await self.written()
                 self.put(event)
+                goes_on = self.quota is None or await self.quota.lets_ask()
                 failpoint("before asking")
             case Replied():
                 failpoint("before reply is written")
@@ -228,7 +233,14 @@ class LogWriter:
     def _submit(self, change: Callable[[RunRow], Change] | None = None) -> asyncio.Future[RunRow | None]:
         """Submit the unwritten events."""
         entries = self.log[self._written :]
-        work = partial(append_entries, holder=self.run, entries=entries, change=change, again=self._unsure)
+        work = partial(
+            append_entries,
+            holder=self.run,
+            entries=entries,
+            change=change,
+            again=self._unsure,
+            members=self._found,
+        )
         if self._telling is not None:
             self._telling.cancel()
             self._telling = None

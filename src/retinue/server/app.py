@@ -17,13 +17,16 @@ from starlette.routing import BaseRoute, WebSocketRoute
 from .. import __version__
 from ..errors import StoreConflict, StoreUnavailable
 from ..store.api_keys import Keys
+from ..store.quotas import KINDS
 from . import (
+    audit_list,
     embeddings,
     health,
     key_info,
     memory_list,
     model_list,
     pages,
+    quota_list,
     run_actions,
     run_events,
     run_exports,
@@ -80,6 +83,8 @@ ROUTERS = (
     studio_agents.router,
     studio_evals.router,
     key_info.router,
+    quota_list.router,
+    audit_list.router,
     health.opea,
 )
 _BEARER = Depends(HTTPBearer(auto_error=False))  # for the OpenAPI document only; `Authentication` does the check
@@ -92,6 +97,7 @@ _TOLD_HEADERS = (
     "retry-after",
     "retry-after-ms",
     *(f"x-ratelimit-{what}-{kind}" for what in ("limit", "remaining", "reset") for kind in ("requests", "tokens")),
+    *(f"x-quota-{what}-{kind}" for what in ("limit", "remaining", "reset") for kind in KINDS),
     REPLAYED,
 )
 
@@ -140,7 +146,7 @@ def create_app(
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)
     app.add_middleware(Idempotency)
-    app.add_middleware(RateLimit, limits=server.limits, turns=server.runs.turns)
+    app.add_middleware(RateLimit, limits=server.limits, turns=server.runs.turns, quotas=server.runs.quotas)
     app.add_middleware(Authentication, keys=keys, wrong=wrong_keys or KeyThrottle())
     if origins:
         app.add_middleware(

@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 
 from ..core.trace_context import HEADER, STATE_HEADER, TraceParent
 from ..runs import Runs
+from ..store.audit_author import Author
 from ..store.database import Database
 from ..store.run_counts import TIERS
 from ..store.run_row import RunRow
@@ -124,6 +125,8 @@ async def context_of(request: Request) -> Context:  # async: FastAPI has a threa
     server, state = request.app.state.server, request.state
     key, quota = state.key, server.options.quota
     scope = TenantView(key.tenant, key.id, room(server.limits.of(key.id), server.runs.turns.at_once), key.scopes, quota)
+    scope.process = server.database.process
+    scope.author = Author(key.id, getattr(state, "request_id", None), request.client.host if request.client else None)
     scope.incoming = await incoming_call(request.headers, server.id)
     scope.trace = _trace_of(request)
     own: frozenset[str] = getattr(state, "own_responses", frozenset())

@@ -27,6 +27,7 @@ from .context import Context
 from .files.routes import file_of
 from .files.storage_quota import reached
 from .image_parts import ImageSource, Shown, images_in
+from .middleware.quota_limits import check_bytes
 from .tenant_shares import TenantShares
 from .wire.api_errors import ApiError
 from .wire.validation import invalid_value, missing_parameter
@@ -95,6 +96,7 @@ class ImageLoader:
         quota, more = self._scope.quota, sum(len(one.data) for one in images)
         if quota is not None and bytes_used(connection, self._scope.tenant, images_kept) + more > quota.bytes:
             raise reached("bytes of images", quota.bytes)
+        check_bytes(connection, self._scope, more)
         keep_images(connection, self._scope.tenant, images)
         if run_id is not None:
             show_images(connection, self._scope.tenant, run_id, [one.id for one in images])

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, delete, func, select, update
 
 from ..store.processes import is_free
+from ..store.storage_use import count_bytes
 from ..store.tables import contents, files, vector_store_files, vector_stores
 
 _COLUMNS = vector_store_files.c
@@ -84,5 +85,7 @@ def expire(connection: Connection) -> list[str]:
     stores = list(connection.execute(select(_COLUMNS.vector_store_id).where(lost).distinct()).scalars())
     connection.execute(delete(vector_store_files).where(lost))
     connection.execute(delete(contents).where(contents.c.id.in_(over)))
-    connection.execute(delete(files).where(files.c.expires_at <= now))
+    gone = delete(files).where(files.c.expires_at <= now).returning(files.c.tenant, files.c.body)
+    for row in sorted(connection.execute(gone), key=lambda one: str(one.tenant)):
+        count_bytes(connection, row.tenant, files, -int(row.body["bytes"]))
     return stores

@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from ..errors import RetinueError, StoreConflict, StoreUnavailable
 from ..runs import OutsideChanges
 from ..runs.cancellation import cancel_run, discard_run, fail_run
+from ..store.audit_chain import has_unsealed, seal
 from ..store.clock import CLOCK
 from ..store.database import Database
 from ..store.images import delete_unused_images
@@ -29,6 +30,7 @@ from ..store.run_queries import (
 )
 from ..store.run_row import UNREADABLE, RunRow
 from ..store.run_store import find_run
+from ..store.usage_recount import fold_parts
 from .assistants.run_creation import admit_waiting_run
 from .context import Server
 from .index_queue import expire
@@ -58,6 +60,7 @@ async def run_maintenance(server: Server) -> None:
         "starting queued runs": partial(_begin_waiting, server),
         "continuing runs that nobody drives": partial(_continue_runs, server),
         "deleting old data": now_and_then.forget,
+        "sealing the audit log": partial(_seal, server.database),
     }
     said: dict[str, str] = {}
 
@@ -117,6 +120,11 @@ async def begin_next(server: Server, thread_id: str) -> None:
         server.halted(begun)
 
 
+async def _seal(database: Database) -> None:
+    if database.is_shared and await database.read(has_unsealed):  # SQLite's one writer seals what it writes
+        await database.write(seal)
+
+
 async def _index_left(server: Server) -> None:
     if server.database.is_shared:
         server.indexing.wake()
@@ -162,6 +170,7 @@ class _Seldom:
             return
         await database.write(sweep)
         await database.write(delete_unused_images)
+        await database.write(fold_parts)
         while await database.write(partial(_forget, retention=retention)):
             pass  # in small batches, to let others write
         self._server.indexing.wake(*await database.write(expire))

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query
 from sqlalchemy import ColumnElement, Connection
 
+from ..store.audit_log import record
 from ..store.memory_states import forget, thread_name, user_name
 from ..store.tables import memories
 from ..store.tenant_view import Kept, TenantView
@@ -56,7 +57,14 @@ async def delete_memories(context: ContextDep, chosen: Chosen, model: str | None
     """Delete what is remembered of a `user` or a `thread_id`, by all models or by one."""
     if len(chosen) == (model is not None):
         raise ApiError(400, "Missing required parameter: 'user'.", param="user", code="missing_required_parameter")
-    number = await context.write(lambda connection, scope: forget(connection, scope.tenant, *chosen))
+
+    def remove(connection: Connection, scope: TenantView) -> int:
+        number = forget(connection, scope.tenant, *chosen)
+        if number:
+            record(connection, scope.author, scope.tenant, "memory.deleted", "", {"number": number})
+        return number
+
+    number = await context.write(remove)
     return {"object": "memory.deleted", "deleted": number > 0, "number": number}
 
 
@@ -65,7 +73,10 @@ async def delete_memory(context: ContextDep, memory_id: str) -> Object:
     """Delete one memory."""
 
     def remove(connection: Connection, scope: TenantView) -> int:
-        return forget(connection, scope.tenant, memories.c.id == memory_id)
+        number = forget(connection, scope.tenant, memories.c.id == memory_id)
+        if number:
+            record(connection, scope.author, scope.tenant, "memory.deleted", memory_id)
+        return number
 
     if not await context.write(remove):
         raise not_found("memory", memory_id)

@@ -20,7 +20,9 @@ from ..documents.passage_index import PassageIndex
 from ..errors import StoreUnavailable
 from ..runs import FairScheduler, Runs
 from ..runs.concurrency_limits import ConcurrencyLimits
-from ..store.api_keys import Key, Keys, all_keys, count_keys, create_key
+from ..store.api_keys import DEFAULT_TENANT, Key, Keys, all_keys, count_keys, create_key, hash_key, key_id_of
+from ..store.audit_author import system_user
+from ..store.audit_log import record
 from ..store.database import Database
 from ..store.event_log import Entry
 from ..store.run_queries import next_waiting_run
@@ -111,7 +113,7 @@ async def _open(
         raise
     try:
         if not how.keys and not how.known_keys and not await database.read(count_keys):
-            told(await database.write(partial(create_key, scopes=("all", "prompts"))))
+            told(await database.write(_first_key))
         limits = UsageLimits(how.bounds)
         for key in await database.read(all_keys):
             limits.know(key)
@@ -132,6 +134,12 @@ async def _open(
     finally:
         listening.close()
         await database.close_async()
+
+
+def _first_key(connection: Connection) -> str:
+    key = create_key(connection, scopes=("all", "prompts", "audit"))
+    record(connection, system_user(), DEFAULT_TENANT, "key.made", key_id_of(hash_key(key)))
+    return key
 
 
 def assembled(deployment: Deployment, database: Database, how: Serving, limits: UsageLimits) -> Server:

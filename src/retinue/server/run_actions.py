@@ -6,11 +6,11 @@ from __future__ import annotations
 from fastapi import APIRouter
 from sqlalchemy import Connection
 
-from ..runs.cancellation import cancel_run
 from ..store.run_row import RunRow
 from ..store.tenant_view import TenantView
 from .assistants.schemas import SubmitToolOutputs
 from .context import ContextDep
+from .run_acts import cancel_for
 from .run_answers import answer_run
 from .run_session import RunSession
 from .tenant_runs import summary_object
@@ -30,7 +30,7 @@ async def submit_tool_outputs(run_id: str, body: SubmitToolOutputs, context: Con
     def work(connection: Connection, scope: TenantView) -> tuple[RunRow, bool]:
         run = own_run(connection, scope, run_id, lock=True)
         _check_top(run, "answer")
-        return answer_run(connection, run, outputs, context.server.options.run_ttl)
+        return answer_run(connection, scope.author, run, outputs, context.server.options.run_ttl)
 
     run, new = await context.write(work)
     RunSession(context.server, run).begin(new=new)
@@ -46,7 +46,7 @@ async def cancel(run_id: str, context: ContextDep) -> Object:
         _check_top(run, "cancel")  # of a member, its caller would not be told
         if not run.active or run.status == "cancelling":
             raise ApiError(400, f"Cannot cancel run with status '{run.status}'.")
-        return cancel_run(connection, run)
+        return cancel_for(connection, scope.author, run)
 
     run = await context.write(work)
     context.server.halted(run)

@@ -8,20 +8,22 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from ..runs.submissions import FurtherRequest, submit_decisions
+from ..runs.submissions import FurtherRequest
+from ..store.audit_author import Author
 from ..store.run_row import RunRow
+from .run_acts import resume_run
 from .tool_outputs import parse_submission, submission_digest
 
 
 def answer_run(
-    connection: Connection, run: RunRow, outputs: Sequence[tuple[str, str]], ttl: int
+    connection: Connection, author: Author, run: RunRow, outputs: Sequence[tuple[str, str]], ttl: int
 ) -> tuple[RunRow, bool]:
     """Answer the calls that a run waits for with `outputs`, by the client's ids of the calls. It then has `ttl`
     seconds. Return its row, and whether this is new. Raises `ApiError` and `StoreConflict`."""
     answer = parse_submission(run, outputs)
     if answer is None:
         return run, False
-    return submit_decisions(connection, run, answer.decisions, ttl, answer.mark, _further(run, outputs)), True
+    return resume_run(connection, author, run, answer, ttl, _further(run, outputs)), True
 
 
 def _further(run: RunRow, outputs: Sequence[tuple[str, str]]) -> FurtherRequest | None:

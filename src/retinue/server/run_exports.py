@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from .._internal.thread_pool import run_in_thread
 from ..errors import DataError
 from ..runs.run_export import ImportedRun, export_run, import_runs, imported_runs, parse_export
+from ..store.audit_log import record
 from ..store.event_log import Entry
 from ..store.run_row import RunRow
 from ..store.tenant_view import TenantView
@@ -40,7 +41,13 @@ async def export(run_id: str, context: ContextDep) -> Response:
         check_shown(run)
         return json.dumps(export_run(connection, run, withheld), ensure_ascii=False).encode("utf-8", "replace")
 
-    return Response(await context.read(work), media_type="application/json")
+    def told(connection: Connection, scope: TenantView) -> None:
+        run = own_run(connection, scope, run_id)
+        record(connection, scope.author, scope.tenant, "run.exported", run.id, {"prompts": int(shows)})
+
+    exported = await context.read(work)
+    await context.write(told)  # before anything of it is sent
+    return Response(exported, media_type="application/json")
 
 
 @router.post("/import")
@@ -54,7 +61,9 @@ async def import_(request: Request, context: ContextDep) -> Object:
         raise ApiError(400, f"The run cannot be imported: {error}.") from error
 
     def work(connection: Connection, scope: TenantView) -> RunRow:
-        return import_runs(connection, found)
+        run = import_runs(connection, found)
+        record(connection, scope.author, scope.tenant, "run.imported", run.id)
+        return run
 
     return summary_object(await context.write(work))
 

@@ -16,6 +16,7 @@ from ..errors import UsageError
 from ..run_replay import Recording
 from ..runs.run_fork import ForkEdits, fork_run
 from ..runs.run_view import read_run
+from ..store.audit_log import record
 from ..store.run_row import RunRow
 from ..store.tenant_view import TenantView
 from .assistants.run_creation import check_room
@@ -67,6 +68,7 @@ async def fork(run_id: str, body: RunFork, context: ContextDep) -> Object:
             run = fork_run(connection, run_id, context.server.options.run_ttl, edits)
         except UsageError as error:
             raise ApiError(400, f"{error}.") from error
+        record(connection, scope.author, scope.tenant, "run.forked", run.id, {"from": run_id})
         return run, _detail(connection, scope, run)
 
     run, shown = await context.write(work)

@@ -18,6 +18,7 @@ from ..mcp.mcp_tools import MCPTools
 from ..mcp.tool_pins import Offer
 from ..net.ssrf_guard import SsrfGuard
 from ..store.advisory_lock import COUNTING, lock_until_end
+from ..store.audit_log import record
 from ..store.tables import registered_tools
 from ..store.tenant_view import Kept, TenantView
 from .context import Context, ContextDep
@@ -91,6 +92,8 @@ async def create_tool(context: ContextDep, body: ToolCreate) -> Object:
         mine = registered_tools.c.tenant == scope.tenant
         there = list(connection.execute(select(registered_tools.c.body).where(mine)).scalars())
         _check_names(there, definition)
+        detail = {"name": body.name, "type": body.type}
+        record(connection, scope.author, scope.tenant, "tool.registered", str(row["id"]), detail)
         return _object(scope.add(connection, registered_tools, row))
 
     return await context.write(add)
@@ -115,7 +118,10 @@ async def delete_tool(context: ContextDep, tool_id: str) -> Object:
     """Delete a registered tool. Runs under way keep it."""
 
     def remove(connection: Connection, scope: TenantView) -> int:
-        return scope.remove(connection, registered_tools, registered_tools.c.id == tool_id)
+        removed = scope.remove(connection, registered_tools, registered_tools.c.id == tool_id)
+        if removed:
+            record(connection, scope.author, scope.tenant, "tool.removed", tool_id)
+        return removed
 
     if not await context.write(remove):
         raise not_found("tool", tool_id)

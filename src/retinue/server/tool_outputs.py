@@ -18,10 +18,12 @@ _KINDS = ("approve", "edit", "reject", "respond")
 
 
 class ParsedOutputs(NamedTuple):
-    """Decisions by call id in the log; `mark` is a digest of all outputs."""
+    """Decisions by call id in the log; `mark` is a digest of all outputs. `outputs` are the calls of the client's own
+    functions: what these gave is nobody's decision."""
 
     decisions: Mapping[str, Decision]
     mark: str
+    outputs: frozenset[str] = frozenset()
 
 
 def parse_submission(run: RunRow, outputs: Sequence[tuple[str, str]]) -> ParsedOutputs | None:
@@ -38,7 +40,9 @@ def parse_submission(run: RunRow, outputs: Sequence[tuple[str, str]]) -> ParsedO
         raise ApiError(400, f"Expected tool outputs for call_ids {list(waiting)}, got {given}")
     said = dict(outputs)
     return ParsedOutputs(
-        {one.action.id: parse_decision(run.request, one, said[call]) for call, one in waiting.items()}, mark
+        {one.action.id: parse_decision(run.request, one, said[call]) for call, one in waiting.items()},
+        mark,
+        frozenset(one.action.id for one in waiting.values() if _is_function(run.request, one)),
     )
 
 
@@ -52,9 +56,7 @@ def parse_decision(request: Mapping[str, Any], waiting: Pending, output: str) ->
     `approve`, `reject`, JSON such as `{"decision": "edit", "arguments": {…}}`, or any other text, which becomes the
     tool's result. Raises `ApiError` for an invalid decision."""
     action, shown, _ = waiting
-    if any(
-        inner_name(one["function"]["name"]) == action.tool for one in request.get("tools") or () if "function" in one
-    ):
+    if _is_function(request, waiting):
         return Decision("respond", message=output)
     word = output.strip().lower()
     if word in ("approve", "reject"):
@@ -75,6 +77,12 @@ def parse_decision(request: Mapping[str, Any], waiting: Pending, output: str) ->
     if isinstance(edited, dict) and isinstance(action.tool_input, str) and set(edited) == set(shown):
         edited = str(*edited.values())
     return Decision(kind, edited, str(said.get("message", "")))
+
+
+def _is_function(request: Mapping[str, Any], waiting: Pending) -> bool:
+    """Whether a call is one of a function of the client's own."""
+    functions = (one["function"] for one in request.get("tools") or () if "function" in one)
+    return any(inner_name(one["name"]) == waiting.action.tool for one in functions)
 
 
 def _read(output: str) -> Any:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, text
 
-COUNTING, CLAIMING = 7_373_061_895, 7_373_061_896
-"""Arbitrary numbers: of who counts rows against a limit and adds one, and of who claims runs within limits."""
+COUNTING, CLAIMING, SEALING = 7_373_061_895, 7_373_061_896, 7_373_061_897
+"""Arbitrary numbers: of who counts rows against a limit and adds one, of who claims runs within limits, and of who
+continues the chain of the audit log."""
 
 
 def lock_until_end(connection: Connection, number: int) -> None:

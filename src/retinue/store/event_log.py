@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing, suppress
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from .prepared_statements import Prepared, bound_insert
 from .run_row import RunRow, RunValues
 from .run_store import find_run, update_run
 from .tables import events, messages, runs
+from .usage_sums import count_use
 
 _HOLDER = (runs.c.id == bindparam("run"), runs.c.epoch == bindparam("held"))
 _COLUMNS = ("run_id", "seq", "epoch", "at", "kind", "payload")
@@ -77,10 +78,12 @@ def append_entries(
     entries: Sequence[Entry],
     change: Callable[[RunRow], Change] | None = None,
     again: bool = False,
+    members: Set[str] | None = None,
 ) -> RunRow | None:
     """Append `entries` to the log of the run acquired as `holder`, and apply `change` to its row. Return the new row,
-    or `None` without a change. With `again`, entries that an earlier attempt wrote are skipped. Raises `Fenced` if the
-    epoch of `holder` is no longer the run's latest."""
+    or `None` without a change. With `again`, entries that an earlier attempt wrote are skipped. With `members`, calls
+    of members, what the entries say was used is counted for the tenant. Raises `Fenced` if the epoch of `holder` is no
+    longer the run's latest."""
     run_id, epoch = holder.id, holder.epoch
     if again:
         written = length(connection, run_id)
@@ -88,6 +91,8 @@ def append_entries(
     rows = [_row(run_id, epoch, entry) for entry in entries]
     if rows and _APPEND.run_many(connection, rows) != len(rows):
         raise Fenced(run_id)
+    if members is not None:
+        count_use(connection, holder.tenant, holder.driver, ((one.at, one.event) for one in entries), members)
     run = find_run(connection, run_id, holder.request, lock=change is not None) if change or not rows else None
     if not rows and (run is None or run.epoch != epoch):
         raise Fenced(run_id)

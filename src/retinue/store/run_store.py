@@ -18,6 +18,7 @@ from .prepared_statements import Prepared, bound_insert
 from .run_row import ACTIVE, RunRow, RunValues, Submission, column_values, dump_submission, load_submission, run_values
 from .tables import contents, events, run_images, run_metadata, run_tools, runs, submissions
 from .tenant_view import TenantView
+from .usage_sums import note_gaps
 
 COLUMNS = tuple(name for name in RunRow._fields if name != "submissions")
 _CHANGES = tuple(name for name in COLUMNS if name != "request")  # `request` may be large and never changes
@@ -129,8 +130,14 @@ def delete_runs(connection: Connection, run_ids: Sequence[str]) -> None:
         some = run_ids[start : start + _ANY_LENGTH]
         if below := connection.execute(select(runs.c.id).where(runs.c.parent_id.in_(some))).scalars().all():
             delete_runs(connection, below)
+        _note_gaps(connection, some)
         for column in _OF_A_RUN:
             connection.execute(delete(column.table).where(column.in_(some)))
+
+
+def _note_gaps(connection: Connection, run_ids: Sequence[str]) -> None:
+    spans = select(runs.c.tenant, runs.c.created_at, runs.c.ended_at).where(runs.c.id.in_(run_ids))
+    note_gaps(connection, (tuple(row) for row in connection.execute(spans)))
 
 
 def _index_metadata(connection: Connection, run: RunRow) -> None:

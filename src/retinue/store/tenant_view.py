@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, Table, bindparam,
 from sqlalchemy.sql.schema import ScalarElementColumnDefault
 
 from ..core.call_path import Incoming
+from .audit_author import SERVER, Author
 from .prepared_statements import Prepared, bound_insert
 
 
@@ -54,8 +55,10 @@ class TenantView:
         quota: The tenant's storage limits (`None`: unlimited).
 
     `incoming` is the call over the network by which the request came, if an agent made it, and `trace` the headers of
-    the caller's trace, if there is one."""
+    the caller's trace, if there is one. `process` is the server that answers, and `author` who asks."""
 
+    process: str = ""
+    author: Author = SERVER
     incoming: Incoming | None = None
     trace: Mapping[str, str] = {}
 

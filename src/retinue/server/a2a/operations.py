@@ -10,13 +10,13 @@ from fastapi import Request
 from sqlalchemy import Connection
 
 from ...runs import Followed
-from ...runs.cancellation import cancel_run
 from ...runs.run_view import RunView, read_run
 from ...store.run_queries import RunFilter, count_runs, page_runs
 from ...store.run_row import RunRow
 from ...store.tenant_view import Page, TenantView
 from ..assistants.threads import find_thread
 from ..context import Context
+from ..run_acts import cancel_for
 from ..run_session import RunSession
 from ..wire.objects import Object
 from .a2a_errors import A2AError
@@ -90,7 +90,7 @@ async def cancel_task(call: Call, given: TaskQuery) -> Object:
         if not run.active:
             said = f"The task has ended ({STATES[run.status]}) and cannot be canceled."
             raise A2AError("TASK_NOT_CANCELABLE", said)
-        return run if run.status == "cancelling" else cancel_run(connection, run)
+        return run if run.status == "cancelling" else cancel_for(connection, scope.author, run)
 
     run = await call.context.write(work)
     call.context.server.halted(run)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
-from ...runs.submissions import FurtherRequest, submit_decisions
+from ...runs.submissions import FurtherRequest
 from ...store.run_row import RunRow
 from ...store.run_store import find_own_run
 from ...store.tenant_view import TenantView
@@ -16,6 +16,7 @@ from ..assistants.run_creation import NewRun, add_run
 from ..assistants.schemas import MessageCreate
 from ..assistants.threads import find_or_add_thread
 from ..context import Options
+from ..run_acts import resume_run
 from ..tool_outputs import parse_submission
 from ..wire.api_errors import ApiError
 from .a2a_errors import A2AError, Reason
@@ -51,7 +52,7 @@ def task_run(
         run = own_task(connection, scope, agent, message.task_id, lock=True)
         if message.context_id and message.context_id != context_id(run):
             raise A2AError("INVALID_PARAMS", f"The task {run.id} is in the context {context_id(run)}.")
-        return _answered(connection, run, message, options.run_ttl)
+        return _answered(connection, scope, run, message, options.run_ttl)
     text = text_in(message)
     if not text.strip():
         raise A2AError("INVALID_PARAMS", "The message is empty.")
@@ -84,7 +85,9 @@ def text_in(message: Message) -> str:
     return text
 
 
-def _answered(connection: Connection, run: RunRow, message: Message, ttl: int) -> tuple[RunRow, bool]:
+def _answered(
+    connection: Connection, scope: TenantView, run: RunRow, message: Message, ttl: int
+) -> tuple[RunRow, bool]:
     """Resume a waiting run with the decisions that a message holds."""
     if run.status != "requires_action":
         said = f"The task is in the state {STATES[run.status]}, in which it takes no message; start a new one."
@@ -94,7 +97,7 @@ def _answered(connection: Connection, run: RunRow, message: Message, ttl: int) -
     if answer is None:
         return run, False
     further = FurtherRequest({}, [message.sent()], None, [call for call, _ in outputs])
-    return submit_decisions(connection, run, answer.decisions, ttl, answer.mark, further), True
+    return resume_run(connection, scope.author, run, answer, ttl, further), True
 
 
 def _outputs(run: RunRow, message: Message) -> Sequence[tuple[str, str]]:

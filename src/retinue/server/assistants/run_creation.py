@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from ...runs.cancellation import cancel_run
 from ...store.advisory_lock import COUNTING, lock_until_end
 from ...store.clock import CLOCK
 from ...store.images import show_images
@@ -17,9 +16,12 @@ from ...store.run_row import Kind, RunRow
 from ...store.run_store import find_run, insert_run, update_run
 from ...store.tables import assistants, threads
 from ...store.tenant_view import TenantView
+from ...store.usage_sums import count_run
 from ..context import Options, Server
 from ..deployment import Deployment
+from ..middleware.quota_limits import check_quota
 from ..middleware.usage_limits import too_many
+from ..run_acts import cancel_for
 from ..wire.api_errors import ApiError, no_model
 from ..wire.ids import new_id
 from ..wire.lookup import find_row
@@ -56,7 +58,7 @@ def start_run(
     strategy = asked.multitask_strategy or "reject"
     if active is not None and strategy == "reject":
         raise ApiError(400, f"Thread {thread_id} already has an active run {active.id}.")
-    halted = cancel_run(connection, active) if active is not None and strategy == "interrupt" else None
+    halted = cancel_for(connection, scope.author, active) if active is not None and strategy == "interrupt" else None
     waits = active is not None and (halted is None or halted.active)
     added = asked.additional_messages or ()
     if waits:
@@ -80,7 +82,7 @@ class NewRun(NamedTuple):
 
 def add_run(connection: Connection, scope: TenantView, new: NewRun, ttl: int | None) -> RunRow:
     """Insert a run, `queued`, that must end within `ttl` seconds. `None` means that it waits for its thread, and its
-    time starts then. Raises `ApiError` (429) if the API key's queue is full."""
+    time starts then. Raises `ApiError` (429) if the API key's queue is full, or the tenant's quota is used up."""
     check_room(connection, scope)
     now, request = int(CLOCK.now()), new.request
     if scope.incoming is not None:
@@ -110,11 +112,13 @@ def add_run(connection: Connection, scope: TenantView, new: NewRun, ttl: int | N
     if shown:
         show_images(connection, scope.tenant, run.id, shown)
     insert_run(connection, run._replace(request=put_beside(connection, scope.tenant, run.id, run.request)))
+    count_run(connection, scope.tenant, now, scope.process)
     return run
 
 
 def check_room(connection: Connection, scope: TenantView) -> None:
-    """Raise `ApiError` (429) if the API key's queue is full."""
+    """Raise `ApiError` (429) if the tenant's quota is used up, or the API key's queue is full."""
+    check_quota(connection, scope)
     if scope.room is not None:
         lock_until_end(connection, COUNTING)
         if count_of_key(connection, scope.key_id) >= scope.room:

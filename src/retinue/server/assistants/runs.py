@@ -9,15 +9,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request, Response
 from sqlalchemy import Connection
 
-from ...runs.cancellation import cancel_run
 from ...runs.failpoints import failpoint
-from ...runs.submissions import submit_decisions
 from ...store.run_queries import RunFilter, page_runs
 from ...store.run_row import RunRow
 from ...store.run_store import set_metadata
 from ...store.tables import threads
 from ...store.tenant_view import TenantView
 from ..context import ContextDep
+from ..run_acts import cancel_for, resume_run
 from ..run_session import RunSession
 from ..tool_outputs import parse_submission
 from ..wire.api_errors import ApiError, not_found
@@ -126,7 +125,7 @@ async def submit_tool_outputs(thread_id: str, run_id: str, body: SubmitToolOutpu
         run = run_of(connection, scope, thread_id, run_id, lock=True)
         answer = parse_submission(run, outputs)
         if answer is not None:
-            run = submit_decisions(connection, run, answer.decisions, context.server.options.run_ttl, answer.mark)
+            run = resume_run(connection, scope.author, run, answer, context.server.options.run_ttl)
         return run, answer is not None
 
     failpoint("before decision")
@@ -145,7 +144,7 @@ async def cancel(thread_id: str, run_id: str, context: ContextDep) -> Object:
         run = run_of(connection, scope, thread_id, run_id, lock=True)
         if not run.active or run.status == "cancelling":
             raise ApiError(400, f"Cannot cancel run with status '{run.status}'.")
-        return cancel_run(connection, run)
+        return cancel_for(connection, scope.author, run)
 
     run = await context.write(work)
     context.server.halted(run)

@@ -7,7 +7,6 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from ...runs.submissions import submit_decisions
 from ...store.run_row import RunRow
 from ...store.run_store import find_own_run
 from ...store.tenant_view import TenantView
@@ -18,6 +17,7 @@ from ..assistants.threads import find_or_add_thread
 from ..context import Options, tier_of
 from ..conversation_history import SYSTEM, conversation, text_of
 from ..image_parts import Shown, images_in
+from ..run_acts import resume_run
 from ..tool_outputs import parse_submission, submission_digest
 from ..wire.api_errors import ApiError
 from ..wire.objects import run_of_call
@@ -56,7 +56,7 @@ def chat_run(
         run, outputs = waiting
         answer = parse_submission(run, outputs)
         if answer is not None:
-            run = submit_decisions(connection, run, answer.decisions, options.run_ttl, answer.mark)
+            run = resume_run(connection, scope.author, run, answer, options.run_ttl)
         return run, answer is not None
     check_calls(said)
     request = {name: asked[name] for name in _KEPT if asked.get(name) is not None}

@@ -11,9 +11,12 @@ from urllib.parse import quote
 from fastapi import APIRouter, Depends, Form, Query, Response, UploadFile
 from sqlalchemy import Connection, select
 
+from ...store.audit_log import record
+from ...store.storage_use import count_bytes
 from ...store.tables import contents, files, vector_store_files
 from ...store.tenant_view import Kept, Page, TenantView
 from ..context import ContextDep
+from ..middleware.quota_limits import check_bytes
 from ..wire.api_errors import ApiError
 from ..wire.ids import new_id
 from ..wire.lookup import list_rows
@@ -57,7 +60,9 @@ async def create_file(
     def add(connection: Connection, scope: TenantView) -> Object:
         if problem is not None:
             raise problem  # only here, since a repeated upload must succeed
+        check_bytes(connection, scope, len(data))
         scope.insert(connection, contents, {"id": row["id"], "content": data})
+        count_bytes(connection, scope.tenant, files, len(data))
         return file_object(scope.add(connection, files, row))
 
     return await context.write(add)
@@ -106,12 +111,14 @@ async def delete_file(context: ContextDep, file_id: str) -> Object:
     """Delete a file, and remove it from vector stores."""
 
     def remove(connection: Connection, scope: TenantView) -> list[str]:
-        file_of(connection, scope, file_id)
+        kept = file_of(connection, scope, file_id)
         of_file = (vector_store_files.c.tenant == scope.tenant, vector_store_files.c.file_id == file_id)
         there = list(connection.execute(select(vector_store_files.c.vector_store_id).where(*of_file)).scalars())
         scope.remove(connection, vector_store_files, of_file[1])
         scope.remove(connection, contents, contents.c.id == file_id)
-        scope.remove(connection, files, files.c.id == file_id)
+        if scope.remove(connection, files, files.c.id == file_id):
+            count_bytes(connection, scope.tenant, files, -int(kept.body["bytes"]))
+            record(connection, scope.author, scope.tenant, "file.deleted", file_id)
         return there
 
     context.server.indexing.wake(*await context.write(remove))

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ...errors import StoreUnavailable
 from ...runs import FairScheduler
 from ...store.api_keys import Key
+from ...store.quota_usage import QuotaWatch, Standing
 from ..wire.api_errors import ApiError
 from .authentication import is_stream
+from .quota_limits import quota_headers
 from .request_context import answer_of
 from .scopes import needed
 from .usage_limits import UsageLimits, overloaded, room, too_many
@@ -22,10 +27,12 @@ _MOST_WAITING = 10_000  # runs of all keys
 
 
 class RateLimit:
-    """Passes requests within their key's limits to `app`. `turns` is the scheduler of runs."""
+    """Passes requests within their key's limits to `app`. `turns` is the scheduler of runs; `quotas` are those of
+    tenants, which the answers' headers tell."""
 
-    def __init__(self, app: ASGIApp, limits: UsageLimits, turns: FairScheduler) -> None:
+    def __init__(self, app: ASGIApp, limits: UsageLimits, turns: FairScheduler, quotas: QuotaWatch) -> None:
         self._app = app
+        self._quotas = quotas
         self._limits = limits
         self._turns = turns
         self._beginning: Counter[str] = Counter()  # runs about to be created, by key
@@ -45,15 +52,19 @@ class RateLimit:
         begin_stream = partial(self._begin_stream, key.id, stream)  # called by the route, which knows whether to stream
         begin_run = partial(self._begin_run, key, place)  # by a route whose body says whether it begins one
 
+        standings: Sequence[Standing] = ()
+
         def see(head: Message) -> None:
             if is_stream(head):
                 stream.hold()  # whatever the limit, since work done cannot be refused
-            MutableHeaders(scope=head).update(dict(self._limits.headers(key.id)))
+            MutableHeaders(scope=head).update(dict([*self._limits.headers(key.id), *quota_headers(standings)]))
 
         scope["state"].update(begin_stream=begin_stream, begin_run=begin_run, written=place.let_go)
         scope["state"].setdefault("heads", []).append(see)
         try:
             self._admit(key, scope, place)
+            with suppress(StoreUnavailable):
+                standings = await self._quotas.of(key.tenant)
         except ApiError as error:
             await answer_of(error)(scope, receive, send)
         else:

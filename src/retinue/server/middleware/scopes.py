@@ -7,8 +7,8 @@ from typing import Literal
 
 from ..wire.api_errors import ApiError
 
-ScopeName = Literal["read", "runs", "agents", "memories", "tools", "prompts", "all"]
-NAMES: tuple[ScopeName, ...] = ("read", "runs", "agents", "memories", "tools", "prompts", "all")
+ScopeName = Literal["read", "runs", "agents", "memories", "tools", "prompts", "audit", "all"]
+NAMES: tuple[ScopeName, ...] = ("read", "runs", "agents", "memories", "tools", "prompts", "audit", "all")
 _READING = ("GET", "HEAD", "OPTIONS")
 _WRITING: dict[str, ScopeName] = {  # by the first path segment after /v1
     "chat": "runs",
@@ -26,6 +26,7 @@ _WRITING: dict[str, ScopeName] = {  # by the first path segment after /v1
     "tools": "tools",
 }
 _PRIVATE = re.compile(r"/v1/memories(/.*)?")  # reading is not for every key that may read
+_AUDIT = re.compile(r"/v1/audit(/.*)?")
 _OPERATORS = re.compile(r"/v1/studio/evals(/.*)?")  # no tenant's
 _ASKING = re.compile(  # POSTs that only read
     r"/v1/vector_stores/[^/]+/search|/a2a/.+/tasks/[^/]+:subscribe|/v1/runs/[^/]+/replay"
@@ -35,11 +36,13 @@ _ASKING = re.compile(  # POSTs that only read
 def needed(method: str, path: str) -> ScopeName:
     """Return the scope that a request requires: `read` if it changes nothing, `runs` for conversations and runs,
     `agents` for agents and their resources, `memories` to see or delete what is remembered, `tools` to register tools,
-    `prompts` for what is the operator's. Unknown paths require `all`."""
+    `prompts` for what is the operator's, `audit` for the audit log. Unknown paths require `all`."""
     if _PRIVATE.fullmatch(path):
         return "memories"
     if _OPERATORS.fullmatch(path):
         return "prompts"
+    if _AUDIT.fullmatch(path):
+        return "audit"
     if method in _READING or _ASKING.fullmatch(path):
         return "read"
     if path.startswith("/a2a/"):
@@ -52,6 +55,8 @@ def allowed(scopes: tuple[str, ...] | None, wanted: ScopeName) -> bool:
     """Whether a key with `scopes` may make requests that require `wanted`."""
     if wanted == "prompts":
         return sees_prompts(scopes)
+    if wanted == "audit":
+        return scopes is not None and "audit" in scopes
     return scopes is None or "all" in scopes or wanted in scopes
 
 

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from ...runs.cancellation import cancel_run
-from ...runs.submissions import FurtherRequest, pending_calls, submit_decisions
+from ...runs.submissions import FurtherRequest, pending_calls
 from ...store.event_log import read_events
 from ...store.run_conversation import conversation_of
 from ...store.run_queries import thread_holder
@@ -22,6 +21,7 @@ from ..conversations.items import found_conversation, items_of
 from ..image_intake import Place
 from ..image_parts import Shown
 from ..overrides import inner_name, sampling_of
+from ..run_acts import cancel_for, resume_run
 from ..tool_outputs import parse_submission, submission_digest
 from ..wire.api_errors import ApiError
 from ..wire.objects import Object, call_id, run_of_call
@@ -85,12 +85,12 @@ def start_response(
     waiting = _waiting(connection, scope, said, previous, conversation_id)
     if waiting is not None:
         given = {"asked": asked, "input": said, "include": body.include}
-        return _go_on(connection, server, *waiting, given)
+        return _go_on(connection, scope, server, *waiting, given)
     if conversation_id is not None:
         found_conversation(connection, scope, conversation_id, lock=True)
     continued = Continued(previous, conversation_id, found.shown)
     before = context_of(connection, scope, server, continued, items)  # first: checks ownership
-    halted = None if conversation_id is None else _make_room(connection, conversation_id, items)
+    halted = None if conversation_id is None else _make_room(connection, scope, conversation_id, items)
     request = {
         **options_of(sent),
         **tier_of(sent),
@@ -204,6 +204,7 @@ def _waiting(
 
 def _go_on(
     connection: Connection,
+    scope: TenantView,
     server: Server,
     waiting: Part,
     answers: list[tuple[str, str]],
@@ -219,7 +220,7 @@ def _go_on(
     assert answer is not None
     asked = {**given["asked"], "model": run.agent}
     further = FurtherRequest(asked, given["input"], given["include"], [call for call, _ in answers])
-    run = submit_decisions(connection, run, answer.decisions, server.options.run_ttl, answer.mark, further)
+    run = resume_run(connection, scope.author, run, answer, server.options.run_ttl, further)
     return ResponseRun(Part(run, waiting.number + 1), True)
 
 
@@ -233,7 +234,9 @@ def _answered(run: RunRow, items: Sequence[Mapping[str, Any]]) -> None:
             raise ApiError(400, f"No tool output found for function call {call}.", param="input")
 
 
-def _make_room(connection: Connection, conversation_id: str, items: Sequence[Mapping[str, Any]]) -> RunRow | None:
+def _make_room(
+    connection: Connection, scope: TenantView, conversation_id: str, items: Sequence[Mapping[str, Any]]
+) -> RunRow | None:
     """Cancel and return a run that waits on the conversation for other input than these items. Raises `ApiError` if a
     run is active, or if the items leave a call without output."""
     active = thread_holder(connection, conversation_id, lock=True)
@@ -243,4 +246,4 @@ def _make_room(connection: Connection, conversation_id: str, items: Sequence[Map
         message = "Another process is currently operating on this conversation. Please retry in a few seconds."
         raise ApiError(400, message, param="conversation", code="conversation_locked")
     _answered(active, items)
-    return cancel_run(connection, active)
+    return cancel_for(connection, scope.author, active)

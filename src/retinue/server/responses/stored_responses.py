@@ -11,12 +11,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 from sqlalchemy import Connection
 
-from ...runs.cancellation import cancel_run
 from ...store.run_row import RunRow
 from ...store.run_store import delete_runs, set_deleted
 from ...store.tenant_view import TenantView
 from ..context import Context, ContextDep
 from ..conversations.views import item_view
+from ..run_acts import cancel_for
 from ..run_session import RunSession
 from ..wire.api_errors import ApiError
 from ..wire.lookup import Include, Wanted, list_objects
@@ -108,7 +108,7 @@ async def _halt(context: Context, response_id: str) -> None:
     def work(connection: Connection, scope: TenantView) -> tuple[RunRow, int, RunRow | None]:
         part = found_response(connection, scope, response_id, lock=True)
         wanted = part.run.active and not part.over and part.run.status != "cancelling"
-        return part.run, part.number, cancel_run(connection, part.run) if wanted else None
+        return part.run, part.number, cancel_for(connection, scope.author, part.run) if wanted else None
 
     run, number, halted = await context.write(work)
     part = Part(run, number)

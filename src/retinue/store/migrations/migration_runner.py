@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -12,6 +13,8 @@ from importlib.resources import files
 from sqlalchemy import Connection, Engine, inspect, text
 
 from ...errors import DataError, StoreConflict, StoreUnavailable
+from ..audit_author import system_user
+from ..audit_log import OPERATOR, record
 from ..db_errors import translate_errors, was_locked_out
 from .compatibility import is_compatible
 
@@ -91,31 +94,44 @@ def migrate(engine: Engine) -> None:
     Several processes may call it at once: one migrates, the others wait. Servers that use the database hold a
     compatible migration up no longer than their transactions, and are held up for a second at a time."""
     until = time.monotonic() + _PATIENCE
+    first: int | None = None
     while True:
         try:
-            if not _migrate_once(engine):
-                return
+            version = _migrate_once(engine, first)
         except StoreUnavailable as error:
             if not was_locked_out(error.__cause__) or time.monotonic() > until:
                 raise
             time.sleep(_AGAIN)
+        else:
+            if version is None:
+                return
+            first = version if first is None else first
 
 
-def _migrate_once(engine: Engine) -> bool:
-    """Run the next migration in a transaction. Return whether there was one."""
+def _migrate_once(engine: Engine, first: int | None) -> int | None:
+    """Run the next migration in a transaction. Return the version before it, or `None` if there was none. `first` is
+    the version before the first of them."""
     with engine.begin() as connection:
         _wait_for_others(connection)
-        left = missing_migrations(connection)
+        left, version = missing_migrations(connection), version_of(connection) or 0
         if not left:
-            return False
+            return None
         logger.info("migrating the database to schema version %d", left[0].number)
         try:
             with translate_errors():
                 _be_brief(connection, left[0])
                 left[0].run(connection)
+                _record(connection, version if first is None else first, left)
         except (StoreConflict, StoreUnavailable) as error:
             raise StoreUnavailable(f"{error} (in migration {left[0].file}, which was undone)") from error
-    return True
+    return version
+
+
+def _record(connection: Connection, version: int, left: Sequence[Migration]) -> None:
+    """Write into the audit log that a database was migrated, with the last migration: its tables are those of today."""
+    if version and len(left) == 1:
+        detail = {"version": left[0].number}
+        record(connection, system_user(), OPERATOR, "database.migrated", left[0].file, detail)
 
 
 def _wait_for_others(connection: Connection) -> None:

@@ -1,0 +1,139 @@
+"""What each tenant used: runs, tokens and money, as sums by day, kept by the transactions that write what was used.
+
+Events are counted by the append that writes them, so a sum and the log that it is of cannot differ: a drive that was
+fenced, or died before its commit, has counted nothing, and a replay appends nothing. A member's use is in its own log,
+so what its caller observes of it is not counted again. Days are those of UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Set
+from typing import NamedTuple
+
+from sqlalchemy import Connection, bindparam, func, select, update
+
+from ..core.events import Event, Observed, Replied
+from ..core.values import Usage
+from .clock import CLOCK
+from .prepared_statements import Prepared
+from .quota_tables import usage_gaps, usage_sums
+from .single_insert import insert_once
+
+DAY = 86_400
+NANOS = 1_000_000_000
+"""Money is counted in billionths, as whole numbers: their sum does not depend on the order."""
+SHARED = ""
+"""The part of what ended processes counted, and of SQLite's one writer."""
+_UNUSED = Usage()
+_MOST = 2**62
+_KEY = (
+    usage_sums.c.tenant == bindparam("of"),
+    usage_sums.c.day == bindparam("on"),
+    usage_sums.c.part == bindparam("by"),
+)
+_ADD = Prepared(
+    update(usage_sums)
+    .where(*_KEY)
+    .values({name: usage_sums.c[name] + bindparam(f"more_{name}") for name in ("runs", "tokens", "cost")})
+)
+_USED = Prepared(
+    select(
+        usage_sums.c.day,
+        *(func.sum(usage_sums.c[name]) for name in ("runs", "tokens", "cost")),
+    )
+    .where(usage_sums.c.tenant == bindparam("of"), usage_sums.c.day >= bindparam("since"))
+    .group_by(usage_sums.c.day)
+)
+
+
+class Used(NamedTuple):
+    """Runs that began, tokens of requests to models, and what these cost, in billionths."""
+
+    runs: int = 0
+    tokens: int = 0
+    cost: int = 0
+
+    def plus(self, more: Used) -> Used:
+        """Return the sum."""
+        return Used(self.runs + more.runs, self.tokens + more.tokens, self.cost + more.cost)
+
+    def minus(self, less: Used) -> Used:
+        """Return the difference."""
+        return Used(self.runs - less.runs, self.tokens - less.tokens, self.cost - less.cost)
+
+
+NOTHING = Used()
+
+
+def day_of(at: float) -> int:
+    """Return the day of a time in Unix seconds, in UTC."""
+    return int(at // DAY)
+
+
+def use_of(event: Event, members: Set[str]) -> Usage | None:
+    """Return what an event says was used; `None` if nothing. `members` are calls of members, whose own logs say it."""
+    match event:
+        case Replied(reply=reply):
+            return reply.usage
+        case Observed(observation=seen) if seen.usage != _UNUSED and seen.call_id not in members:
+            return seen.usage
+    return None
+
+
+def used_by(usage: Usage) -> Used:
+    """Return what a request used, as it is counted. What no sum could hold counts as nothing."""
+    cost = usage.cost * NANOS
+    tokens = usage.total_tokens
+    return Used(0, tokens if 0 <= tokens < _MOST else 0, round(cost) if 0 <= cost < _MOST else 0)
+
+
+def count_use(
+    connection: Connection, tenant: str, process: str | None, events: Iterable[tuple[float, Event]], members: Set[str]
+) -> None:
+    """Count what `events`, which `process` appends in this transaction, say was used, by their times."""
+    days: dict[int, Used] = {}
+    for at, event in events:
+        if (usage := use_of(event, members)) is not None:
+            day = day_of(at)
+            days[day] = days.get(day, NOTHING).plus(used_by(usage))
+    for day in sorted(days):
+        if days[day] != NOTHING:
+            add_to_sum(connection, tenant, day, process or SHARED, days[day])
+
+
+def count_run(connection: Connection, tenant: str, created_at: int, process: str) -> None:
+    """Count a run, in the transaction of `process` that inserts it."""
+    add_to_sum(connection, tenant, day_of(created_at), process, Used(runs=1))
+
+
+def add_to_sum(connection: Connection, tenant: str, day: int, process: str, more: Used) -> None:
+    """Add to the part of the sum that is `process`'s."""
+    part = SHARED if connection.dialect.name == "sqlite" else process  # SQLite has one writer
+    values = {"of": tenant, "on": day, "by": part}
+    given = {f"more_{name}": value for name, value in more._asdict().items()}
+    while not _ADD.run(connection, values | given):
+        first = {"tenant": tenant, "day": day, "part": part, **more._asdict()}
+        if insert_once(connection, usage_sums, first):
+            return
+
+
+def used_since(connection: Connection, tenant: str, day: int) -> dict[int, Used]:
+    """Return what a tenant used on each day from `day` on."""
+    rows = _USED.rows(connection, {"of": tenant, "since": day})
+    return {row[0]: Used(*map(int, row[1:])) for row in rows}
+
+
+def note_gaps(connection: Connection, spans: Iterable[tuple[str, int, int | None]]) -> None:
+    """Note that logs are deleted: whose, and the times at which each run began and ended."""
+    today = day_of(CLOCK.now())
+    for tenant, day in sorted(set(_days(spans, today))):
+        there = select(usage_gaps.c.day).where(usage_gaps.c.tenant == tenant, usage_gaps.c.day == day)
+        if connection.execute(there).first() is None:
+            insert_once(connection, usage_gaps, {"tenant": tenant, "day": day})
+
+
+def _days(spans: Iterable[tuple[str, int, int | None]], today: int) -> Iterator[tuple[str, int]]:
+    for tenant, began, ended in spans:
+        last = today if ended is None else min(day_of(ended), today)
+        for day in range(max(day_of(began), today - 31), last + 1):
+            yield tenant, day

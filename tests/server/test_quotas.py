@@ -1,0 +1,284 @@
+"""Quotas of tenants: enforced where runs begin, told in headers, counted once, and changed while the server runs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from sqlalchemy import update
+
+from fakes.app_server import Serving, upload
+from fakes.openai_server import Answer, OpenAIServer
+from fakes.served import serving
+from fakes.tenants import Customer
+from fakes.until import until
+from retinue import Agent, PromptModel, tool
+from retinue.cli import main
+from retinue.server.quota_metrics import QuotaCollector, quota_figures
+from retinue.store.admin_transaction import read_only
+from retinue.store.quota_amounts import parse_limit
+from retinue.store.quota_tables import usage_sums
+from retinue.store.quota_usage import bytes_kept, standing
+from retinue.store.quotas import DEFAULT, What, remove_limits, set_limits
+from retinue.store.usage_recount import bytes_differences, snapshot, use_differences
+
+CHAT = {"model": "agent-1", "messages": [{"role": "user", "content": "Hi"}], "store": True}
+BEGINS: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": CHAT,
+    "/v1/responses": {"model": "agent-1", "input": "Hi"},
+    "/a2a/agent-1/message:send": {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hi"}]}},
+}
+
+
+RELEASED = threading.Event()
+
+
+@tool(effects="read")
+async def look(what: int) -> str:
+    """Look, until the test goes on."""
+    while not RELEASED.is_set():  # noqa: ASYNC110 -- another thread sets it
+        await asyncio.sleep(0.01)
+    return f"seen {what}"
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    url = request.getfixturevalue("a_postgres").database() if request.param == "postgresql" else ""
+    script: list[dict[str, Any]] = [
+        {"when": "seen 1", "say": "I saw it."},
+        {"when": "Look", "call": {"tool": "look", "input": {"what": 1}}},
+        {"when": "", "say": "Hello."},
+    ]
+    one = Agent(PromptModel(engine="scripted", script=script), [look], name="agent-1", strategy="tool_calling")
+    calls = [{"when": "Hello", "finish": "Done."}, {"when": "", "call": {"tool": "worker", "input": "Hi"}}]
+    member = Agent(PromptModel(engine="scripted", script=[{"when": "", "finish": "Hello."}]), name="worker")
+    boss = Agent(PromptModel(engine="scripted", script=calls), [member], name="boss", strategy="tool_calling")
+    with Serving(tmp_path_factory.mktemp("served"), {"agent-1": one, "boss": boss}, url=url) as server:
+        yield server
+
+
+@pytest.fixture
+def customer(served: Serving, request: pytest.FixtureRequest) -> Customer:
+    return Customer(served, f"t-{abs(hash(request.node.nodeid)) % 10**9}")
+
+
+def limit(served: Serving, tenant: str, **given: str) -> None:
+    with served.database.engine.begin() as connection:
+        for what, text in given.items():
+            kind: What = what  # type: ignore[assignment]
+            set_limits(connection, tenant, [parse_limit(kind, text)])
+
+
+def used(served: Serving, customer: Customer) -> dict[str, int]:
+    with served.database.engine.connect() as connection:
+        return {one.limit.what: one.used for one in standing(connection, customer.tenant)}
+
+
+def differences(served: Serving) -> list[Any]:
+    with (
+        read_only(served.database.engine.url.render_as_string(hide_password=False)) as connection,
+        snapshot(connection),
+    ):
+        return [*use_differences(connection), *bytes_differences(connection)]
+
+
+@pytest.mark.parametrize("path", BEGINS)
+def test_a_run_more_than_the_quota_is_refused_whatever_the_api(served: Serving, customer: Customer, path: str) -> None:
+    limit(served, customer.tenant, runs="1/day")
+    said = {"headers": {"A2A-Version": "1.0"}}
+    assert customer.ask("POST", path, BEGINS[path], **said).status == 200
+    assert used(served, customer) == {"runs": 1}
+    refused = customer.ask("POST", path, BEGINS[path], **said)
+    assert refused.status == 429
+    assert ("RESOURCE_EXHAUSTED" if "a2a" in path else "insufficient_quota") in refused.text
+    assert "the quota of runs of this day is used up; it begins anew at " in refused.text
+    limit(served, customer.tenant, runs="2/day")  # without a restart
+    assert customer.ask("POST", path, BEGINS[path], **said).status == 200
+
+
+def test_threads_and_forks_are_counted_too_and_a_refusal_leaves_nothing(served: Serving, customer: Customer) -> None:
+    limit(served, customer.tenant, runs="2/month")
+    assistant = customer.made("/v1/assistants", {"model": "agent-1"})["id"]
+    asked = {"assistant_id": assistant, "thread": {"messages": [{"role": "user", "content": "Hi"}]}}
+    run = customer.made("/v1/threads/runs", asked)["id"]
+    until(lambda: customer.ask("GET", f"/v1/runs/{run}").body["status"] == "completed")
+    assert customer.ask("POST", f"/v1/runs/{run}/fork", {"step": 0}).status == 200
+    for path, given in ((f"/v1/runs/{run}/fork", {"step": 0}), ("/v1/threads/runs", asked)):
+        refused = customer.ask("POST", path, given)
+        assert (refused.status, refused.error["type"]) == (429, "insufficient_quota")
+        assert int(refused.headers["retry-after"]) > 0
+        assert refused.headers["x-should-retry"] == "false"
+    assert len(customer.ask("GET", "/v1/runs").body["data"]) == 2
+    assert used(served, customer) == {"runs": 2}
+
+
+def test_tokens_of_members_count_once_and_the_sums_are_what_the_logs_say(served: Serving, customer: Customer) -> None:
+    limit(served, customer.tenant, runs="9/day", tokens="1e6/day", cost="1/day")
+    told = customer.made("/v1/chat/completions", {**CHAT, "model": "boss"})
+    assert used(served, customer)["runs"] == 1
+    assert used(served, customer)["tokens"] == told["usage"]["total_tokens"] > 0
+    assert differences(served) == []
+
+
+def test_a_run_under_way_stops_before_its_next_request_once_the_quota_is_used_up(
+    served: Serving, customer: Customer
+) -> None:
+    RELEASED.clear()
+    run = customer.made("/v1/responses", {"model": "agent-1", "input": "Look", "background": True})["id"]
+    limit(served, customer.tenant, tokens="1e6/day")
+    until(lambda: used(served, customer)["tokens"] > 0)  # its first request
+    asked = used(served, customer)
+    limit(served, customer.tenant, tokens=f"{asked['tokens']}/day")
+    until(lambda: customer.ask("GET", "/v1/models").headers.get("x-quota-remaining-tokens") == "0")
+    RELEASED.set()
+    until(lambda: customer.ask("GET", f"/v1/responses/{run}").body["status"] not in ("queued", "in_progress"))
+    said = customer.ask("GET", f"/v1/responses/{run}").body
+    assert (said["status"], said["incomplete_details"]) == ("incomplete", {"reason": "max_output_tokens"})
+    assert used(served, customer) == asked
+    (stored,) = customer.ask("GET", "/v1/runs").body["data"]
+    events = customer.ask("GET", f"/v1/runs/{stored['id']}/events?limit=100").text
+    assert "token_budget_exceeded" in events.lower()
+    assert "the quota of tokens of this day is used up" in events
+    assert customer.ask("POST", "/v1/responses", BEGINS["/v1/responses"]).status == 429
+    limit(served, customer.tenant, tokens="none")
+    assert customer.ask("POST", "/v1/responses", BEGINS["/v1/responses"]).status == 200
+
+
+def test_headers_and_the_list_say_what_is_left(served: Serving, customer: Customer) -> None:
+    before = customer.ask("GET", "/v1/models")
+    assert not [name for name in before.headers if name.lower().startswith("x-quota")]
+    assert customer.ask("GET", "/v1/quotas").body == {"object": "list", "data": []}
+    limit(served, customer.tenant, runs="3/day", cost="2.5/month", bytes="1kB")
+    headers = until(
+        lambda: said if "x-quota-limit-runs" in (said := customer.ask("GET", "/v1/models").headers) else None
+    )
+    assert headers is not None
+    assert (headers["x-quota-limit-runs"], headers["x-quota-remaining-runs"]) == ("3", "3")
+    assert headers["x-quota-remaining-cost"] == "2.5"
+    assert headers["x-quota-limit-bytes"] == "1000"
+    assert "x-quota-reset-bytes" not in headers
+    assert headers["x-quota-reset-runs"]
+    (runs, cost, kept) = customer.ask("GET", "/v1/quotas").body["data"]
+    assert (runs["type"], runs["period"], runs["limit"], runs["used"], runs["remaining"]) == ("runs", "day", 3, 0, 3)
+    assert cost["limit"] == 2.5
+    assert (kept["period"], kept["resets_at"]) == (None, None)
+
+
+def test_stored_bytes_are_a_level(served: Serving, customer: Customer) -> None:
+    limit(served, customer.tenant, bytes="10B")
+    first = upload(served, "a.txt", b"123456", key=customer.key)
+    assert first.status == 200
+    refused = upload(served, "b.txt", b"123456", key=customer.key)
+    assert (refused.status, refused.error["code"]) == (429, "insufficient_quota")
+    assert "retry-after" not in refused.headers
+    assert used(served, customer) == {"bytes": 6}
+    assert customer.ask("DELETE", f"/v1/files/{first.body['id']}").status == 200
+    assert used(served, customer) == {"bytes": 0}
+    assert upload(served, "b.txt", b"123456", key=customer.key).status == 200
+    assert differences(served) == []
+
+
+def test_the_default_is_for_tenants_without_their_own(served: Serving, customer: Customer) -> None:
+    other = Customer(served, f"{customer.tenant}-other")
+    limit(served, DEFAULT, runs="0/day")
+    try:
+        limit(served, other.tenant, runs="none")
+        assert customer.ask("POST", "/v1/responses", BEGINS["/v1/responses"]).status == 429
+        assert other.ask("POST", "/v1/responses", BEGINS["/v1/responses"]).status == 200
+    finally:
+        with served.database.engine.begin() as connection:
+            remove_limits(connection, DEFAULT)
+    assert customer.ask("POST", "/v1/responses", BEGINS["/v1/responses"]).status == 200
+
+
+def test_a_tenant_sees_nothing_of_another_ones_quota(served: Serving, customer: Customer) -> None:
+    other = Customer(served, f"{customer.tenant}-other")
+    empty = other.ask("GET", "/v1/quotas").text
+    limit(served, customer.tenant, runs="1/day")
+    customer.ask("POST", "/v1/responses", BEGINS["/v1/responses"])
+    assert other.ask("GET", "/v1/quotas").text == empty
+    assert other.ask("POST", "/v1/responses", BEGINS["/v1/responses"]).status == 200
+
+
+def test_a_sum_that_differs_is_named_and_mended(
+    served: Serving, customer: Customer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limit(served, customer.tenant, runs="9/day")
+    assert customer.ask("POST", "/v1/responses", BEGINS["/v1/responses"]).status == 200
+    with served.database.engine.begin() as connection:
+        connection.execute(update(usage_sums).where(usage_sums.c.tenant == customer.tenant).values(runs=7))
+    db = served.database.engine.url.render_as_string(hide_password=False)
+    for words, said in ((["--dry-run"], "differs"), ([], "was mended")):
+        assert main(["quotas", "recount", *words, "--db", db]) == 0
+        out = capsys.readouterr().out
+        assert customer.tenant in out
+        assert f"runs 7, by the logs 1 ({said})" in out
+    assert used(served, customer) == {"runs": 1}
+    assert main(["quotas", "recount", "--db", db]) == 0
+    assert capsys.readouterr().out == "all sums are what the logs say\n"
+
+
+def test_a_day_whose_logs_were_deleted_stays_as_it_is(
+    served: Serving, customer: Customer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limit(served, customer.tenant, runs="9/day")
+    completion = customer.made("/v1/chat/completions", CHAT)["id"]
+    assert customer.ask("DELETE", f"/v1/chat/completions/{completion}").status == 200
+    db = served.database.engine.url.render_as_string(hide_password=False)
+    assert main(["quotas", "recount", "--db", db]) == 0
+    assert "stays, because logs of that day were deleted" in capsys.readouterr().out
+    assert used(served, customer) == {"runs": 1}
+
+
+def test_metrics_are_of_tenants_with_a_quota_of_their_own(served: Serving, customer: Customer) -> None:
+    limit(served, customer.tenant, runs="3/day", cost="0.5/month", bytes="none")
+
+    def read() -> Any:
+        with served.database.engine.connect() as connection:
+            return quota_figures(connection)
+
+    registry = CollectorRegistry()
+    registry.register(QuotaCollector(read))
+    text = generate_latest(registry).decode()
+    assert f'retinue_quota_limit{{quota="runs_day",tenant="{customer.tenant}"}} 3.0' in text
+    assert f'retinue_quota_limit{{quota="cost_month",tenant="{customer.tenant}"}} 0.5' in text
+    assert f'retinue_quota_used{{quota="runs_day",tenant="{customer.tenant}"}} 0.0' in text
+    assert f'quota="bytes",tenant="{customer.tenant}"' not in text
+
+
+FILE = """
+retinue: 1
+components:
+  - {{name: model, type: PromptModel, params: {{model_name_or_path: m, base_url: "{url}", api_key: k}}}}
+agents:
+  - {{name: agent-1, params: {{model: model, strategy: tool_calling}}}}
+"""
+
+
+@pytest.mark.parametrize("point", ["before asking", "before reply is written", "before the end", "after the end"])
+def test_a_kill_loses_and_doubles_nothing(tmp_path: Path, point: str) -> None:
+    with OpenAIServer() as engine:
+        engine.always = lambda request: Answer("Red.")
+        with serving(tmp_path, FILE.format(url=engine.url)) as server:
+            server.stop()
+            server.restart(RETINUE_CRASHPOINT=f"{point}:1")
+            with server.client() as client:
+                made = client.responses.create(model="agent-1", input="Hi", background=True)
+                until(lambda: server.process.poll() is not None)
+                server.kill()
+                server.restart()
+            with server.client() as client:
+                until(lambda: client.responses.retrieve(made.id).status == "completed")
+                tokens = client.responses.retrieve(made.id).usage
+            (database,) = tmp_path.glob("*.db")
+            with read_only(f"sqlite:///{database}") as connection:
+                assert use_differences(connection) == []
+                assert tokens is not None
+                row = connection.execute(usage_sums.select()).one()
+                assert (row.runs, row.tokens) == (1, tokens.total_tokens)
+                assert bytes_kept(connection, "default") == 0
