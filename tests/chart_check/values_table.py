@@ -29,7 +29,8 @@ def rows() -> list[tuple[str, str, str]]:
 
 def table() -> str:
     """Return the rows as Markdown, in one table for each of the first names."""
-    lines, before = [], ""
+    lines: list[str] = []
+    before = ""
     for path, default, meaning in rows():
         first = path.partition(".")[0]
         if first != before:
