@@ -27,7 +27,8 @@ _VERSIONS = ("1.37", "1.27")  # the newest, and the oldest that Chart.yaml allow
 _CUSTOM = {"ServiceMonitor", "ScaledObject"}  # which Kubernetes itself does not know
 _STYLE = YamlLintConfig(
     "{extends: default, rules: {line-length: {max: 130}, document-start: disable, "
-    "comments: {min-spaces-from-content: 2}, truthy: {allowed-values: ['true', 'false']}, indentation: {indent-sequences: true}}}"
+    "comments: {min-spaces-from-content: 2}, truthy: {allowed-values: ['true', 'false']}, "
+    "indentation: {indent-sequences: true}}}"
 )
 # what can be wrong beyond a name: options of helm, and what is said
 _WRONG = (

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import urlopen
@@ -88,7 +88,7 @@ def digest(folder: Path) -> str:
     """Return a sum over the names, kinds, rights and contents of all files."""
     total = hashlib.sha256()
     for one in sorted(folder.rglob("*")):
-        content = os.readlink(one).encode() if one.is_symlink() else one.read_bytes() if one.is_file() else b""
+        content = str(one.readlink()).encode() if one.is_symlink() else one.read_bytes() if one.is_file() else b""
         total.update(f"{one.relative_to(folder)} {one.lstat().st_mode:o} ".encode() + hashlib.sha256(content).digest())
     return total.hexdigest()
 
@@ -125,6 +125,10 @@ def start(stage: Stage, folder: Path) -> None:
         assert "Read-only" in said or "Permission denied" in said, f"{place}: {said}"
     assert (said := run("pip", "--version")).startswith("127 ") or "opt/retinue" not in said, said
     say("what it needs is there, and it can be changed by nobody")
+    _serve(stage, within, run)
+
+
+def _serve(stage: Stage, within: Callable[..., list[str]], run: Callable[..., str]) -> None:
     port = "18765"
     serve = [*words(stage.config["ENTRYPOINT"]), "serve", "/agents.yml", "--host", "0.0.0.0", "--port", port]
     with _started(within(*serve)) as process:
