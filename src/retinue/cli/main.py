@@ -45,6 +45,7 @@ _GROUPS = {
         "search": "Search an index.",
         "keys": "Make, list and revoke API keys of a server.",
         "runs": "List a server's runs; fork, replay, export and pin them.",
+        "capacity": "Say how many workers a load needs.",
     },
 }
 _RECORDED = ("ask", "run", "chat", "eval", "serve", "worker", "mcp")  # by telemetry, if the environment says so
