@@ -12,11 +12,11 @@ from .fleet import PLACES
 from .rounds import Load, Round
 
 CORES = 2.0  # of the machine, which everything shares
-_SIMULATED = 100.0  # seconds
+_SIMULATED = 300.0  # seconds
 
 IDLE = Load("idle", Workload(), Endpoint())
 SHORT, LONG = (
-    Load(name, Workload(clients=6, steps={steps: 1.0}), Endpoint(seconds=0.1, spread=0.0))
+    Load(name, Workload(clients=4, steps={steps: 1.0}), Endpoint(seconds=0.1))
     for name, steps in (("short", 2), ("long", 8))
 )
 
@@ -35,7 +35,7 @@ def costs_of(idle: Round, short: Round, long: Round) -> Costs:
         bytes_run=size[0],
         bytes_step=size[1],
     )
-    for _ in range(4):
+    for _ in range(6):
         missing = [_missing(costs, load, seen) for load, seen in ((SHORT, short), (LONG, long))]
         step = (missing[1] - missing[0]) / (LONG.steps - SHORT.steps)
         run = missing[0] - step * (SHORT.steps + 2)  # a run has two commits besides those of its steps

@@ -78,4 +78,4 @@ def command(**given: Any) -> int:
 def _figures(size: Any) -> dict[str, Any]:
     from dataclasses import asdict
 
-    return {**asdict(size), "connections": size.connections, "enough": size.enough, "next_limit": size.next_limit}
+    return {**asdict(size), "enough": size.enough, "next_limit": size.next_limit}

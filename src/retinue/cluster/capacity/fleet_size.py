@@ -15,9 +15,10 @@ DATABASE_CPU = 0.5  # of PostgreSQL's cores: the rest is for vacuuming, backups 
 LONGEST_WAIT = 0.5  # seconds for a place, of 95 % of runs
 CONNECTIONS = 17  # of a process, at most: a pool of 15, one for notifications and one for its lock
 LIMIT_USED = 0.9  # of an endpoint's limits: nearer to them, requests are refused by chance
+MOST_CONNECTIONS = 1_000  # of one PostgreSQL
 _LEAST = 2  # of each kind of process, so that one may die
-_SLICE = 20.0  # runs a second: of a larger fleet, an equal slice of everything is simulated
-_SECONDS = 120.0  # that are simulated
+_SLICE = 40.0  # runs a second: of a larger fleet, an equal slice of everything is simulated
+_SECONDS = 90.0  # that are simulated
 _TRIES = 30
 
 
@@ -41,6 +42,7 @@ class Size:
     Attributes:
         figures: of a slice that is `slices` times smaller
         database_cores: that PostgreSQL is busy with
+        connections: to PostgreSQL, at most
         databases: that are needed, each with a fleet of its own
         too_low: limits of the model's endpoint, by their names: what is wanted a minute (or at once), and what there is
         waiting: runs that wait for people
@@ -51,6 +53,7 @@ class Size:
     figures: Figures
     slices: float
     database_cores: float
+    connections: int
     databases: int
     transactions: float
     bytes_per_day: float
@@ -59,11 +62,6 @@ class Size:
     replies_at_once: float
     too_low: Mapping[str, tuple[float, float]]
     waiting: float
-
-    @property
-    def connections(self) -> int:
-        """To PostgreSQL, at most."""
-        return (self.workers + self.servers) * CONNECTIONS
 
     @property
     def enough(self) -> bool:
@@ -96,13 +94,16 @@ def size_fleet(
     else:
         part = replace(part, workers=max(1, round(workers / slices)))
         figures = simulate(sliced, narrow, part, seconds=_SECONDS, seed=seed)
+    connections = (workers + servers) * CONNECTIONS
+    databases = max(database / (fleet.database_cores * DATABASE_CPU), connections / MOST_CONNECTIONS)
     return Size(
         workers=workers,
         servers=servers,
         figures=figures,
         slices=slices,
         database_cores=database,
-        databases=max(1, math.ceil(database / (fleet.database_cores * DATABASE_CPU))),
+        connections=connections,
+        databases=max(1, math.ceil(databases)),
         transactions=rate * (costs.commits_run + steps * costs.commits_step),
         bytes_per_day=demand.per_day * (costs.bytes_run + steps * costs.bytes_step),
         requests_per_minute=rate * steps * 60,

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, TypeAlias
+
+from annotated_types import Ge
 
 from ...errors import UsageError
+
+NotNegative: TypeAlias = "Annotated[float, Ge(0)]"
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
     """Seconds of CPU of a run apart from its steps, of each step, and of each second in which nothing happens."""
 
-    run: float = 0.0
-    step: float = 0.0
-    idle: float = 0.0
+    run: NotNegative = 0.0
+    step: NotNegative = 0.0
+    idle: NotNegative = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +40,12 @@ class Costs:
     temporal: Cost
     clients: Cost = Cost()
     endpoint: Cost = Cost()
-    dispatch_seconds: float = 0.05
-    commit_seconds: float = 0.003
-    commits_run: float = 10.0
-    commits_step: float = 4.0
-    bytes_run: float = 4_000.0
-    bytes_step: float = 1_500.0
+    dispatch_seconds: NotNegative = 0.05
+    commit_seconds: NotNegative = 0.003
+    commits_run: NotNegative = 10.0
+    commits_step: NotNegative = 4.0
+    bytes_run: NotNegative = 4_000.0
+    bytes_step: NotNegative = 1_500.0
 
 
 MEASURED = Costs(
