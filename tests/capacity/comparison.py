@@ -97,7 +97,8 @@ def picture(found: Sequence[Compared]) -> str:
     drawn.append(_text(96, top, "measured", f"fill='{_MEASURED}'"))
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {_WIDTH} {top + 12}' role='img' "
-        f"font-family='sans-serif' font-size='12'><title>Predicted and measured</title><rect width='100%' height='100%' fill='white'/>"
+        f"font-family='sans-serif' font-size='12'><title>Predicted and measured</title>"
+        f"<rect width='100%' height='100%' fill='white'/>"
         f"{''.join(drawn)}</svg>\n"
     )
 

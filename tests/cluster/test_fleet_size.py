@@ -20,17 +20,17 @@ def sized(per_day: float, endpoint: Endpoint = Endpoint(), fleet: Fleet = Fleet(
 
 
 def test_a_fleet_is_large_enough_and_one_of_half_as_many_workers_is_not() -> None:
-    size = sized(3e6)
+    size = sized(2e6)
     assert size.enough
     assert size.figures.waits.p95 <= 0.5
     assert size.figures.used["workers"] < 0.74
-    half = sized(3e6, workers=size.workers // 2)
+    half = sized(2e6, workers=size.workers // 2)
     assert half.figures.waits.p95 > 0.5 or half.figures.used["workers"] > 0.74
 
 
 def test_a_slice_of_a_large_fleet_is_like_the_whole_of_a_small_one() -> None:
-    small, large = sized(2e6), sized(2e8)
-    assert large.slices > 50
+    small, large = sized(1e6), sized(1e8)
+    assert large.slices > 20
     assert large.workers / small.workers == pytest.approx(100, rel=0.25)
     assert large.figures.seconds.mean == pytest.approx(small.figures.seconds.mean, rel=0.05)
     assert large.databases > small.databases == 1
@@ -89,10 +89,10 @@ def test_costs_that_are_none_are_refused(change: dict[str, object], problem: str
 
 
 def test_a_file_of_costs_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot read .*: No such file or directory"):
+    with pytest.raises(UsageError, match=r"cannot read .*: No such file or directory"):
         read_costs(tmp_path / "none.json")
     (tmp_path / "broken.json").write_text("{", "utf-8")
-    with pytest.raises(UsageError, match="broken.json: the file: Invalid JSON"):
+    with pytest.raises(UsageError, match=r"broken\.json: the file: Invalid JSON"):
         read_costs(tmp_path / "broken.json")
 
 
