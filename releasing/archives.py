@@ -48,7 +48,7 @@ def same(one: Path, other: Path) -> None:
 
 
 def strange(wheel: Path) -> list[str]:
-    """Return the files of a wheel that do not belong there: tests, caches, hidden files, and what looks like secrets."""
+    """Return the files of a wheel that do not belong there: tests, caches, hidden files, and what looks secret."""
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if not name.endswith("/")]
         return [name for name in names if _STRANGE.search(name) or _SECRET.search(archive.read(name))]

@@ -11,7 +11,7 @@ _UNRELEASED = "## Unreleased"
 
 def section(text: str, version: str) -> str:
     """Return what the changelog says of a version. Raises `ClickException` if it says nothing."""
-    found = re.search(rf"^## \[?{re.escape(version)}\]?(?: .*)?\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
+    found = re.search(rf"^## \[?{re.escape(version)}\]?(?: [^\n]*)?\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
     if found is None:
         only = f" only {_UNRELEASED!r};" if _UNRELEASED in text else ""
         fix = f"make release VERSION={version} makes that section out of it"

@@ -14,13 +14,9 @@ import click
 
 _PYTHONS = ("3.11", "3.12", "3.13")
 _FIRST = """retinue: 1
-components:
-  - name: model
-    type: PromptModel
-    params: {model_name_or_path: scripted, script: [{answer: it works}]}
 agents:
   - name: first
-    params: {model: model}
+    params: {model: scripted, strategy: tool_calling, script: [{say: it works}]}
 """
 
 
