@@ -9,7 +9,7 @@ WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens alerts studio chaos chaos-cluster upgrades simulate bench chart image lock
+.PHONY: help setup model demo test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens alerts studio chaos chaos-cluster upgrades simulate bench capacity chart image release lock
 
 help: ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -140,6 +140,18 @@ image: .chart/installed ## Carry out deploy/Dockerfile without a container engin
 	.chart/bin/python tests/chart_check/helm.py
 	@touch $@
 
+capacity: setup ## Predict three workers under four loads and measure them, into docs/capacity.md (five minutes)
+	PYTHONPATH=tests $(BIN)/python -m capacity
+
+release: setup .release/installed ## Build and check all of a release, into dist/ (VERSION=0.1.0 makes the changelog's section first)
+	.release/bin/python -m releasing $(if $(VERSION),--version $(VERSION))
+
+.release/installed: requirements/release.txt
+	$(WANTED)
+	$(PYTHON) -m venv .release
+	.release/bin/python -m pip install --disable-pip-version-check --quiet --require-hashes -r requirements/release.txt
+	@touch $@
+
 LOCKED := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
 IN_IMAGE := server postgres temporal telemetry mcp web documents sandbox
 
@@ -149,3 +161,5 @@ lock: setup ## Resolve the locked requirements anew
 	$(BIN)/uv pip compile $(LOCKED) pyproject.toml $(addprefix --extra ,$(IN_IMAGE)) -c requirements/dev.txt -o requirements/image.txt
 	$(BIN)/uv pip compile $(LOCKED) --group build -c requirements/dev.txt -o requirements/build.txt
 	$(BIN)/uv pip compile $(LOCKED) --group chart --override requirements/chart.overrides -o requirements/chart.txt
+	$(BIN)/uv pip compile $(LOCKED) pyproject.toml --extra all --extra up -c requirements/dev.txt -o requirements/all.txt
+	$(BIN)/uv pip compile $(LOCKED) --group release -c requirements/dev.txt -o requirements/release.txt

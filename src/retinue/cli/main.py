@@ -48,6 +48,7 @@ _GROUPS = {
         "quotas": "Limit what tenants use, and see what they used.",
         "audit": "See who did what, and check the log of it.",
         "runs": "List a server's runs; cancel, resume, fork, replay and keep them.",
+        "capacity": "Say how many workers a load needs.",
     },
 }
 _RECORDED = ("ask", "run", "chat", "eval", "serve", "worker", "mcp")  # by telemetry, if the environment says so

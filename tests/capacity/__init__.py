@@ -1,0 +1,1 @@
+"""A fleet on this machine, measured and predicted: `make capacity`."""
