@@ -57,7 +57,8 @@ def main(seconds: float, tries: int, dry: bool) -> None:
         three = simulated(costs, _WORKERS)
         predicted = [simulate(load.work, load.endpoint, three, seconds=_SIMULATED) for load in _LOADS]
         measured = [_measured(there, load, seconds, tries) for load in _LOADS]
-    found = [Compared(load.name, *both) for load, *both in zip(_LOADS, predicted, measured, strict=True)]
+    both = zip(_LOADS, predicted, measured, strict=True)
+    found = [Compared(load.name, expected, seen) for load, expected, seen in both]
     text = f"`make capacity`, {date.today().isoformat()}, Python {platform.python_version()}.\n\n{table(found)}"
     click.echo(f"{text}\n{costs_table(costs)}")
     if not dry:

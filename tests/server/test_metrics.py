@@ -79,7 +79,7 @@ def scraped(address: str) -> dict[str, Metric]:
     """The families by name, as OpenMetrics' parser reads them."""
     _, kind, text = get(address, "application/openmetrics-text; version=1.0.0, text/plain;q=0.5")
     assert kind.startswith("application/openmetrics-text")
-    return {one.name: one for one in open_metrics(text)}
+    return {one.name: one for one in open_metrics(text)}  # type: ignore[no-untyped-call]
 
 
 def value(address: str, name: str, **labels: str) -> float:
@@ -145,6 +145,8 @@ def test_the_page_lists_what_a_server_and_a_worker_tell(server: Served, tmp_path
     for text in ("add", "invent"):
         ask(server, text)
     assert get(f"{server.root}/v1/models")[0] == 401
+    assert main(["quotas", "set", "default", "--runs", "1000/day", "--db", str(server.db)]) == 0
+    until(lambda: value(address, "retinue_quota_used", quota="runs_day") >= 2)
     (tmp_path / "agents.yml").write_text(AGENTS)
     url = a_postgres.database()
     with worker(folder_with_tools(tmp_path), url) as (of_worker, _):

@@ -19,7 +19,7 @@ from fakes.tenants import Customer
 from fakes.until import until
 from retinue import Agent, PromptModel, tool
 from retinue.cli import main
-from retinue.server.quota_metrics import QuotaCollector, quota_figures
+from retinue.server.metrics.quota_metrics import QuotaCollector, quota_figures
 from retinue.store.admin_transaction import read_only
 from retinue.store.quota_amounts import parse_limit
 from retinue.store.quota_tables import usage_sums

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import DataError, UsageError
-from .server_database import DB_OPTION, MISSING, database_url
+from .server_database import DB_OPTION, MISSING, database_url, server_database
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from ..store.audit_log import Action
     from ..store.restored_copy import Contents
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -86,13 +89,16 @@ def backup(file: Path, db: str) -> int:
         from ..store.sqlite_copy import copy_database, whole_file
     url = database_url(db)
     with looked_at(url) as connection:
-        missing_migrations(connection)  # raises if it is not ours
+        missing = missing_migrations(connection)  # raises if it is not ours
         contents = contents_of(connection)
     if _is_sqlite(url):
         copy_database(Path(_path(url)), file)
     else:
         with whole_file(file) as part:
             dump(url, part)
+    if not missing:  # an older one is copied as it is
+        with server_database(db) as connection:
+            _record(connection, "database.backed_up", {"bytes": file.stat().st_size})
     click.echo(f"{_shown(db)} was copied to {file} ({file.stat().st_size / 1e6:,.1f} MB): {_told(contents)}")
     return 0
 
@@ -156,7 +162,16 @@ def _settled(url: str, cancel: bool) -> tuple[Contents, float | None]:
             from ..runs.cancellation import cancel_unfinished
 
             cancel_unfinished(connection)
+        if not missing:  # else its audit log may not be there yet
+            _record(connection, "database.restored", {"cancelled": int(cancel)})
     return contents, made
+
+
+def _record(connection: Connection, action: Action, detail: Mapping[str, str | int]) -> None:
+    from ..store.audit_author import system_user
+    from ..store.audit_log import OPERATOR, record
+
+    record(connection, system_user(), OPERATOR, action, "", detail)
 
 
 def _check_kind(file: Path, url: str) -> None:

@@ -171,7 +171,7 @@ def resume(run_id: str, db: str, as_json: bool, **given: Any) -> int:
 @click.option("--run-ttl", type=click.IntRange(1), default=600)
 @DB_OPTION
 @click.pass_context
-def continue_(context: click.Context, **given: Any) -> Any:
+def continue_(context: click.Context, /, **given: Any) -> Any:
     """The former name of `resume`, for scripts."""
     return context.invoke(resume, **given)
 

@@ -19,7 +19,6 @@ from ..core.values import StopReason
 from ..errors import AgentChanged, DataError, LogMismatch, RetinueError, StoreConflict, StoreUnavailable
 from ..nested_runs import Earlier
 from ..store.event_log import Change, Entry, Fenced
-from ..store.quota_usage import QuotaWatch
 from ..store.run_row import BY_MEMBERS, REGARDLESS, RunRow, RunValues
 from .cancellation import cancel_members, fail_drive
 from .child_runs import ChildRuns
@@ -29,7 +28,6 @@ from .leases import Lease, is_new, is_suspect
 from .log_writer import LogWriter
 from .member_runs import Caller, Found
 from .quota_stop import QuotaStop
-from .run_input import RunInput
 from .run_status import decisions, final_values
 from .run_traces import trace_run
 from .suspension import suspend_run

@@ -38,6 +38,8 @@ Action = Literal[
     "quota.removed",
     "quota.recounted",
     "database.migrated",
+    "database.backed_up",
+    "database.restored",
     "audit.pruned",
 ]
 OPERATOR = ""

@@ -15,8 +15,9 @@ from ...errors import StoreLost, StoreUnavailable
 from ...runs import Runs
 from ...store.clock import CLOCK
 from ...store.database import Database
+from ...store.queue_figures import QueueFigures
+from .figure_watch import FigureWatch
 from .loop_watch import LoopWatch
-from .queue_watch import QueueWatch
 from .run_metrics import SECONDS
 
 
@@ -56,7 +57,7 @@ def add_transactions(registry: CollectorRegistry, database: Database) -> None:
 class StateMetrics(Collector):
     """What is the case at the moment of a scrape."""
 
-    def __init__(self, runs: Runs, queue: QueueWatch) -> None:
+    def __init__(self, runs: Runs, queue: FigureWatch[QueueFigures]) -> None:
         self._runs = runs
         self._queue = queue
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -13,11 +14,13 @@ from starlette.applications import Starlette
 
 from ...agent import Agent
 from ...handoffs import Handoff
+from ...store.queue_figures import QueueFigures, queue_figures
 from ..context import Server
+from .figure_watch import FigureWatch
 from .loop_watch import LoopWatch
 from .metrics_server import Page
 from .process_metrics import StateMetrics, add_process, add_transactions
-from .queue_watch import QueueWatch
+from .quota_metrics import QuotaCollector, quota_figures
 from .request_metrics import MeasuredRequests, RequestMetrics
 from .run_metrics import RunMetrics
 from .series import Series
@@ -34,7 +37,7 @@ class ProcessWatch:
     def __init__(self, loop: LoopWatch) -> None:
         self.registry = CollectorRegistry()
         self._loop = loop
-        self._queue: QueueWatch | None = None
+        self._queue: FigureWatch[QueueFigures] | None = None
         self._stopping: Callable[[], bool] | None = None
         self.pages = {"/metrics": self.metrics, "/health": self.health, "/ready": self.ready}
         add_process(self.registry, loop)
@@ -43,10 +46,12 @@ class ProcessWatch:
         """Measure a process that is about to serve `app`, or to drive runs alone. Further metrics are added here, by a
         class that takes the registry."""
         registry, runs = self.registry, server.runs
-        self._queue = QueueWatch(server.database)
+        self._queue = FigureWatch(server.database, partial(queue_figures, process=server.database.process))
         runs.meter = RunMetrics(registry, operators_tools(server.deployment.agents).__contains__)
         add_transactions(registry, server.database)
         registry.register(StateMetrics(runs, self._queue))
+        quotas = FigureWatch(server.database, quota_figures)
+        registry.register(QuotaCollector(lambda: quotas.figures() or ()))
         if app is not None:
             app.add_middleware(MeasuredRequests, metrics=RequestMetrics(registry))
 

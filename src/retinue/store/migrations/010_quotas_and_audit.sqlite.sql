@@ -1,5 +1,6 @@
 -- Quotas of tenants, what tenants used, and the audit log. Nothing that was there changes, so a server of the former
 -- version can go on beside this one; what it drives is counted by `retinue quotas recount`.
+-- Beside older servers: they do not read these tables, and of storage_used only rows of their own.
 
 CREATE TABLE quotas (
     tenant VARCHAR(64) NOT NULL,

@@ -5,30 +5,34 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from functools import partial
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from sqlalchemy import Connection
 
 from ...errors import StoreUnavailable
 from ...store.database import Database
-from ...store.queue_figures import QueueFigures, queue_figures
 
+T = TypeVar("T")
 logger = logging.getLogger(__name__)
 _FRESH = 3.0  # seconds for which figures count as those of now
 _STALE = 10.0  # seconds after which they count for nothing
 PATIENCE = 0.5  # seconds that a scrape waits for them
 
 
-class QueueWatch:
-    """The figures of a database. Whoever asks for them next reads them anew once they are three seconds old, one at a
-    time; the others, and those who have waited long enough, get the last ones."""
+class FigureWatch(Generic[T]):
+    """The figures of a database, as `read` returns them. Whoever asks for them next reads them anew once they are three
+    seconds old, one at a time; the others, and those who have waited long enough, get the last ones."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, read: Callable[[Connection], T]) -> None:
         self._database = database
+        self._read_from = read
         self._lock = threading.Lock()
         self._read_at = float("-inf")
-        self._figures: QueueFigures | None = None
+        self._figures: T | None = None
         self._reading: threading.Event | None = None  # set when the reading that is under way is over
 
-    def figures(self, patience: float = PATIENCE) -> QueueFigures | None:
+    def figures(self, patience: float = PATIENCE) -> T | None:
         """Return the figures; `None` if the database does not answer. Waits at most `patience` seconds."""
         with self._lock:
             reading = None if self._age() < _FRESH else self._begin()
@@ -50,12 +54,12 @@ class QueueWatch:
     def _begin(self) -> threading.Event:
         if self._reading is None:
             self._reading = threading.Event()
-            threading.Thread(target=self._read, args=[self._reading], name="queue-figures", daemon=True).start()
+            threading.Thread(target=self._read, args=[self._reading], name="figures", daemon=True).start()
         return self._reading
 
     def _read(self, over: threading.Event) -> None:
         try:
-            figures = self._database.read_here(partial(queue_figures, process=self._database.process))
+            figures = self._database.read_here(self._read_from)
             with self._lock:
                 self._figures, self._read_at = figures, time.monotonic()
         except StoreUnavailable as error:

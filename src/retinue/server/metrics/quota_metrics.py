@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -10,10 +9,10 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from sqlalchemy import Connection
 
-from ..store.clock import CLOCK
-from ..store.quota_usage import standings_of
-from ..store.quotas import DEFAULT, all_limits
-from ..store.usage_sums import NANOS
+from ...store.clock import CLOCK
+from ...store.quota_usage import standings_of
+from ...store.quotas import DEFAULT, all_limits
+from ...store.usage_sums import NANOS
 
 MOST_TENANTS = 1_000
 """How many tenants are told of, the first by their names: each is a series of its own."""
@@ -43,14 +42,10 @@ def quota_figures(connection: Connection) -> list[QuotaFigure]:
 
 
 class QuotaCollector(Collector):
-    """Collects `retinue_quota_used` and `retinue_quota_limit`. `read` returns what `quota_figures` does; it is called
-    at most once in `fresh` seconds."""
+    """Collects `retinue_quota_used` and `retinue_quota_limit`. `read` returns what `quota_figures` does."""
 
-    def __init__(self, read: Callable[[], Sequence[QuotaFigure]], fresh: float = 5.0) -> None:
+    def __init__(self, read: Callable[[], Sequence[QuotaFigure]]) -> None:
         self._read = read
-        self._fresh = fresh
-        self._read_at = float("-inf")
-        self._figures: Sequence[QuotaFigure] = ()
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """Yield the metrics without samples: to register them reads nothing."""
@@ -58,10 +53,8 @@ class QuotaCollector(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the metrics."""
-        if time.monotonic() - self._read_at > self._fresh:
-            self._figures, self._read_at = self._read(), time.monotonic()
         used, limit = _families()
-        for one in self._figures:
+        for one in self._read():
             used.add_metric([one.tenant, one.quota], one.used)
             limit.add_metric([one.tenant, one.quota], one.limit)
         yield from (used, limit)
