@@ -258,5 +258,6 @@ def test_a_worker_logs_a_runs_request_and_run(tmp_path: Path, a_postgres: Any) -
             until(lambda: value(address, "retinue_run_takeovers_total") == 1)
             until(lambda: value(address, "retinue_drive_duration_seconds_count") >= 1)
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines() if line.startswith("{")]
-    (run,) = {one["run"] for one in lines if one["logger"] == "retinue.run_log"}
+    ((run, request),) = {(one["run"], one["request"]) for one in lines if one["logger"] == "retinue.run_log"}
     assert run.startswith("run_")
+    assert request.startswith("req_")

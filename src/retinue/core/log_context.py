@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+STORED_ID = "request_id"
+"""Where the id of the request that began a run is stored: in what the run was asked for."""
+
 
 class LogContext:
     """The ids of a run and of the request that started it (empty: none), and the current step number."""

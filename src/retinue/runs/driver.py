@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from .._internal.supervision import supervise
 from ..core.handover import enter_handover
-from ..core.log_context import LogContext, current_context, enter_context
+from ..core.log_context import STORED_ID, LogContext, current_context, enter_context
 from ..errors import StoreConflict, StoreUnavailable
 from ..store.database import Database
 from ..store.event_log import Entry, Fenced
@@ -246,6 +246,9 @@ class Runs:
     async def _driven(self, lease: Lease) -> DriveEnd:
         """Drive the run that was leased."""
         run_id, began = lease.run.id, time.perf_counter()
+        context = current_context()
+        if context.run == run_id and not context.request:  # it was requested of another process, or before a restart
+            context.request = str(lease.run.request.get(STORED_ID, ""))
         end: DriveEnd = "parked"
         drive = self._live[run_id] = Drive(self._context, lease)
         if run_id in self._interrupted:

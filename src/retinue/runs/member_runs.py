@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 from ..core.budgets import Budget
 from ..core.delegation import MemberCall
 from ..core.events import Called, Event, Observed, Paused, Stopped
+from ..core.log_context import STORED_ID
 from ..core.protocols import Task
 from ..core.trace_context import HEADER, STATE_HEADER
 from ..core.values import AgentAction, StopReason
@@ -121,9 +122,9 @@ def insert_members(connection: Connection, new: Sequence[RunRow], acquire: Acqui
 
 
 def _origin(caller: RunRow) -> dict[str, Any]:
-    """Return where a member's run came from: the agent at the top, the servers' runs that called that, and their
-    trace."""
-    kept = {name: said for name in ("callers", HEADER, STATE_HEADER) if (said := caller.request.get(name))}
+    """Return where a member's run came from: the agent at the top, the servers' runs that called that, the
+    request that began it all, and their trace."""
+    kept = {name: said for name in ("callers", STORED_ID, HEADER, STATE_HEADER) if (said := caller.request.get(name))}
     return {"top": caller.request.get("top", caller.agent), **kept}
 
 

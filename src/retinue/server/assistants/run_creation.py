@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
+from ...core.log_context import STORED_ID
 from ...store.advisory_lock import COUNTING, lock_until_end
 from ...store.clock import CLOCK
 from ...store.images import show_images
@@ -91,6 +92,8 @@ def add_run(connection: Connection, scope: TenantView, new: NewRun, ttl: int | N
         request = {**request, "callers": list(map(str, scope.incoming.callers))}
     if scope.trace:
         request = {**request, **scope.trace}
+    if scope.author.request_id:
+        request = {**request, STORED_ID: scope.author.request_id}
     run = RunRow(
         id=new_id("run"),
         tenant=scope.tenant,
