@@ -15,8 +15,6 @@ from retinue.cli.worker import command as worker
 from retinue.cluster.local_cluster import Plan, commands
 
 ROOT = Path(__file__).parents[2]
-HAS_METRICS = any(option.name == "metrics_port" for option in serve.params)
-needs_metrics = pytest.mark.skipif(not HAS_METRICS, reason="retinue serve has no --metrics-port yet")
 
 # what differs, and why
 EVERYWHERE = {
@@ -54,14 +52,12 @@ def of_up() -> tuple[dict[str, Any], dict[str, Any]]:
     return options(server), options(drives)
 
 
-@needs_metrics
 def test_the_chart_starts_what_up_starts() -> None:
     server, drives = of_up()
     assert differing(server, options(container("external", "server")["args"])) == set(SERVER_IN_PODS)
     assert differing(drives, options(container("external", "worker")["args"])) == set(IN_PODS)
 
 
-@needs_metrics
 @pytest.mark.parametrize("values", ["minimal", "keda"])
 def test_without_temporal_only_that_is_different(values: str) -> None:
     for component in ("server", "worker"):
@@ -72,7 +68,6 @@ def test_without_temporal_only_that_is_different(values: str) -> None:
         assert not without["temporal"]
 
 
-@needs_metrics
 def test_what_values_say_reaches_the_processes() -> None:
     said = options(container("everything", "server")["args"])
     assert (said["run_ttl"], said["human_ttl"], said["retention"]) == (1200, 604_800, 2_592_000)
@@ -82,7 +77,6 @@ def test_what_values_say_reaches_the_processes() -> None:
     assert options(container("everything", "worker")["args"])["runs_at_once"] == 100
 
 
-@needs_metrics
 def test_the_compose_files_start_what_up_starts() -> None:
     server, drives = of_up()
     composed = yaml.safe_load((ROOT / "deploy" / "compose.temporal.yml").read_text("utf-8"))["services"]
