@@ -221,7 +221,7 @@ def test_there_must_be_something_to_continue(office: Office) -> None:
     run = office.ask()
     for words, problem in (
         (["run_0"], "there is no run 'run_0'"),
-        ([run.id], "is not suspended: its status is 'requires_action'"),
+        ([run.id], "waits for an answer to call_1_0"),
     ):
         done = retinue("runs", "resume", *words, "--db", str(office.server.db))
         assert (done.returncode, done.stdout) == (2, "")

@@ -28,7 +28,17 @@ from .world import Machine, World
 DEAD_AFTER = 10.0  # seconds without a sign of life after which others may take a server's runs
 _WRITES = re.compile(r"(?:INSERT(?: OR \w+)? INTO|UPDATE(?: OR \w+)?|DELETE FROM) (\w+)")
 _GONE = "Cannot operate on a closed database."  # what SQLAlchemy takes for a connection that was lost
-_TABLES = ("runs", "events", "messages", "submissions", "processes", "requests")  # what schedules write to
+_TABLES = (
+    "runs",
+    "events",
+    "messages",
+    "submissions",
+    "processes",
+    "requests",
+    "usage_sums",
+    "usage_gaps",
+    "audit_entries",
+)  # what schedules write to
 _PRAGMAS = (
     "page_size = 512",  # a transaction copies each page that it writes to
     "secure_delete = OFF",
