@@ -38,7 +38,12 @@ class Customer:
         self.key = f"sk-{tenant}-{secrets.token_hex(12)}"
         self.ids: dict[str, str] = {}
         self._served = served
-        known = {"id": f"key_{secrets.token_hex(12)}", "name": tenant, "prefix": self.key[:8]}
+        known = {
+            "id": f"key_{secrets.token_hex(12)}",
+            "name": tenant,
+            "prefix": self.key[:8],
+            "scopes": ["all", "audit"],
+        }
         now = int(time.time())
         row = {"hash": hash_key(self.key), "tenant": tenant, "created_at": now, "revoked_at": now if revoked else None}
         with served.database.engine.begin() as connection:
@@ -148,6 +153,7 @@ MAKERS: dict[str, tuple[str, Callable[[Customer], str]]] = {
     ),
     "memory": ("/v1/memories", _memory),
     "tool": ("/v1/tools", _posted("/v1/tools", _endpoint)),
+    "audit_entry": ("/v1/audit", _first("/v1/audit")),
     "conversation": ("/v1/conversations", _posted("/v1/conversations", lambda who: {"metadata": {"of": who.word}})),
     "item": ("/v1/conversations/{conversation_id}/items", _item),
     "response": ("/v1/responses", _posted("/v1/responses", lambda who: {"model": "agent-1", "input": who.word})),

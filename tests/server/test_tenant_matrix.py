@@ -63,6 +63,7 @@ PLACES: Mapping[tuple[str, str], str | None] = {
 }
 LISTS: Mapping[str, str | None] = {  # what `after` and `before` stand for, by the end of a list's path
     "/assistants": "assistant",
+    "/audit": "audit_entry",
     "/threads": "thread",
     "/messages": "message",
     "/runs": "run",
