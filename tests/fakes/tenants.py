@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import aiohttp
@@ -32,7 +32,9 @@ def agents() -> dict[str, Agent]:
 class Customer:
     """A tenant with a key of its own. All that it says has `word` in it; `ids` are those of its things, by kind."""
 
-    def __init__(self, served: Serving, tenant: str, *, revoked: bool = False) -> None:
+    def __init__(
+        self, served: Serving, tenant: str, *, revoked: bool = False, scopes: Sequence[str] = ("all", "audit")
+    ) -> None:
         self.tenant = tenant
         self.word = f"word-of-{tenant}"
         self.key = f"sk-{tenant}-{secrets.token_hex(12)}"
