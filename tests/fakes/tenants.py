@@ -44,7 +44,7 @@ class Customer:
             "id": f"key_{secrets.token_hex(12)}",
             "name": tenant,
             "prefix": self.key[:8],
-            "scopes": ["all", "audit"],
+            "scopes": list(scopes),
         }
         now = int(time.time())
         row = {"hash": hash_key(self.key), "tenant": tenant, "created_at": now, "revoked_at": now if revoked else None}
