@@ -108,7 +108,7 @@ async def _run(session: aiohttp.ClientSession, of: Fleet, load: Load, seen: _See
         assert said["choices"][0]["message"]["content"].startswith("It is all noted"), said
         seen.ended.append((now, now - began))
     else:
-        assert "too many requests" in str(said), said
+        assert said["error"]["code"] == "rate_limit_exceeded", said
         seen.failed.append(now)
 
 
