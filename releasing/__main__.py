@@ -78,12 +78,19 @@ def _deployed(dist: Path, version: str, epoch: int) -> None:
         return
     context = archives.tree(_ROOT, [place for place in (*_IMAGE, "requirements") if (_ROOT / place).exists()])
     archives.pack(dist / f"retinue-image-{version}.tar.gz", f"retinue-image-{version}", context, epoch)
-    engine = next(filter(shutil.which, _ENGINES), None)
+    engine = next(filter(_runs, _ENGINES), None)
     if engine is None:
-        click.echo(f"image: its context is packed, but not built; there is no {', '.join(_ENGINES)} here", err=True)
+        click.echo(f"image: its context is packed, but not built; no {', '.join(_ENGINES)} runs here", err=True)
         return
     words = [engine, "build", "--file", str(deploy / "Dockerfile"), "--tag", f"retinue:{version}", str(_ROOT)]
     subprocess.run(words, check=True)
+
+
+def _runs(engine: str) -> bool:
+    """Whether an engine is there, and not only its command."""
+    return (
+        bool(shutil.which(engine)) and not subprocess.run([engine, "info"], capture_output=True, check=False).returncode
+    )
 
 
 def _bill_of_materials(file: Path) -> None:
