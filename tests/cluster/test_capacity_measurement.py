@@ -41,6 +41,7 @@ def seen_of(load: Load, seconds: float = 300) -> Round:
     return Round(found.per_second, found.failed, found.seconds, cpu, 0.0, transactions, size)
 
 
+@pytest.mark.full
 def test_costs_are_found_again_from_two_rounds_on_one_worker() -> None:
     idle = replace(seen_of(SHORT, 1), per_second=0.0, cpu={name: getattr(COSTS, name).idle for name in KINDS})
     found = costs_of(replace(idle, transactions=40.0, size=0.0), seen_of(SHORT), seen_of(LONG))

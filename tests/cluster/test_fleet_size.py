@@ -28,6 +28,7 @@ def test_a_fleet_is_large_enough_and_one_of_half_as_many_workers_is_not() -> Non
     assert half.figures.waits.p95 > 0.5 or half.figures.used["workers"] > 0.74
 
 
+@pytest.mark.full
 def test_a_slice_of_a_large_fleet_is_like_the_whole_of_a_small_one() -> None:
     small, large = sized(1e6), sized(1e8)
     assert large.slices > 20
@@ -42,6 +43,7 @@ def test_few_runs_have_two_of_each_so_that_one_may_die() -> None:
     assert size.enough
 
 
+@pytest.mark.full
 def test_little_places_and_dear_steps_need_more_workers() -> None:
     usual = sized(1e6)
     assert sized(1e6, fleet=Fleet(places=50)).workers > usual.workers

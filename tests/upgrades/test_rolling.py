@@ -47,6 +47,7 @@ def retinue(src: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.full
 def test_a_next_version_that_changes_something_names_what_to_stop(tmp_path: Path, a_postgres: Postgres) -> None:
     url, number = a_postgres.database(), newest("sqlite") + 1
     after = version_after(tmp_path, CHANGED)
