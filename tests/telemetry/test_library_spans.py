@@ -161,6 +161,24 @@ async def test_a_stream_is_recorded_as_a_run_is(recorded: OtlpCollector) -> None
     assert recorded.tree() == ["invoke_agent low", "  chat scripted", "  execute_tool note", "  chat scripted"]
 
 
+async def test_what_has_ended_is_sent_while_the_run_goes_on(recorded: OtlpCollector) -> None:
+    asked = asyncio.Event()
+
+    async def stop(word: str) -> str:
+        """Takes long."""
+        asked.set()
+        await asyncio.sleep(60)
+        return "done"
+
+    running = asyncio.create_task(worker(what=stop).run_async("Go"))
+    await asked.wait()
+    assert [one.name for one in received(recorded)] == ["chat scripted"]
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert {one.name for one in received(recorded)} == {"chat scripted", "execute_tool stop", "invoke_agent low"}
+
+
 async def test_runs_one_after_the_other_are_traces_of_their_own(recorded: OtlpCollector) -> None:
     for _ in range(2):
         await worker().run_async("Go")

@@ -33,9 +33,9 @@ def live_spans(key: str, model: object, begun: Sequence[Event], *, member: bool)
     off. `begun` is the log that it continues."""
     if not _active:
         return None
-    from .recorder import LiveSpans, place_of
+    from .recorder import place_of
 
     traced = _active[0].decided(place_of(key, member=member, part=len(begun)))
     enter_trace(traced.span)
     spans = _active[0].spans(traced, provider_of(model))
-    return None if spans is None else LiveSpans(spans, begun)
+    return None if spans is None else _active[0].live(spans, begun)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 
 from ..core.events import Event
@@ -17,8 +18,7 @@ from .span_record import SpanRecord
 from .trace_sampler import Sampler
 
 _REMEMBERED = 10_000  # runs
-_TOGETHER = 64  # events that are folded at once,
-_SOON = 500_000_000  # unless they are spread over so many nanoseconds
+_TOGETHER = 64  # events that are folded at once
 
 
 class Recorder:
@@ -29,6 +29,18 @@ class Recorder:
         self._sampler = sampler
         self._content = content
         self._exported: OrderedDict[str, int] = OrderedDict()
+        self._live: set[LiveSpans] = set()
+        queue.gather = self._gather
+
+    def _gather(self) -> None:
+        for one in list(self._live):
+            one.fold()
+
+    def live(self, spans: RunSpans, begun: Sequence[Event]) -> LiveSpans:
+        """Return what records a run of the library that goes on with the log `begun`."""
+        live = LiveSpans(spans, begun, self._live.discard)
+        self._live.add(live)
+        return live
 
     def decided(self, traced: Traced) -> Traced:
         """Return the place of a run, with the decision whether its trace is recorded."""
@@ -57,37 +69,41 @@ class Recorder:
 
 class LiveSpans:
     """The spans of a run in the library, whose events have the time at which they are seen. It continues a log
-    (`begun`), whose spans were sent when it was written."""
+    (`begun`), whose spans were sent when it was written.
 
-    __slots__ = ("_due", "_seen", "_spans")
+    Events are folded in groups, which costs half as much as one by one between other work: when there are enough, when
+    the queue sends, and at the end (`ended` is called then). The queue has a thread of its own.
+    """
 
-    def __init__(self, spans: RunSpans, begun: Sequence[Event]) -> None:
+    __slots__ = ("_ended", "_folding", "_seen", "_spans")
+
+    def __init__(self, spans: RunSpans, begun: Sequence[Event], ended: Callable[[LiveSpans], None]) -> None:
         self._spans = spans
-        self._seen: list[tuple[int, Event]] = []
-        self._due = time.time_ns() + _SOON
+        self._ended = ended
+        self._folding = threading.RLock()
+        self._seen: deque[tuple[int, Event]] = deque()
         if begun:
             now = time.time_ns()
             spans.replay(((now, event) for event in begun), ())
 
     def see(self, event: Event) -> None:
-        """Take note of an event that happens. It is folded with what came shortly before, which costs half as much as
-        one by one between other work."""
-        now = time.time_ns()
-        self._seen.append((now, event))
-        if now > self._due or len(self._seen) == _TOGETHER:
-            self._fold()
-            self._due = now + _SOON
+        """Take note of an event that happens."""
+        self._seen.append((time.time_ns(), event))
+        if len(self._seen) >= _TOGETHER:
+            self.fold()
 
-    def _fold(self) -> None:
-        see = self._spans.see
-        for at, event in self._seen:
-            see(at, event)
-        self._seen.clear()
+    def fold(self) -> None:
+        """Make spans of what was seen. Thread-safe."""
+        with self._folding:
+            while self._seen:
+                self._spans.see(*self._seen.popleft())
 
     def end(self, problem: str = "") -> None:
         """Note that nothing more happens: the run has ended, could not begin (`problem`), or its reader has left."""
-        self._fold()
-        self._spans.leave(time.time_ns(), problem)
+        with self._folding:
+            self.fold()
+            self._spans.leave(time.time_ns(), problem)
+        self._ended(self)
 
 
 def place_of(key: str, *, member: bool, part: int) -> Traced:

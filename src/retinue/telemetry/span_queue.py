@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 
 from .otlp_environment import Pace
 from .otlp_exporter import Exporter, NotSent
@@ -18,11 +19,13 @@ _TRIES = 12  # of a batch, some five minutes
 
 
 class SpanQueue:
-    """Passes spans to an exporter. When too many wait, the oldest are dropped."""
+    """Passes spans to an exporter. When too many wait, the oldest are dropped. Before it sends, it has those put that
+    could be (`gather`)."""
 
     def __init__(self, exporter: Exporter, pace: Pace) -> None:
         self._exporter = exporter
         self._pace = pace
+        self.gather: Callable[[], None] = lambda: None
         self._waiting: deque[SpanRecord] = deque(maxlen=pace.most)
         self._dropped = 0
         self._wake, self._flushed = threading.Event(), threading.Condition()
@@ -79,6 +82,7 @@ class SpanQueue:
         self._exporter.close()
 
     def _round(self, *, hurried: bool) -> None:
+        self.gather()
         now = time.monotonic()
         if hurried or now >= self._not_before:
             while self._held or self._waiting:
