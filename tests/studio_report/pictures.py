@@ -43,7 +43,7 @@ def _views(who: Visitor, scenes: Scenes) -> Iterator[tuple[str, Page]]:
     page.locator(".span-row").filter(has_text="1923 minus").wait_for()
     yield "team", page
     page = who.see(f"/runs/{scenes.waiting}", "Waiting for you")
-    page.get_by_text("Edit", exact=True).click()
+    page.get_by_role("button", name="Edit…").click()
     yield "waiting", page
     yield "failed", who.see(f"/runs/{scenes.failed}", "could not be reached")
     page = who.see(f"/runs/{scenes.long}", "2,000 spans")
