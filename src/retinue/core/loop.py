@@ -118,7 +118,7 @@ class _Drive:
             raise StrategyFailed(f"the strategy failed: {describe_error(error)}") from error
 
     def _do(self, request: Request) -> Coroutine[Any, Any, Sent | Finished | Stopped]:
-        """Return the coroutine that serves a request: its result is what the strategy is sent, or the end of the run."""
+        """Return the coroutine that serves a request; it gives what the strategy is sent, or the end of the run."""
         match request:
             case Ask():
                 self._shown = ""
