@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from sqlalchemy import update
 
 from fakes.app_server import Serving, upload
-from fakes.openai_server import Answer, OpenAIServer
+from fakes.openai_server import Answer, OpenAIServer, Request
 from fakes.served import serving
 from fakes.tenants import Customer
 from fakes.until import until
@@ -129,8 +129,9 @@ def test_a_run_under_way_stops_before_its_next_request_once_the_quota_is_used_up
     served: Serving, customer: Customer
 ) -> None:
     RELEASED.clear()
-    run = customer.made("/v1/responses", {"model": "agent-1", "input": "Look", "background": True})["id"]
     limit(served, customer.tenant, tokens="1e6/day")
+    until(lambda: "x-quota-limit-tokens" in customer.ask("GET", "/v1/models").headers)
+    run = customer.made("/v1/responses", {"model": "agent-1", "input": "Look", "background": True})["id"]
     until(lambda: used(served, customer)["tokens"] > 0)  # its first request
     asked = used(served, customer)
     limit(served, customer.tenant, tokens=f"{asked['tokens']}/day")
@@ -256,17 +257,28 @@ retinue: 1
 components:
   - {{name: model, type: PromptModel, params: {{model_name_or_path: m, base_url: "{url}", api_key: k}}}}
 agents:
-  - {{name: agent-1, params: {{model: model, strategy: tool_calling}}}}
+  - {{name: agent-1, params: {{model: model, strategy: tool_calling, tools: [calculator]}}}}
 """
 
 
-@pytest.mark.parametrize("point", ["before asking", "before reply is written", "before the end", "after the end"])
+def looking(request: Request) -> Answer:
+    """Two calculations, then the answer; before that, whether the engine calls tools is tried."""
+    if request.body["tools"][0]["function"]["name"] == "add":
+        return Answer(calls=[("add", {"a": 19, "b": 23})])
+    done = sum(one["role"] == "tool" for one in request.body["messages"])
+    return Answer(calls=[("calculator", {"expression": f"1+{done}"})]) if done < 2 else Answer("Red.")
+
+
+POINTS = ["before asking:1", "before reply is written:1", "before asking:3", "before the end:1", "after the end:1"]
+
+
+@pytest.mark.parametrize("point", POINTS)
 def test_a_kill_loses_and_doubles_nothing(tmp_path: Path, point: str) -> None:
     with OpenAIServer() as engine:
-        engine.always = lambda request: Answer("Red.")
+        engine.always = looking
         with serving(tmp_path, FILE.format(url=engine.url)) as server:
             server.stop()
-            server.restart(RETINUE_CRASHPOINT=f"{point}:1")
+            server.restart(RETINUE_CRASHPOINT=point)
             with server.client() as client:
                 made = client.responses.create(model="agent-1", input="Hi", background=True)
                 until(lambda: server.process.poll() is not None)

@@ -27,6 +27,7 @@ from .subscriptions import Subscriptions
 _SAYS = 0.02  # minimum seconds between two writes of streamed deltas
 _TELLS = 0.01  # seconds within which readers are told of a call that needs no intent on the disk; most end sooner
 _LARGE = 50_000  # characters that take more than a few milliseconds to write
+_UNCOUNTED = 100  # entries after which what they say was used is added to the tenant's sums, before the drive ends
 _STALE = 1.0  # seconds after which what was read of a run is read again before an effect
 
 
@@ -58,6 +59,7 @@ class LogWriter:
         self._parked = parked or ParkedRuns()
         self.quota: QuotaStop | None = None
         self._written = len(self.log)
+        self._counted = 0  # of the log's entries; earlier drives may have counted more
         self._streamed = bool(run.request.get("stream"))
         self._writing: asyncio.Future[RunRow | None] | None = None
         self._planned = False
@@ -233,13 +235,16 @@ class LogWriter:
     def _submit(self, change: Callable[[RunRow], Change] | None = None) -> asyncio.Future[RunRow | None]:
         """Submit the unwritten events."""
         entries = self.log[self._written :]
+        counts = change is not None or len(self.log) - self._counted >= _UNCOUNTED
+        if counts or (self.quota is not None and self.quota.is_limited):
+            self._counted = len(self.log)
         work = partial(
             append_entries,
             holder=self.run,
             entries=entries,
             change=change,
             again=self._unsure,
-            members=self._found,
+            log=self.log if self._counted == len(self.log) else None,
         )
         if self._telling is not None:
             self._telling.cancel()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ..core.events import Finished, Stopped
 from ..core.values import StopReason
-from ..store.quota_usage import QuotaWatch, SpentQuota
+from ..store.quota_usage import QuotaWatch, SpentQuota, spent_quota
 
 
 class QuotaStop:
@@ -17,10 +17,14 @@ class QuotaStop:
         self._watch = watch
         self._tenant = tenant
         self._spent: SpentQuota | None = None
+        self.is_limited = False
+        """Whether the tenant has a quota, so that what its runs use is counted at once."""
 
     async def lets_ask(self) -> bool:
         """Whether the model may be asked. Raises `StoreUnavailable`."""
-        self._spent = await self._watch.spent(self._tenant)
+        standings = await self._watch.of(self._tenant)
+        self.is_limited = bool(standings)
+        self._spent = spent_quota(standings)
         return self._spent is None
 
     def end_of(self, event: Finished | Stopped) -> Finished | Stopped:

@@ -22,7 +22,7 @@ from ..store.event_log import Entry, append_entries, read_events
 from ..store.run_copies import copy_belongings
 from ..store.run_row import REGARDLESS, RunRow
 from ..store.run_store import find_run, insert_run
-from ..store.usage_sums import count_run
+from ..store.usage_sums import count_run, mark_counted
 from .cancellation import cancel_run
 
 
@@ -75,6 +75,7 @@ def fork_run(connection: Connection, run_id: str, ttl: int, edits: ForkEdits = F
     count_run(connection, fork.tenant, fork.created_at, "forks")
     copy_belongings(connection, run.id, fork.id)
     append_entries(connection, fork, _entries(log, kept))
+    mark_counted(connection, fork.id, len(kept))
     return fork
 
 

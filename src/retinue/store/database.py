@@ -34,7 +34,7 @@ from .transactions import Piece, Work, checkpoint_log, commit_pieces, execute_pi
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 _AT_ONCE = 200  # writes per transaction
-_QUICK = 0.002  # seconds that a transaction may block the event loop
+_QUICK = 0.005  # seconds that a transaction may block the event loop
 _BRIEF = 0.01  # seconds that its statements may, without the commit
 _READERS = 8  # concurrent readers; more would contend for threads
 _AGAIN = 0.05  # seconds between retries while the database is locked or unavailable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from typing import Any, NamedTuple
 
@@ -78,24 +78,25 @@ def append_entries(
     entries: Sequence[Entry],
     change: Callable[[RunRow], Change] | None = None,
     again: bool = False,
-    members: Set[str] | None = None,
+    log: Sequence[Entry] | None = None,
 ) -> RunRow | None:
     """Append `entries` to the log of the run acquired as `holder`, and apply `change` to its row. Return the new row,
-    or `None` without a change. With `again`, entries that an earlier attempt wrote are skipped. With `members`, calls
-    of members, what the entries say was used is counted for the tenant. Raises `Fenced` if the epoch of `holder` is no
-    longer the run's latest."""
+    or `None` without a change. With `again`, entries that an earlier attempt wrote are skipped. With `log`, the whole
+    log up to these entries, what it says was used is counted for the tenant, unless it was counted. Raises `Fenced` if
+    the epoch of `holder` is no longer the run's latest."""
     run_id, epoch = holder.id, holder.epoch
+    last = entries[-1].seq if entries else None
     if again:
         written = length(connection, run_id)
         entries = [entry for entry in entries if entry.seq > written]
     rows = [_row(run_id, epoch, entry) for entry in entries]
     if rows and _APPEND.run_many(connection, rows) != len(rows):
         raise Fenced(run_id)
-    if members is not None:
-        count_use(connection, holder.tenant, holder.driver, ((one.at, one.event) for one in entries), members)
     run = find_run(connection, run_id, holder.request, lock=change is not None) if change or not rows else None
     if not rows and (run is None or run.epoch != epoch):
         raise Fenced(run_id)
+    if log is not None:
+        count_use(connection, holder, log, last or length(connection, run_id))
     if change is None or run is None:
         return None
     if again and not rows and _has_let_go(holder, run):

@@ -18,6 +18,15 @@ quotas = Table(
     Column("most", BigInteger),
 )
 
+# the sum of `bytes` of a tenant's rows in another table, `what`; changed by the transactions that change these rows
+storage_used = Table(
+    "storage_used",
+    metadata,
+    Column("tenant", String(64), primary_key=True),
+    Column("what", String(16), primary_key=True),
+    Column("bytes", BigInteger, nullable=False),
+)
+
 # what a tenant used on a `day` (since 1970, UTC). Each process adds to a `part` of its own, so none waits for another
 usage_sums = Table(
     "usage_sums",

@@ -14,8 +14,8 @@ from ..core.values import StopReason
 from .clock import CLOCK
 from .database import Database
 from .prepared_statements import Prepared
+from .quota_tables import storage_used
 from .quotas import DEFAULT, Limit, Period, all_limits, limits_of
-from .tables import storage_used
 from .usage_sums import DAY, NOTHING, Used, day_of, used_since
 
 _FRESH = 0.5  # seconds for which what was read counts
@@ -122,12 +122,13 @@ class QuotaWatch:
             self._known[tenant] = now, known
         return known
 
-    async def spent(self, tenant: str) -> SpentQuota | None:
-        """Return why a run of a tenant that is under way may ask no model any more; `None` while it may."""
-        for one in await self.of(tenant):
-            if one.left == 0 and one.limit.what in _STOPS:
-                return SpentQuota(_STOPS[one.limit.what], spent_words(one))
-        return None
+
+def spent_quota(standings: Sequence[Standing]) -> SpentQuota | None:
+    """Return why a run of a tenant that stands so may ask no model any more; `None` while it may."""
+    for one in standings:
+        if one.left == 0 and one.limit.what in _STOPS:
+            return SpentQuota(_STOPS[one.limit.what], spent_words(one))
+    return None
 
 
 def spent_words(one: Standing) -> str:

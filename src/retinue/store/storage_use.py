@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from sqlalchemy import ColumnElement, Connection, Table, delete, select, update
 
+from .quota_tables import storage_used
 from .single_insert import insert_once
-from .tables import storage_used
 
 
 def bytes_used(connection: Connection, tenant: str, table: Table) -> int:

@@ -93,6 +93,7 @@ runs = _owned(
     Column("stored", Boolean, nullable=False),
     Column("snapshot", String(64)),
     Column("forked_from", String(64)),
+    Column("counted", Integer, nullable=False, server_default=text("0")),
     Column("request", _JSON, nullable=False),
     Index("runs_of_key", "key_id", "status"),
     Index("runs_of_thread", "thread_id", "number"),
@@ -210,15 +211,6 @@ memories = _owned(
     Column("bytes", Integer, nullable=False),
     Column("body", Text, nullable=False),
     UniqueConstraint("tenant", "owner", "agent", "part"),
-)
-
-# the sum of `bytes` of a tenant's rows in another table, `what`; changed by the transactions that change these rows
-storage_used = Table(
-    "storage_used",
-    metadata,
-    Column("tenant", String(64), primary_key=True),
-    Column("what", String(16), primary_key=True),
-    Column("bytes", BigInteger, nullable=False),
 )
 
 # tools that a tenant registered while the server runs

@@ -15,10 +15,11 @@ from ..core.values import Usage
 from ..errors import DataError
 from .clock import CLOCK
 from .processes import is_free
-from .quota_tables import usage_gaps, usage_sums
+from .quota_tables import storage_used, usage_gaps, usage_sums
 from .quota_usage import period_begin
+from .run_row import ACTIVE
 from .storage_use import count_bytes
-from .tables import events, files, images, memories, runs, storage_used
+from .tables import events, files, images, memories, runs
 from .usage_sums import DAY, NOTHING, SHARED, Used, add_to_sum, day_of, use_of, used_by
 
 _CORRECTIONS = "corrections"  # a part that no process counts in
@@ -117,11 +118,13 @@ def _logged(connection: Connection, first: int) -> dict[tuple[str, int], Used]:
 
 
 def _requests(connection: Connection, since: int) -> Iterator[tuple[str, float, Usage]]:
-    """Yield what was asked of models: whose, when, and what it used. A fork's first epoch is a copy."""
+    """Yield what was asked of models: whose, when, and what it used. A fork's first epoch is a copy. What a run under
+    way has not counted yet, it will."""
     members = select(runs.c.parent_id, runs.c.call_id).where(runs.c.parent_id.is_not(None))
     calls = {(row[0], row[1]) for row in connection.execute(members)}
     own = or_(runs.c.forked_from.is_(None), events.c.epoch > 1)
-    wanted = (events.c.at >= since, events.c.kind.in_(("replied", "observed")), runs.c.kind != "imported", own)
+    due = or_(runs.c.status.not_in(ACTIVE), events.c.seq <= runs.c.counted)
+    wanted = (events.c.at >= since, events.c.kind.in_(("replied", "observed")), runs.c.kind != "imported", own, due)
     columns = events.c.run_id, runs.c.tenant, events.c.at, events.c.kind, events.c.payload
     for row in connection.execute(select(*columns).join(runs, runs.c.id == events.c.run_id).where(*wanted)):
         with suppress(DataError):

@@ -1,23 +1,27 @@
 """What each tenant used: runs, tokens and money, as sums by day, kept by the transactions that write what was used.
 
-Events are counted by the append that writes them, so a sum and the log that it is of cannot differ: a drive that was
-fenced, or died before its commit, has counted nothing, and a replay appends nothing. A member's use is in its own log,
-so what its caller observes of it is not counted again. Days are those of UTC.
+A run's log is counted by appends to it, and `runs.counted` says how far: where a drive ends, after a number of entries,
+and with each append if the tenant has a quota. The append, the sum and that number are one transaction, so a drive that
+was fenced, or died before its commit, has counted nothing, and the next one counts what it left. A member's use is in
+its own log, so what its caller observes of it is not counted again. Days are those of UTC.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Container, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam, func, select, update
+from sqlalchemy import Connection, Integer, bindparam, func, select, update
 
 from ..core.events import Event, Observed, Replied
 from ..core.values import Usage
 from .clock import CLOCK
 from .prepared_statements import Prepared
 from .quota_tables import usage_gaps, usage_sums
+from .run_row import RunRow
 from .single_insert import insert_once
+from .tables import runs
 
 DAY = 86_400
 NANOS = 1_000_000_000
@@ -45,6 +49,10 @@ _USED = Prepared(
     .group_by(usage_sums.c.day)
 )
 
+_COUNTED = Prepared(select(runs.c.counted).where(runs.c.id == bindparam("run")))
+_MARK = Prepared(update(runs).where(runs.c.id == bindparam("run")).values(counted=bindparam("upto", type_=Integer())))
+_MEMBERS = Prepared(select(runs.c.call_id).where(runs.c.parent_id == bindparam("run")))
+
 
 class Used(NamedTuple):
     """Runs that began, tokens of requests to models, and what these cost, in billionths."""
@@ -70,7 +78,7 @@ def day_of(at: float) -> int:
     return int(at // DAY)
 
 
-def use_of(event: Event, members: Set[str]) -> Usage | None:
+def use_of(event: Event, members: Container[str]) -> Usage | None:
     """Return what an event says was used; `None` if nothing. `members` are calls of members, whose own logs say it."""
     match event:
         case Replied(reply=reply):
@@ -87,18 +95,29 @@ def used_by(usage: Usage) -> Used:
     return Used(0, tokens if 0 <= tokens < _MOST else 0, round(cost) if 0 <= cost < _MOST else 0)
 
 
-def count_use(
-    connection: Connection, tenant: str, process: str | None, events: Iterable[tuple[float, Event]], members: Set[str]
-) -> None:
-    """Count what `events`, which `process` appends in this transaction, say was used, by their times."""
+def count_use(connection: Connection, run: RunRow, log: Sequence[tuple[int, float, Event]], length: int) -> None:
+    """Count what the first `length` entries of a run's log say was used and was not counted yet, in the transaction
+    that appends the last of them. `log` has them: numbers from 1, times and events."""
+    rows = _COUNTED.rows(connection, {"run": run.id})
+    if not rows or rows[0][0] >= length:
+        return
     days: dict[int, Used] = {}
-    for at, event in events:
-        if (usage := use_of(event, members)) is not None:
+    members: Container[str] | None = None
+    for _, at, event in islice(log, rows[0][0], length):
+        if members is None and isinstance(event, Observed) and event.observation.usage != _UNUSED:
+            members = {call for (call,) in _MEMBERS.rows(connection, {"run": run.id})}
+        if (usage := use_of(event, members or ())) is not None:
             day = day_of(at)
             days[day] = days.get(day, NOTHING).plus(used_by(usage))
     for day in sorted(days):
         if days[day] != NOTHING:
-            add_to_sum(connection, tenant, day, process or SHARED, days[day])
+            add_to_sum(connection, run.tenant, day, run.driver or SHARED, days[day])
+    mark_counted(connection, run.id, length)
+
+
+def mark_counted(connection: Connection, run_id: str, length: int) -> None:
+    """Note that the first `length` entries of a run's log are counted, or are copies that are not to be."""
+    _MARK.run(connection, {"run": run_id, "upto": length})
 
 
 def count_run(connection: Connection, tenant: str, created_at: int, process: str) -> None:

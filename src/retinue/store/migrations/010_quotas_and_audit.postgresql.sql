@@ -20,6 +20,8 @@ CREATE TABLE usage_sums (
     PRIMARY KEY (tenant, day, part)
 );
 
+ALTER TABLE runs ADD COLUMN counted INTEGER DEFAULT 0 NOT NULL;
+
 CREATE TABLE usage_gaps (
     tenant VARCHAR(64) NOT NULL,
     day INTEGER NOT NULL,
