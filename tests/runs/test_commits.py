@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from sqlalchemy import event
 
 from fakes.kept_runs import Gate, KeptRuns, calling, kept_runs
 from fakes.until import until_async
@@ -17,7 +16,7 @@ STEPS = 3
 def commits_of(kept: KeptRuns) -> list[str]:
     """The commits from now on, one item each."""
     made: list[str] = []
-    event.listen(kept.database.engine, "commit", lambda connection: made.append("commit"))
+    kept.database.timed = lambda seconds, failed: made.append("commit")
     return made
 
 

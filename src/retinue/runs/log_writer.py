@@ -130,9 +130,11 @@ class LogWriter:
         """Persist and then stream a delta, if the run has subscribers; a reconnecting client reads the same text.
         Deltas are buffered while a write is under way or was just made, except for the first one."""
         first = self._arriving.add(delta)
+        if not self._heard:
+            return
         if first and self._put_said():
             self.write()
-        elif self._saying is None and not self._late and self._heard:
+        elif self._saying is None and not self._late:
             loop = asyncio.get_running_loop()
             self._saying = loop.call_at(self._said_at + _SAYS, self._say)
 

@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from ..errors import StoreConflict, StoreLost, StoreUnavailable
 from .database_lock import Lock
 from .db_errors import translate_errors, was_rolled_back
-from .engines import begin_at_once
+from .engines import begin, begin_at_once, commit, roll_back
 from .prepared_statements import run_text
 
 T = TypeVar("T")
@@ -64,11 +64,10 @@ def execute_pieces(connection: Connection, pieces: Sequence[Piece[Any]]) -> bool
     anything fails, nothing was done."""
     try:
         with translate_errors():
-            connection.begin()
+            begin(connection)
             _execute(connection, pieces)
     except BaseException:  # whoever executes them again tells their callers
-        with suppress(SQLAlchemyError, sqlite3.Error):
-            connection.rollback()
+        _undo(connection)
         return False
     return True
 
@@ -148,10 +147,15 @@ def _ready(lock: Lock, by: Connection | Engine) -> Connection:
     return begin_at_once(by.connect())
 
 
+def _undo(connection: Connection) -> None:
+    with suppress(SQLAlchemyError, sqlite3.Error):
+        roll_back(connection)
+
+
 def _rolled_back(by: Connection | Engine) -> Connection | None:
     if not isinstance(by, Connection):
         return None
-    by.rollback()
+    roll_back(by)
     return by
 
 
@@ -161,13 +165,17 @@ def _do(connection: Connection, pieces: Sequence[Piece[Any]], *, executed: bool 
     error: BaseException | None = None
     begun = worked = False
     try:
-        with translate_errors(), connection.get_transaction() or connection.begin():
+        with translate_errors():
+            if not executed:
+                begin(connection)
             begun = True
             if not executed:
                 _execute(connection, pieces)
             worked = True
+            commit(connection)
     except BaseException as raised:
         error = raised
+        _undo(connection)
     if error is None:
         return False
     away = isinstance(error, StoreUnavailable) and not worked and (not begun or connection.invalidated)
