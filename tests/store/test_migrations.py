@@ -38,6 +38,9 @@ RELEASED = {
     "006_images_memories_and_tools.postgresql.sql": "b4b3fa0553c3213b",
     "006_images_memories_and_tools.sqlite.sql": "2593f1df95aa1fe9",
     "007_storage_used.sql": "384e17efaa0339b7",
+    "008_events_in_order.postgresql.sql": "1da8fe272194b964",
+    "008_events_in_order.sqlite.sql": "753537793f815d0a",
+    "009_forks.sql": "cb94139be91491d6",
 }
 AWKWARD = "a';\n\n-- 100 % :of %s $1 \"ä🙂\\"
 OWNED = {"tenant": "t", "created_at": 1_700_000_000, "body": {"text": AWKWARD}}
