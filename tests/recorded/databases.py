@@ -241,7 +241,7 @@ def record(src: Path, folder: Path) -> None:
         shutil.copy(folder / "tools.py", there)
         (there / "open").touch()
         with serving(there, text, env=env, args=["--human-ttl", "1", "--run-ttl", long]) as server:
-            keys = {who: _key(server.db, env, who) for one in TENANTS for who in (one, f"{one}/limited")}
+            keys = {who: make_key(server.db, env, who) for one in TENANTS for who in (one, f"{one}/limited")}
             keys["default"] = server.key
             reads = [("default", path) for path in _expired(server)]
         with serving(there, text, env=env, args=["--human-ttl", long, "--run-ttl", long]) as server:
@@ -255,17 +255,29 @@ def record(src: Path, folder: Path) -> None:
             server.restart(RETINUE_CRASHPOINT=f"before asking:{_GATED * len(customers) + 2}")
             answers = _leave(server, customers, keys, reads)
         shutil.copy(there / "ledger.txt", folder)
-        with sqlite3.connect(server.db) as database:
-            database.execute("VACUUM INTO ?", [str(there / "small.db")])
-        (folder / "runs.db.gz").write_bytes(gzip.compress((there / "small.db").read_bytes(), mtime=0))
+        (folder / "runs.db.gz").write_bytes(copy_of(server.db))
     going_on = {one.name: one.going_on for one in customers}
     said = {"keys": keys, "reads": answers, "repeats": repeats, "going_on": going_on}
     (folder / "said.json").write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
+    (folder / "tables.sql").write_text(tables_of(env))
+
+
+def copy_of(db: Path) -> bytes:
+    """A SQLite file, as small as it gets."""
+    small = db.with_name("small.db")
+    with sqlite3.connect(db) as database:
+        database.execute("VACUUM INTO ?", [str(small)])
+    return gzip.compress(small.read_bytes(), mtime=0)
+
+
+def tables_of(env: Mapping[str, str]) -> str:
+    """What makes a version's tables on PostgreSQL."""
     tables = _said([sys.executable, "-c", _TABLES], env)
-    (folder / "tables.sql").write_text("\n".join(line.rstrip() for line in tables.splitlines()) + "\n")
+    return "\n".join(line.rstrip() for line in tables.splitlines()) + "\n"
 
 
-def _key(db: Path, env: Mapping[str, str], name: str) -> str:
+def make_key(db: Path, env: Mapping[str, str], name: str) -> str:
+    """A new key of a tenant; of one that is `/limited`, for one run at a time."""
     tenant, _, limited = name.partition("/")
     limit = ["--limit", "runs=1"] if limited else []
     words = ["keys", "make", "--tenant", tenant, "--name", name, *limit, "--db", str(db)]
