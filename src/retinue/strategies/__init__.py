@@ -14,6 +14,7 @@ from .simple import simple as simple
 if TYPE_CHECKING:
     from .auto import Auto
     from .careful import Careful
+    from .corrective import Corrective
     from .parsing.react_text import UnreadableReply
     from .planexec import PlanExec
     from .react import React
@@ -22,13 +23,14 @@ if TYPE_CHECKING:
     from .tool_calling import ToolCalling
 
 __all__ = [
-    "STRATEGIES", "Auto", "Careful", "PlanExec", "React", "ReactJson", "SelfAsk", "ToolCalling", "UnreadableReply",
-    "simple",
+    "STRATEGIES", "Auto", "Careful", "Corrective", "PlanExec", "React", "ReactJson", "SelfAsk", "ToolCalling",
+    "UnreadableReply", "simple",
 ]  # fmt: skip
 
 _HOME = {
     "Auto": "auto",
     "Careful": "careful",
+    "Corrective": "corrective",
     "PlanExec": "planexec",
     "React": "react",
     "ReactJson": "react_json",
@@ -76,6 +78,7 @@ STRATEGIES: Mapping[str, Strategy] = _Strategies({
     "tool_calling": ("ToolCalling", {}),
     "self_ask": ("SelfAsk", {}),
     "careful": ("Careful", {}),
+    "corrective": ("Corrective", {}),
     "planexec": ("PlanExec", {}),
     "humanInLoopPlanExec": ("PlanExec", {"approve": True}),
 })  # fmt: skip
