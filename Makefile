@@ -154,12 +154,12 @@ release: setup .release/installed ## Build and check all of a release, into dist
 
 site: setup .site/installed ## Build the documentation site into site/ (a broken link, anchor or navigation is an error)
 	$(BIN)/python -m manual .site/pages
-	NO_MKDOCS_2_WARNING=1 .site/bin/mkdocs build --quiet --strict --clean --config-file .site/pages/mkdocs.yml
+	NO_MKDOCS_2_WARNING=1 .site/bin/mkdocs build --strict --clean --config-file .site/pages/mkdocs.yml
 
 .site/installed: requirements/site.txt
 	$(WANTED)
-	$(PYTHON) -m venv .site
-	.site/bin/python -m pip install --disable-pip-version-check --quiet --require-hashes -r requirements/site.txt
+	$(BIN)/uv venv --quiet --clear --python $(PYTHON) .site
+	$(BIN)/uv pip install --quiet --python .site/bin/python --require-hashes -r requirements/site.txt
 	@touch $@
 
 LOCKED := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
@@ -173,4 +173,4 @@ lock: setup ## Resolve the locked requirements anew
 	$(BIN)/uv pip compile $(LOCKED) --group chart --override requirements/chart.overrides -o requirements/chart.txt
 	$(BIN)/uv pip compile $(LOCKED) pyproject.toml --extra all --extra up -c requirements/dev.txt -o requirements/all.txt
 	$(BIN)/uv pip compile $(LOCKED) --group release -c requirements/dev.txt -o requirements/release.txt
-	$(BIN)/uv pip compile $(LOCKED) --group site -o requirements/site.txt
+	$(BIN)/uv pip compile $(LOCKED) --group site -c requirements/dev.txt -o requirements/site.txt

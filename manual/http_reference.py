@@ -37,8 +37,9 @@ def _families(paths: Mapping[str, Any]) -> Iterator[str]:
         for method, operation in operations.items():
             families[_family(path)].append(_row(method.upper(), path, operation))
     for name, rows in sorted(families.items()):
-        yield f"\n## {name}\n\n| operation | scope | request | |\n|---|---|---|---|\n"
+        yield f'\n## {name}\n\n<div class="operations" markdown>\n\n| operation | scope | request | |\n|---|---|---|---|\n'
         yield from rows
+        yield "\n</div>\n"
 
 
 def _family(path: str) -> str:
@@ -53,7 +54,7 @@ def _row(method: str, path: str, operation: Mapping[str, Any]) -> str:
     scope = "" if is_open(method, path) else f"`{needed(method, path)}`"
     says = " ".join(operation.get("description", operation["summary"]).split()).replace("|", "\\|")
     body = _body(operation)
-    request = f"[`{body}`](#{body.lower()})" if body else ""
+    request = f"[`{_title(body)}`](#{body.lower()})" if body else ""
     return f"| `{method} {path}` | {scope} | {request} | {says} |\n"
 
 
@@ -65,10 +66,15 @@ def _body(operation: Mapping[str, Any]) -> str | None:
     return None
 
 
+def _title(body: str) -> str:
+    """A schema's name; FastAPI calls that of a form after its function."""
+    return "multipart form" if body.startswith("Body_") else body
+
+
 def _schemas(document: Mapping[str, Any]) -> Iterator[str]:
     yield "\n## Requests\n"
     operations = [one for path in document["paths"].values() for one in path.values()]
     schemas = document["components"]["schemas"]
     for name in sorted({body for one in operations if (body := _body(one))}):
-        yield f"\n### `{name}` {{ #{name.lower()} }}\n\n"
+        yield f"\n### `{_title(name)}` {{ #{name.lower()} }}\n\n"
         yield properties_table(schemas[name])
