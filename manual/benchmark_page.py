@@ -11,8 +11,8 @@ from .bar_chart import Bar, bar_chart
 _INTRO = """\
 # Benchmarks
 
-What was measured, and how. Each chart is drawn from the table that follows it. Each table is written by the command that
-its section names, so that you can measure again.
+What was measured, and how. Each chart is drawn from the table that follows it. Each table is written by the command
+that its section names, so that you can measure again.
 
 """
 _NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
@@ -32,15 +32,31 @@ class Chart:
 
 
 CHARTS = (
-    Chart("## Finding the passages", "Recall of the two passages that a question needs", ("recall@2", "recall@5"), ("search",), 1),
+    Chart(
+        "## Finding the passages",
+        "Recall of the passages that questions need",
+        ("recall@2", "recall@5"),
+        ("search",),
+        1,
+    ),
     Chart("## Ten small tasks under each strategy", "Tasks solved, of ten", ("solved",), ("strategy",), 10),
     Chart("## The invented worlds", "careful: % right, by kind of question", ("right, second asking",), ("kind",), 100),
     Chart("## The invented worlds", "Strategies on one world: % right of 36 questions", ("right",), ("strategy",), 100),
     Chart("## Function calling", "Calls made as expected, %", ("simple", "multiple", "parallel"), ("",), 100),
-    Chart("## The loop beside the model", "CPU a step beside a loop by hand, ms", ("by hand, ms", "Retinue, ms"), ("tool calls", "steps")),
-    Chart("## Many runs in one process", "Steps a second beside a loop by hand", ("by hand, steps a second", "Retinue"), ("tool calls",)),
+    Chart(
+        "## The loop beside the model",
+        "CPU a step beside a loop by hand, ms",
+        ("by hand, ms", "Retinue, ms"),
+        ("tool calls", "steps"),
+    ),
+    Chart(
+        "## Many runs in one process",
+        "Steps a second beside a loop by hand",
+        ("by hand, steps a second", "Retinue"),
+        ("tool calls",),
+    ),
     Chart("## Telemetry", "CPU a step with telemetry off and on, ms", ("off, ms", "on, ms"), ("runs", "steps")),
-)  # fmt: skip
+)
 
 
 def benchmark_page(results: Path) -> str:
@@ -62,7 +78,9 @@ def _with_chart(text: str, chart: Chart) -> str:
         if {*chart.columns, *chart.labels} <= {*header}:
             at = start + found.start()
             return f"{text[:at]}{_drawn(chart, header, rows)}\n\n{text[at:]}"
-    raise ValueError(f"bench/RESULTS.md: no table with {chart.columns} under {chart.heading!r}, of which a chart is made")
+    raise ValueError(
+        f"bench/RESULTS.md: no table with {chart.columns} under {chart.heading!r}, of which a chart is made"
+    )
 
 
 def _drawn(chart: Chart, header: list[str], rows: list[list[str]]) -> str:

@@ -42,7 +42,9 @@ def _said(command: click.Command) -> str:
 
 def _parameters(command: click.Command, context: click.Context) -> Iterator[str]:
     rows = [
-        record for one in command.get_params(context) if one.name != "help" and (record := one.get_help_record(context))
+        record
+        for one in command.get_params(context)
+        if "--help" not in one.opts and (record := one.get_help_record(context))
     ]
     if rows:
         yield "\n| option | |\n|---|---|\n"
@@ -51,7 +53,6 @@ def _parameters(command: click.Command, context: click.Context) -> Iterator[str]
 
 def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
-
 
 
 def _literal(text: str) -> str:

@@ -1,4 +1,4 @@
-"""For the Python reference: an example in a docstring (`>>> …`) is a block of code, and not a quotation in a quotation."""
+"""For the Python reference: an example in a docstring (`>>> …`) is a block of code."""
 
 from __future__ import annotations
 

@@ -29,7 +29,8 @@ def _examples(folder: Path) -> Iterator[str]:
             yield f"\n## {_title(path)} {{ #{name} }}\n\n{says}\n\n{_shown(path, path.name)}"
         elif (path / "README.md").is_file():
             readme = (path / "README.md").read_text(encoding="utf-8")
-            yield f"\n## {_title(path)} {{ #{name} }}\n\n{readme.partition(chr(10))[2].replace(chr(10) + '#', chr(10) + '##')}\n"
+            says = readme.partition("\n")[2].replace("\n#", "\n##")
+            yield f"\n## {_title(path)} {{ #{name} }}\n\n{says}\n"
             for file in sorted(path.iterdir()):
                 if file.suffix in (".py", ".yml", ".yaml"):
                     yield _shown(file, f"{path.name}/{file.name}")

@@ -18,9 +18,9 @@ from .schema_tables import properties_table
 _INTRO = """\
 # The HTTP API
 
-Every operation of `retinue serve`, the scope that a key needs for it, and the fields of its requests. A server shows the
-same at `/docs`, and as an OpenAPI document at `/openapi.json`. For how these work together, see [the server](../server.md);
-for keys and scopes, [keys, tenants and limits](../keys.md).
+Every operation of `retinue serve`, the scope that a key needs for it, and the fields of its requests. A server shows
+the same at `/docs`, and as an OpenAPI document at `/openapi.json`. For how these work together, see
+[the server](../server.md); for keys and scopes, [keys, tenants and limits](../keys.md).
 """
 _REQUEST = "#/components/schemas/"
 
@@ -37,7 +37,8 @@ def _families(paths: Mapping[str, Any]) -> Iterator[str]:
         for method, operation in operations.items():
             families[_family(path)].append(_row(method.upper(), path, operation))
     for name, rows in sorted(families.items()):
-        yield f'\n## {name}\n\n<div class="operations" markdown>\n\n| operation | scope | request | |\n|---|---|---|---|\n'
+        yield f'\n## {name}\n\n<div class="operations" markdown>\n\n'
+        yield "| operation | scope | request | |\n|---|---|---|---|\n"
         yield from rows
         yield "\n</div>\n"
 

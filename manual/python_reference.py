@@ -8,7 +8,10 @@ _PAGES = {  # the modules whose names are on a page; what is nowhere else is on 
     "agents": ("Agents and runs", ()),
     "values": ("Values", ("core.values", "core.events", "core.run_result", "core.budgets", "types")),
     "tools": ("Tools", ("core.tool", "core.tool_example", "core.toolbox")),
-    "components": ("Components and pipelines", ("components", "pipelines", "core.component", "core.component_declaration")),
+    "components": (
+        "Components and pipelines",
+        ("components", "pipelines", "core.component", "core.component_declaration"),
+    ),
     "knowledge": ("Documents and memory", ("documents", "memory")),
     "teams": ("Teams", ("teams", "handoffs")),
     "models": ("Models", ("models",)),

@@ -42,7 +42,8 @@ class Walk:
         """Type a command of a session, of which the page says what is printed; `…` stands for anything."""
         known = re.search(r"run_\w+", self.last)
         command = command.replace(ADDRESS, self.address).replace("run_…", known[0] if known else "")
-        done = subprocess.run(["bash", "-c", f"{command} && pwd >&2"], cwd=self.folder, env=self.env, capture_output=True, text=True)  # fmt: skip
+        words = ["bash", "-c", f"{command} && pwd >&2"]
+        done = subprocess.run(words, cwd=self.folder, env=self.env, capture_output=True, text=True)
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
         *complaints, folder = done.stderr.splitlines()
         self.folder, self.last = Path(folder), done.stdout
