@@ -9,7 +9,7 @@ WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens alerts studio chaos chaos-cluster upgrades simulate bench capacity chart image release lock
+.PHONY: help setup model demo test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens alerts studio chaos chaos-cluster upgrades simulate bench capacity chart image release site lock
 
 help: ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -152,6 +152,16 @@ release: setup .release/installed ## Build and check all of a release, into dist
 	.release/bin/python -m pip install --disable-pip-version-check --quiet --require-hashes -r requirements/release.txt
 	@touch $@
 
+site: setup .site/installed ## Build the documentation site into site/ (a broken link, anchor or navigation is an error)
+	$(BIN)/python -m manual .site/pages
+	NO_MKDOCS_2_WARNING=1 .site/bin/mkdocs build --strict --clean --config-file .site/pages/mkdocs.yml
+
+.site/installed: requirements/site.txt
+	$(WANTED)
+	$(BIN)/uv venv --quiet --clear --python $(PYTHON) .site
+	$(BIN)/uv pip install --quiet --python .site/bin/python --require-hashes -r requirements/site.txt
+	@touch $@
+
 LOCKED := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
 IN_IMAGE := server postgres temporal telemetry mcp web documents sandbox
 
@@ -163,3 +173,4 @@ lock: setup ## Resolve the locked requirements anew
 	$(BIN)/uv pip compile $(LOCKED) --group chart --override requirements/chart.overrides -o requirements/chart.txt
 	$(BIN)/uv pip compile $(LOCKED) pyproject.toml --extra all --extra up -c requirements/dev.txt -o requirements/all.txt
 	$(BIN)/uv pip compile $(LOCKED) --group release -c requirements/dev.txt -o requirements/release.txt
+	$(BIN)/uv pip compile $(LOCKED) --group site -c requirements/dev.txt -o requirements/site.txt

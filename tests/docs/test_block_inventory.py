@@ -1,0 +1,135 @@
+"""Every block of the docs is run by a test, or only shown for a reason that is given here."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from docs.test_docs import PAGES, ROOT, TYPED
+from retinue.cli.main import cli
+from retinue.config import check
+
+BLOCK = re.compile(r"^```(\w*)(?: [^\n]*)?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+HERE = "tests/docs/test_block_inventory.py"
+API = "tests/docs/test_api_pages.py"
+ALL = "*"
+
+RUN = {  # by page and language: the test that runs these blocks
+    (ALL, "python"): "tests/docs/test_docs.py",
+    (ALL, "yaml"): HERE,
+    ("agents.md", "py"): "tests/docs/test_docs.py",
+    ("backup.md", "sh"): "tests/docs/test_backup_page.py",
+    ("clients.md", "curl"): "tests/docs/test_clients_page.py",
+    ("clients.md", "js"): "tests/docs/test_clients_page.py",
+    ("clients.md", "py"): "tests/docs/test_clients_page.py",
+    ("conversations.md", "py"): API,
+    ("files.md", "py"): API,
+    ("responses.md", "py"): API,
+    ("server.md", "py"): API,
+    ("README.md", "sh"): "tests/docs/test_docs.py",
+    ("README.md", "console"): "tests/docs/test_clients_page.py",
+    ("tutorial.md", "console"): "tests/docs/test_tutorial_page.py",
+    ("tutorial.md", "markdown"): "tests/docs/test_tutorial_page.py",
+}
+SHOWN = {  # by page and language: why no test runs these blocks; the words of commands are checked all the same
+    (ALL, "sh"): "needs a server, a cluster, or minutes",
+    (ALL, "console"): "needs a server that goes on, with what it prints then",
+    (ALL, "text"): "output",
+    ("audit.md", ""): "a command on a database with a past",
+    ("evaluation.md", "json"): "a line of a dataset",
+    ("keys.md", ""): "a command that makes a key",
+    ("mcp.md", "json"): "another program's settings",
+    ("operations.md", "json"): "output: a line of a log",
+    ("quotas.md", ""): "commands on a tenant, and a reply's headers",
+    ("registered-tools.md", "json"): "the body of a request",
+    ("replay.md", ""): "output",
+    ("replay.md", "json"): "the body of a reply",
+    ("replay.md", "py"): "a test that `retinue runs pin` writes",
+    ("streams.md", ""): "requests, and a function with what surrounds it left out",
+    ("telemetry.md", ""): "output: a tree of spans",
+    ("testing.md", ""): "output: a failure",
+    ("tour.md", ""): "a drawing",
+}
+NO_AGENTS = {
+    "deployment.md": "rules:",
+    "models.md": "currency:",
+    "yaml.md": "tools:",
+}  # what such other files begin with
+BESIDE = {  # files that the pages' files name
+    "tables.py": "def book(place):\n    return place\n",
+    "parts.py": "def search(question): ...\ndef measure(draft): ...\ndef upper(text): ...\n",
+    "facts.jsonl": '{"title": "Lyon", "text": "Lyon has 522,250 inhabitants."}\n',
+}
+
+
+def blocks() -> Iterator[tuple[Path, str, str]]:
+    for page in PAGES:
+        for language, text in BLOCK.findall(page.read_text(encoding="utf-8")):
+            yield page, language, text
+
+
+def test_each_block_is_run_or_shown_for_a_reason() -> None:
+    known = {*RUN, *SHOWN}
+    unknown = {
+        (page.name, language) for page, language, _ in blocks() if not {(page.name, language), (ALL, language)} & known
+    }
+    assert not unknown, "run these by a test, or say here why none does"
+
+
+def test_what_is_said_of_blocks_is_of_blocks_that_are_there() -> None:
+    there = {key for page, language, _ in blocks() for key in ((page.name, language), (ALL, language))}
+    assert {*RUN, *SHOWN} <= there
+    assert [test for test in RUN.values() if not (ROOT / test).is_file()] == []
+
+
+def files() -> Iterator[object]:
+    for at, (page, language, text) in enumerate(blocks()):
+        if language == "yaml" and not text.startswith(NO_AGENTS.get(page.name, "\n")):
+            yield pytest.param(text, id=f"{page.name}-{at}")
+
+
+@pytest.mark.parametrize("text", list(files()))
+def test_a_file_is_right(text: str, tmp_path: Path) -> None:
+    for name, beside in BESIDE.items():
+        (tmp_path / name).write_text(beside)
+    (tmp_path / "agents.yml").write_text(text, encoding="utf-8")
+    assert check(tmp_path / "agents.yml") == []
+
+
+def commands() -> Iterator[object]:
+    """Every command of Retinue in a block for a shell, once."""
+    found: dict[str, str] = {}
+    for page, language, text in blocks():
+        if language in ("sh", "console", "") and (language or text.startswith("retinue ")):
+            typed = TYPED.findall(text) if language == "console" else re.sub(r"\\\n", " ", text).splitlines()
+            for line in typed:
+                words = line.replace("\\\n", " ").partition("  #")[0].strip()
+                if words.startswith("retinue "):
+                    found.setdefault(words, page.name)
+    for words, page_name in found.items():
+        yield pytest.param(words, id=f"{page_name}: {words[:50]}")
+
+
+@pytest.mark.parametrize("line", list(commands()))
+def test_a_command_is_there(line: str) -> None:
+    words = shlex.split(line.partition(" | ")[0].partition(" > ")[0].partition(" && ")[0])[1:]
+    command: click.Command = cli
+    context = click.Context(cli)
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        inner = command.get_command(context, words.pop(0))
+        assert inner is not None, line
+        command = inner
+    known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)} | {"--help", "--version"}
+    assert [word for word in words if word.startswith("--") and word.partition("=")[0] not in known] == []
+
+
+def test_each_target_of_make_is_there() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for page, language, text in blocks():
+        for target in re.findall(r"^make ([\w-]+)", text, re.MULTILINE) if language == "sh" else ():
+            assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"{page.name}: make {target}"
