@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from openai import OpenAI
 from fakes.served import Served, serving
 from fakes.temporal import Temporal
 from fakes.until import until
+from fakes.worker import working
 from retinue.cli import main
 
 AGENTS = """
@@ -95,15 +95,8 @@ class Cluster:
     @contextmanager
     def worker(self) -> Iterator[subprocess.Popen[str]]:
         """One more worker, while in the block."""
-        words = [sys.executable, "-m", "retinue", "worker", str(self.folder / "agents.yml"), *self._words]
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "Retinue is at work\n"
-            yield process
-        finally:
-            process.kill()
-            process.communicate()
+        with working(self.folder, self._words) as found:
+            yield found.process
 
     @property
     def began(self) -> list[int]:
