@@ -20,7 +20,7 @@ from retinue.runs import Runs
 from retinue.server.metrics.process_metrics import add_transactions
 from retinue.server.metrics.run_metrics import RunMetrics
 
-STEPS = {10: 40, 200: 3}  # by the steps of a run, how many of them are measured together
+STEPS = {10: 20, 200: 1}  # by the steps of a run, how many of them are measured together
 ROUNDS = 9
 
 
