@@ -3,7 +3,6 @@ cross its threshold, and did not before. How long a rule waits is a matter of al
 
 from __future__ import annotations
 
-import re
 import sqlite3
 import urllib.error
 import urllib.request
@@ -15,10 +14,10 @@ from typing import Any
 import psycopg
 import pytest
 import yaml
-from prometheus_client.parser import text_string_to_metric_families as families
 
 from fakes.openai_server import OpenAIServer, failure
 from fakes.postgres import Postgres, postgres
+from fakes.scrapes import Watched, watched
 from fakes.served import KEY, Served, serving
 from fakes.until import until
 from fakes.worker import working
@@ -35,7 +34,6 @@ components:
     type: PromptModel
     params:
       engine: scripted
-      retries: 0
       script:
         - {when: "^hold$", call: {tool: hold, input: {}}}
         - {when: "^block$", call: {tool: block, input: {}}}
@@ -73,30 +71,6 @@ def threshold(alert: str) -> str:
     (group,) = yaml.safe_load(RULES.read_text())["groups"]
     (found,) = [rule["expr"] for rule in group["rules"] if rule["alert"] == alert]
     return " ".join(str(found).split())
-
-
-class Watched:
-    """What a process tells Prometheus."""
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-
-    def sum(self, name: str, **labels: str) -> float | None:
-        """The sum of a metric's samples with these labels; `None` if there is none, or the process does not answer."""
-        try:
-            with urllib.request.urlopen(self.address, timeout=10) as answer:
-                text = answer.read().decode()
-        except (urllib.error.URLError, OSError):
-            return None
-        samples = [one for family in families(text) for one in family.samples if one.name == name]
-        found = [one.value for one in samples if labels.items() <= one.labels.items()]
-        return sum(found) if found else None
-
-
-def watched(server: Served) -> Watched:
-    found = re.search(r"Metrics are on (\S+)\n", server.log)
-    assert found is not None, server.log
-    return Watched(found[1])
 
 
 def ask(server: Served, text: str) -> Any:
@@ -250,7 +224,7 @@ def test_runs_fail(server: Served) -> None:
     seen = watched(server)
     for text in ("Hello", "break"):
         ask(server, text)
-    until(lambda: seen.sum("retinue_runs_ended_total") == 2)
+    until(lambda: seen.sum("retinue_runs_ended_total") == 2, seconds=60)
     assert (seen.sum("retinue_runs_ended_total", status="failed") or 0) / 2 > 0.1
 
 

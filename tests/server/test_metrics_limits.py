@@ -25,6 +25,7 @@ from retinue.server.metrics import figure_watch, loop_watch, process_watch, quot
 from retinue.server.metrics.figure_watch import FRESH, PATIENCE, STALE, FigureWatch
 from retinue.server.metrics.loop_watch import EVERY, LoopWatch
 from retinue.server.metrics.metrics_server import AT_ONCE, MetricsServer, Page
+from retinue.server.metrics.process_metrics import StateMetrics
 from retinue.server.metrics.process_watch import BUSY, DEAD, ProcessWatch
 from retinue.server.metrics.quota_metrics import MOST_TENANTS, quota_figures
 from retinue.server.metrics.run_metrics import MOST_MODELS, OTHER, RunMetrics
@@ -148,6 +149,22 @@ def test_a_lost_database_is_told_and_its_figures_have_no_value(tmp_path: Path) -
         assert problem(watch) == (503, "the database does not answer, or is lost")
         assert samples(watch, "retinue_database_up", "retinue_database_lost") == [0, 1]
         assert watch.health().status == 200
+
+
+def test_figures_of_a_database_that_does_not_answer_have_no_value(tmp_path: Path) -> None:
+    clock = Clock()
+    with Serving(tmp_path) as served:
+        read = partial(queue_figures.queue_figures, process=served.database.process)
+        registry, queue = CollectorRegistry(), FigureWatch(served.database, read, clock)
+        registry.register(StateMetrics(served.runs, queue))
+        names = ["runs_queued", "runs_queued_oldest_seconds", "runs_waiting_for_people", "runs_suspended", "leader"]
+        names = [f"retinue_{name}" for name in (*names, "processes_alive")]
+        assert queue.figures(30) is not None
+        assert None not in [registry.get_sample_value(name) for name in names]
+        (tmp_path / "retinue.db").unlink()
+        clock.now += STALE
+        assert [registry.get_sample_value(name) for name in names] == [None] * len(names)
+        assert registry.get_sample_value("retinue_database_up") == 0
 
 
 def samples(watch: ProcessWatch, *names: str) -> list[float | None]:

@@ -37,6 +37,8 @@ components:
         - {when: "paid", finish: "Paid."}
         - {when: "pay", call: {tool: pay, input: {}}}
         - {when: "block", call: {tool: block, input: {}}}
+        - {when: "18 degrees", finish: "It is 18."}
+        - {when: "weather", call: {tool: weather_of_a_client, input: {}}}
         - {when: "", call: {tool: calculator, input: "1+1"}}
 tools:
   pay: {description: Pays., callable_api: "tools.py:pay", approval: true}
@@ -165,6 +167,43 @@ def test_what_happens_is_counted_once(server: Served) -> None:
     assert value(address, "retinue_tool_calls_total", tool="calculator", outcome="result") == calls + 1
     assert value(address, "retinue_tool_calls_total", tool="unknown") == unknown + 1
     assert "invented_by_a_model" not in get(address)[2]
+
+
+def test_a_tool_that_a_client_declares_is_other(server: Served) -> None:
+    address = address_of(server.log)
+    declared = {"type": "function", "name": "weather_of_a_client", "parameters": {"type": "object", "properties": {}}}
+    asked = ask(server, "weather", tools=[declared])
+    output = {"type": "function_call_output", "call_id": asked.output[-1].call_id, "output": "18 degrees"}
+    with server.client() as client:
+        client.responses.create(model="agent", input=[output], previous_response_id=asked.id, tools=[declared])
+    assert value(address, "retinue_tool_calls_total", tool="other", outcome="result") == 1
+    assert "weather_of_a_client" not in get(address)[2]
+
+
+def test_a_waiting_run_that_a_command_cancels_is_counted_by_no_process(server: Served) -> None:
+    address = address_of(server.log)
+    before, ended_before = set(stored(server)), value(address, "retinue_runs_ended_total")
+    ask(server, "pay", background=True)
+    until(lambda: value(address, "retinue_runs_waiting_for_people") == 1)
+    (run,) = set(stored(server)) - before
+    assert main(["runs", "cancel", run, "--db", str(server.db)]) == 0
+    until(lambda: value(address, "retinue_runs_waiting_for_people") == 0)
+    assert value(address, "retinue_runs_ended_total") == ended_before
+
+
+@pytest.mark.full
+def test_figures_of_the_database_are_the_same_in_each_process_and_one_leads(tmp_path: Path, a_postgres: Any) -> None:
+    args = ["--db", a_postgres.database(), "--metrics-port", "0"]
+    with serving(folder_with_tools(tmp_path), AGENTS, args=args) as server:
+        other = server.beside()
+        try:
+            both = [address_of(one.log) for one in (server, other)]
+            ask(server, "pay", background=True)
+            for name, number in (("processes_alive", 2), ("runs_waiting_for_people", 1), ("runs_queued", 0)):
+                until(lambda: [value(one, f"retinue_{name}") for one in both] == [number] * 2)  # noqa: B023
+            until(lambda: sum(value(one, "retinue_leader") for one in both) == 1)
+        finally:
+            other.stop()
 
 
 def test_a_run_that_waits_and_goes_on_after_a_restart_is_not_counted_again(tmp_path: Path) -> None:
