@@ -21,13 +21,15 @@ from fakes.scrapes import Watched, watched
 from fakes.served import KEY, Served, serving
 from fakes.until import until
 from fakes.worker import working
+from retinue.cli import main
 
 pytestmark = pytest.mark.full
 RULES = Path(__file__).parents[2] / "deploy/alerts.yml"
 AGENTS = """
 retinue: 1
 tools:
-  hold: {description: Holds., callable_api: "tools.py:hold"}
+  hold: {description: Holds., callable_api: "tools.py:hold", effects: read}
+  pay: {description: Pays., callable_api: "tools.py:pay", approval: true}
   block: {description: Blocks., callable_api: "tools.py:block"}
 components:
   - name: model
@@ -36,18 +38,23 @@ components:
       engine: scripted
       script:
         - {when: "^hold$", call: {tool: hold, input: {}}}
+        - {when: "^pay$", call: {tool: pay, input: {}}}
         - {when: "^block$", call: {tool: block, input: {}}}
         - {when: "^break$", error: 500}
         - {when: "", say: "Done."}
 agents:
   - name: agent
-    params: {model: model, strategy: tool_calling, instructions: You are one., tools: [hold, block]}
+    params: {model: model, strategy: tool_calling, instructions: You are one., tools: [hold, block, pay]}
 """
 TOOLS = """
 import asyncio, time
 from pathlib import Path
 
 HERE = Path(__file__).parent
+
+def pay() -> str:
+    "Pays."
+    return "paid"
 
 async def hold() -> str:
     "Holds its place until the file `go` is there."
@@ -207,15 +214,18 @@ def test_runs_wait_long(tmp_path: Path, a_postgres: Postgres) -> None:
 
 
 def test_runs_suspended(server: Served, tmp_path: Path) -> None:
+    """A run waits for a person, and goes on when its agent is another one."""
     assert "retinue_runs_suspended) > 0" in threshold("RetinueRunsSuspended")
-    ask(server, "hold")
-    until(lambda: (tmp_path / "began").exists())
+    ask(server, "pay")
+    until(lambda: watched(server).sum("retinue_runs_waiting_for_people") == 1)
     assert watched(server).sum("retinue_runs_suspended") == 0
     server.kill()
-    file = tmp_path / "agents.yml"
-    file.write_text(AGENTS.replace("You are one.", "You are another."))
+    (tmp_path / "agents.yml").write_text(AGENTS.replace("You are one.", "You are another."))
     server.log = ""
     server.restart()
+    with closing(sqlite3.connect(server.db)) as beside:
+        ((run,),) = beside.execute("SELECT id FROM runs").fetchall()
+    assert main(["runs", "resume", run, "--approve", "all", "--db", str(server.db)]) == 0
     until(lambda: watched(server).sum("retinue_runs_suspended") == 1)
 
 
