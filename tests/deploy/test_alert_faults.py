@@ -214,13 +214,13 @@ def test_runs_wait_long(tmp_path: Path, a_postgres: Postgres) -> None:
 
 
 def test_runs_suspended(server: Served, tmp_path: Path) -> None:
-    """A run waits for a person, and goes on when its agent is another one."""
+    """A run waits for a person, and its agent has lost the tool that it asks for."""
     assert "retinue_runs_suspended) > 0" in threshold("RetinueRunsSuspended")
     ask(server, "pay")
     until(lambda: watched(server).sum("retinue_runs_waiting_for_people") == 1)
     assert watched(server).sum("retinue_runs_suspended") == 0
     server.kill()
-    (tmp_path / "agents.yml").write_text(AGENTS.replace("You are one.", "You are another."))
+    (tmp_path / "agents.yml").write_text(AGENTS.replace("tools: [hold, block, pay]", "tools: [hold, block]"))
     server.log = ""
     server.restart()
     with closing(sqlite3.connect(server.db)) as beside:
