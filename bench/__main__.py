@@ -20,6 +20,7 @@ from bench import (
     hops,
     load,
     loop,
+    metrics,
     persistence,
     pipelines,
     replay,
@@ -47,6 +48,7 @@ MEASUREMENTS: Mapping[str, Callable[[], str]] = {
     "hops": hops.measure,
     "engine": engine.measure,
     "telemetry": telemetry.measure,
+    "metrics": metrics.measure,
 }
 
 

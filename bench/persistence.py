@@ -144,14 +144,18 @@ async def _kept(agent: Agent, path: Path, rounds: int) -> Kept:
 
 
 @asynccontextmanager
-async def keeping(agent: Agent, path: Path, most: int) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """What drives a new run of `agent` to its end in the database at `path`, at most so often."""
+async def keeping(
+    agent: Agent, path: Path, most: int, prepare: Callable[[Runs], None] = lambda runs: None
+) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """What drives a new run of `agent` to its end in the database at `path`, at most so often. `prepare` is told of the
+    runs before the first."""
     database = Database(f"sqlite:///{path}")
 
     async def assign(run: RunRow) -> RunInput:
         return RunInput(agent, QUESTION)
 
     driven = Runs(database, assign)
+    prepare(driven)
     rows = [await database.write(partial(new_run, number)) for number in range(1, most + 1)]
     waiting = iter(rows)
 

@@ -106,6 +106,7 @@ def _bill_of_materials(file: Path) -> None:
 def _try(wheel: Path, version: str) -> None:
     there = pythons()
     for python, program in there.items():
+        click.echo(f"Python {python}: installing the wheel, and resolving each extra …", err=True)
         install(wheel, program, _ROOT / "requirements" / "all.txt", version)
         missing = {extra: why for extra in extras(_ROOT) if (why := unavailable(_ROOT, python, extra))}
         if missing:

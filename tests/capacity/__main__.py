@@ -21,6 +21,7 @@ from .calibration import IDLE, LONG, SHORT, costs_of, simulated
 from .comparison import BUSY, Compared, costs_table, picture, table
 from .fleet import Fleet, fleet
 from .rounds import Load, Round, measure
+from .sizes import sizes_table
 
 _ROOT = Path(__file__).parents[2]
 _COSTS = _ROOT / "bench" / "capacity.json"
@@ -95,6 +96,7 @@ def _write(text: str, costs: Costs, found: list[Compared]) -> None:
     _PICTURE.write_text(picture(found), "utf-8")
     replace_section(_ROOT / "docs" / "capacity.md", "capacity", text)
     replace_section(_ROOT / "docs" / "capacity.md", "costs", costs_table(costs))
+    replace_section(_ROOT / "docs" / "capacity.md", "sizes", sizes_table(costs))
     replace_section(_ROOT / "bench" / "RESULTS.md", "capacity", f"{text}\n![Predicted and measured](capacity.svg)\n")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -10,10 +11,12 @@ import pytest
 from capacity.calibration import IDLE, LONG, SHORT, costs_of, simulated
 from capacity.comparison import Compared, costs_table, picture, table
 from capacity.rounds import Load, Round
+from capacity.sizes import sizes_table
 from retinue.cluster.capacity.fleet_simulation import simulate
-from retinue.cluster.capacity.process_costs import Cost, Costs
+from retinue.cluster.capacity.process_costs import Cost, Costs, read_costs
 from retinue.cluster.capacity.workload import Endpoint, Workload
 
+ROOT = Path(__file__).parents[2]
 COSTS = Costs(
     server=Cost(0.012, 0.001, 0.01),
     worker=Cost(0.008, 0.006, 0.01),
@@ -74,3 +77,10 @@ def test_the_table_of_costs_names_each_process() -> None:
     for name in KINDS:
         assert f"| {name} |" in text
     assert "4.0 ms for each commit" in text
+
+
+@pytest.mark.full
+def test_the_page_sizes_fleets_by_the_costs_that_it_shows() -> None:
+    page, costs = (ROOT / "docs/capacity.md").read_text(), read_costs(ROOT / "bench/capacity.json")
+    assert f"<!-- costs -->\n{costs_table(costs)}<!-- /costs -->" in page
+    assert f"<!-- sizes -->\n{sizes_table(costs)}<!-- /sizes -->" in page

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from retinue.cli import main
-from retinue.cluster.capacity.fleet_size import Demand, Size, size_fleet
+from retinue.cluster.capacity.fleet_size import WORKER_CPU, Demand, Size, size_fleet
 from retinue.cluster.capacity.process_costs import MEASURED, Costs, read_costs
 from retinue.cluster.capacity.workload import Endpoint, Fleet, Workload
 from retinue.errors import UsageError
@@ -49,6 +50,12 @@ def test_little_places_and_dear_steps_need_more_workers() -> None:
     assert sized(1e6, fleet=Fleet(places=50)).workers > usual.workers
     dear = replace(MEASURED, worker=replace(MEASURED.worker, step=MEASURED.worker.step * 10))
     assert sized(1e6, fleet=Fleet(costs=dear)).workers > usual.workers
+
+
+def test_servers_are_sized_by_their_runs_and_steps() -> None:
+    dear = replace(MEASURED, server=replace(MEASURED.server, step=0.02))
+    rate, cost = Demand(1e6).per_second, dear.server.run + 5 * dear.server.step
+    assert sized(1e6, fleet=Fleet(costs=dear)).servers == math.ceil(rate * cost / WORKER_CPU) > sized(1e6).servers
 
 
 @pytest.mark.parametrize(

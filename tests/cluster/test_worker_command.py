@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 from openai import OpenAI
 
+from fakes.scrapes import Watched
 from fakes.served import Served, serving
 from fakes.temporal import Temporal
 from fakes.until import until
+from fakes.worker import working
 from retinue.cli import main
 
 AGENTS = """
@@ -43,8 +45,12 @@ async def work() -> str:
     here = Path(__file__).parent
     with (here / "began").open("a") as file:
         file.write(f"{os.getpid()}\\n")
-    while not (here / "go").exists():
-        await asyncio.sleep(0.02)
+    try:
+        while not (here / "go").exists():
+            await asyncio.sleep(0.02)
+    except asyncio.CancelledError:
+        (here / "interrupted").touch()
+        raise
     return "worked 1"
 """
 
@@ -90,20 +96,13 @@ class Cluster:
     def __init__(self, folder: Path, server: Served, words: list[str]) -> None:
         self.folder = folder
         self.server = server
-        self._words = words
+        self.words = words
 
     @contextmanager
     def worker(self) -> Iterator[subprocess.Popen[str]]:
         """One more worker, while in the block."""
-        words = [sys.executable, "-m", "retinue", "worker", str(self.folder / "agents.yml"), *self._words]
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "Retinue is at work\n"
-            yield process
-        finally:
-            process.kill()
-            process.communicate()
+        with working(self.folder, self.words) as found:
+            yield found.process
 
     @property
     def began(self) -> list[int]:
@@ -157,6 +156,36 @@ def test_another_worker_goes_on_with_the_runs_of_one_that_died(cluster: Cluster,
             first.send_signal(signal.SIGCONT)
         assert cluster.answer(response) == "Done."
         assert len(cluster.began) == 2
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("cluster", ["temporal"], indirect=True)
+def test_a_worker_on_temporal_counts_what_it_does(cluster: Cluster) -> None:
+    with working(cluster.folder, [*cluster.words, "--metrics-port", "0"]) as worker:
+        seen = Watched(worker.metrics)
+        assert seen.sum("retinue_processes_alive") == 2
+        response = cluster.begin()
+        assert (seen.sum("retinue_runs_driven"), seen.sum("retinue_runs_begun_total", kind="response")) == (1, 1)
+        assert cluster.answer(response) == "Done."
+        until(lambda: seen.sum("retinue_runs_ended_total", kind="response", status="completed") == 1)
+        assert seen.sum("retinue_tool_calls_total", tool="work", outcome="result") == 1
+        assert (seen.sum("retinue_steps_total"), seen.sum("retinue_run_takeovers_total")) == (2, 0)
+        until(lambda: seen.sum("retinue_runs_driven") == 0)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("cluster", ["temporal"], indirect=True)
+def test_a_run_that_a_worker_drives_is_cancelled_by_a_command(
+    cluster: Cluster, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with cluster.worker():
+        response = cluster.begin()
+        assert main(["runs", "list", "--json", "--db", url]) == 0
+        (run,) = json.loads(capsys.readouterr().out)
+        assert main(["runs", "cancel", run["id"], "--db", url]) == 0
+        assert capsys.readouterr().out == f"{run['id']} is being cancelled\n"
+        until(lambda: cluster.client.responses.retrieve(response).status == "cancelled")
+        until(lambda: (cluster.folder / "interrupted").exists())
 
 
 @pytest.mark.full

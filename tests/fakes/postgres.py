@@ -23,14 +23,23 @@ _FAST = "-c fsync=off -c full_page_writes=off"  # nobody ends the server itself
 class Postgres:
     """A server. `database` makes a new, empty database in it."""
 
-    def __init__(self, folder: Path, control: Callable[..., None]) -> None:
+    def __init__(self, folder: Path, control: Callable[..., None], options: str) -> None:
         self._folder = folder
         self._control = control
+        self._options = options
         self._numbers = count()
 
     def restart(self) -> None:
         """Let it die, and start it again: it recovers."""
         self._control("-m", "immediate", "restart")
+
+    def stop(self) -> None:
+        """Let it die."""
+        self._control("-m", "immediate", "stop")
+
+    def start(self) -> None:
+        """Start it again: it recovers."""
+        self._control("-o", self._options, "start")
 
     def processes(self) -> list[int]:
         """The first process, and those that it has."""
@@ -63,7 +72,7 @@ def postgres(*, safe: bool = False) -> Iterator[Postgres]:
     try:
         _run(["initdb", "-D", str(data), "--auth=trust", "-U", "postgres", "-E", "utf8", "--no-sync"], user)
         control("-o", options, "start")
-        yield Postgres(folder, control)
+        yield Postgres(folder, control, options)
     finally:
         if data.exists():
             control("-m", "immediate", "stop")

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families as plain
 
 from fakes.served import Served, serving
 from fakes.until import until
+from fakes.worker import working
 from retinue.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -39,6 +37,8 @@ components:
         - {when: "paid", finish: "Paid."}
         - {when: "pay", call: {tool: pay, input: {}}}
         - {when: "block", call: {tool: block, input: {}}}
+        - {when: "18 degrees", finish: "It is 18."}
+        - {when: "weather", call: {tool: weather_of_a_client, input: {}}}
         - {when: "", call: {tool: calculator, input: "1+1"}}
 tools:
   pay: {description: Pays., callable_api: "tools.py:pay", approval: true}
@@ -111,21 +111,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
-@contextmanager
-def worker(folder: Path, url: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """A worker of a database, and the address of its metrics."""
-    words = ["worker", str(folder / "agents.yml"), "--db", url, "--metrics-port", "0", "--log-level", "debug"]
-    with (folder / "log").open("w") as log:
-        command = [sys.executable, "-m", "retinue", *words]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-    assert process.stdout is not None
-    try:
-        lines = [process.stdout.readline() for _ in range(2)]
-        assert lines[1] == "Retinue is at work\n"
-        yield address_of(lines[0]), process
-    finally:
-        process.kill()
-        process.communicate()
+def of_worker(url: str) -> list[str]:
+    """The words of a worker of this database that has metrics."""
+    return ["--db", url, "--metrics-port", "0", "--log-level", "debug"]
 
 
 def families(scrapes: Iterable[dict[str, Metric]]) -> dict[str, tuple[str, str, frozenset[str]]]:
@@ -149,11 +137,11 @@ def test_the_page_lists_what_a_server_and_a_worker_tell(server: Served, tmp_path
     until(lambda: value(address, "retinue_quota_used", quota="runs_day") >= 2)
     (tmp_path / "agents.yml").write_text(AGENTS)
     url = a_postgres.database()
-    with worker(folder_with_tools(tmp_path), url) as (of_worker, _):
-        own = scraped(of_worker)
+    with working(folder_with_tools(tmp_path), of_worker(url)) as worker:
+        own = scraped(worker.metrics)
         assert not any(name.startswith("retinue_http") for name in own)
-        assert get(of_worker.replace("metrics", "ready"))[0] == 200
-        assert get(of_worker.replace("metrics", "health"))[0] == 200
+        assert get(worker.metrics.replace("metrics", "ready"))[0] == 200
+        assert get(worker.metrics.replace("metrics", "health"))[0] == 200
         found = families([scraped(address), own])
     page = {
         name: (kind, unit, frozenset(filter(None, labels.split(", "))))
@@ -179,6 +167,43 @@ def test_what_happens_is_counted_once(server: Served) -> None:
     assert value(address, "retinue_tool_calls_total", tool="calculator", outcome="result") == calls + 1
     assert value(address, "retinue_tool_calls_total", tool="unknown") == unknown + 1
     assert "invented_by_a_model" not in get(address)[2]
+
+
+def test_a_tool_that_a_client_declares_is_other(server: Served) -> None:
+    address = address_of(server.log)
+    declared = {"type": "function", "name": "weather_of_a_client", "parameters": {"type": "object", "properties": {}}}
+    asked = ask(server, "weather", tools=[declared])
+    output = {"type": "function_call_output", "call_id": asked.output[-1].call_id, "output": "18 degrees"}
+    with server.client() as client:
+        client.responses.create(model="agent", input=[output], previous_response_id=asked.id, tools=[declared])
+    assert value(address, "retinue_tool_calls_total", tool="other", outcome="result") == 1
+    assert "weather_of_a_client" not in get(address)[2]
+
+
+def test_a_waiting_run_that_a_command_cancels_is_counted_by_no_process(server: Served) -> None:
+    address = address_of(server.log)
+    before, ended_before = set(stored(server)), value(address, "retinue_runs_ended_total")
+    ask(server, "pay", background=True)
+    until(lambda: value(address, "retinue_runs_waiting_for_people") == 1)
+    (run,) = set(stored(server)) - before
+    assert main(["runs", "cancel", run, "--db", str(server.db)]) == 0
+    until(lambda: value(address, "retinue_runs_waiting_for_people") == 0)
+    assert value(address, "retinue_runs_ended_total") == ended_before
+
+
+@pytest.mark.full
+def test_figures_of_the_database_are_the_same_in_each_process_and_one_leads(tmp_path: Path, a_postgres: Any) -> None:
+    args = ["--db", a_postgres.database(), "--metrics-port", "0"]
+    with serving(folder_with_tools(tmp_path), AGENTS, args=args) as server:
+        other = server.beside()
+        try:
+            both = [address_of(one.log) for one in (server, other)]
+            ask(server, "pay", background=True)
+            for name, number in (("processes_alive", 2), ("runs_waiting_for_people", 1), ("runs_queued", 0)):
+                until(lambda: [value(one, f"retinue_{name}") for one in both] == [number] * 2)  # noqa: B023
+            until(lambda: sum(value(one, "retinue_leader") for one in both) == 1)
+        finally:
+            other.stop()
 
 
 def test_a_run_that_waits_and_goes_on_after_a_restart_is_not_counted_again(tmp_path: Path) -> None:
@@ -254,9 +279,9 @@ def test_a_worker_logs_a_runs_request_and_run(tmp_path: Path, a_postgres: Any) -
         until(lambda: (tmp_path / "began").exists())
         server.kill()
         (tmp_path / "go").touch()
-        with worker(tmp_path, url) as (address, _):
-            until(lambda: value(address, "retinue_run_takeovers_total") == 1)
-            until(lambda: value(address, "retinue_drive_duration_seconds_count") >= 1)
+        with working(tmp_path, of_worker(url)) as worker:
+            until(lambda: value(worker.metrics, "retinue_run_takeovers_total") == 1)
+            until(lambda: value(worker.metrics, "retinue_drive_duration_seconds_count") >= 1)
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines() if line.startswith("{")]
     ((run, request),) = {(one["run"], one["request"]) for one in lines if one["logger"] == "retinue.run_log"}
     assert run.startswith("run_")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 from sqlalchemy import Connection, bindparam, func, select
 
@@ -96,31 +98,49 @@ def _sum(days: Mapping[int, Used]) -> Used:
 
 class QuotaWatch:
     """The standings of tenants as of the last half second, for what is looked up often. A database without quotas is
-    read once in that time, whatever is asked."""
+    read once in that time, whatever is asked. Those who ask at the same time share one reading."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._limits: Mapping[str, tuple[Limit, ...]] = {}
         self._read_at = float("-inf")
+        self._reading = asyncio.Lock()  # held by the one who reads the limits
         self._known: dict[str, tuple[float, tuple[Standing, ...]]] = {}
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # of who reads a tenant's standing
 
     async def of(self, tenant: str) -> tuple[Standing, ...]:
         """Return how a tenant stands with its quota; empty if it has none. Raises `StoreUnavailable`."""
-        now = time.monotonic()
-        if now - self._read_at > _FRESH:
-            self._limits = await self._database.read(all_limits, small=True)
-            self._read_at = now
+        if self._are_old():
+            async with self._reading:
+                if self._are_old():
+                    now = time.monotonic()
+                    self._limits = await self._database.read(all_limits, small=True)
+                    self._read_at = now
         limits = self._limits.get(tenant) or self._limits.get(DEFAULT)
         if not limits:
             return ()
+        known = self._fresh(tenant, limits)
+        return await self._read(tenant, limits) if known is None else known
+
+    def _are_old(self) -> bool:
+        return time.monotonic() - self._read_at > _FRESH
+
+    def _fresh(self, tenant: str, limits: Sequence[Limit]) -> tuple[Standing, ...] | None:
         read_at, known = self._known.get(tenant, (float("-inf"), ()))
-        if now - read_at > _FRESH or [one.limit for one in known] != list(limits):
+        is_fresh = time.monotonic() - read_at <= _FRESH and [one.limit for one in known] == list(limits)
+        return known if is_fresh else None
+
+    async def _read(self, tenant: str, limits: Sequence[Limit]) -> tuple[Standing, ...]:
+        async with self._turns.setdefault(tenant, asyncio.Lock()):
+            if (known := self._fresh(tenant, limits)) is not None:
+                return known
+            now = time.monotonic()
             work = partial(standings_of, tenant=tenant, limits=limits, now=CLOCK.now())
-            known = await self._database.read(work, small=True)
+            read = await self._database.read(work, small=True)
             if len(self._known) >= _KEPT:
                 self._known.clear()
-            self._known[tenant] = now, known
-        return known
+            self._known[tenant] = now, read
+            return read
 
 
 def spent_quota(standings: Sequence[Standing]) -> SpentQuota | None:

@@ -84,7 +84,7 @@ def size_fleet(
     database = rate * (costs.postgres.run + steps * costs.postgres.step)
     too_low = _too_low(endpoint, rate * steps)
     there = endpoint if not too_low else replace(endpoint, requests_per_minute=0, tokens_per_minute=0, places=0)
-    servers = max(_LEAST, math.ceil(rate * costs.server.run / WORKER_CPU))
+    servers = max(_LEAST, math.ceil(rate * (costs.server.run + steps * costs.server.step) / WORKER_CPU))
     part = replace(fleet, servers=math.ceil(servers / slices))
     sliced = replace(load, per_second=rate / slices, clients=0)
     narrow = _narrowed(there, slices)

@@ -15,18 +15,22 @@ from ...store.database import Database
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
-_FRESH = 3.0  # seconds for which figures count as those of now
-_STALE = 10.0  # seconds after which they count for nothing
+FRESH = 3.0  # seconds for which figures count as those of now
+STALE = 10.0  # seconds after which they count for nothing
 PATIENCE = 0.5  # seconds that a scrape waits for them
 
 
 class FigureWatch(Generic[T]):
     """The figures of a database, as `read` returns them. Whoever asks for them next reads them anew once they are three
-    seconds old, one at a time; the others, and those who have waited long enough, get the last ones."""
+    seconds old, one at a time; the others, and those who have waited long enough, get the last ones. `clock` returns
+    seconds."""
 
-    def __init__(self, database: Database, read: Callable[[Connection], T]) -> None:
+    def __init__(
+        self, database: Database, read: Callable[[Connection], T], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._database = database
         self._read_from = read
+        self._clock = clock
         self._lock = threading.Lock()
         self._read_at = float("-inf")
         self._figures: T | None = None
@@ -35,10 +39,10 @@ class FigureWatch(Generic[T]):
     def figures(self, patience: float = PATIENCE) -> T | None:
         """Return the figures; `None` if the database does not answer. Waits at most `patience` seconds."""
         with self._lock:
-            reading = None if self._age() < _FRESH else self._begin()
+            reading = None if self._age() < FRESH else self._begin()
         if reading is not None:
             reading.wait(patience)
-        return self._figures if self._age() < _STALE else None
+        return self._figures if self._age() < STALE else None
 
     def is_up(self, patience: float = PATIENCE) -> bool:
         """Whether the database answers, and is the one that this process opened."""
@@ -49,7 +53,7 @@ class FigureWatch(Generic[T]):
         return self.figures(patience) is not None
 
     def _age(self) -> float:
-        return time.monotonic() - self._read_at
+        return self._clock() - self._read_at
 
     def _begin(self) -> threading.Event:
         if self._reading is None:
@@ -61,7 +65,7 @@ class FigureWatch(Generic[T]):
         try:
             figures = self._database.read_here(self._read_from)
             with self._lock:
-                self._figures, self._read_at = figures, time.monotonic()
+                self._figures, self._read_at = figures, self._clock()
         except StoreUnavailable as error:
             logger.info("the figures of the database cannot be read: %s", error)
             self._read_at = float("-inf")

@@ -7,8 +7,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-_EVERY = 0.25  # seconds
-_KEPT = 40  # measurements: those of ten seconds
+EVERY = 0.25  # seconds
+KEPT = 40  # measurements: those of ten seconds
 
 
 class LoopWatch:
@@ -16,14 +16,14 @@ class LoopWatch:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._late: deque[float] = deque(maxlen=_KEPT)
+        self._late: deque[float] = deque(maxlen=KEPT)
         self._due: float | None = None
 
     async def keep_watch(self) -> None:
         """Measure until cancelled."""
         while True:
-            self._due = self._clock() + _EVERY
-            await asyncio.sleep(_EVERY)
+            self._due = self._clock() + EVERY
+            await asyncio.sleep(EVERY)
             self._late.append(max(0.0, self._clock() - self._due))
 
     @property

@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, TypeAlias
 
 logger = logging.getLogger(__name__)
-_AT_ONCE = 16  # connections; another one ends the oldest of these
+AT_ONCE = 16  # connections; another one ends the oldest of these
 _SECONDS = 5.0  # that a client may be silent
 
 
@@ -54,7 +54,7 @@ class MetricsServer(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer a connection in a thread."""
-        while len(self._open) >= _AT_ONCE:
+        while len(self._open) >= AT_ONCE:
             oldest = next(iter(self._open))
             self._open.pop(oldest, None)
             super().shutdown_request(oldest)

@@ -25,8 +25,8 @@ from .request_metrics import MeasuredRequests, RequestMetrics
 from .run_metrics import RunMetrics
 from .series import Series
 
-_DEAD = 60.0  # seconds after which an event loop that is busy with one thing counts as dead
-_BUSY = 10.0  # seconds after which it takes no runs
+DEAD = 60.0  # seconds after which an event loop that is busy with one thing counts as dead
+BUSY = 10.0  # seconds after which it takes no runs
 _ANSWERS = 5.0  # seconds for the database to answer a probe
 _OPENMETRICS = "application/openmetrics-text"
 
@@ -69,7 +69,7 @@ class ProcessWatch:
 
     def health(self, accept: str = "") -> Page:
         """Return whether the process lives: its event loop turns."""
-        if (late := self._loop.overdue) > _DEAD:
+        if (late := self._loop.overdue) > DEAD:
             return _json(503, {"status": "dead", "problem": f"the event loop is stuck since {late:.0f} s"})
         return _json(200, {"status": "ok"})
 
@@ -83,7 +83,7 @@ class ProcessWatch:
             return "the process is starting"
         if self._stopping():
             return "the process is stopping"
-        if self._loop.overdue > _BUSY:
+        if self._loop.overdue > BUSY:
             return f"the event loop is busy since {self._loop.overdue:.0f} s"
         return "" if self._queue.is_up(_ANSWERS) else "the database does not answer, or is lost"
 

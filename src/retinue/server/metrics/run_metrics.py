@@ -15,7 +15,7 @@ from ...store.run_row import RunRow
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 OTHER = "other"  # the label of what would be one too many
-_MODELS = 100
+MOST_MODELS = 100
 _TOKENS = ("input", "output", "cached")
 
 
@@ -76,7 +76,7 @@ class RunMetrics:
     def model(self, name: str) -> ModelSeries:
         """Return the series of a model, or those of the models that are one too many."""
         if name not in self._models:
-            if len(self._models) >= _MODELS:
+            if len(self._models) >= MOST_MODELS:
                 return self._of_model(OTHER)
             self._models.add(name)
         return self._of_model(name)
