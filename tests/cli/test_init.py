@@ -6,6 +6,7 @@ import os
 import re
 import runpy
 import shlex
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -20,14 +21,15 @@ from retinue import Agent
 from retinue.cli.init import TEMPLATES
 from retinue.config import check
 
+SALES = Path(__file__).parents[2] / "src" / "retinue" / "cli" / "starter" / "data" / "tools"
 BOOKS = "How many books may a member borrow? How many books do 9 members borrow together?"
 RULES = {
     "folder": """
         - {when: ^Who drew, call: {tool: notes, input: oldest chart map room}}
         - {when: drawn by Ines Carvalho, finish: Ines Carvalho}""",
     "web": """
-        - {when: ^On which river, call: {tool: saved_pages, input: Porto river}}
-        - {when: the river Douro, finish: the Douro}""",
+        - {when: ^When was, call: {tool: saved_pages, input: university of Coimbra}}
+        - {when: founded in 1290, finish: "1290"}""",
     "data": """
         - when: ^How many lamps
           call: {tool: sql, input: {query: "SELECT SUM(pieces) FROM sales WHERE product = 'lamp' AND town = 'Braga'"}}
@@ -43,7 +45,7 @@ RULES = {
 RULES["assistants"] = RULES["folder"]
 ASKED = {  # with the agent, and what its answer has
     "folder": ("reader", "Who drew the oldest chart in the map room?", "Ines Carvalho"),
-    "web": ("offline", "On which river does the city of Porto stand?", "Douro"),
+    "web": ("offline", "When was the university of Coimbra founded?", "1290"),
     "data": ("analyst", "How many lamps were sold in Braga?", "67"),
     "team": ("supervisor", BOOKS, "108"),
     "assistants": ("librarian", "Who drew the oldest chart in the map room?", "Ines Carvalho"),
@@ -97,7 +99,7 @@ def test_it_answers_its_question_with_its_own_data(template: str, made: Callable
     (folder / "agents.yml").write_text(scripted(folder, template), "utf-8")
     agent, question, answer = ASKED[template]
     loaded = Agent.load_from_yaml(folder / "agents.yml", agent_name=agent)
-    assert loaded.run(question).answer == answer.replace("Douro", "the Douro")
+    assert loaded.run(question).answer == answer
 
 
 def test_the_client_of_the_assistants_server_gets_its_answer(made: Callable[[str], Path]) -> None:
@@ -148,21 +150,19 @@ def test_no_file_of_a_template_is_overwritten(made: Callable[[str], Path]) -> No
         "",
     ],
 )
-def test_a_query_can_only_read_and_not_for_long(
-    hostile: str, made: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = made("data")
-    monkeypatch.chdir(folder)
-    before = sorted(folder.rglob("*"))
-    query = runpy.run_path(str(folder / "tools" / "sales.py"))["query"]
+def test_a_query_can_only_read_and_not_for_long(hostile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(SALES, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    query = runpy.run_path(str(tmp_path / "sales.py"))["query"]
     with pytest.raises((sqlite3.Error, ValueError)):
         query(hostile)
-    assert sorted(folder.rglob("*")) == before
+    assert {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
     assert query("SELECT COUNT(*) FROM sales") == "COUNT(*)\n12"
 
 
-def test_many_rows_are_cut(made: Callable[[str], Path]) -> None:
-    query = runpy.run_path(str(made("data") / "tools" / "sales.py"))["query"]
+def test_many_rows_are_cut() -> None:
+    query = runpy.run_path(str(SALES / "sales.py"))["query"]
     lines = query("SELECT a.town FROM sales a, sales b").splitlines()
     assert (len(lines), lines[0], lines[-1]) == (52, "town", "(more rows were left out)")
 

@@ -39,7 +39,7 @@ TEMPLATES = {
     ),
     "web": Template(
         "reads Wikipedia or, without a network, saved pages",
-        'retinue run agents.yml --agent offline "On which river does the city of Porto stand?"',
+        'retinue run agents.yml --agent offline "When was the university of Coimbra founded?"',
         ("web",),
     ),
     "data": Template(
