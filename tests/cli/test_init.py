@@ -28,8 +28,8 @@ RULES = {
         - {when: ^Who drew, call: {tool: notes, input: oldest chart map room}}
         - {when: drawn by Ines Carvalho, finish: Ines Carvalho}""",
     "web": """
-        - {when: ^When was, call: {tool: saved_pages, input: university of Coimbra}}
-        - {when: founded in 1290, finish: "1290"}""",
+        - {when: ^Who designed, call: {tool: saved_pages, input: Arrabida bridge}}
+        - {when: designed by Edgar Cardoso, finish: Edgar Cardoso}""",
     "data": """
         - when: ^How many lamps
           call: {tool: sql, input: {query: "SELECT SUM(pieces) FROM sales WHERE product = 'lamp' AND town = 'Braga'"}}
@@ -45,7 +45,7 @@ RULES = {
 RULES["assistants"] = RULES["folder"]
 ASKED = {  # with the agent, and what its answer has
     "folder": ("reader", "Who drew the oldest chart in the map room?", "Ines Carvalho"),
-    "web": ("offline", "When was the university of Coimbra founded?", "1290"),
+    "web": ("offline", "Who designed the Arrabida bridge in Porto?", "Edgar Cardoso"),
     "data": ("analyst", "How many lamps were sold in Braga?", "67"),
     "team": ("supervisor", BOOKS, "108"),
     "assistants": ("librarian", "Who drew the oldest chart in the map room?", "Ines Carvalho"),

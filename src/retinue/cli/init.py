@@ -39,7 +39,7 @@ TEMPLATES = {
     ),
     "web": Template(
         "reads Wikipedia or, without a network, saved pages",
-        'retinue run agents.yml --agent offline "When was the university of Coimbra founded?"',
+        'retinue run agents.yml --agent offline "Who designed the Arrabida bridge in Porto?"',
         ("web",),
     ),
     "data": Template(
