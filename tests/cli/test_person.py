@@ -20,10 +20,16 @@ ANSWER = " I now know the final answer\nFinal Answer: done"
 
 
 def at_terminal(server: OpenAIServer, typed: Sequence[tuple[str, str]]) -> tuple[str, int]:
-    """What a person sees who waits for each text and then types the other; and the exit status."""
-    parent, child = pty.openpty()
+    """What a person sees of an agent that asks before it acts, as `typed_into` says it."""
     words = ["ask", "What?", "--base-url", server.url, "--strategy", "react", "--require-human-feedback"]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
+    return typed_into(words, typed)
+
+
+def typed_into(words: Sequence[str], typed: Sequence[tuple[str, str]], **more: str) -> tuple[str, int]:
+    """What a person sees who waits for each text and then types the other; and the exit status. `more` is of the
+    environment."""
+    parent, child = pty.openpty()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")} | more
     with subprocess.Popen(
         [sys.executable, "-m", "retinue", *words], stdin=child, stdout=child, stderr=child, env=environment
     ) as process:

@@ -65,7 +65,7 @@ def test_its_curl_works_as_it_is_pasted(server: Served, tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
 def test_the_readmes_curl_works_as_it_is_pasted(tmp_path: Path) -> None:
     (command,) = [one for one in TYPED.findall(README) if one.startswith("curl ")]
-    starter = ROOT / "src" / "retinue" / "cli" / "starter"
+    starter = ROOT / "src" / "retinue" / "cli" / "starter" / "script"
     shutil.copytree(starter / "tools", tmp_path / "tools")
     with serving(tmp_path, (starter / "agents.yml").read_text("utf-8")) as server:
         command = command.replace("http://127.0.0.1:8000/v1", server.url).replace("Bearer mine", f"Bearer {server.key}")

@@ -2,25 +2,101 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from shlex import quote
 
 import click
 
+from .._internal.suggestions import suggestion
 from ..errors import UsageError
 
-_SUFFIXES = (".yml", ".yaml", ".py", ".md")
+_SUFFIXES = (".yml", ".yaml", ".py", ".md", ".csv")
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What `init` can create: the files of these folders of `starter`. `try_it` is what to type in the new folder."""
+
+    description: str
+    try_it: str
+    parts: tuple[str, ...]
+
+
+TEMPLATES = {
+    "script": Template(
+        "an agent with a tool; a script stands in for the model, so it needs none",
+        'retinue check agents.yml && retinue run agents.yml "How many people live in Paris and Lyon?"',
+        ("script",),
+    ),
+    "folder": Template(
+        "answers questions about a folder of texts",
+        'retinue run agents.yml "Who drew the oldest chart in the map room?"',
+        ("folder", "library"),
+    ),
+    "web": Template(
+        "reads Wikipedia or, without a network, saved pages",
+        'retinue run agents.yml --agent offline "Who designed the Arrabida bridge in Porto?"',
+        ("web",),
+    ),
+    "data": Template(
+        "analyses a CSV file with SQL",
+        'retinue run agents.yml "How many lamps were sold in Braga?"',
+        ("data",),
+    ),
+    "team": Template(
+        "a supervisor with two workers, one who looks up and one who calculates",
+        "retinue run agents.yml --agent supervisor "
+        '"How many books may a member borrow? How many books do 9 members borrow together?"',
+        ("team", "library"),
+    ),
+    "assistants": Template(
+        "a server of OpenAI's Assistants API, and a client of it",
+        "retinue serve agents.yml --api-key mine    (README.md has the client's command)",
+        ("assistants", "library"),
+    ),
+}
+DEFAULT = "script"  # which runs at once: the others need a model, the embedded one being a download of 1.1 GB
 
 
 @click.command("init")
 @click.argument("folder", type=click.Path(path_type=Path), default=Path())
-def command(folder: Path) -> int:
-    """Create an agent, a tool and a README in FOLDER (default: here). Existing files are not overwritten.
+@click.option("--template", default=DEFAULT, show_default=True, help=f"One of {', '.join(TEMPLATES)}.")
+@click.option("--list", "list_", is_flag=True, help="Say what each template is, and write nothing.")
+def command(folder: Path, template: str, *, list_: bool) -> int:
+    """Create agents, what they need and a README in FOLDER (default: here). Existing files are not overwritten.
 
-    The agent runs at once and without a model: a script takes its place.
+    The default template runs at once and without a model. The others answer with the embedded model.
     """
-    texts = dict(_texts(files(__package__) / "starter", folder))
+    if list_:
+        click.echo(_listed())
+        return 0
+    if template not in TEMPLATES:
+        raise UsageError(f"no template {template!r}; {suggestion(template, list(TEMPLATES))}")
+    chosen = TEMPLATES[template]
+    _write({folder / path: text for path, text in contents(chosen).items()}, folder)
+    enter = "" if folder == Path() else f"cd {quote(str(folder))} && "
+    click.echo(f"\nNow: {enter}{chosen.try_it}")
+    if template == DEFAULT:
+        click.echo("Other templates: retinue init --list")
+    return 0
+
+
+def contents(template: Template) -> dict[Path, str]:
+    """Return the texts of a template's files, by their paths in the new folder."""
+    source = files(__package__) / "starter"
+    return {path: text for part in template.parts for path, text in _texts(source / part, Path())}
+
+
+def _listed() -> str:
+    width = max(map(len, TEMPLATES))
+    return "\n".join(f"{name:{width}}  {template.description}" for name, template in TEMPLATES.items())
+
+
+def _write(texts: dict[Path, str], folder: Path) -> None:
     there = [path for path in texts if path.exists()]
     if there:
         raise UsageError(f"{there[0]} already exists; nothing was written")
@@ -31,16 +107,11 @@ def command(folder: Path) -> int:
             click.echo(path)
     except OSError as error:
         raise UsageError(f"{folder} cannot be written: {error.strerror}") from error
-    agents = folder / "agents.yml"
-    click.echo(f'\nNow: retinue check {agents} && retinue run {agents} "How many people live in Paris and Lyon?"')
-    return 0
 
 
-def _texts(source: Traversable, folder: Path) -> list[tuple[Path, str]]:
-    found: list[tuple[Path, str]] = []
+def _texts(source: Traversable, folder: Path) -> Iterator[tuple[Path, str]]:
     for item in sorted(source.iterdir(), key=lambda item: item.name):
         if item.is_dir() and item.name != "__pycache__":
-            found += _texts(item, folder / item.name)
+            yield from _texts(item, folder / item.name)
         elif item.name.endswith(_SUFFIXES):
-            found.append((folder / item.name, item.read_text(encoding="utf-8")))
-    return found
+            yield folder / item.name, item.read_text(encoding="utf-8")

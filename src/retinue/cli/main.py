@@ -30,7 +30,7 @@ _GROUPS = {
         "mcp": "Serve a file's agents, pipelines or tools to MCP clients.",
     },
     "Write a file of agents": {
-        "init": "Create a folder with an agent, a tool and a README.",
+        "init": "Create a folder of agents from a template.",
         "check": "List all problems of a file of agents.",
         "tools": "Show an agent's tools as the model sees them.",
         "lock": "Lock and install the packages of a file's tools.",

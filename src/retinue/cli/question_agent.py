@@ -20,6 +20,7 @@ from ..strategies.auto import preset, usual_steps
 from ..tools import calculator, passages
 from ..tools.passages import Rank
 from .approval_prompt import decide
+from .model_offer import offer_embedded_model
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _STRATEGY = "[default: careful for the embedded model or a GGUF file with --passages, else auto]"
@@ -68,6 +69,8 @@ class AgentOptions:
         tools: list[Tool] = [calculator]
         if self.passages:
             tools.insert(0, passages(self.passages, rank=_ranked() if self.rank else None))
+        if self.model in ("", "local") and not self.base_url:
+            offer_embedded_model()
         answering = PromptModel(self.model, base_url=self.base_url, stream=self.stream)
         strategy = self.strategy or preset(answering.engine, searches=self.passages is not None)
         return Agent(
