@@ -1,8 +1,8 @@
 """Questions about Retinue, answered from its documentation, the web and its issues: the demo of RFC 001.
 
-    python examples/docs_demo/ask.py                    # six questions, the embedded model, stand-ins on this machine
-    python examples/docs_demo/ask.py --real             # the web and GitHub, with SERPER_API_KEY and GITHUB_TOKEN
-    python examples/docs_demo/ask.py "How do I add a tool?" --model openai:gpt-5-mini
+python examples/docs_demo/ask.py                    # six questions, the embedded model, stand-ins on this machine
+python examples/docs_demo/ask.py --real             # the web and GitHub, with SERPER_API_KEY and GITHUB_TOKEN
+python examples/docs_demo/ask.py "How do I add a tool?" --model openai:gpt-5-mini
 """
 
 from __future__ import annotations
@@ -14,7 +14,17 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from retinue import Agent, Budget, DocumentStore, GitHubAPI, IssueLink, LinkContentFetcher, Retriever, SearchEngine, Tool
+from retinue import (
+    Agent,
+    Budget,
+    DocumentStore,
+    GitHubAPI,
+    IssueLink,
+    LinkContentFetcher,
+    Retriever,
+    SearchEngine,
+    Tool,
+)
 from retinue import WebRetriever, tool
 from retinue.core.protocols import Model
 from retinue.documents import index_folder
@@ -39,7 +49,9 @@ def docs_agent(model: Model | str, pages: str = "", github: str = "") -> Iterato
         index_folder(DOCS, store)
         agent = Agent(model, strategy="corrective", budget=Budget(steps=20, seconds=600), name="docs")
         agent.add_tool("Documentation", Retriever(store, top_k=4), "how Retinue works and how it is used")
-        engine = SearchEngine("serper", os.environ.get("SERPER_API_KEY", "none"), **({"base_url": pages} if pages else {}))
+        engine = SearchEngine(
+            "serper", os.environ.get("SERPER_API_KEY", "none"), **({"base_url": pages} if pages else {})
+        )
         allowed = [pages.removeprefix("http://")] if pages else []
         fetcher = LinkContentFetcher(allow=allowed)
         retriever = WebRetriever(engine, mode="document", top_k=3, fetcher=fetcher)
@@ -74,13 +86,18 @@ def main() -> None:
     parser.add_argument("--model", default="local")
     parser.add_argument("--real", action="store_true", help="ask the web and GitHub")
     given = parser.parse_args()
-    with nullcontext(("", "")) if given.real else stand_ins() as (pages, github), docs_agent(given.model, pages, github) as agent:
+    with (
+        nullcontext(("", "")) if given.real else stand_ins() as (pages, github),
+        docs_agent(given.model, pages, github) as agent,
+    ):
         for question in given.questions:
             print(question)
             result = agent.run(question)
             for step in result.steps:
                 for action, seen in zip(step.actions, step.observations, strict=True):
-                    print(f"  {action.log.strip()}\n  {action.tool}({action.tool_input}): {' '.join(seen.text.split())[:140]}")
+                    print(
+                        f"  {action.log.strip()}\n  {action.tool}({action.tool_input}): {' '.join(seen.text.split())[:140]}"
+                    )
             print(result.answer, "\n")
 
 

@@ -36,7 +36,12 @@ ISSUES = [
         "The setting crawl_depth of the Crawler has no effect when a robots.txt is there.",
         labels=["bug"],
     ),
-    issue(4084, "Reader stops at an empty passage", "The Reader stops with an error if a passage is empty.", labels=["bug"]),
+    issue(
+        4084,
+        "Reader stops at an empty passage",
+        "The Reader stops with an error if a passage is empty.",
+        labels=["bug"],
+    ),
     issue(4031, "TextToSpeech is slow", "It takes two seconds to say a sentence.", labels=["question"]),
     issue(3990, "Retriever returns nothing", "Fixed in version 0.7.", labels=["bug"], state="closed"),
 ]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ..core.grammar import Constraint, line, seq
+from ..core.grammar import Chars, Constraint, Repeat, seq
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, Task, act, ask
 from ..core.tool import Tool
@@ -34,7 +34,9 @@ _SENTENCE_CHARS = 400
 _NAMES = 3  # that a later source is searched for
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^a-z])")
 _LINK = re.compile(r"\[([^\]]*)\](?:\(([^)\s]*)\))?\s*")
-_WORDS = one_field("words", seq(" ", line(60), "\n"))
+_HEADER = re.compile(r"\[\d+\] (.*?)\s*(https?://\S+)?")  # of a passage from the web, a line of its own
+_FEW = Repeat(seq(" ", Chars(r"\w"), Repeat(Chars(r"\w.-"), 2, 29)), 1, 4)
+_WORDS = one_field("words", seq(_FEW, "\n"))
 _WORD = re.compile(r"\w{3,}")
 _ALIKE = 5  # letters that two forms of a word begin with
 _ANSWER = answer_shape(200)
@@ -93,28 +95,24 @@ class _Run:
             return AgentFinish({"output": final_answer.visible_answer(str(closing))})
 
     def _answered(self) -> Flow:
-        """Search the sources in turn, the one that the question is for as early as it can be."""
+        """Search the sources in turn: the first one, that which the question is for, and the others."""
         wanted = yield from self._wanted()
-        first = self._sources[0]
-        thought = ""
-        found = yield from self._in_source(first, [self._question], thought)
-        if found is not None and wanted == first:
-            return _finish(found)
-        names = [] if found is None else [one for one in names_in(found.sentence) if one not in self._question][:_NAMES]
+        first, question = self._sources[0], self._question
+        queries, thought = [question], ""
+        if wanted != first:
+            known = yield from self._known(first)
+            names = [] if known is None else [one for one in names_in(known.sentence) if one not in question][:_NAMES]
+            queries, thought = [*names, question], f"Found nothing in {first}. Will continue with {wanted}."
+            if known is not None and names:
+                thought = f"{first} says: {known.sentence} Will look in {wanted} for {', '.join(names)}."
+        others = [one for one in self._sources if one not in (first, wanted)]
         before = first
-        for source in [wanted, *(one for one in self._sources if one not in (first, wanted))]:
-            if source == first:
-                continue
-            if found is not None and before == first:
-                thought = f"{first} says: {found.sentence} Will look for that in {source}."
-            else:
-                thought = f"Found nothing in {before}. Will continue with {source}."
-            known = "" if found is None else found.sentence
-            here = yield from self._in_source(source, names or [self._question], thought, known)
-            if here is not None:
-                return _finish(here)
-            before = source
-        return _finish(found) if found is not None else (yield from self._way_out(before))
+        for source in [wanted, *([] if wanted == first else [first]), *others]:
+            found = yield from self._in_source(source, queries, thought or _goes_on(before, source))
+            if found is not None:
+                return AgentFinish({"output": found.answer})
+            queries, thought, before = [question], "", source
+        return (yield from self._way_out(before))
 
     def _wanted(self) -> Part[str]:
         """Return the source that the question is for."""
@@ -126,7 +124,12 @@ class _Run:
         said = yield from self._said(text, self._question, one_of("where", self._sources))
         return said if said in self._sources else self._sources[0]
 
-    def _in_source(self, source: str, queries: list[str], thought: str, known: str = "") -> Part[_Found | None]:
+    def _known(self, source: str) -> Part[_Found | None]:
+        """Return what a source says of the things that the question means, without answering it."""
+        (seen,) = yield from self._search(source, [self._question], "")
+        return (yield from self._judged(source, seen, "helps"))
+
+    def _in_source(self, source: str, queries: list[str], thought: str) -> Part[_Found | None]:
         """Search a source, with other words if it has to be; return the sentence that answers the question."""
         passages: list[str] = []
         for number in range(self._rewordings + 1):
