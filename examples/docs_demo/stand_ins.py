@@ -24,7 +24,7 @@ PAGES = {
     ),
     "/raspberry-pi": (
         "Retinue on a Raspberry Pi",
-        "On a Raspberry Pi 5, choose a GGUF file of at most two billion weights for the embedded model.",
+        "To choose the model for a Raspberry Pi 5, look for a GGUF file of at most two billion weights.",
         "Set RETINUE_THREADS=4, since all of its cores are alike.",
     ),
     "/recipes": ("Ten soups for the winter", "A soup of leeks takes half an hour.", "Add salt."),
@@ -46,11 +46,11 @@ ISSUES = [
     issue(3990, "Retriever returns nothing", "Fixed in version 0.7.", labels=["bug"], state="closed"),
 ]
 COMMENTS = {4105: ["To make crawl_depth work, set respect_robots to false, or allow the path in robots.txt."]}
-_WORD = re.compile(r"\w{4,}")
+_WORD = re.compile(r"\w{3,}")
 
 
 class Web(Served):
-    """Web pages, and a search engine in Serper's format that finds those with two words of a query."""
+    """Web pages, and a search engine in Serper's format that finds those with a word of a query."""
 
     def __init__(self) -> None:
         app = web.Application()
@@ -63,7 +63,7 @@ class Web(Served):
         found = [
             {"title": title, "link": f"{self.url}{path}", "snippet": first}
             for path, (title, first, more) in PAGES.items()
-            if len(wanted & _words(f"{title} {first} {more}")) > 1
+            if wanted & _words(f"{title} {first} {more}")
         ]
         return web.json_response({"organic": found})
 
@@ -77,14 +77,14 @@ class Web(Served):
 
 
 def _words(text: str) -> set[str]:
-    return {word.lower() for word in _WORD.findall(text)}
+    return {word.lower().rstrip("s") for word in _WORD.findall(text)} - {"retinue", "what", "which", "with"}
 
 
 @contextmanager
-def stand_ins() -> Iterator[tuple[str, str]]:
-    """The addresses of the web and of GitHub, as long as the `with` lasts."""
-    with Web() as pages, GitHubServer() as github:
+def stand_ins() -> Iterator[tuple[str, str, str]]:
+    """The address of the search engine, the place of its pages, and the address of GitHub."""
+    with Web() as web, GitHubServer() as github:
         github.issues[REPOSITORY] = list(ISSUES)
         for number, texts in COMMENTS.items():
             github.comments[REPOSITORY, number] = texts
-        yield pages.url, github.url
+        yield web.url, web.url.removeprefix("http://"), github.url

@@ -19,6 +19,7 @@ from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, Task, act, ask
 from ..core.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message, Reply
+from .facts.copied_answers import copied_shape
 from .facts.descriptions import names_in
 from .facts.fact_finder import FOUND, YES_OR_NO
 from .facts.sub_prompts import Part, one_field, one_of
@@ -33,11 +34,17 @@ _CHOICES = 8  # sentences that the model chooses from
 _SENTENCE_CHARS = 400
 _NAMES = 3  # that a later source is searched for
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^a-z])")
+_WHOLE = re.compile(r"[^a-z|\s][^|]*[^?|]", re.DOTALL)
 _LINK = re.compile(r"\[([^\]]*)\](?:\(([^)\s]*)\))?\s*")
 _HEADER = re.compile(r"\[\d+\] (.*?)\s*(https?://\S+)?")  # of a passage from the web, a line of its own
-_FEW = Repeat(seq(" ", Chars(r"\w"), Repeat(Chars(r"\w.-"), 2, 29)), 1, 4)
+_GOES_ON = re.compile(r"(?: (?:in|of|for|with|from|to|a|an|the|[A-Z]\w*|\w+(?= [A-Z]))(?= )| [A-Z]\w* \w+)*")
+_FEW = Repeat(seq(" ", Repeat(Chars("A-Za-z0-9_.\u00c0-\u024f-"), 3, 30)), 1, 4)
 _WORDS = one_field("words", seq(_FEW, "\n"))
-_WORD = re.compile(r"\w{3,}")
+_WORD = re.compile(r"\w{4,}")
+_GENERAL = frozenset(
+    "about does every from have into make many much should that their them then there these they this what when where "
+    "which while will with work working would your".split()
+)
 _ALIKE = 5  # letters that two forms of a word begin with
 _ANSWER = answer_shape(200)
 _NOTHING = "I found nothing that answers this"
@@ -85,7 +92,9 @@ class _Run:
         self._described = {tool.name: tool.description for tool in sources}
         self._out = next((tool for tool in task.tools if "title" in _arguments(tool)), None)
         self._rewordings = rewordings
-        self._searched: list[tuple[str, str]] = []
+        self._about = ""  # what the first source says of the things that the question is about
+        self._names: Sequence[str] = ()  # in that
+        self._seen: dict[tuple[str, str], list[str]] = {}
 
     def flow(self) -> Flow:
         """Search and answer, or answer with what is known when the budget is used up."""
@@ -104,6 +113,7 @@ class _Run:
             names = [] if known is None else [one for one in names_in(known.sentence) if one not in question][:_NAMES]
             queries, thought = [*names, question], f"Found nothing in {first}. Will continue with {wanted}."
             if known is not None and names:
+                self._about, self._names = known.sentence, names
                 thought = f"{first} says: {known.sentence} Will look in {wanted} for {', '.join(names)}."
         others = [one for one in self._sources if one not in (first, wanted)]
         before = first
@@ -125,36 +135,44 @@ class _Run:
         return said if said in self._sources else self._sources[0]
 
     def _known(self, source: str) -> Part[_Found | None]:
-        """Return what a source says of the things that the question means, without answering it."""
-        (seen,) = yield from self._search(source, [self._question], "")
-        return (yield from self._judged(source, seen, "helps"))
+        """Return what a source says of the things that the question is about."""
+        shape = copied_shape(self._question, "", "words", must=True)
+        if shape is None:
+            return None
+        text = _prompt("things", question=self._question)
+        said = yield from self._said(text, self._question, shape, aside=True)
+        goes_on = _GOES_ON.match(self._question.partition(said)[2])
+        things = said + (goes_on[0] if goes_on else "")
+        passages = yield from self._passages(source, [things], "")
+        return (yield from self._judged(f"What are {things}?", source, passages))
 
     def _in_source(self, source: str, queries: list[str], thought: str) -> Part[_Found | None]:
         """Search a source, with other words if it has to be; return the sentence that answers the question."""
-        passages: list[str] = []
-        for number in range(self._rewordings + 1):
-            if number:
-                thought = f"Found nothing on that in {source}. Will try other words."
-                queries = [(yield from self._reworded())]
-            new: list[str] = []
-            for query in queries:
-                if (source, query) in self._searched:
-                    continue
-                self._searched.append((source, query))
-                (seen,) = yield from act(AgentAction(source, query, thought))
-                rows = _rows(neutralize(seen.text)) if seen.outcome in FOUND else []
-                new += [row for row in rows if row not in passages and row not in new]
-                thought = ""
-            passages += new
-            found = yield from self._judged(source, new, known)
+        found = yield from self._judged(self._question, source, (yield from self._passages(source, queries, thought)))
+        for _ in range(self._rewordings):
             if found is not None:
-                return found
-        return None
+                break
+            other = yield from self._reworded()
+            thought = f"Found nothing on that in {source}. Will try other words."
+            found = yield from self._judged(
+                self._question, source, (yield from self._passages(source, [other], thought))
+            )
+        return found
 
-    def _judged(self, source: str, passages: Sequence[str], known: str) -> Part[_Found | None]:
+    def _passages(self, source: str, queries: Sequence[str], thought: str) -> Part[list[str]]:
+        """Search a source by each of the queries; return the passages."""
+        found: list[str] = []
+        for query in queries:
+            if (source, query) not in self._seen:
+                (seen,) = yield from act(AgentAction(source, query, thought))
+                self._seen[source, query] = _rows(neutralize(seen.text)) if seen.outcome in FOUND else []
+                thought = ""
+            found += [row for row in self._seen[source, query] if row not in found]
+        return found
+
+    def _judged(self, question: str, source: str, passages: Sequence[str]) -> Part[_Found | None]:
         """Have the model choose a sentence, and say whether it answers the question."""
-        question = f"{known} {self._question}".strip()
-        sentences = _nearest(source, passages, question)
+        sentences = _nearest(source, passages, f"{self._about} {question}")
         if not sentences:
             return None
         text = "\n".join(f"{number}. {one.sentence}" for number, one in enumerate(sentences, 1))
@@ -164,17 +182,30 @@ class _Run:
             asked = _prompt("choose", sentences=text, question=question)
             number = yield from self._said(asked, text, one_of("sentence", numbers), aside=True)
         chosen = sentences[int(number) - 1] if number in numbers else sentences[0]
-        asked = _prompt("says", text=chosen.sentence, question=question)
-        said = yield from self._said(asked, chosen.sentence, YES_OR_NO)
-        return chosen if said == "yes" else None
+        wanted = _stems(question)
+        nearest = max(sentences, key=lambda one: _shared(wanted, one))
+        for one in dict.fromkeys((chosen, nearest)):
+            if not self._is_near(one, wanted):
+                continue  # a small model says of many things that they are an answer
+            asked = _prompt("says", text=f"{self._about} {one.sentence}".strip(), question=question)
+            if (yield from self._said(asked, one.sentence, YES_OR_NO)) == "yes":
+                return one
+        return None
+
+    def _is_near(self, found: _Found, wanted: set[str]) -> bool:
+        """Return whether a sentence has half of the words that are wanted, or one of the names that were found."""
+        if self._names:
+            return any(name in found.passage for name in self._names)
+        return 2 * _shared(wanted, found) >= len(wanted)
 
     def _reworded(self) -> Part[str]:
         text = _prompt("reword", question=self._question)
-        return (yield from self._said(text, self._question, _WORDS, aside=True))
+        words = yield from self._said(text, self._question, _WORDS, aside=True)
+        return " ".join({word.casefold(): word for word in words.split()}.values())
 
     def _way_out(self, last: str) -> Flow:
         """Say that nothing was found, and what was looked for; with the way out, if there is one."""
-        looked = "\n".join(f"- {source}: {query}" for source, query in self._searched)
+        looked = "\n".join(f"- {source}: {query}" for source, query in self._seen)
         if self._out is None:
             return AgentFinish({"output": f"{_NOTHING}. I looked for:\n{looked}"})
         given = {"title": self._question, "body": f"{self._question}\n\nNothing was found. Looked for:\n{looked}\n"}
@@ -210,13 +241,24 @@ def _prompt(part: str, **values: str) -> str:
     return prompt_parts("corrective")[part].substitute(values).rstrip("\n")
 
 
+def _goes_on(before: str, source: str) -> str:
+    return "" if before == source else f"Found nothing in {before}. Will continue with {source}."
+
+
 def _rows(observation: str) -> list[str]:
-    return [row.strip() for row in observation.split("\n") if row.strip()]
+    """Return the passages of an observation: its lines, those from the web with their titles and addresses."""
+    rows: list[str] = []
+    title = ""
+    for row in filter(None, map(str.strip, observation.split("\n"))):
+        if (header := _HEADER.fullmatch(row)) is not None:
+            title = f"[{header.group(1)}]({header.group(2) or ''}) "
+        else:
+            rows.append(title + row)
+    return rows
 
 
 def _nearest(source: str, passages: Sequence[str], question: str) -> list[_Found]:
-    """Return the sentences that share most words with the question, in their order. A title counts for all of its
-    passage."""
+    """Return the sentences that share most words with the question, in their order."""
     wanted = _stems(question)
     rated = [(_shared(wanted, one), one) for passage in passages for one in _sentences(source, passage)]
     best = sorted((one for one in rated if one[0]), key=lambda one: -one[0])[:_CHOICES]
@@ -224,23 +266,23 @@ def _nearest(source: str, passages: Sequence[str], question: str) -> list[_Found
 
 
 def _shared(wanted: set[str], found: _Found) -> int:
+    """Return how many words of the question a sentence has, or the title of its passage, if it has one itself."""
     title = _LINK.match(found.passage)
-    in_sentence = len(wanted & _stems(found.sentence))
-    return in_sentence and in_sentence + len(wanted & _stems(title.group(1) if title else ""))
+    said = _stems(found.sentence)
+    return len(wanted & (said | _stems(title.group(1)) if title else said)) if wanted & said else 0
 
 
 def _sentences(source: str, passage: str) -> list[_Found]:
+    """Return the sentences of a passage: no piece of one, nor of a table. A question, as in a heading, answers nothing."""
     title = _LINK.match(passage)
     text = passage[title.end() :] if title else passage
-    return [_Found(source, one.strip()[:_SENTENCE_CHARS], passage) for one in _SENTENCE.split(text) if one.strip()]
+    said = (one.strip() for one in _SENTENCE.split(text))
+    return [_Found(source, one[:_SENTENCE_CHARS], passage) for one in said if _WHOLE.fullmatch(one)]
 
 
 def _stems(text: str) -> set[str]:
-    return {word.lower()[:_ALIKE] for word in _WORD.findall(text)}
-
-
-def _finish(found: _Found) -> AgentFinish:
-    return AgentFinish({"output": found.answer})
+    """Return the beginnings of the words that say something."""
+    return {word[:_ALIKE] for word in map(str.lower, _WORD.findall(text)) if word not in _GENERAL}
 
 
 def _written(decided: Decided) -> Reply:
