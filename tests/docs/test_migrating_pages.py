@@ -1,0 +1,93 @@
+"""docs/migrating: what each page says to do works, with a server that was started by the page's own command."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from docs.test_docs import ROOT, blocks
+from fakes import fork_server
+from fakes.config_files import SEED
+from fakes.served import Served, serving
+from retinue.config import check
+
+pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
+
+PAGES = {path.stem: path.read_text("utf-8") for path in (ROOT / "docs" / "migrating").glob("*.md")}
+(FILE,) = blocks(PAGES["assistants"], "yaml")
+TUTOR, STREAMED, FUNCTIONS, SEARCH = blocks(PAGES["assistants"], "py")
+SCRIPT = """scripted
+      script:
+        - {when: 3x, call: {tool: code_interpreter, input: "print((14 - 11) / 3)"}}
+        - {when: ^1.0, say: "Jane Doe, x is 1."}
+        - when: San Francisco
+          call:
+            - {tool: get_current_temperature, input: {location: "San Francisco, CA", unit: Fahrenheit}}
+            - {tool: get_rain_probability, input: {location: "San Francisco, CA"}}
+        - {when: "^0.06|^57", say: It is 57 degrees.}
+        - {when: South Ltd. were, call: {tool: file_search, input: South Ltd shares outstanding}}
+        - {when: south.txt, say: "15,552 shares【1†south.txt】"}
+"""
+
+
+def scripted(text: str) -> str:
+    """The page's file, with a script in the place of its model."""
+    return re.sub(
+        r"params: \{model: local, strategy: (\w+)\}", rf"params:\n      strategy: \1\n      model: {SCRIPT}", text
+    )
+
+
+def options() -> Sequence[str]:
+    """Those of the page's command, but for its file, its port and its key, which `serving` gives."""
+    (command,) = re.findall(r"^retinue serve .*$", PAGES["assistants"], re.MULTILINE)
+    words = shlex.split(command)
+    assert words[:7] == ["retinue", "serve", "agents.yml", "--port", "8000", "--api-key", "sk-mine"]
+    return words[7:]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("empty"), scripted(FILE), args=options()) as server:
+        yield server
+
+
+def said(code: str, server: Served, folder: Path) -> str:
+    """What the client's program prints, which knows of the server by its environment only."""
+    env = {**os.environ, "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": server.key}
+    done = fork_server.python(["-W", "ignore", "-c", code], cwd=folder, env=env, after=["openai"])
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_the_file_for_assistants_is_right(tmp_path: Path) -> None:
+    (tmp_path / "agents.yml").write_text(FILE)
+    assert check(tmp_path / "agents.yml") == []
+
+
+def test_the_tutors_run_is_polled(server: Served, tmp_path: Path) -> None:
+    lines = said(TUTOR, server, tmp_path).splitlines()
+    assert lines[:2] == ["completed", "assistant > Jane Doe, x is 1."]
+    assert lines[2].startswith("user > I need to solve")
+
+
+def test_the_tutors_run_is_streamed(server: Served, tmp_path: Path) -> None:
+    text = said(STREAMED, server, tmp_path)
+    assert text == (
+        "\nassistant > code_interpreter\nprint((14 - 11) / 3)\noutput > 1.0\n\nassistant > Jane Doe, x is 1."
+    )
+
+
+def test_the_clients_functions_are_called(server: Served, tmp_path: Path) -> None:
+    assert said(FUNCTIONS, server, tmp_path).splitlines() == [
+        "streamed > It is 57 degrees.",
+        "polled > It is 57 degrees.",
+    ]
+
+
+def test_files_are_searched_and_cited(server: Served, tmp_path: Path) -> None:
+    assert said(SEARCH, server, tmp_path).splitlines() == ["completed 2", "[0] south.txt", "15,552 shares[0]"]
