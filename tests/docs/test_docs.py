@@ -15,7 +15,7 @@ import pytest
 from fakes import fork_server
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "migrating").glob("*.md"))]
 ASKING = ("README.md", "ranking.md")  # pages whose programs ask the embedded model, or the embedder
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 TYPED = re.compile(r"^\$ ((?:.*\\\n)*.*)", re.MULTILINE)  # what is typed in a session

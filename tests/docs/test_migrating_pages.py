@@ -15,6 +15,7 @@ from fakes import fork_server
 from fakes.config_files import SEED
 from fakes.served import Served, serving
 from retinue.config import check
+from retinue.config.opea import spec_from_environment
 
 pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
 
@@ -91,3 +92,58 @@ def test_the_clients_functions_are_called(server: Served, tmp_path: Path) -> Non
 
 def test_files_are_searched_and_cited(server: Served, tmp_path: Path) -> None:
     assert said(SEARCH, server, tmp_path).splitlines() == ["completed 2", "[0] south.txt", "15,552 shares[0]"]
+
+
+@pytest.mark.parametrize("code", blocks(PAGES["langchain"], "py"), ids=["before", "a tool by its function"])
+def test_what_uses_langchain_runs(code: str, tmp_path: Path) -> None:
+    done = fork_server.python(["-W", "ignore", "-c", code], cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_haystacks_file_is_the_proposals_and_is_right(tmp_path: Path) -> None:
+    (text,) = blocks(PAGES["haystack"], "yaml")
+    (tmp_path / "agents.yml").write_text(text)
+    assert check(tmp_path / "agents.yml") == []
+    assert [line for line in SEED.read_text("utf-8").splitlines() if line.strip()] == text.splitlines()
+
+
+@pytest.fixture
+def opea(tmp_path: Path) -> Path:
+    """A folder with the page's files; a script answers in the place of vLLM."""
+    tools, agents = blocks(PAGES["opea"], "yaml")
+    (functions,) = blocks(PAGES["opea"], "py")
+    (tmp_path / "worker_agent_tools.yaml").write_text(tools)
+    (tmp_path / "worker_agent_tools.py").write_text(functions)
+    (tmp_path / "agents.yml").write_text(agents)
+    return tmp_path
+
+
+def test_opeas_original_file_is_the_one_of_the_page(opea: Path) -> None:
+    original = (SEED.parent / "opea_worker_agent_tools.yaml").read_text("utf-8")
+    text = (opea / "worker_agent_tools.yaml").read_text("utf-8")
+    assert "\n".join(line for line in original.splitlines() if line and not line.startswith("#")) == text.rstrip()
+    assert check(opea / "agents.yml") == []
+
+
+def test_opeas_team_answers_on_one_server(opea: Path) -> None:
+    supervisor = "script: [{when: Thriller$, call: {tool: rag, input: Thriller}}, {when: 70, finish: 70 million.}]"
+    worker = "script: [{when: sold 70, finish: 70 million.}, {call: {tool: search_knowledge_base, input: Thriller}}]"
+    text = re.sub(r"      llm_\w+: .*\n", "", (opea / "agents.yml").read_text("utf-8"))
+    text = text.replace("      tools: [calc", f"      {supervisor}\n      tools: [calc")
+    text = text.replace("      tools: worker", f"      {worker}\n      tools: worker")
+    with serving(opea, text) as server:
+        body = {"model": "supervisor", "messages": "How many copies were sold of Thriller", "stream": False}
+        reply = server.client().post("/chat/completions", body=body, cast_to=object)
+    assert isinstance(reply, dict)
+    assert (reply["text"], reply["choices"][0]["message"]["content"]) == ("70 million.", "70 million.")
+
+
+def test_opeas_environment_describes_one_agent(opea: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(opea)
+    (command,) = [one for one in blocks(PAGES["opea"], "sh") if one.startswith("strategy=")]
+    words = shlex.split(command.replace("\\\n", " "))
+    given = dict(word.split("=", 1) for word in words if "=" in word and not word.startswith("-"))
+    spec = spec_from_environment(given)
+    assert spec.agents is not None
+    (agent,) = spec.agents
+    assert (agent.name, agent.params.strategy, agent.params.recursion_limit) == ("rag", "react", 12)
