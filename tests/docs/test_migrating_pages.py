@@ -57,10 +57,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield server
 
 
-def said(code: str, server: Served, folder: Path) -> str:
+def said(code: str, server: Served, folder: Path, seconds: float = 60.0) -> str:
     """What the client's program prints, which knows of the server by its environment only."""
     env = {**os.environ, "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": server.key}
-    done = fork_server.python(["-W", "ignore", "-c", code], cwd=folder, env=env, after=["openai"])
+    done = fork_server.python(["-W", "ignore", "-c", code], cwd=folder, env=env, after=["openai"], timeout=seconds)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -147,3 +147,13 @@ def test_opeas_environment_describes_one_agent(opea: Path, monkeypatch: pytest.M
     assert spec.agents is not None
     (agent,) = spec.agents
     assert (agent.name, agent.params.strategy, agent.params.recursion_limit) == ("rag", "react", 12)
+
+
+@pytest.mark.model
+@pytest.mark.full
+@pytest.mark.usefixtures("embedded_model")
+def test_the_tutor_answers_with_the_pages_own_model(tmp_path: Path) -> None:
+    with serving(tmp_path, FILE, args=options()) as server:
+        lines = said(TUTOR, server, tmp_path, 500.0).splitlines()
+    assert lines[0] == "completed"
+    assert re.search(r"\b1\b", lines[1])
