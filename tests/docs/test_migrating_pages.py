@@ -90,12 +90,29 @@ def test_the_clients_functions_are_called(server: Served, tmp_path: Path) -> Non
     ]
 
 
+def test_under_react_one_function_is_called_at_a_time(tmp_path: Path) -> None:
+    """So the page's loop answers twice, where the quickstart's polled variant answers once."""
+    one_by_one = (
+        SCRIPT[: SCRIPT.index("        - when: San")]
+        + """\
+        - {when: 0.06, say: It is 57 degrees.}
+        - {when: "57", call: {tool: get_rain_probability, input: {location: "San Francisco, CA"}}}
+        - {call: {tool: get_current_temperature, input: {location: "San Francisco, CA", unit: Celsius}}}
+"""
+    )
+    text = scripted(FILE).replace(SCRIPT, one_by_one).replace("tool_calling", "react")
+    counted = FUNCTIONS.partition("class Weather")[0] + FUNCTIONS[FUNCTIONS.rindex("thread = ") :]
+    counted = counted.replace("    run = client", "    print(len(outputs(run)))\n    run = client")
+    with serving(tmp_path, text) as server:
+        assert said(counted, server, tmp_path).splitlines() == ["1", "1", "polled > It is 57 degrees."]
+
+
 def test_files_are_searched_and_cited(server: Served, tmp_path: Path) -> None:
     assert said(SEARCH, server, tmp_path).splitlines() == ["completed 2", "[0] south.txt", "15,552 shares[0]"]
 
 
-@pytest.mark.parametrize("code", blocks(PAGES["langchain"], "py"), ids=["before", "a tool by its function"])
-def test_what_uses_langchain_runs(code: str, tmp_path: Path) -> None:
+def test_what_uses_langchain_runs(tmp_path: Path) -> None:
+    code = "\n".join(blocks(PAGES["langchain"], "py"))  # in one process, for the sake of its imports
     done = fork_server.python(["-W", "ignore", "-c", code], cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
 
