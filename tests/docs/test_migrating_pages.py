@@ -167,7 +167,7 @@ def test_opeas_environment_describes_one_agent(opea: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.model
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.usefixtures("embedded_model")
 def test_the_tutor_answers_with_the_pages_own_model(tmp_path: Path) -> None:
     with serving(tmp_path, FILE, args=options()) as server:
