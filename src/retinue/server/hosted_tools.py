@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 
 from ..components.code_interpreter import CodeInterpreter
 from ..core.tool import Tool
+from ..core.tool_example import ExampleCall, ToolExample
 from ..errors import ToolError, UsageError
 from ..runs.citations import FILE_SEARCH, mark
 from ..store.tables import contents
@@ -78,7 +79,8 @@ class Hosted:
         running = _Programs(self.interpreter, self.searching, scope, tuple(dict.fromkeys([*resources.files, *named])))
         names = await self.searching.database.read(running.names)
         given = f" `files` has the texts of: {', '.join(names)}." if names else ""
-        return Tool(kind, running.code_interpreter, f"{_PROGRAMS}{given}", effects="read", timeout=60.0)
+        about = f"{_PROGRAMS}{given}"
+        return Tool(kind, running.code_interpreter, about, effects="read", timeout=60.0, examples=_EXAMPLES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,17 @@ _PROGRAMS = (
     "Runs Python in a sandbox and gives what it prints, and the value of its last expression. Every program begins "
     "with nothing. There are modules such as math, json, csv, re, datetime, random, itertools and collections; no "
     "packages, no network, no open()."
+)
+_EXAMPLES = (  # on one line, as is all that `react` lets a model write; without it a small model begins with a fence
+    ToolExample(
+        "How many seconds are there in 3 weeks and 2 days?",
+        (
+            ExampleCall(
+                "I need to calculate it with a program.", "days = 3 * 7 + 2; print(days * 24 * 60 * 60)", "1987200"
+            ),
+        ),
+        "1987200",
+    ),
 )
 
 

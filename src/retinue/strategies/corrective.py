@@ -34,7 +34,7 @@ _CHOICES = 8  # sentences that the model chooses from
 _SENTENCE_CHARS = 400
 _NAMES = 3  # that a later source is searched for
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^a-z])")
-_WHOLE = re.compile(r"[^a-z|\s][^|]*[^?|]", re.DOTALL)
+_WHOLE = re.compile(r"[^a-z|`\s][^|]*[^?|]|`(?!``)[^|]*[^?|]", re.DOTALL)
 _LINK = re.compile(r"\[([^\]]*)\](?:\(([^)\s]*)\))?\s*")
 _HEADER = re.compile(r"\[\d+\] (.*?)\s*(https?://\S+)?")  # of a passage from the web, a line of its own
 _GOES_ON = re.compile(r"(?: (?:in|of|for|with|from|to|a|an|the|[A-Z]\w*|\w+(?= [A-Z]))(?= )| [A-Z]\w* \w+)*")
@@ -45,6 +45,7 @@ _GENERAL = frozenset(
     "about does every from have into make many much should that their them then there these they this what when where "
     "which while will with work working would your".split()
 )
+_SEVERAL = 2  # words
 _ALIKE = 5  # letters that two forms of a word begin with
 _ANSWER = answer_shape(200)
 _NOTHING = "I found nothing that answers this"
@@ -122,6 +123,7 @@ class _Run:
             if found is not None:
                 return AgentFinish({"output": found.answer})
             queries, thought, before = [question], "", source
+            self._about, self._names = "", ()
         return (yield from self._way_out(before))
 
     def _wanted(self) -> Part[str]:
@@ -143,6 +145,8 @@ class _Run:
         said = yield from self._said(text, self._question, shape, aside=True)
         goes_on = _GOES_ON.match(self._question.partition(said)[2])
         things = said + (goes_on[0] if goes_on else "")
+        if len(_stems(things)) < _SEVERAL:  # a name alone
+            return None
         passages = yield from self._passages(source, [things], "")
         return (yield from self._judged(f"What are {things}?", source, passages))
 
@@ -273,7 +277,7 @@ def _shared(wanted: set[str], found: _Found) -> int:
 
 
 def _sentences(source: str, passage: str) -> list[_Found]:
-    """Return the sentences of a passage: no piece of one, nor of a table. A question, as in a heading, answers nothing."""
+    """Return the whole sentences of a passage, outside tables and code. A question in it, as a heading, answers nothing."""
     title = _LINK.match(passage)
     text = passage[title.end() :] if title else passage
     said = (one.strip() for one in _SENTENCE.split(text))

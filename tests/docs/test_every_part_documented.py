@@ -1,0 +1,37 @@
+"""A reader finds each engine, strategy, component and tool in a program or a file of the docs that is tested."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from docs.test_docs import PAGES, blocks
+from retinue.config.registry import COMPONENTS, TOOLS
+from retinue.models import ENGINES
+from retinue.strategies import STRATEGIES
+
+TEXTS = [page.read_text(encoding="utf-8") for page in PAGES]
+PROGRAMS = "\n".join(block for text in TEXTS for block in blocks(text, "python"))  # each of which test_docs runs
+FILES = "\n".join(block for text in TEXTS for block in blocks(text, "yaml"))
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_an_engine_is_in_a_program(name: str) -> None:
+    assert re.search(rf'"{name}[":]', PROGRAMS)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_strategy_is_in_a_program(name: str) -> None:
+    assert f'"{name}"' in PROGRAMS
+
+
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_a_component_is_in_a_program(name: str) -> None:
+    assert re.search(rf"\b{name}\(", PROGRAMS)
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_tool_is_in_a_program_and_in_a_file(name: str) -> None:
+    assert re.search(rf"\b{name}\b", PROGRAMS)
+    assert re.search(rf"\b{name}\b", FILES)
