@@ -277,7 +277,7 @@ def _shared(wanted: set[str], found: _Found) -> int:
 
 
 def _sentences(source: str, passage: str) -> list[_Found]:
-    """Return the whole sentences of a passage, outside tables and code. A question in it, as a heading, answers nothing."""
+    """Return the whole sentences of a passage, outside tables and code. A question in it answers nothing."""
     title = _LINK.match(passage)
     text = passage[title.end() :] if title else passage
     said = (one.strip() for one in _SENTENCE.split(text))
