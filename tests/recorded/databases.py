@@ -276,10 +276,11 @@ def tables_of(env: Mapping[str, str]) -> str:
     return "\n".join(line.rstrip() for line in tables.splitlines()) + "\n"
 
 
-def make_key(db: Path, env: Mapping[str, str], name: str) -> str:
-    """A new key of a tenant; of one that is `/limited`, for one run at a time."""
+def make_key(db: Path, env: Mapping[str, str], name: str, *scopes: str) -> str:
+    """A new key of a tenant; of one that is `/limited`, for one run at a time. Without `scopes`, it is for all."""
     tenant, _, limited = name.partition("/")
     limit = ["--limit", "runs=1"] if limited else []
+    limit += [word for scope in scopes for word in ("--scope", scope)]
     words = ["keys", "make", "--tenant", tenant, "--name", name, *limit, "--db", str(db)]
     return _said([sys.executable, "-m", "retinue", *words], env).strip()
 

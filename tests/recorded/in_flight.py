@@ -2,7 +2,7 @@
 
 `python -m recorded.in_flight SRC FOLDER`, with `tests` on the path, has the Retinue in the folder SRC serve agents of
 which the tools do not end, begins runs of each kind, kills the server, and leaves in FOLDER what `recorded.databases`
-does. `said.json` has the `key`, and `runs`: the path of each run, and how it is to end.
+does. `said.json` has the `key`; `runs`, each with how it is to end; and `imported`, such runs with their events.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from recorded.databases import YEARS, Api, copy_of, make_key, tables_of
 
 EACH = range(1, 5)  # runs of a kind
 WORDS = {1: "one", 2: "two", 3: "three", 4: "four"}
+LOST = ("five", "six", "seven", "eight")  # payments of which nobody knows the outcome
 _WEATHER = {"name": "get_weather", "parameters": {"type": "object", "properties": {"location": {"type": "string"}}}}
 _NOW = {"configuration": {"returnImmediately": True}}
 _A2A = {"A2A-Version": "1.0"}
@@ -93,6 +94,7 @@ def file_of(*, gone: bool = False) -> str:
             {"when": f"^Ask the waiter for {word}", "call": {"tool": "booker", "input": whom}},
             {"when": f"^{whom}", "call": {"tool": "book", "input": {"what": f"team {word}"}}},
         ]
+    script += [{"when": f"^Pay for {word}", "call": {"tool": "pay", "input": {"what": word}}} for word in LOST]
     script += [
         {"when": "[Ww]atch", "call": {"tool": "watch", "input": {"what": "the harbour"}}},
         {"when": "[Ll]ook", "call": {"tool": "look", "input": {"what": "the harbour"}}},
@@ -172,6 +174,11 @@ class Beginner:
         """Of a run that is under way."""
         self._api.post(f"/runs/{of}/fork", {})
 
+    def take_in(self, of: str, sees: Api) -> tuple[str, Any]:
+        """A run that has ended, as an imported one; its events. `sees`: by a key that may see prompts."""
+        run = self._api.post("/runs/import", sees.get(f"/runs/{of}/export"))["id"]
+        return run, self._api.get(f"/runs/{run}/events?limit=20")
+
     def cancel(self, run: str) -> None:
         """A run whose tool does not stop."""
         self._api.post(f"/runs/{run}/cancel", {})
@@ -209,19 +216,20 @@ def record(src: Path, folder: Path) -> None:
         ledger = there / "ledger.txt"
         ledger.touch()
         with serving(there, file_of(), env=env, args=["--human-ttl", str(YEARS), "--run-ttl", str(YEARS)]) as server:
-            runs = _leave(server, make_key(server.db, env, "default/limited"), ledger)
+            sees = make_key(server.db, env, "default", "prompts", "read")
+            runs, imported = _leave(server, make_key(server.db, env, "default/limited"), sees, ledger)
             key = server.key
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "runs.db.gz").write_bytes(copy_of(server.db))
         (folder / "ledger.txt").write_bytes(ledger.read_bytes())
     (folder / "agents.yml").write_text(file_of())
     (folder / "tools.py").write_text(TOOLS)
-    (folder / "said.json").write_text(json.dumps({"key": key, "runs": runs}, indent=1) + "\n")
+    (folder / "said.json").write_text(json.dumps({"key": key, "runs": runs, "imported": imported}, indent=1) + "\n")
     (folder / "tables.sql").write_text(tables_of(env))
 
 
-def _leave(server: Served, limited: str, ledger: Path) -> dict[str, str]:
-    """Begin the runs, and kill the server; how each is to end."""
+def _leave(server: Served, limited: str, sees: str, ledger: Path) -> tuple[dict[str, str], dict[str, Any]]:
+    """Begin the runs, and kill the server; how each is to end, and what is imported."""
 
     def begun(what: str) -> int:
         return sum(line.startswith(what) for line in ledger.read_text().splitlines())
@@ -229,20 +237,24 @@ def _leave(server: Served, limited: str, ledger: Path) -> dict[str, str]:
     one = Beginner(server, server.key)
     for _ in EACH:
         one.run("Look at the harbour.", "goner")
-    until(lambda: begun("look") == len(EACH))
+    for word in LOST:
+        one.run(f"Pay for {word}.")
+    until(lambda: (begun("look"), begun("pay")) == (len(EACH), len(LOST)))
     until(lambda: all(map(one.has_called, one.listed())))
     server.kill()
     (server.db.parent / "agents.yml").write_text(file_of(gone=True))
     server.restart()
     one = Beginner(server, server.key)
-    until(lambda: all(run["status"] == "queued" for run in one.listed()))  # suspended: their agent is gone
+    until(lambda: len(one.listed("queued")) == len(EACH))  # suspended: their agent is gone
+    until(lambda: len(one.listed("requires_action")) == len(LOST))
     for word in WORDS.values():
         one.response("Hello!", "friend", safety_identifier=word)
     until(lambda: len(one.listed("completed")) == len(EACH))
+    imported = dict(one.take_in(run["id"], Api(server.url, sees)) for run in one.listed("completed"))
     begin(one, Beginner(server, limited))
     # besides: those of threads, members, responses, images, friends, tasks, completions, and one of the limited key
-    until(lambda: (begun("look"), begun("watch"), begun("pay")) == (8 * len(EACH) + 1, len(EACH), len(EACH)))
-    until(lambda: len(one.listed("requires_action")) == 4 * len(EACH))
+    until(lambda: (begun("look"), begun("watch"), begun("pay")) == (8 * len(EACH) + 1, len(EACH), 2 * len(EACH)))
+    until(lambda: len(one.listed("requires_action")) == 5 * len(EACH))
     for run in one.listed("in_progress", "response")[: len(EACH)]:
         one.fork(run["id"])
     until(lambda: begun("look") == 9 * len(EACH) + 1)
@@ -251,7 +263,7 @@ def _leave(server: Served, limited: str, ledger: Path) -> dict[str, str]:
         one.cancel(run["id"])
         runs[run["id"]] = "cancelled"
     server.kill()
-    return runs
+    return runs, imported
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from fakes.postgres import Postgres
 from fakes.served import Served, serving
 from fakes.until import until
 from recorded.databases import ENDED, Api
-from recorded.in_flight import EACH, WORDS
+from recorded.in_flight import EACH, LOST, WORDS
 from recorded.test_databases import load
 from retinue.store.run_row import ACTIVE, BY_MEMBERS, Kind
 
@@ -48,11 +48,17 @@ def served(request: pytest.FixtureRequest, folder: Path) -> Iterator[Served]:
 
 
 def test_there_are_fifty_and_of_every_state_and_kind(folder: Path) -> None:
-    query = "SELECT kind, status, driver = ?, error IS NOT NULL FROM runs WHERE status IN (?, ?, ?, ?)"
+    query = (
+        "SELECT kind, status, driver = ?, error IS NOT NULL FROM runs WHERE status IN (SELECT value FROM json_each(?))"
+    )
     with closing(sqlite3.connect(folder / "runs.db")) as connection:
-        found = connection.execute(query, [BY_MEMBERS, *sorted(ACTIVE)]).fetchall()
+        found = connection.execute(query, [BY_MEMBERS, json.dumps([*ACTIVE])]).fetchall()
+        kinds = {kind for (kind,) in connection.execute("SELECT kind FROM runs")}
+        counts = [connection.execute(f"SELECT count(*) FROM {one}").fetchone()[0] for one in ("images", "memories")]
     assert len(found) >= 50
-    assert {kind for kind, *_ in found} == {*get_args(Kind)} - {"imported"}  # which nobody drives
+    assert kinds == {*get_args(Kind)}
+    assert kinds - {kind for kind, *_ in found} == {"imported"}  # which nobody drives
+    assert all(counts)
     assert {status for _, status, *_ in found} == ACTIVE
     assert {(status, bool(by)) for _, status, by, _ in found} >= {("in_progress", True), ("requires_action", True)}
     assert [status for _, status, _, suspended in found if suspended] == ["queued"] * len(EACH)
@@ -64,7 +70,9 @@ def test_none_is_lost_and_nothing_is_done_twice(served: Served, folder: Path) ->
     before = {run["id"] for run in listed(api)}
     assert {run: seen_through(api, run) for run in said["runs"]} == said["runs"]
     assert {run["id"] for run in listed(api)} == before
+    assert {run: api.get(f"/runs/{run}/events?limit=20") for run in said["imported"]} == said["imported"]
     done = Counter((folder / "ledger.txt").read_text("utf-8").splitlines())
+    assert {word: done[f"pay {word}"] for word in LOST} == dict.fromkeys(LOST, 1)
     for word in WORDS.values():
         assert (done[f"pay {word}"], done[f"book {word}"], done[f"book team {word}"]) == (1, 1, 1)
         kept = api.get(f"/memories?user={word}")["data"]

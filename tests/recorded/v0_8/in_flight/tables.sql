@@ -31,8 +31,8 @@ CREATE TABLE messages (
 	PRIMARY KEY (number),
 	UNIQUE (id)
 );
-CREATE INDEX messages_of_thread ON messages (thread_id, number);
 CREATE INDEX messages_of_tenant ON messages (tenant, number);
+CREATE INDEX messages_of_thread ON messages (thread_id, number);
 CREATE TABLE runs (
 	number BIGSERIAL NOT NULL,
 	tenant VARCHAR(64) NOT NULL,
@@ -71,17 +71,17 @@ CREATE TABLE runs (
 	PRIMARY KEY (number),
 	UNIQUE (id)
 );
-CREATE INDEX runs_of_tenant ON runs (tenant, number);
 CREATE INDEX runs_of_thread ON runs (thread_id, number);
-CREATE INDEX runs_of_parent ON runs (parent_id);
-CREATE INDEX runs_of_origin ON runs (forked_from);
-CREATE INDEX runs_of_agent ON runs (tenant, agent, number);
-CREATE UNIQUE INDEX one_run_at_a_time ON runs (thread_id) WHERE holds;
-CREATE INDEX runs_of_driver ON runs (driver, status);
-CREATE INDEX runs_of_key ON runs (key_id, status);
 CREATE INDEX runs_by_status ON runs (status, created_at);
-CREATE INDEX runs_of_tenant_by_status ON runs (tenant, status, number);
+CREATE INDEX runs_of_agent ON runs (tenant, agent, number);
+CREATE INDEX runs_of_origin ON runs (forked_from);
+CREATE UNIQUE INDEX one_run_at_a_time ON runs (thread_id) WHERE holds;
+CREATE INDEX runs_of_key ON runs (key_id, status);
+CREATE INDEX runs_of_tenant ON runs (tenant, number);
+CREATE INDEX runs_of_driver ON runs (driver, status);
 CREATE INDEX runs_of_tenant_by_time ON runs (tenant, created_at);
+CREATE INDEX runs_of_parent ON runs (parent_id);
+CREATE INDEX runs_of_tenant_by_status ON runs (tenant, status, number);
 CREATE TABLE submissions (
 	run_id VARCHAR(64) NOT NULL,
 	number INTEGER NOT NULL,
@@ -261,11 +261,11 @@ CREATE TABLE vector_store_files (
 	UNIQUE (vector_store_id, file_id),
 	UNIQUE (id)
 );
-CREATE INDEX files_in_turn ON vector_store_files (status, tenant, number);
-CREATE INDEX bytes_in_stores ON vector_store_files (tenant, usage_bytes);
 CREATE INDEX files_of_batch ON vector_store_files (batch_id);
 CREATE INDEX vector_store_files_of_tenant ON vector_store_files (tenant, number);
 CREATE INDEX files_by_status ON vector_store_files (status, number);
+CREATE INDEX files_in_turn ON vector_store_files (status, tenant, number);
+CREATE INDEX bytes_in_stores ON vector_store_files (tenant, usage_bytes);
 CREATE TABLE requests (
 	tenant VARCHAR(64) NOT NULL,
 	key VARCHAR(256) NOT NULL,
