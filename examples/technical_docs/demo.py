@@ -2,6 +2,9 @@
 
     python examples/technical_docs/demo.py
     python examples/technical_docs/demo.py "Which organizations use Retinue?"
+    python examples/technical_docs/demo.py --serve
+
+The last one serves it: the studio's playground suggests the four questions.
 
 Offline, two stand-ins on this machine answer for GitHub and the search engine, with invented issues and pages. With
 SERPER_API_KEY and DEMO_REPOSITORY in the environment, the real ones are asked; GITHUB_TOKEN is used if it is set.
@@ -9,11 +12,13 @@ SERPER_API_KEY and DEMO_REPOSITORY in the environment, the real ones are asked; 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from research import Research
 from stand_ins import stand_ins
@@ -28,7 +33,7 @@ FOLDER = Path(__file__).parent
 DOCS = FOLDER.parents[1] / "docs"
 REPOSITORY = "retinue-demo/retinue"
 QUESTIONS = (
-    "How can I search documents by words and by meaning at once?",
+    "What do I have to install to search documents by meaning?",
     "Which organizations use Retinue?",
     "How can I make CRAWLER_PARAMS_PAGES take effect?",
     "Is there an open issue about any of the components of a standard question answering pipeline not working?",
@@ -86,5 +91,24 @@ def main(questions: tuple[str, ...]) -> int:
     return failed
 
 
+def serve_it() -> int:
+    """Serve the agent until Ctrl-C, with a studio."""
+    from retinue.server.context import Options
+    from retinue.server.deployment import Deployment
+    from retinue.server.process import Serving, serve
+
+    indexed()
+    with services(), TemporaryDirectory() as folder:
+        how = Serving(f"sqlite:///{folder}/runs.sqlite", Options())
+        deployment = Deployment({"technical questions": demo_agent()})
+        asyncio.run(serve(deployment, how, lambda at: print(f"Open {at}/studio", flush=True), _show_key))
+    return 0
+
+
+def _show_key(key: str) -> None:
+    print(f"the key to sign in with: {key}", flush=True)
+
+
 if __name__ == "__main__":
-    sys.exit(main(tuple(sys.argv[1:]) or (*QUESTIONS, UNANSWERABLE)))
+    given = sys.argv[1:]
+    sys.exit(serve_it() if given == ["--serve"] else main(tuple(given) or (*QUESTIONS, UNANSWERABLE)))

@@ -15,6 +15,7 @@ from retinue.core.grammar import Constraint, choice, line, seq
 from retinue.core.prompt import Ask, Decided, Prompt
 from retinue.core.protocols import Flow, Request, Sent, Task, act, ask
 from retinue.core.values import AgentAction, AgentFinish, Message, Observation, Reply
+from retinue.strategies.facts.sub_prompts import one_field, one_of
 
 T = TypeVar("T")
 Part = Generator[Request, Sent, T]
@@ -49,7 +50,7 @@ Question: {question}
 Place:"""
 
 _READ = """\
-Read these texts, and answer the question with them. Use one sentence with the words of the texts.
+Read these texts, and answer the question with them. Use one short sentence with the words of the texts.
 If the texts do not say it, write: not stated
 
 Texts:
@@ -59,12 +60,7 @@ Question: {question}
 Answer:"""
 
 _CHECK = """\
-Texts:
-{texts}
-
-Question: {question}
-Proposed answer: {answer}
-Do the texts say what the question asks for? Write yes or no:"""
+Do the texts say this, and is it what the question asks for? Write yes or no:"""
 
 _REPHRASE = """\
 A search for "{words}" found nothing useful. Write two or three other words to search for, which mean the same.
@@ -76,6 +72,13 @@ _NAMES = """\
 
 Which names does this give to what is described in the question "{question}"? Write only the names, with commas.
 Names:"""
+
+_DESCRIBED = """\
+Which words of a question describe what has to be looked up, before issues about it can be searched for?
+Question: Is there an issue about any of the parts of a usual pump?
+Words: parts of a usual pump
+Question: {question}
+Words:"""
 
 _KEYWORD = """\
 Which one word of a question is it about? A name in code is best.
@@ -106,7 +109,7 @@ class _Run:
         self._tried: list[str] = []
 
     def flow(self) -> Flow:
-        places = [place for place in (*SOURCES, BOTH)]
+        places = [*SOURCES, BOTH]
         first = yield from self._say_one(_PLAN.format(question=self._question), places)
         if first == BOTH:
             answer = yield from self._combined()
@@ -127,29 +130,30 @@ class _Run:
     def _combined(self) -> Part[str]:
         """Look up the names in the documentation, and then search the issues for each of them."""
         yield from self._tell("The question describes what it is about. Will look up the names in the documentation.")
-        (seen,) = yield from self._look("documentation", self._question)
+        described = yield from self._say(_DESCRIBED.format(question=self._question), _line(100))
+        (seen,) = yield from self._look("documentation", _plain(described))
         text = seen.text[:_READ_CHARS]
         asked = _NAMES.format(texts=text, question=self._question)
-        listed = yield from self._say(asked, Constraint(seq(" ", line(120), "\n")))
+        listed = yield from self._say(asked, _line(120))
         names = _names(listed, text)
         if not names:
             yield from self._tell("Found no names in the indexed documentation. Will continue with web search.")
             return (yield from self._in_turn(["web", "issues"]))
         yield from self._tell(f"The documentation names {', '.join(names)}. Will search the open issues for each.")
         found = yield from self._look("issues", *names, state="open")
-        texts = "\n".join(dict.fromkeys(line for one in found if _useful(one) for line in one.text.splitlines()))
+        texts = "\n".join(dict.fromkeys(row for one in found if _useful(one) for row in one.text.splitlines()))
         return (yield from self._read(texts)) if texts else ""
 
     def _searched(self, source: str) -> Part[str]:
         """Search a source, in other words if need be; the answer, or nothing."""
         words = self._question
         if source == "issues":
-            words = yield from self._say(_KEYWORD.format(question=self._question), Constraint(seq(" ", line(40), "\n")))
+            words = yield from self._say(_KEYWORD.format(question=self._question), _line(40))
         used: list[str] = []
         for again in range(self._by.rephrasings + 1):
             if again:
                 words = yield from self._rephrased(words)
-            words = " ".join(re.findall(r"[\w.-]+", words))[:LONGEST]  # no operators of a search engine
+            words = _plain(words)
             if not words or words.casefold() in used:
                 break
             used.append(words.casefold())
@@ -161,18 +165,20 @@ class _Run:
 
     def _rephrased(self, words: str) -> Part[str]:
         asked = _REPHRASE.format(words=words, question=self._question)
-        return (yield from self._say(asked, Constraint(seq(" ", line(60), "\n"))))
+        return (yield from self._say(asked, _line(40)))
 
     def _read(self, texts: str) -> Part[str]:
         """What the texts say in answer to the question, if they do: the model is asked twice."""
         texts = texts[:_READ_CHARS]
-        shape = Constraint(choice(f" {NOT_STATED}\n", seq(" ", line(300), "\n")))
-        answer = yield from self._say(_READ.format(texts=texts, question=self._question), shape)
-        if not answer or NOT_STATED in answer.casefold():
+        shape = one_field("answer", choice(f" {NOT_STATED}\n", seq(" ", line(200), "\n")))
+        prompt = Prompt(Message("user", _READ.format(texts=texts, question=self._question)))
+        answer = yield from self._replied(prompt, shape)
+        answer = re.split(NOT_STATED, answer, flags=re.IGNORECASE)[0].strip()  # small models add it to an answer
+        if not answer:
             return ""
-        check = _CHECK.format(texts=texts, question=self._question, answer=answer)
-        sure = yield from self._say_one(check, ["yes", "no"])
-        return answer if sure == "yes" else ""
+        check = prompt.add(Message("assistant", f" {answer}\n"), Message("user", _CHECK))
+        sure = yield from self._replied(check, one_of("sure", ["yes", "no"]), aside=True)
+        return answer if sure.casefold().startswith("yes") else ""
 
     def _link(self) -> Part[str]:
         yield from self._tell("Found nothing anywhere. Here is a link with which you can ask.")
@@ -190,12 +196,25 @@ class _Run:
         yield from act(AgentAction("say", update))
 
     def _say_one(self, text: str, options: list[str]) -> Part[str]:
-        said = yield from self._say(text, Constraint(seq(" ", choice(*options), "\n")))
+        said = yield from self._say(text, one_of("choice", options))
         return next((one for one in sorted(options, key=len, reverse=True) if one in said.casefold()), options[-1])
 
     def _say(self, text: str, shape: Constraint) -> Part[str]:
-        reply = yield from ask(Ask(Prompt(Message("user", text)), text, _written, ("\n",), shape, 120))
+        return (yield from self._replied(Prompt(Message("user", text)), shape))
+
+    def _replied(self, prompt: Prompt, shape: Constraint, *, aside: bool = False) -> Part[str]:
+        request = Ask(prompt, prompt.message.content, _written, ("\n",), shape, 100, aside=aside)
+        reply = yield from ask(request)
         return reply.text.strip().partition("\n")[0]
+
+
+def _line(characters: int) -> Constraint:
+    return one_field("text", seq(" ", line(characters), "\n"))
+
+
+def _plain(words: str) -> str:
+    """Words without the operators of a search engine."""
+    return " ".join(re.findall(r"[\w.-]+", words))[:LONGEST]
 
 
 def _useful(seen: Observation) -> bool:

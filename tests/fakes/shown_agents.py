@@ -95,7 +95,9 @@ def boss() -> Agent:
         {"when": "It rains, at", "call": {"tool": "poet", "input": {"query": "A line on rain in Rome"}}},
         {"when": "", "call": {"tool": "looker", "input": {"query": "What of Rome?"}}},
     ]
-    return Agent(PromptModel(script=script), [looker, poet, book], name="boss", strategy="tool_calling")
+    agent = Agent(PromptModel(script=script), [looker, poet, book], name="boss", strategy="tool_calling")
+    agent.questions = ("What of Rome?", HOSTILE)
+    return agent
 
 
 def sorting() -> Agent:
