@@ -26,7 +26,7 @@ BOTH = "documentation, then issues"
 NOT_STATED = "not stated"
 LONGEST = 400  # characters of the question in prompts and links
 MOST_NAMES = 4
-_READ_CHARS = 3_000
+_READ_CHARS = 1_800
 _NOTHING = "Nothing was found"
 
 _PLAN = """\
@@ -37,6 +37,8 @@ issues (an error, something that does not work, and how to work around it)
 documentation, then issues (issues about things that the question does not name, only describes)
 
 Question: What does the option --dry-run do?
+Place: documentation
+Question: What do I need to install for tables?
 Place: documentation
 Question: Which companies use it?
 Place: web

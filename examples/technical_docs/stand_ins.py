@@ -67,7 +67,7 @@ class _Services(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, *_: Any) -> None:
         """Log nothing: the terminal is the demo's."""
 
 

@@ -53,7 +53,7 @@ def waiter() -> Agent:
         {"when": "", "say": "Good evening. I look at the weather, and I book tables."},
     ]
     model = PromptModel(script=script, sees=True)
-    return Agent(
+    agent = Agent(
         model,
         [book, look, report],
         name="waiter",
@@ -61,6 +61,8 @@ def waiter() -> Agent:
         instructions="Be kind.",
         require_human_feedback=["book"],
     )
+    agent.questions = ("How is the weather in Paris?", HOSTILE)
+    return agent
 
 
 def review() -> Agent:
@@ -95,9 +97,7 @@ def boss() -> Agent:
         {"when": "It rains, at", "call": {"tool": "poet", "input": {"query": "A line on rain in Rome"}}},
         {"when": "", "call": {"tool": "looker", "input": {"query": "What of Rome?"}}},
     ]
-    agent = Agent(PromptModel(script=script), [looker, poet, book], name="boss", strategy="tool_calling")
-    agent.questions = ("What of Rome?", HOSTILE)
-    return agent
+    return Agent(PromptModel(script=script), [looker, poet, book], name="boss", strategy="tool_calling")
 
 
 def sorting() -> Agent:
