@@ -33,7 +33,7 @@ FOLDER = Path(__file__).parent
 DOCS = FOLDER.parents[1] / "docs"
 REPOSITORY = "retinue-demo/retinue"
 QUESTIONS = (
-    "What do I have to install to search documents by meaning?",
+    "How do I search documents by meaning?",
     "Which organizations use Retinue?",
     "How can I make CRAWLER_PARAMS_PAGES take effect?",
     "Is there an open issue about any of the components of a standard question answering pipeline not working?",

@@ -27,6 +27,7 @@ NOT_STATED = "not stated"
 LONGEST = 400  # characters of the question in prompts and links
 MOST_NAMES = 4
 _READ_CHARS = 1_800
+_DESCRIBES = re.compile(r"\b(?:any|one|some|each|all) of (?:the|its|our)\b", re.IGNORECASE)
 _NOTHING = "Nothing was found"
 
 _PLAN = """\
@@ -112,7 +113,10 @@ class _Run:
 
     def flow(self) -> Flow:
         places = [*SOURCES, BOTH]
-        first = yield from self._say_one(_PLAN.format(question=self._question), places)
+        if _DESCRIBES.search(self._question) and "issue" in self._question.casefold():
+            first = BOTH  # a small model does not see it
+        else:
+            first = yield from self._say_one(_PLAN.format(question=self._question), places)
         if first == BOTH:
             answer = yield from self._combined()
         else:

@@ -79,7 +79,7 @@ def test_names_from_the_documentation_are_searched_for_in_open_issues_and_made_u
     store: DocumentStore,
 ) -> None:
     described, names = "components of a standard question answering pipeline", "Retriever, Reader, Frobnicator"
-    replies = ["documentation, then issues", described, names, "Yes: #231, of the Reader.", "yes"]
+    replies = [described, names, "Yes: #231, of the Reader.", "yes"]
     result = answered(store, demo.QUESTIONS[3], *replies)
     assert (result.answer, calls(result)) == ("Yes: #231, of the Reader.", ["documentation", "issues", "issues"])
     searches = [action.tool_input for step in result.steps for action in step.actions if action.tool == "issues"]
