@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from research import Research
-from stand_ins import stand_ins
+from research import Research  # type: ignore[import-not-found]
+from stand_ins import stand_ins  # type: ignore[import-not-found]
 
 from retinue import Agent, DocumentStore, Tool
 from retinue.cli.run_output import run_and_show
@@ -73,7 +73,7 @@ def services() -> Iterator[None]:
 
 def demo_agent() -> Agent:
     """The file's agent, with the demo's strategy and a tool that says what it is doing."""
-    agent = load(FOLDER / "agents.yml", "agents", None)
+    agent: Agent = load(FOLDER / "agents.yml", "agents", None)
     agent.add_tool(Tool("say", say, effects="read", polls=True))
     agent.strategy, agent.instructions = Research(), ""
     return agent

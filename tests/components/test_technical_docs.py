@@ -134,10 +134,9 @@ def test_the_file_suggests_the_demos_questions(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.model
 @pytest.mark.long
-def test_the_embedded_model_answers_three_of_four_and_offers_a_link(embedded_model: Path) -> None:
+def test_the_embedded_model_answers_from_the_web_and_from_an_issue(embedded_model: Path) -> None:
     """In a process of its own, where it says the same each time."""
-    done = subprocess.run([sys.executable, str(FOLDER / "demo.py")], capture_output=True, text=True)
+    command = [sys.executable, str(FOLDER / "demo.py"), *demo.QUESTIONS[1:3]]
+    done = subprocess.run(command, capture_output=True, text=True)
     answers = [line for line in done.stdout.splitlines() if line.startswith("╰─")]
-    wanted = ("rank", "Lindqvist", "before", "231")
-    assert sum(word in answer for word, answer in zip(wanted, answers, strict=False)) >= 3, answers
-    assert LINK in done.stdout[-6_000:]
+    assert ["Lindqvist" in answers[0], "before" in answers[1]] == [True, True]
