@@ -9,7 +9,7 @@ WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens alerts studio chaos chaos-cluster upgrades simulate bench capacity chart image release site lock
+.PHONY: help setup model demo demo-docs test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens alerts studio chaos chaos-cluster upgrades simulate bench capacity chart image release site lock
 
 help: ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -40,6 +40,17 @@ demo: .demo/installed ## Answer two questions with the embedded model (fetched o
 	$(WANTED)
 	$(PYTHON) -m venv .demo
 	.demo/bin/python -m pip install --disable-pip-version-check --quiet --require-hashes -r requirements/demo.txt
+	@touch $@
+
+demo-docs: .demo-docs/installed ## Answer questions about Retinue from its documentation, the web and its issues (DEMO_DOCS=--serve: in the studio)
+	PYTHONPATH=src .demo-docs/bin/python -m retinue models pull
+	PYTHONPATH=src .demo-docs/bin/python -m retinue models pull minilm
+	PYTHONPATH=src .demo-docs/bin/python examples/technical_docs/demo.py $(DEMO_DOCS)
+
+.demo-docs/installed: requirements/demo-docs.txt
+	$(WANTED)
+	$(PYTHON) -m venv .demo-docs
+	.demo-docs/bin/python -m pip install --disable-pip-version-check --quiet --require-hashes -r requirements/demo-docs.txt
 	@touch $@
 
 SIDE_BY_SIDE := $(BIN)/pytest -m "not model" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
@@ -163,11 +174,13 @@ site: setup .site/installed ## Build the documentation site into site/ (a broken
 	@touch $@
 
 LOCKED := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
+IN_DEMO_DOCS := local rank web documents server
 IN_IMAGE := server postgres temporal telemetry mcp web documents sandbox
 
 lock: setup ## Resolve the locked requirements anew
 	$(BIN)/uv pip compile $(LOCKED) pyproject.toml --extra all --group dev --group build -o requirements/dev.txt
 	$(BIN)/uv pip compile $(LOCKED) pyproject.toml --extra local --extra rank -c requirements/dev.txt -o requirements/demo.txt
+	$(BIN)/uv pip compile $(LOCKED) pyproject.toml $(addprefix --extra ,$(IN_DEMO_DOCS)) -c requirements/dev.txt -o requirements/demo-docs.txt
 	$(BIN)/uv pip compile $(LOCKED) pyproject.toml $(addprefix --extra ,$(IN_IMAGE)) -c requirements/dev.txt -o requirements/image.txt
 	$(BIN)/uv pip compile $(LOCKED) --group build -c requirements/dev.txt -o requirements/build.txt
 	$(BIN)/uv pip compile $(LOCKED) --group chart --override requirements/chart.overrides -o requirements/chart.txt

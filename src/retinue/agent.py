@@ -104,6 +104,7 @@ class Agent(YamlSerializable):
         self._answer_schema = None if answer_schema is None else schema_of(answer_schema)
         self.memories = as_tuple(memory)
         self.trace = trace
+        self.questions: tuple[str, ...] = ()  # examples that the studio's playground suggests
         self.tools: list[Tool] = []
         if not isinstance(tools, Iterable) or isinstance(tools, str):
             raise UsageError(f"tools: want a list of them, such as [calculator], not {tools!r:.80}")

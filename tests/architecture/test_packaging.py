@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
+import pytest
 from hatchling.builders.wheel import WheelBuilder
 
 ROOT = Path(__file__).parents[2]
@@ -17,12 +18,13 @@ def test_the_extra_all_is_all_of_them() -> None:
     assert set(everything.removeprefix("retinue[").removesuffix("]").split(",")) == set(extras)
 
 
-def test_what_the_demo_installs_has_no_development_tools_and_is_what_the_tests_run_with() -> None:
-    demo, dev = ((ROOT / "requirements" / name).read_text("utf-8").splitlines() for name in ("demo.txt", "dev.txt"))
+@pytest.mark.parametrize(("demo_of", "other"), [("demo.txt", "fastapi"), ("demo-docs.txt", "temporalio")])
+def test_what_a_demo_installs_has_no_development_tools_and_is_what_the_tests_run_with(demo_of: str, other: str) -> None:
+    demo, dev = ((ROOT / "requirements" / name).read_text("utf-8").splitlines() for name in (demo_of, "dev.txt"))
     locked = {line.split(" ")[0] for line in demo if "==" in line}
     assert any(line.startswith("xllamacpp==") for line in locked)
     assert locked <= {line.split(" ")[0] for line in dev}
-    for tool in ("pytest", "mypy", "ruff", "openai", "fastapi", "hatchling"):
+    for tool in ("pytest", "mypy", "ruff", "openai", "hatchling", other):
         assert not [line for line in locked if line.startswith(f"{tool}==")]
 
 

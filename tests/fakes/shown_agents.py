@@ -53,7 +53,7 @@ def waiter() -> Agent:
         {"when": "", "say": "Good evening. I look at the weather, and I book tables."},
     ]
     model = PromptModel(script=script, sees=True)
-    return Agent(
+    agent = Agent(
         model,
         [book, look, report],
         name="waiter",
@@ -61,6 +61,8 @@ def waiter() -> Agent:
         instructions="Be kind.",
         require_human_feedback=["book"],
     )
+    agent.questions = ("How is the weather in Paris?", HOSTILE)
+    return agent
 
 
 def review() -> Agent:

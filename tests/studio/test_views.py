@@ -123,6 +123,22 @@ def test_an_answer_is_streamed_with_its_steps_and_leads_to_its_run(visitor: Visi
     assert (run["model"], run["status"]) == ("waiter", "completed")
 
 
+def test_an_example_question_is_asked_with_a_click_and_then_no_more_is_suggested(visitor: Visitor) -> None:
+    page = visitor.see("/playground?agent=waiter", "Say something to waiter")
+    suggested = page.get_by_role("list", name="Example questions").get_by_role("button")
+    expect(suggested).to_have_text(["How is the weather in Paris?", HOSTILE])
+    assert page.evaluate("window.__pwned") is None
+    suggested.first.click()
+    expect(page.locator(".asked p")).to_have_text("How is the weather in Paris?")
+    expect(page.locator(".answer .speech")).to_contain_text("It rains in Paris.")
+    expect(suggested).to_have_count(0)
+
+
+def test_an_agent_without_example_questions_suggests_none(visitor: Visitor) -> None:
+    page = visitor.see("/playground?agent=boss", "Say something to boss")
+    expect(page.get_by_role("list", name="Example questions")).to_have_count(0)
+
+
 def test_shift_enter_begins_a_line_and_the_conversation_goes_on(visitor: Visitor) -> None:
     page = visitor.see("/playground?agent=waiter", "Say something")
     box = page.locator("#message")

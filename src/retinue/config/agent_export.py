@@ -42,6 +42,8 @@ def agent_parameters(agent: Agent, add: AddComponent) -> dict[str, Any]:
     if agent.require_human_feedback and "require_human_feedback" not in params:
         asked = agent.require_human_feedback
         params["require_human_feedback"] = True if asked is True else sorted(asked)
+    if agent.questions:
+        params["questions"] = list(agent.questions)
     if agent.schema is not None:
         params["answer_schema"] = dict(agent.schema)
     return params

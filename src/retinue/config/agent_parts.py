@@ -77,6 +77,7 @@ def agent_of(
     if _QUESTION.search(words[-1]) and isinstance(agent.strategy, React | Auto):
         react = agent.strategy if isinstance(agent.strategy, React) else React()
         agent.strategy = replace(react, prompt=words.pop())
+    agent.questions = tuple(params.get("questions", ()))
     agent.instructions = "\n".join(word.strip() for word in words if word.strip())
     return agent
 

@@ -179,6 +179,7 @@ class AgentParams(Spec):
     workers: list[WorkerItem] | None = None
     handoffs: list[Name] | None = None
     exposed: bool | None = None
+    questions: Annotated[list[Name], Field(max_length=8)] | None = None
     require_human_feedback: Feedback | None = None
     answer_schema: dict[str, Any] | None = None
     # memory: memories of this file, or OPEA's settings

@@ -33,12 +33,12 @@ export default function Playground({ query }) {
       <${Link} to=${`/agents/${encodeURIComponent(agent)}`}>How it is made<//>
       ${chat.turns.length > 0 && html`<button class="push" onClick=${() => reset(agent)}>New conversation</button>`}
     </header>
-    <${Turns} chat=${chat} agent=${agent} />
+    <${Turns} chat=${chat} agent=${agent} questions=${data.data.find((one) => one.id === agent)?.questions ?? []} />
     <${Composer} chat=${chat} agent=${agent} />
   </div>`;
 }
 
-function Turns({ chat, agent }) {
+function Turns({ chat, agent, questions }) {
   const end = useRef(null);
   const size = chat.turns.reduce((sum, turn) => sum + turn.responses.reduce((more, one) => more + one.last + 1, 1), 0);
   useEffect(() => {
@@ -47,12 +47,18 @@ function Turns({ chat, agent }) {
     const begun = last && !last.responses.some((one) => one.last > 2);
     if (begun || page.scrollHeight - page.scrollTop - page.clientHeight < NEAR) end.current?.scrollIntoView({ block: "end" });
   }, [size]);
-  if (!chat.turns.length) return html`<div class="turns"><${Empty} title=${`Say something to ${agent}`}>What it does is shown as it happens, and each answer is a run that is kept.<//></div>`;
+  if (!chat.turns.length) return html`<div class="turns"><${Empty} title=${`Say something to ${agent}`}>What it does is shown as it happens, and each answer is a run that is kept.<//>
+    ${questions.length > 0 && html`<${Suggestions} questions=${questions} />`}</div>`;
   return html`<div class="turns" role="log" aria-label="Conversation">
     ${chat.turns.map((turn) => html`<${Turn} key=${turn.id} turn=${turn} />`)}
     <div ref=${end} class="turns-end"></div>
   </div>`;
 }
+
+/** Questions to begin with, which the agent's file names. */
+const Suggestions = ({ questions }) => html`<ul class="suggestions" aria-label="Example questions">
+  ${questions.map((question) => html`<li key=${question}><button type="button" class="push" onClick=${() => say(question, [])}>${question}</button></li>`)}
+</ul>`;
 
 function Turn({ turn }) {
   const items = turn.responses.flatMap((response) => response.items.map((item, at) => ({ item, time: response.times[at], response })).filter((one) => one.item));
