@@ -37,7 +37,9 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^a-z])")
 _WHOLE = re.compile(r"[^a-z|`\s][^|]*[^?|]|`(?!``)[^|]*[^?|]", re.DOTALL)
 _LINK = re.compile(r"\[([^\]]*)\](?:\(([^)\s]*)\))?\s*")
 _HEADER = re.compile(r"\[\d+\] (.*?)\s*(https?://\S+)?")  # of a passage from the web, a line of its own
-_GOES_ON = re.compile(r"(?: (?:in|of|for|with|from|to|a|an|the|[A-Z]\w*|\w+(?= [A-Z]))(?= )| [A-Z]\w* \w+)*")
+_GOES_ON = re.compile(
+    r"(?: (?!(?:not|is|are|was|were|has|have|known|that|which|who|to|and|or|do|does|can|will)\b)\w+)*"
+)
 _FEW = Repeat(seq(" ", Repeat(Chars("A-Za-z0-9_.\u00c0-\u024f-"), 3, 30)), 1, 4)
 _WORDS = one_field("words", seq(_FEW, "\n"))
 _WORD = re.compile(r"\w{4,}")
