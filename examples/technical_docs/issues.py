@@ -24,6 +24,8 @@ async def issues(words: str) -> str:
     rows = []
     for one in found:
         said = (await github.read_issue(one.meta["number"]))["documents"]
-        text = " ".join(" ".join(each.content for each in said).split())
+        text = " ".join(
+            " ".join(each.content for each in [*said[1:], said[0]]).split()
+        )  # what helps is in the comments
         rows.append(f"[#{one.meta['number']} {one.meta['title']}]({one.meta['link']}) {one.meta['title']}. {text}")
     return "\n".join(rows) or "Nothing was found."

@@ -69,7 +69,9 @@ BESIDE = {  # files that the pages' files name
     "tables.py": "def book(place):\n    return place\n",
     "parts.py": "def search(question): ...\ndef measure(draft): ...\ndef upper(text): ...\n",
     "worker_agent_tools.py": "def search_knowledge_base(query: str): ...\n",
-    "worker_agent_tools.yaml": "search_knowledge_base: {callable_api: worker_agent_tools.py:search_knowledge_base, description: Searches.}\n",
+    "worker_agent_tools.yaml": (
+        "search_knowledge_base: {callable_api: worker_agent_tools.py:search_knowledge_base, description: Searches.}\n"
+    ),
     "facts.jsonl": '{"title": "Lyon", "text": "Lyon has 522,250 inhabitants."}\n',
 }
 

@@ -77,6 +77,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         (folder / ".retinue").mkdir()
         with module.DocumentStore(folder / ".retinue" / "documents.sqlite") as store:
             module.index_folder(docs, store)
+            store.delete({"path": "demo.md"})
         module.FILE = folder / "agents.yml"
         with module.services():
             yield module

@@ -65,7 +65,7 @@ class Corrective:
     def __call__(self, task: Task) -> Flow:
         """Search, judge, and answer or go on."""
         sources = [tool for tool in task.tools if tool.effects == "read" and tool.signature.text_argument is not None]
-        if not sources:
+        if task.scripted or not sources:
             return React()(task)
         return _Run(task, sources, self.rewordings).flow()
 
