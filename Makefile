@@ -9,7 +9,7 @@ WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens alerts studio chaos chaos-cluster upgrades simulate bench capacity chart image release site lock
+.PHONY: help setup model demo test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens alerts studio chaos chaos-cluster upgrades simulate bench capacity chart image packages release site lock
 
 help: ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -142,6 +142,9 @@ image: .chart/installed ## Carry out deploy/Dockerfile without a container engin
 
 capacity: setup ## Predict three workers under four loads and measure them, into docs/capacity.md (five minutes)
 	PYTHONPATH=tests $(BIN)/python -m capacity
+
+packages: setup ## Build the wheel and the source distribution, and try them away from this tree (two minutes)
+	$(BIN)/pytest --full tests/release/test_packages.py
 
 release: setup .release/installed ## Build and check all of a release, into dist/ (VERSION=0.1.0 makes the changelog's section first)
 	.release/bin/python -m releasing $(if $(VERSION),--version $(VERSION))

@@ -102,6 +102,7 @@ def test_it_answers_its_question_with_its_own_data(template: str, made: Callable
     assert loaded.run(question).answer == answer
 
 
+@pytest.mark.full
 def test_the_client_of_the_assistants_server_gets_its_answer(made: Callable[[str], Path]) -> None:
     folder = made("assistants")
     with serving(folder, scripted(folder, "assistants")) as server:
