@@ -140,8 +140,10 @@ def test_of_several_agents_one_is_named(tmp_path: Path) -> None:
     [("", "top"), (", exposed: false", "top"), (", exposed: true", "several agents; say which: top, helper")],
 )
 def test_the_agent_that_is_nobodys_worker_needs_no_name(exposed: str, expected: str, tmp_path: Path) -> None:
-    top = "  - {name: top, params: {model: m, workers: [helper]}}\n"
-    helper = f"  - {{name: helper, params: {{model: m, role_description: Helps., tools: [calculator]{exposed}}}}}\n"
+    top = "  - {name: top, params: {model: scripted, script: [{say: hi}], workers: [helper]}}\n"
+    helper = (
+        f"  - {{name: helper, params: {{model: scripted, script: [{{say: hi}}], role_description: Helps.{exposed}}}}}\n"
+    )
     path = written(tmp_path, f"agents:\n{top}{helper}")
     if expected == "top":
         assert Agent.load_from_yaml(path).name == "top"
