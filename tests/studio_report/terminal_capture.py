@@ -32,7 +32,7 @@ _HEAD = (
 def asked() -> str:
     """What a terminal shows, with its colours, once the question is answered."""
     end = time.monotonic() + _MOST
-    with Terminal(shlex.split(COMMAND)[1:], width=_WIDTH, height=_HEIGHT, folder=ROOT) as terminal:
+    with Terminal(shlex.split(COMMAND.replace("\\\n", " "))[1:], width=_WIDTH, height=_HEIGHT, folder=ROOT) as terminal:
         while "\n[exit " not in terminal.shows():
             if time.monotonic() > end:
                 sys.exit(f"no answer after {_MOST} seconds:\n{terminal.shows()}")
