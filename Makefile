@@ -9,7 +9,7 @@ WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens alerts studio chaos chaos-cluster upgrades simulate bench capacity chart image packages release site lock
+.PHONY: help setup model demo test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens alerts studio picture chaos chaos-cluster upgrades simulate bench capacity chart image packages release site lock
 
 help: ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -93,6 +93,9 @@ alerts: ## Check the alert rules, and that each fires when it should (installs p
 
 studio: setup screens ## Take the pictures of docs/studio, and measure the studio into bench/RESULTS.md (a minute)
 	PYTHONPATH=tests $(BIN)/python -m studio_report
+
+picture: model screens ## Take the README's picture of a question in a terminal, with the embedded model on idle cores
+	PYTHONPATH=tests $(BIN)/python -m studio_report.terminal_capture
 
 fuzz: setup ## Read 100,000 generated and mutated replies with every parser; try each property of the tests with new examples
 	$(BIN)/python -m bench fuzz
