@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import click
 
@@ -19,9 +19,9 @@ class HelpLayout(click.HelpFormatter):
         narrow = max(columns, _LEAST) if columns < _USUAL else None
         super().__init__(indent_increment, width or narrow, max_width)
 
-    def write_dl(self, rows: Sequence[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
         """Write names and what they mean side by side; a name that is too long has a line of its own."""
-        super().write_dl(rows, col_max if self.width >= _USUAL else self.width // 4, col_spacing)
+        super().write_dl(list(rows), col_max if self.width >= _USUAL else self.width // 4, col_spacing)
 
 
 class HelpContext(click.Context):
