@@ -9,7 +9,7 @@ WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo demo-docs test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens alerts studio chaos chaos-cluster upgrades simulate bench capacity chart image release site lock
+.PHONY: help setup model demo demo-docs test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens alerts studio chaos chaos-cluster upgrades simulate bench capacity chart image release site packages picture lock
 
 help: ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -105,6 +105,9 @@ alerts: ## Check the alert rules, and that each fires when it should (installs p
 studio: setup screens ## Take the pictures of docs/studio, and measure the studio into bench/RESULTS.md (a minute)
 	PYTHONPATH=tests $(BIN)/python -m studio_report
 
+picture: model screens ## Take the README's picture of a question in a terminal, with the embedded model on idle cores
+	PYTHONPATH=tests $(BIN)/python -m studio_report.terminal_capture
+
 fuzz: setup ## Read 100,000 generated and mutated replies with every parser; try each property of the tests with new examples
 	$(BIN)/python -m bench fuzz
 	$(BIN)/pytest -m "hypothesis and not model" --hypothesis-profile=new -n $(WORKERS) --dist loadfile
@@ -153,6 +156,9 @@ image: .chart/installed ## Carry out deploy/Dockerfile without a container engin
 
 capacity: setup ## Predict three workers under four loads and measure them, into docs/capacity.md (five minutes)
 	PYTHONPATH=tests $(BIN)/python -m capacity
+
+packages: setup ## Build the wheel and the source distribution, and try them away from this tree (two minutes)
+	$(BIN)/pytest --full tests/release/test_packages.py
 
 release: setup .release/installed ## Build and check all of a release, into dist/ (VERSION=0.1.0 makes the changelog's section first)
 	.release/bin/python -m releasing $(if $(VERSION),--version $(VERSION))

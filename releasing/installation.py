@@ -13,11 +13,8 @@ from pathlib import Path
 import click
 
 _PYTHONS = ("3.11", "3.12", "3.13")
-_FIRST = """retinue: 1
-agents:
-  - name: first
-    params: {model: scripted, strategy: tool_calling, script: [{say: it works}]}
-"""
+_QUESTION = "How many people live in Paris and Lyon?"  # to which the script of `retinue init` knows the answer
+_ANSWER = "2,623,000"
 
 
 def pythons() -> dict[str, str]:
@@ -44,10 +41,16 @@ def install(wheel: Path, python: str, locked: Path, version: str) -> None:
         said = _must([str(there / "retinue"), "--version"])
         if version not in said:
             raise click.ClickException(f"the installed program says {said.strip()!r}, and not {version}")
-        (Path(name) / "first.yml").write_text(_FIRST, "utf-8")
-        answer = _must([str(there / "retinue"), "run", str(Path(name) / "first.yml"), "Does it?"])
-        if "it works" not in answer:
-            raise click.ClickException(f"the installed package answers {answer.strip()!r}")
+        _answers(there / "retinue", Path(name) / "first")
+
+
+def _answers(program: Path, folder: Path) -> None:
+    """Let the installed program do what its user does first."""
+    _must([str(program), "ask", "--help"])
+    _must([str(program), "init", str(folder)])
+    answer = _must([str(program), "run", str(folder / "agents.yml"), _QUESTION])
+    if _ANSWER not in answer:
+        raise click.ClickException(f"the installed package answers {answer.strip()!r}")
 
 
 def extras(root: Path) -> list[str]:

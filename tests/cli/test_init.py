@@ -102,11 +102,12 @@ def test_it_answers_its_question_with_its_own_data(template: str, made: Callable
     assert loaded.run(question).answer == answer
 
 
+@pytest.mark.full
 def test_the_client_of_the_assistants_server_gets_its_answer(made: Callable[[str], Path]) -> None:
     folder = made("assistants")
     with serving(folder, scripted(folder, "assistants")) as server:
         env = {**os.environ, "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": server.key}
-        command = [sys.executable, "-W", "ignore::DeprecationWarning", folder / "ask_librarian.py"]
+        command = [sys.executable, "-W", "ignore::DeprecationWarning", str(folder / "ask_librarian.py")]
         done = subprocess.run(command, env=env, capture_output=True, text=True)
     assert (done.stderr, done.stdout) == ("", "Ines Carvalho\n")
 

@@ -13,7 +13,7 @@ COMMAND = "fetch it (1.1 GB) with: retinue models pull"
 NOWHERE = "http://127.0.0.1:9"  # where nothing listens
 
 
-@pytest.mark.parametrize("model", [[], ["--model", "local"]], ids=["default", "local"])
+@pytest.mark.parametrize("model", [[], pytest.param(["--model", "local"], marks=pytest.mark.full)])
 def test_who_says_no_is_told_the_command(model: list[str], tmp_path: Path) -> None:
     seen, status = typed_into(["ask", "hi", *model], [("Fetch it now", "n")], RETINUE_CACHE=str(tmp_path))
     assert "(1.1 GB, once)? [Y/n]" in seen
@@ -22,6 +22,7 @@ def test_who_says_no_is_told_the_command(model: list[str], tmp_path: Path) -> No
     assert list(tmp_path.rglob("*.partial")) == []
 
 
+@pytest.mark.full
 def test_who_says_yes_gets_the_download_or_why_there_is_none(tmp_path: Path) -> None:
     offline = {"HF_ENDPOINT": NOWHERE, "PIP_INDEX_URL": f"{NOWHERE}/simple", "PIP_RETRIES": "0"}
     typed = [("Fetch it now", "")]
@@ -32,6 +33,7 @@ def test_who_says_yes_gets_the_download_or_why_there_is_none(tmp_path: Path) -> 
     assert status != 0
 
 
+@pytest.mark.full
 def test_who_names_another_model_is_offered_nothing(tmp_path: Path) -> None:
     words = ["ask", "hi", "--base-url", NOWHERE, "--model", "local"]
     for chosen in (words, ["ask", "hi", "--model", "other.gguf"]):

@@ -135,6 +135,23 @@ def test_of_several_agents_one_is_named(tmp_path: Path) -> None:
         Pipeline.load_from_yaml(path)
 
 
+@pytest.mark.parametrize(
+    ("exposed", "expected"),
+    [("", "top"), (", exposed: false", "top"), (", exposed: true", "several agents; say which: top, helper")],
+)
+def test_the_agent_that_is_nobodys_worker_needs_no_name(exposed: str, expected: str, tmp_path: Path) -> None:
+    top = "  - {name: top, params: {model: scripted, script: [{say: hi}], workers: [helper]}}\n"
+    helper = (
+        f"  - {{name: helper, params: {{model: scripted, script: [{{say: hi}}], role_description: Helps.{exposed}}}}}\n"
+    )
+    path = written(tmp_path, f"agents:\n{top}{helper}")
+    if expected == "top":
+        assert Agent.load_from_yaml(path).name == "top"
+    else:
+        with pytest.raises(UsageError, match=expected):
+            Agent.load_from_yaml(path)
+
+
 @pytest.mark.parametrize("strategy", ["react", "tool_calling"])
 def test_a_script_in_yaml_answers(strategy: str, tmp_path: Path) -> None:
     agent = Agent.load_from_yaml(written(tmp_path, SCRIPTED.replace("STRATEGY", strategy)))

@@ -15,6 +15,7 @@ from .._internal.suggestions import nearest
 from ..errors import RetinueError
 from ..telemetry.activation import disable, enable_from_environment
 from .error_line import show_error
+from .help_layout import HelpContext
 
 _GROUPS = {
     "Answer": {
@@ -64,6 +65,8 @@ _COMMANDS = {name: says for group in _GROUPS.values() for name, says in group.it
 class _Lazy(click.Group):
     """Loads subcommands from the modules beside this one; `--help` imports none of them."""
 
+    context_class = HelpContext
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
 
@@ -76,6 +79,7 @@ class _Lazy(click.Group):
         if cmd_name in _RECORDED:
             enable_from_environment(lambda problem: click.echo(f"retinue: {problem}", err=True))
         command: click.Command = import_module(f".{_MODULES.get(cmd_name, cmd_name)}", __package__).command
+        command.context_class = HelpContext
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -17,7 +17,7 @@ from .run_output import run_and_show
 @click.command("run")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("question")
-@click.option("--agent", help="Which agent, if the file has several.")
+@click.option("--agent", help="Which agent, if the file has several that are nobody's workers.")
 @VERBOSE_OPTION
 @JSON_OPTION
 @log_option

@@ -35,14 +35,14 @@ def chosen_agent(spec: FileSpec, name: str | None) -> str:
     """Return `name` if an agent, group or chain is called that; without it, the only one that a server would
     offer."""
     teams: list[str] = [one.name for one in (*(spec.groups or ()), *(spec.chains or ()))]
-    if not teams or (name is not None and name not in teams):
+    if name in teams:
+        return str(name)
+    offered = [one.name for one in exposed(spec)]
+    if name is not None or not (offered or teams):
         return chosen(spec, "agents", name)
-    if name is not None:
-        return name
-    tops = [one.name for one in exposed(spec)]
-    if len(tops) != 1:
-        raise UsageError(f"{spec.source.file} has several agents; say which: {', '.join(tops or teams)}")
-    return tops[0]
+    if len(offered) != 1:
+        raise UsageError(f"{spec.source.file} has several agents; say which: {', '.join(offered or teams)}")
+    return offered[0]
 
 
 def chosen(spec: FileSpec, section: str, name: str | None) -> str:

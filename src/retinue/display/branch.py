@@ -232,8 +232,8 @@ class Branch:
         if self._usage.requests or self._seconds:
             first = f" (first word after {self._first:.1f} s)" if self._first else ""
             cost = f"model {self._seconds:.1f} s{first} · {tokens_text(self._usage)}"
-            begin = self._prefix + (GAP if self._closed else self._page.glyphs.bar + self._page.glyphs.last)
-            self._put(begin, self._prefix + GAP * (1 if self._closed else 2), (cost, DIM))
+            outer = self._prefix + ("" if self._closed else self._page.glyphs.bar)
+            self._put(outer + (GAP if self._closed else self._page.glyphs.last), outer + GAP, (cost, DIM))
         self._usage, self._seconds, self._first = Usage(), 0.0, 0.0
         self.calls.inside = self._prefix
 
