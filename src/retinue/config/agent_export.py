@@ -29,6 +29,8 @@ def agent_parameters(agent: Agent, add: AddComponent) -> dict[str, Any]:
         params |= _strategy(agent, agent.strategy)
         if agent.instructions:
             params["instructions"] = "\n".join(filter(None, (agent.instructions, params.get("instructions"))))
+        if agent.questions:
+            params["questions"] = list(agent.questions)
         if agent.prompt_node is not None:
             params["prompt_node"] = add(agent.prompt_node, "prompt_node")
         else:
