@@ -60,6 +60,7 @@ def waiter() -> Agent:
         strategy="tool_calling",
         instructions="Be kind.",
         require_human_feedback=["book"],
+        questions=["How is the weather in Paris?", f"What does {HOSTILE} mean?"],
     )
 
 

@@ -123,6 +123,25 @@ def test_an_answer_is_streamed_with_its_steps_and_leads_to_its_run(visitor: Visi
     assert (run["model"], run["status"]) == ("waiter", "completed")
 
 
+def test_a_suggested_question_is_asked_by_a_click_and_only_first(visitor: Visitor) -> None:
+    page = visitor.see("/playground?agent=waiter", "Say something")
+    suggested = page.get_by_role("list", name="What you may ask").get_by_role("button")
+    expect(suggested).to_have_text(["How is the weather in Paris?", f"What does {HOSTILE} mean?"])
+    page.locator("#message").fill("half a thought")
+    suggested.first.click()
+    expect(page.locator(".asked p")).to_have_text("How is the weather in Paris?")
+    expect(page.locator(".ended")).to_have_count(1)
+    expect(page.locator("#message")).to_have_value("half a thought")
+    expect(suggested).to_have_count(0)
+    run = visitor.api(f"/v1/runs/{opened_run(page)}/events")["data"][0]["data"]
+    assert run["question"] == "How is the weather in Paris?"
+    page.get_by_role("button", name="New conversation").click()
+    expect(suggested).to_have_count(2)
+    page.locator("#agent").select_option("sloth")
+    expect(page.get_by_text("Say something to sloth")).to_be_visible()
+    expect(suggested).to_have_count(0)
+
+
 def test_shift_enter_begins_a_line_and_the_conversation_goes_on(visitor: Visitor) -> None:
     page = visitor.see("/playground?agent=waiter", "Say something")
     box = page.locator("#message")

@@ -1,7 +1,7 @@
 """The structure of a served agent as JSON, for drawings: its tools, its members at any depth, and what leads to what.
 
-Names, structure and the questions that one may ask are for every key of the server. What else the operator wrote in words
-(instructions, descriptions, the questions at gates, conditions) is only in an outline `with_prompts`.
+Names, structure and the questions that one may ask are for every key of the server. What else the operator wrote in
+words (instructions, descriptions, the questions at gates, conditions) is only in an outline `with_prompts`.
 """
 
 from __future__ import annotations
