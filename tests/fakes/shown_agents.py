@@ -40,6 +40,9 @@ def report(topic: str) -> str:
     return HOSTILE
 
 
+MARKED_UP = "What does <img src=x onerror='window.__pwned=3'> mean?"
+
+
 def waiter() -> Agent:
     """An agent one of whose tools needs a person, and another none."""
     script = [
@@ -60,7 +63,7 @@ def waiter() -> Agent:
         strategy="tool_calling",
         instructions="Be kind.",
         require_human_feedback=["book"],
-        questions=["How is the weather in Paris?", f"What does {HOSTILE} mean?"],
+        questions=["How is the weather in Paris?", MARKED_UP],
     )
 
 
