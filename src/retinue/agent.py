@@ -100,17 +100,14 @@ class Agent(YamlSerializable):
         else:
             self.model = PromptModel(model) if isinstance(model, str) else model
         self.budget = with_limits(budget, limits)
-        self.human = human
+        self.human, self.trace = human, trace
         marked = require_human_feedback
         self.require_human_feedback = {marked} if isinstance(marked, str) else marked
         self._answer_schema = None if answer_schema is None else schema_of(answer_schema)
         self.memories = as_tuple(memory)
         self.questions = suggested(questions)
-        self.trace = trace
         self.tools: list[Tool] = []
-        if not isinstance(tools, Iterable) or isinstance(tools, str):
-            raise UsageError(f"tools: want a list of them, such as [calculator], not {tools!r:.80}")
-        for tool in tools:
+        for tool in _listed(tools):
             self.add_tool(tool)
 
     def add_tool(self, tool: Any, something: Any = None, description: str = "", **options: Any) -> None:
@@ -284,6 +281,12 @@ class Agent(YamlSerializable):
         return run_blocking(
             run_watched(self.resume_async, log, decisions, budget=budget, images=images, key=key, children=children)
         )
+
+
+def _listed(tools: Any) -> Iterable[Any]:
+    if not isinstance(tools, Iterable) or isinstance(tools, str):
+        raise UsageError(f"tools: want a list of them, such as [calculator], not {tools!r:.80}")
+    return tools
 
 
 def _check_names(limits: Mapping[str, Any]) -> None:

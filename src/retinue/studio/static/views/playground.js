@@ -58,7 +58,7 @@ function Turns({ chat, agent, questions }) {
 /** What one may ask; a click asks it. */
 function Questions({ questions }) {
   if (!questions.length) return null;
-  return html`<ul class="questions" aria-label="What you may ask">
+  return html`<ul class="suggested" aria-label="What you may ask">
     ${questions.map((text, at) => html`<li key=${at}><button type="button" onClick=${() => say(text, [])}>${text}</button></li>`)}
   </ul>`;
 }
