@@ -168,9 +168,8 @@ class Agent(YamlSerializable):
 
     def state(self) -> Any:
         """Return the settings, which may have changed since construction."""
-        memories = [self.model.name, *(type(memory).__name__ for memory in self.memories)]
-        words = self.instructions, self.questions
-        return [tool.name for tool in self.tools], self.strategy.name, words, self.budget, memories
+        others = [self.model.name, self.questions, *(type(memory).__name__ for memory in self.memories)]
+        return [tool.name for tool in self.tools], self.strategy.name, self.instructions, self.budget, others
 
     def start(
         self, question: str, *, history: History = (), params: Params | None = None, images: Images = (), key: str = ""
