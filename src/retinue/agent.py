@@ -22,6 +22,7 @@ from .core.effects import Human as Human
 from .core.events import Delta, Event, Finished, Started
 from .core.protocols import Memory, Model, Prompting, Strategy
 from .core.run_result import RunResult, result
+from .core.suggested_questions import suggested
 from .core.tool import Tool, tool_of
 from .core.toolbox import Toolbox
 from .core.values import Decision, Message
@@ -40,7 +41,6 @@ from .strategies.react import React
 Params = Mapping[str, Mapping[str, Any]]  # parameter values, by node name
 History = Sequence[Message]
 Images = Sequence[ImageSource]
-_BUNDLED = ("calculator", "passages")  # built-in tools
 
 
 class Agent(YamlSerializable):
@@ -60,6 +60,7 @@ class Agent(YamlSerializable):
             An answer that does not conform stops the run as `INVALID_ANSWER`.
         prompt_node: A `PromptNode` instead of `model`: its model, stop words, and template as `react`'s prompt.
         memory: Memories of one conversation. Without any, the agent may serve many conversations at once.
+        questions: At most 8 short texts that one may ask: people are shown them, the model is not.
         trace: Show each step on standard error. `None` does so for `run` and `resume` in a terminal.
         limits: Budget limits by other frameworks' names: `max_steps`, `max_execution_time`, … (`budgets.Limits`).
     """
@@ -78,6 +79,7 @@ class Agent(YamlSerializable):
         answer_schema: type | Mapping[str, Any] | None = None,
         prompt_node: Prompting | None = None,
         memory: Memory | Sequence[Memory] = (),
+        questions: Iterable[str] = (),
         trace: bool | None = None,
         **limits: Unpack[Limits],
     ) -> None:
@@ -98,17 +100,14 @@ class Agent(YamlSerializable):
         else:
             self.model = PromptModel(model) if isinstance(model, str) else model
         self.budget = with_limits(budget, limits)
-        self.human = human
+        self.human, self.trace = human, trace
         marked = require_human_feedback
         self.require_human_feedback = {marked} if isinstance(marked, str) else marked
         self._answer_schema = None if answer_schema is None else schema_of(answer_schema)
         self.memories = as_tuple(memory)
-        self.trace = trace
-        self.questions: tuple[str, ...] = ()  # examples that the studio's playground suggests
+        self.questions = suggested(questions)
         self.tools: list[Tool] = []
-        if not isinstance(tools, Iterable) or isinstance(tools, str):
-            raise UsageError(f"tools: want a list of them, such as [calculator], not {tools!r:.80}")
-        for tool in tools:
+        for tool in _listed(tools):
             self.add_tool(tool)
 
     def add_tool(self, tool: Any, something: Any = None, description: str = "", **options: Any) -> None:
@@ -137,15 +136,11 @@ class Agent(YamlSerializable):
 
     def with_memory(self, memory: Memory | Sequence[Memory]) -> Self:
         """Return a copy for another conversation, with its own `memory`."""
-        other = self._copy()
-        other.memories = as_tuple(memory)
-        return other
+        return self._copy(memories=as_tuple(memory))
 
     def with_answers(self, schema: type | Mapping[str, Any]) -> Self:
         """Return a copy whose answers are JSON that conforms to `schema`."""
-        other = self._copy()
-        other._answer_schema = schema_of(schema)
-        return other
+        return self._copy(_answer_schema=schema_of(schema))
 
     def with_params(self, params: Params) -> Self:
         """Return a copy whose pipelines run with `params`, by node: `{"Retriever": {"top_k": 3}}`.
@@ -154,14 +149,12 @@ class Agent(YamlSerializable):
         """
         from .pipelines.bound_parameters import bind_parameters  # imported here because few agents need it
 
-        other = self._copy()
-        other.tools = bind_parameters(self.tools, params)
-        return other
+        return self._copy(tools=bind_parameters(self.tools, params))
 
-    def _copy(self) -> Self:
-        """Return a copy with its own list of tools."""
+    def _copy(self, **changed: Any) -> Self:
+        """Return a copy with its own list of tools, and with other attributes."""
         other = copy.copy(self)
-        other.tools = list(self.tools)
+        vars(other).update({"tools": list(self.tools), **changed})
         return other
 
     @property
@@ -175,8 +168,8 @@ class Agent(YamlSerializable):
 
     def state(self) -> Any:
         """Return the settings, which may have changed since construction."""
-        memories = [self.model.name, *(type(memory).__name__ for memory in self.memories)]
-        return [tool.name for tool in self.tools], self.strategy.name, self.instructions, self.budget, memories
+        others = [self.model.name, self.questions, *(type(memory).__name__ for memory in self.memories)]
+        return [tool.name for tool in self.tools], self.strategy.name, self.instructions, self.budget, others
 
     def start(
         self, question: str, *, history: History = (), params: Params | None = None, images: Images = (), key: str = ""
@@ -289,6 +282,12 @@ class Agent(YamlSerializable):
         )
 
 
+def _listed(tools: Any) -> Iterable[Any]:
+    if not isinstance(tools, Iterable) or isinstance(tools, str):
+        raise UsageError(f"tools: want a list of them, such as [calculator], not {tools!r:.80}")
+    return tools
+
+
 def _check_names(limits: Mapping[str, Any]) -> None:
     if unknown := [name for name in limits if name not in Limits.__annotations__]:
         known = [*inspect.signature(Agent).parameters, *Limits.__annotations__]
@@ -297,5 +296,5 @@ def _check_names(limits: Mapping[str, Any]) -> None:
 
 def _bundled(name: str) -> str:
     """Return a hint on where to import the built-in tool that `name` probably means."""
-    near = nearest(name, _BUNDLED)
+    near = nearest(name, ("calculator", "passages"))
     return f"; did you mean `from retinue.tools import {near}`?" if near else ""

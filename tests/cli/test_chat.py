@@ -32,6 +32,7 @@ agents:
         - {when: "^first line\\nsecond line$", finish: "I saw two lines."}
         - {when: "^first", finish: "One."}
       strategy: tool_calling
+      questions: [first question]
       tools: [calculator]
       require_human_feedback: [calculator]
 """
@@ -62,7 +63,7 @@ def say(terminal: Terminal, text: str, *keys: str) -> None:
 
 def test_each_question_comes_with_those_before_and_may_have_several_lines(file: Path) -> None:
     with chat(file) as terminal:
-        assert "guide · scripted · calculator · /help" in terminal.shows()
+        assert "guide · scripted · calculator · /help\n  first question\n" in terminal.shows()
         say(terminal, "first question")
         terminal.until("╰─ Answer: One.\n")
         say(terminal, "second\\")

@@ -26,6 +26,19 @@ def test_a_file_is_pulled_listed_found_and_removed(tmp_path: Path) -> None:
     assert "no model 'tiny'" in refused(retinue("models", "path", "tiny", RETINUE_CACHE=cache))
 
 
+def test_weights_are_removed_only_by_name(tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    there = folder / f"{EMBEDDED.name}.gguf"
+    there.write_bytes(b"GGUF")
+    for name in ([], [""]):
+        problem = refused(retinue("models", "rm", *name, RETINUE_CACHE=str(tmp_path)))
+        assert "say which weights to delete" in problem
+    assert there.exists()
+    assert "deleted" in retinue("models", "rm", EMBEDDED.name, RETINUE_CACHE=str(tmp_path)).stdout
+    assert not there.exists()
+
+
 def test_list_names_the_embedded_model_before_it_is_here(tmp_path: Path) -> None:
     shown = retinue("models", "list", RETINUE_CACHE=str(tmp_path)).stdout
     assert f"{EMBEDDED.name}  1,117 MB, Apache-2.0 (not fetched)" in shown

@@ -52,6 +52,15 @@ agents:
 """
 
 
+def test_an_edit_of_what_one_may_ask_changes_no_agent(tmp_path: Path) -> None:
+    assert snapshot_of(made(questions=["How warm is it?"])).hash == snapshot_of(made()).hash
+    text = "agents:\n  - {name: a, params: {model: scripted, script: [x]%s}}\n"
+    before = snapshot_of(loaded(tmp_path, text % ""))
+    asked = loaded(tmp_path, text % ", questions: [How warm is it?]")
+    assert snapshot_of(asked) == before
+    assert rebuild(stored(before), asked).model == asked.model
+
+
 def test_it_says_what_makes_an_agent_answer_as_it_does() -> None:
     body = stored(snapshot_of(made(budget=Budget(steps=3), answer_schema={"type": "object"}, name="clerk")))
     assert (body["name"], body["instructions"], body["budget"]["steps"]) == ("clerk", "Be kind.", 3)

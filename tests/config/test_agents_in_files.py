@@ -189,6 +189,7 @@ KEYS: list[tuple[dict[str, Any], Any]] = [
     ({"strategy": "humanInLoopPlanExec"}, lambda a: a.strategy.approve),
     ({"instructions": "Speak French."}, lambda a: a.instructions == "Speak French."),
     ({"role_description": "You are R."}, lambda a: a.instructions == "You are R."),
+    ({"questions": ["  What is ${HOME}?"]}, lambda a: a.questions == ("What is ${HOME}?",)),
     ({"custom_prompt": "Be brief."}, lambda a: a.instructions == "Be brief."),
     ({"custom_prompt": "Q: $question"}, lambda a: a.strategy.prompt == "Q: $question"),
     ({"require_human_feedback": True}, lambda a: a.tools[0].approval),

@@ -76,6 +76,19 @@ def test_an_executor_and_agents_of_agents_are_written(tmp_path: Path) -> None:
     assert again.tools[0].approval
 
 
+def test_what_one_may_ask_is_written(tmp_path: Path) -> None:
+    agent = Agent(PromptModel(script=SCRIPT), questions=["What is open?", "README.md"])
+    text = saved(agent, tmp_path)
+    again = Agent.load_from_yaml(tmp_path / "a.yml")
+    assert again.questions == agent.questions == ("What is open?", "README.md")
+    (tmp_path / "other").mkdir()
+    assert saved(again, tmp_path / "other") == text
+    assert again.with_answers({"type": "object"}).questions == agent.questions
+    again.questions = ("What else?",)
+    with pytest.raises(UsageError, match="was changed since it was loaded"):
+        again.save_to_yaml(tmp_path / "b.yml")
+
+
 def test_a_function_of_a_file_beside_is_written_and_others_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def age(name: str) -> int:\n    'The age of a person.'\n    return 47\n")
     from retinue.tools.function_loader import load_module

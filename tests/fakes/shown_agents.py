@@ -40,6 +40,9 @@ def report(topic: str) -> str:
     return HOSTILE
 
 
+MARKED_UP = "What does <img src=x onerror='window.__pwned=3'> mean?"
+
+
 def waiter() -> Agent:
     """An agent one of whose tools needs a person, and another none."""
     script = [
@@ -53,16 +56,15 @@ def waiter() -> Agent:
         {"when": "", "say": "Good evening. I look at the weather, and I book tables."},
     ]
     model = PromptModel(script=script, sees=True)
-    agent = Agent(
+    return Agent(
         model,
         [book, look, report],
         name="waiter",
         strategy="tool_calling",
         instructions="Be kind.",
         require_human_feedback=["book"],
+        questions=["How is the weather in Paris?", MARKED_UP],
     )
-    agent.questions = ("How is the weather in Paris?", HOSTILE)
-    return agent
 
 
 def review() -> Agent:

@@ -47,7 +47,12 @@ def sorted_out() -> Agent:
 def team() -> Agent:
     looker = Agent(PromptModel(script=["x"]), [look], name="looker", strategy="tool_calling", instructions=SECRET)
     return Agent(
-        PromptModel(script=["x"]), [looker, look], name="boss", strategy="react", require_human_feedback=["look"]
+        PromptModel(script=["x"]),
+        [looker, look],
+        name="boss",
+        strategy="react",
+        require_human_feedback=["look"],
+        questions=["Where does it rain?"],
     )
 
 
@@ -124,6 +129,14 @@ def test_words_of_the_operator_need_the_scope_prompts(served: Serving) -> None:
         assert all(words not in text for words in (SECRET, "nobody should know", "score > 8"))
     shown = asked(served, "/v1/studio/agents", "all", "prompts").text
     assert all(words in shown for words in (SECRET, "nobody should know", "score > 8"))
+
+
+def test_every_key_that_sees_agents_sees_what_one_may_ask_them(served: Serving) -> None:
+    assert outline(served, "boss")["questions"] == ["Where does it rain?"]
+    assert [outline(served, name)["questions"] for name in ("review", "steps", "sort/ed")] == [[], [], []]
+    for path in ("/v1/studio/agents", "/v1/studio/agents/boss"):
+        refused = asked(served, path, "runs")
+        assert (refused.status, "Where does it rain" in refused.text) == (403, False)
 
 
 def test_an_unknown_agent_is_not_found(served: Serving) -> None:

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, FilePayload, expect
 
 from fakes.app_server import Serving
 from fakes.pictures import png
-from fakes.shown_agents import HOSTILE, evaluated, shown_agents
+from fakes.shown_agents import HOSTILE, MARKED_UP, evaluated, shown_agents
 from fakes.studio_browser import PHONE, Visitor, browser
 from fakes.until import until
 from retinue import Agent, PromptModel, tool
@@ -123,20 +123,23 @@ def test_an_answer_is_streamed_with_its_steps_and_leads_to_its_run(visitor: Visi
     assert (run["model"], run["status"]) == ("waiter", "completed")
 
 
-def test_an_example_question_is_asked_with_a_click_and_then_no_more_is_suggested(visitor: Visitor) -> None:
-    page = visitor.see("/playground?agent=waiter", "Say something to waiter")
-    suggested = page.get_by_role("list", name="Example questions").get_by_role("button")
-    expect(suggested).to_have_text(["How is the weather in Paris?", HOSTILE])
-    assert page.evaluate("window.__pwned") is None
+def test_a_suggested_question_is_asked_by_a_click_and_only_first(visitor: Visitor) -> None:
+    page = visitor.see("/playground?agent=waiter", "Say something")
+    suggested = page.get_by_role("list", name="What you may ask").get_by_role("button")
+    expect(suggested).to_have_text(["How is the weather in Paris?", MARKED_UP])
+    page.locator("#message").fill("half a thought")
     suggested.first.click()
     expect(page.locator(".asked p")).to_have_text("How is the weather in Paris?")
-    expect(page.locator(".answer .speech")).to_contain_text("It rains in Paris.")
+    expect(page.locator(".ended")).to_have_count(1)
+    expect(page.locator("#message")).to_have_value("half a thought")
     expect(suggested).to_have_count(0)
-
-
-def test_an_agent_without_example_questions_suggests_none(visitor: Visitor) -> None:
-    page = visitor.see("/playground?agent=boss", "Say something to boss")
-    expect(page.get_by_role("list", name="Example questions")).to_have_count(0)
+    run = visitor.api(f"/v1/runs/{opened_run(page)}/events")["data"][0]["data"]
+    assert run["question"] == "How is the weather in Paris?"
+    page.get_by_role("button", name="New conversation").click()
+    expect(suggested).to_have_count(2)
+    page.locator("#agent").select_option("sloth")
+    expect(page.get_by_text("Say something to sloth")).to_be_visible()
+    expect(suggested).to_have_count(0)
 
 
 def test_shift_enter_begins_a_line_and_the_conversation_goes_on(visitor: Visitor) -> None:

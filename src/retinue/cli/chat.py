@@ -11,6 +11,7 @@ from click.core import ParameterSource
 from .._internal.sync_bridge import run_to_completion
 from ..agent import Agent
 from ..display.branch import View
+from ..display.terminal import clean
 from ..errors import RetinueError, UsageError
 from .chat_commands import obey
 from .conversation import Conversation
@@ -39,6 +40,8 @@ def command(context: click.Context, /, file: Path | None, agent: str | None, *, 
     if asked.typed:
         tools = ", ".join(tool.name for tool in talking.tools)
         click.secho(f"{talking.name} · {talking.model.name}{f' · {tools}' if tools else ''} · /help", dim=True)
+        for question in talking.questions:
+            click.secho(f"  {clean(question)}", dim=True)
     return run_to_completion(_talk(conversation, asked))
 
 

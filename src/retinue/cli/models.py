@@ -58,7 +58,9 @@ def path(name: str) -> None:
 @command.command()
 @click.argument("name", default="")
 def rm(name: str) -> None:
-    """Delete NAME's weights and partial downloads (default: the embedded model)."""
+    """Delete NAME's weights and partial downloads."""
+    if not name:
+        raise UsageError("say which weights to delete: `retinue models list` shows those that are here")
     for file in [bundles.remove(BUNDLES[name])] if name in BUNDLES else weights.remove(name):
         click.echo(f"deleted {file}")
 

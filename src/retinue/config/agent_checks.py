@@ -63,7 +63,7 @@ def _check_role(params: Node, shared: Mapping[str, Node]) -> Iterator[Found]:
     if role == "executor":
         if not (shared if tools.value is None else tools.value):
             yield Found(params.path, "an executor needs 'tools'")
-        for key in (*_MODEL_KEYS, "strategy", "instructions", "memory", "with_memory"):
+        for key in (*_MODEL_KEYS, "strategy", "instructions", "questions", "memory", "with_memory"):
             if params.at(key).value is not None:
                 yield Found(params.at(key).path, f"an executor runs tools and has no {key!r}", at_key=True)
     elif all(params.at(key).value is None for key in _MODEL_KEYS):

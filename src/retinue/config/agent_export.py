@@ -29,6 +29,8 @@ def agent_parameters(agent: Agent, add: AddComponent) -> dict[str, Any]:
         params |= _strategy(agent, agent.strategy)
         if agent.instructions:
             params["instructions"] = "\n".join(filter(None, (agent.instructions, params.get("instructions"))))
+        if agent.questions:
+            params["questions"] = list(agent.questions)
         if agent.prompt_node is not None:
             params["prompt_node"] = add(agent.prompt_node, "prompt_node")
         else:
@@ -42,8 +44,6 @@ def agent_parameters(agent: Agent, add: AddComponent) -> dict[str, Any]:
     if agent.require_human_feedback and "require_human_feedback" not in params:
         asked = agent.require_human_feedback
         params["require_human_feedback"] = True if asked is True else sorted(asked)
-    if agent.questions:
-        params["questions"] = list(agent.questions)
     if agent.schema is not None:
         params["answer_schema"] = dict(agent.schema)
     return params

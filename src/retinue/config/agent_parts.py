@@ -27,7 +27,7 @@ from .specs import AgentSpec, FileSpec
 
 _SAMPLING = ("top_p", "top_k", "repetition_penalty")
 _QUESTION = re.compile(r"\$(question|query|\{question\}|\{query\})(?![A-Za-z0-9_])")
-_NOT_RESOLVED = ("tools", "answer_schema", "script")
+_NOT_RESOLVED = ("tools", "answer_schema", "script", "questions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,7 @@ def agent_of(
         strategy=_strategy(params),
         answer_schema=params.get("answer_schema"),
         memory=named["memory"],
+        questions=params.get("questions", ()),
         **common,
         **_prompting(named),
     )
@@ -77,7 +78,6 @@ def agent_of(
     if _QUESTION.search(words[-1]) and isinstance(agent.strategy, React | Auto):
         react = agent.strategy if isinstance(agent.strategy, React) else React()
         agent.strategy = replace(react, prompt=words.pop())
-    agent.questions = tuple(params.get("questions", ()))
     agent.instructions = "\n".join(word.strip() for word in words if word.strip())
     return agent
 

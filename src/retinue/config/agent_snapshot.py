@@ -180,7 +180,16 @@ def _unchanged(agent: Agent) -> bool:
 
 
 def _file(agent: Agent) -> Any:
-    return _redacted(agent.origin.written) if _unchanged(agent) else None
+    return _redacted(_without_questions(agent.origin.written)) if _unchanged(agent) else None
+
+
+def _without_questions(written: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a file's content without what people are told to ask: an edit of that changes no agent."""
+    agents = [
+        {**one, "params": {key: value for key, value in one["params"].items() if key != "questions"}}
+        for one in written.get("agents", ())
+    ]
+    return {**written, **({"agents": agents} if agents else {})}
 
 
 def _redacted(value: Any) -> Any:

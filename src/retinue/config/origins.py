@@ -14,6 +14,7 @@ from .secret_variables import without_secrets
 from .specs import AgentSpec, FileSpec
 
 VERSION = 1
+_WORDS = ("description", "script", "questions")  # which name no files
 SECTIONS = ("components", "pipelines", "agents", "groups", "chains")
 
 
@@ -73,7 +74,7 @@ class Origin:
 def _texts(value: Any) -> list[str]:
     if isinstance(value, dict):
         own = [value["pipeline_or_node"]] if "pipeline_or_node" in value else []
-        inner = [text for key, one in value.items() if key not in ("description", "script") for text in _texts(one)]
+        inner = [text for key, one in value.items() if key not in _WORDS for text in _texts(one)]
         tools = value.get("tools")
         named = [tools] if isinstance(tools, str) else [t for t in tools or () if isinstance(t, str)]
         return [text for text in inner if text not in own] + [f"{text}/" for text in named if "/" in text]

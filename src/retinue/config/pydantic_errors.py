@@ -29,6 +29,7 @@ _WANTED = {
     "string_too_short": "a text that is not empty",
     "string_too_long": "at most {max_length} characters",
     "too_short": "a list that is not empty",
+    "too_long": "a list of at most {max_length}",
 }
 _NAME = "only letters (a-z, A-Z), digits (0-9) and underscores (_), at most 64 of them"
 

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, PrivateAttr, Tag
 from pydantic_core import PydanticCustomError
 
 from ..core.declared_exceptions import exceptions
+from ..core.suggested_questions import LONGEST, MOST, as_question
 from ..core.tool_example import ToolExample
 from ..strategies import STRATEGIES
 from .group_specs import ConditionalSpec, EdgeSpec, FieldItem, RoleSpec, Step
@@ -24,6 +25,13 @@ def _exceptions(said: str) -> str:
     except ValueError as error:
         raise PydanticCustomError("exceptions", "{problem}", {"problem": str(error)}) from error
     return said
+
+
+def _question(said: str) -> str:
+    try:
+        return as_question(said)
+    except ValueError as error:
+        raise PydanticCustomError("question", "{problem}", {"problem": str(error)}) from error
 
 
 class ExampleCallSpec(Spec):
@@ -132,6 +140,7 @@ Memories = Annotated[
     Annotated[Name, Tag("<text>")] | Annotated[list[Name], Tag("<items>")],
     one_of(text=str, items=list),
 ]
+Question = Annotated[str, Field(min_length=1, max_length=LONGEST), AfterValidator(_question)]
 
 
 class BudgetSpec(Spec):
@@ -156,6 +165,7 @@ class AgentParams(Spec):
     role: Literal["agent", "planner", "executor"] = "agent"
     instructions: str | None = None
     role_description: str | None = None
+    questions: Annotated[list[Question], Field(max_length=MOST)] | None = None
     # the model: a component or a model name; a prompt node; a script; or an endpoint's settings
     model: Name | None = None
     prompt_node: Name | None = None
@@ -179,7 +189,6 @@ class AgentParams(Spec):
     workers: list[WorkerItem] | None = None
     handoffs: list[Name] | None = None
     exposed: bool | None = None
-    questions: Annotated[list[Name], Field(max_length=8)] | None = None
     require_human_feedback: Feedback | None = None
     answer_schema: dict[str, Any] | None = None
     # memory: memories of this file, or OPEA's settings

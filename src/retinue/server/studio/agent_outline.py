@@ -1,7 +1,7 @@
 """The structure of a served agent as JSON, for drawings: its tools, its members at any depth, and what leads to what.
 
-Names, structure and example questions are for every key of the server. What the operator wrote in words
-(instructions, descriptions, the questions at gates, conditions) is only in an outline `with_prompts`.
+Names, structure and the questions that one may ask are for every key of the server. What else the operator wrote in
+words (instructions, descriptions, the questions at gates, conditions) is only in an outline `with_prompts`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class AgentOutline:
 
     def of(self, name: str, agent: Agent) -> Object:
         """Return the outline of the agent or pipeline that is served as `name`."""
-        return self._part(agent, 0) | {"id": name, "object": "studio.agent"}
+        named = {"id": name, "object": "studio.agent", "questions": list(agent.questions)}
+        return self._part(agent, 0) | named
 
     def _part(self, something: Any, depth: int) -> Object:
         match something:
@@ -58,7 +59,6 @@ class AgentOutline:
             "name": agent.name,
             "model": None if isinstance(agent.model, NoModel) else agent.model.name,
             "strategy": agent.strategy.name,
-            "questions": list(agent.questions),
             "tools": [self._tool(tool, depth) for tool in agent.tools],
             "graph": None if plan is None else self._graph(plan),
             **({"instructions": agent.instructions} if self.with_prompts else {"withheld": ["instructions"]}),

@@ -17,6 +17,7 @@ export default function Playground({ query }) {
   const names = data?.data.map((one) => one.id) ?? [];
   const wanted = query.get("agent");
   const agent = [wanted, chat.agent, names[0]].find((one) => names.includes(one)) ?? "";
+  const questions = data?.data.find((one) => one.id === agent)?.questions ?? [];
   useEffect(() => {
     if (agent && agent !== chat.agent) reset(agent);
   }, [agent, chat.agent]);
@@ -33,7 +34,7 @@ export default function Playground({ query }) {
       <${Link} to=${`/agents/${encodeURIComponent(agent)}`}>How it is made<//>
       ${chat.turns.length > 0 && html`<button class="push" onClick=${() => reset(agent)}>New conversation</button>`}
     </header>
-    <${Turns} chat=${chat} agent=${agent} questions=${data.data.find((one) => one.id === agent)?.questions ?? []} />
+    <${Turns} chat=${chat} agent=${agent} questions=${questions} />
     <${Composer} chat=${chat} agent=${agent} />
   </div>`;
 }
@@ -47,18 +48,20 @@ function Turns({ chat, agent, questions }) {
     const begun = last && !last.responses.some((one) => one.last > 2);
     if (begun || page.scrollHeight - page.scrollTop - page.clientHeight < NEAR) end.current?.scrollIntoView({ block: "end" });
   }, [size]);
-  if (!chat.turns.length) return html`<div class="turns"><${Empty} title=${`Say something to ${agent}`}>What it does is shown as it happens, and each answer is a run that is kept.<//>
-    ${questions.length > 0 && html`<${Suggestions} questions=${questions} />`}</div>`;
+  if (!chat.turns.length) return html`<div class="turns"><${Empty} title=${`Say something to ${agent}`}>What it does is shown as it happens, and each answer is a run that is kept.<//><${Questions} questions=${questions} /></div>`;
   return html`<div class="turns" role="log" aria-label="Conversation">
     ${chat.turns.map((turn) => html`<${Turn} key=${turn.id} turn=${turn} />`)}
     <div ref=${end} class="turns-end"></div>
   </div>`;
 }
 
-/** Questions to begin with, which the agent's file names. */
-const Suggestions = ({ questions }) => html`<ul class="suggestions" aria-label="Example questions">
-  ${questions.map((question) => html`<li key=${question}><button type="button" class="push" onClick=${() => say(question, [])}>${question}</button></li>`)}
-</ul>`;
+/** What one may ask; a click asks it. */
+function Questions({ questions }) {
+  if (!questions.length) return null;
+  return html`<ul class="suggested" aria-label="What you may ask">
+    ${questions.map((text, at) => html`<li key=${at}><button type="button" onClick=${() => say(text, [])}>${text}</button></li>`)}
+  </ul>`;
+}
 
 function Turn({ turn }) {
   const items = turn.responses.flatMap((response) => response.items.map((item, at) => ({ item, time: response.times[at], response })).filter((one) => one.item));
