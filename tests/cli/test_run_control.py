@@ -109,7 +109,7 @@ class Office:
             client.responses.create(model=agent, input=text, background=True, **more)
         (run,) = {one["id"] for one in self.listed()} - before
         self.is_(run, status)
-        return run
+        return str(run)
 
     def hanging(self, agent: str = "payer") -> str:
         """Begin a run whose tool, or whose member's tool, does not return."""

@@ -30,7 +30,8 @@ from retinue.server.metrics.process_watch import BUSY, DEAD, ProcessWatch
 from retinue.server.metrics.quota_metrics import MOST_TENANTS, quota_figures
 from retinue.server.metrics.run_metrics import MOST_MODELS, OTHER, RunMetrics
 from retinue.store import queue_figures
-from retinue.store.quotas import Limit, quotas, set_limits
+from retinue.store.quota_tables import quotas
+from retinue.store.quotas import Limit, set_limits
 from retinue.store.tables import runs
 
 PAGE = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs/metrics.md").read_text())

@@ -171,9 +171,13 @@ def test_what_happens_is_counted_once(server: Served) -> None:
 
 def test_a_tool_that_a_client_declares_is_other(server: Served) -> None:
     address = address_of(server.log)
-    declared = {"type": "function", "name": "weather_of_a_client", "parameters": {"type": "object", "properties": {}}}
+    declared: Any = {
+        "type": "function",
+        "name": "weather_of_a_client",
+        "parameters": {"type": "object", "properties": {}},
+    }
     asked = ask(server, "weather", tools=[declared])
-    output = {"type": "function_call_output", "call_id": asked.output[-1].call_id, "output": "18 degrees"}
+    output: Any = {"type": "function_call_output", "call_id": asked.output[-1].call_id, "output": "18 degrees"}
     with server.client() as client:
         client.responses.create(model="agent", input=[output], previous_response_id=asked.id, tools=[declared])
     assert value(address, "retinue_tool_calls_total", tool="other", outcome="result") == 1
