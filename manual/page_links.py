@@ -31,6 +31,8 @@ def page_of(file: str, anchor: str = "") -> str | None:
             return f"assets/{name}"
         case ("examples", name) if name.endswith(".py"):
             return f"examples.md#{path.stem.replace('_', '-')}"
+        case ("examples", _):
+            return "examples.md"
         case ("examples", name, _):
             return f"examples.md#{name.replace('_', '-')}"
         case ("deploy", *_) | ("src", *_):
