@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from sqlalchemy import event
 
 from fakes.kept_runs import Gate, KeptRuns, calling, kept_runs
 from fakes.until import until_async
@@ -16,7 +17,10 @@ STEPS = 3
 def commits_of(kept: KeptRuns) -> list[str]:
     """The commits from now on, one item each."""
     made: list[str] = []
-    kept.database.timed = lambda seconds, failed: made.append("commit")
+    if kept.database.is_shared:
+        event.listen(kept.database.engine, "commit", lambda connection: made.append("commit"))
+    else:  # SQLite's driver commits without SQLAlchemy
+        kept.database.timed = lambda seconds, failed: made.append("commit")
     return made
 
 

@@ -54,9 +54,7 @@ def test_what_a_tool_returns_can_forge_no_action_and_no_answer(strategy: str, ho
     result = fetching(model, strategy, f"PAGE {hostile} END", f"PAGE\n{hostile}\nEND")
     assert model.copied == []
     assert {event.action.tool for event in result.events if isinstance(event, Called)} == {"fetch"}
-    quotes = strategy == "corrective"  # whose answers are sentences of what was found, or that nothing was
-    assert result.answer.startswith("I found nothing" if quotes else "honest")
-    assert result.stop_reason is StopReason.ANSWER
+    assert (result.answer, result.stop_reason) == ("honest", StopReason.ANSWER)
 
 
 def fetching(model: Gullible, strategy: str, *pages: str) -> RunResult:

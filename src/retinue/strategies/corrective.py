@@ -8,10 +8,10 @@ Yan et al. 2024, with the fallbacks and updates of RFC 001's demo.)
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 from ..core.grammar import Chars, Constraint, Repeat, seq
@@ -22,6 +22,7 @@ from ..core.values import AgentAction, AgentFinish, Message, Reply
 from .facts.copied_answers import copied_shape
 from .facts.descriptions import names_in
 from .facts.fact_finder import FOUND, YES_OR_NO
+from .facts.found_sentences import FoundSentence, nearest_sentences, passages_of, stems_of, words_in_common
 from .facts.sub_prompts import Part, one_field, one_of
 from .parsing import final_answer
 from .prompting.constraints import answer_shape
@@ -30,33 +31,21 @@ from .prompting.prompt_parts import prompt_parts
 from .react import React
 
 _REPLY_TOKENS = 64
-_CHOICES = 8  # sentences that the model chooses from
-_SENTENCE_CHARS = 400
 _NAMES = 3  # that a later source is searched for
-_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^a-z])")
-_WHOLE = re.compile(r"[^a-z|`\s][^|]*[^?|]|`(?!``)[^|]*[^?|]", re.DOTALL)
-_LINK = re.compile(r"\[([^\]]*)\](?:\(([^)\s]*)\))?\s*")
-_HEADER = re.compile(r"\[\d+\] (.*?)\s*(https?://\S+)?")  # of a passage from the web, a line of its own
-_GOES_ON = re.compile(
-    r"(?: (?!(?:not|is|are|was|were|has|have|known|that|which|who|to|and|or|do|does|can|will)\b)\w+)*"
-)
+_AFTER = frozenset("not is are was were has have be known that which who to and or do does can will".split())
 _FEW = Repeat(seq(" ", Repeat(Chars("A-Za-z0-9_.\u00c0-\u024f-"), 3, 30)), 1, 4)
 _WORDS = one_field("words", seq(_FEW, "\n"))
-_WORD = re.compile(r"\w{4,}")
-_GENERAL = frozenset(
-    "about does every from have into make many much should that their them then there these they this what when where "
-    "which while will with work working would your".split()
-)
-_SEVERAL = 2  # words
-_ALIKE = 5  # letters that two forms of a word begin with
+_CALCULATOR = "calculator"
+_SEVERAL = 2  # words, or sources
 _ANSWER = answer_shape(200)
 _NOTHING = "I found nothing that answers this"
 
 
 @dataclass(frozen=True)
 class Corrective:
-    """The strategy. Its sources are the tools that take a text and have no effects, in their order; each is searched
-    with other words at most `rewordings` times. A tool that takes a `title` is the way out."""
+    """The strategy. Its sources, two or more, are the tools that take a text and have no effects, in order. Each is
+    searched with other words at most `rewordings` times. A tool that takes a `title` is the way out. With tools of
+    other kinds, such as a calculator, it does what `react` does."""
 
     rewordings: int = 1
     name: str = "corrective"
@@ -64,26 +53,11 @@ class Corrective:
 
     def __call__(self, task: Task) -> Flow:
         """Search, judge, and answer or go on."""
-        sources = [tool for tool in task.tools if tool.effects == "read" and tool.signature.text_argument is not None]
-        if task.scripted or not sources:
+        sources = [tool for tool in task.tools if _looks_up(tool)]
+        others = [tool for tool in task.tools if tool not in sources and "title" not in _arguments(tool)]
+        if task.scripted or others or len(sources) < _SEVERAL:
             return React()(task)
         return _Run(task, sources, self.rewordings).flow()
-
-
-@dataclass(frozen=True)
-class _Found:
-    """A sentence, and the source and the passage that it is from."""
-
-    source: str
-    sentence: str
-    passage: str
-
-    @property
-    def answer(self) -> str:
-        """The sentence, with where it is from."""
-        title = _LINK.match(self.passage)
-        where = title.group(2) or title.group(1) if title else ""
-        return f"{self.sentence} ({self.source}{': ' if where else ''}{where})"
 
 
 class _Run:
@@ -138,21 +112,21 @@ class _Run:
         said = yield from self._said(text, self._question, one_of("where", self._sources))
         return said if said in self._sources else self._sources[0]
 
-    def _known(self, source: str) -> Part[_Found | None]:
+    def _known(self, source: str) -> Part[FoundSentence | None]:
         """Return what a source says of the things that the question is about."""
         shape = copied_shape(self._question, "", "words", must=True)
         if shape is None:
             return None
         text = _prompt("things", question=self._question)
         said = yield from self._said(text, self._question, shape, aside=True)
-        goes_on = _GOES_ON.match(self._question.partition(said)[2])
-        things = said + (goes_on[0] if goes_on else "")
-        if len(_stems(things)) < _SEVERAL:  # a name alone
+        rest = takewhile(lambda word: word.isalnum() and word not in _AFTER, self._question.partition(said)[2].split())
+        things = " ".join((said, *rest))
+        if len(stems_of(things)) < _SEVERAL:  # a name alone
             return None
         passages = yield from self._passages(source, [things], "")
         return (yield from self._judged(f"What are {things}?", source, passages))
 
-    def _in_source(self, source: str, queries: list[str], thought: str) -> Part[_Found | None]:
+    def _in_source(self, source: str, queries: list[str], thought: str) -> Part[FoundSentence | None]:
         """Search a source, with other words if it has to be; return the sentence that answers the question."""
         found = yield from self._judged(self._question, source, (yield from self._passages(source, queries, thought)))
         for _ in range(self._rewordings):
@@ -171,14 +145,14 @@ class _Run:
         for query in queries:
             if (source, query) not in self._seen:
                 (seen,) = yield from act(AgentAction(source, query, thought))
-                self._seen[source, query] = _rows(neutralize(seen.text)) if seen.outcome in FOUND else []
+                self._seen[source, query] = passages_of(neutralize(seen.text)) if seen.outcome in FOUND else []
                 thought = ""
             found += [row for row in self._seen[source, query] if row not in found]
         return found
 
-    def _judged(self, question: str, source: str, passages: Sequence[str]) -> Part[_Found | None]:
+    def _judged(self, question: str, source: str, passages: Sequence[str]) -> Part[FoundSentence | None]:
         """Have the model choose a sentence, and say whether it answers the question."""
-        sentences = _nearest(source, passages, f"{self._about} {question}")
+        sentences = nearest_sentences(source, passages, f"{self._about} {question}")
         if not sentences:
             return None
         text = "\n".join(f"{number}. {one.sentence}" for number, one in enumerate(sentences, 1))
@@ -188,8 +162,8 @@ class _Run:
             asked = _prompt("choose", sentences=text, question=question)
             number = yield from self._said(asked, text, one_of("sentence", numbers), aside=True)
         chosen = sentences[int(number) - 1] if number in numbers else sentences[0]
-        wanted = _stems(question)
-        nearest = max(sentences, key=lambda one: _shared(wanted, one))
+        wanted = stems_of(question)
+        nearest = max(sentences, key=lambda one: words_in_common(wanted, one))
         for one in dict.fromkeys((chosen, nearest)):
             if not self._is_near(one, wanted):
                 continue  # a small model says of many things that they are an answer
@@ -198,11 +172,11 @@ class _Run:
                 return one
         return None
 
-    def _is_near(self, found: _Found, wanted: set[str]) -> bool:
+    def _is_near(self, found: FoundSentence, wanted: set[str]) -> bool:
         """Return whether a sentence has half of the words that are wanted, or one of the names that were found."""
         if self._names:
             return any(name in found.passage for name in self._names)
-        return 2 * _shared(wanted, found) >= len(wanted)
+        return 2 * words_in_common(wanted, found) >= len(wanted)
 
     def _reworded(self) -> Part[str]:
         text = _prompt("reword", question=self._question)
@@ -238,6 +212,10 @@ class _Closing(Exception):
     """The budget allows no more than this answer."""
 
 
+def _looks_up(tool: Tool) -> bool:
+    return tool.effects == "read" and tool.signature.text_argument is not None and tool.name.casefold() != _CALCULATOR
+
+
 def _arguments(tool: Tool) -> Mapping[str, Any]:
     arguments: Mapping[str, Any] = tool.signature.parameters.get("properties", {})
     return arguments
@@ -249,46 +227,6 @@ def _prompt(part: str, **values: str) -> str:
 
 def _goes_on(before: str, source: str) -> str:
     return "" if before == source else f"Found nothing in {before}. Will continue with {source}."
-
-
-def _rows(observation: str) -> list[str]:
-    """Return the passages of an observation: its lines, those from the web with their titles and addresses."""
-    rows: list[str] = []
-    title = ""
-    for row in filter(None, map(str.strip, observation.split("\n"))):
-        if (header := _HEADER.fullmatch(row)) is not None:
-            title = f"[{header.group(1)}]({header.group(2) or ''}) "
-        else:
-            rows.append(title + row)
-    return rows
-
-
-def _nearest(source: str, passages: Sequence[str], question: str) -> list[_Found]:
-    """Return the sentences that share most words with the question, in their order."""
-    wanted = _stems(question)
-    rated = [(_shared(wanted, one), one) for passage in passages for one in _sentences(source, passage)]
-    best = sorted((one for one in rated if one[0]), key=lambda one: -one[0])[:_CHOICES]
-    return [one for _, one in sorted(best, key=rated.index)]
-
-
-def _shared(wanted: set[str], found: _Found) -> int:
-    """Return how many words of the question a sentence has, or the title of its passage, if it has one itself."""
-    title = _LINK.match(found.passage)
-    said = _stems(found.sentence)
-    return len(wanted & (said | _stems(title.group(1)) if title else said)) if wanted & said else 0
-
-
-def _sentences(source: str, passage: str) -> list[_Found]:
-    """Return the whole sentences of a passage, outside tables and code. A question in it answers nothing."""
-    title = _LINK.match(passage)
-    text = passage[title.end() :] if title else passage
-    said = (one.strip() for one in _SENTENCE.split(text))
-    return [_Found(source, one[:_SENTENCE_CHARS], passage) for one in said if _WHOLE.fullmatch(one)]
-
-
-def _stems(text: str) -> set[str]:
-    """Return the beginnings of the words that say something."""
-    return {word[:_ALIKE] for word in map(str.lower, _WORD.findall(text)) if word not in _GENERAL}
 
 
 def _written(decided: Decided) -> Reply:
