@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ..core.grammar import Constraint, line, optional, seq
+from ..core.grammar import Constraint
 from ..core.prompt import Ask, Decided, Prompt
-from ..core.protocols import Flow, Task, act, ask
+from ..core.protocols import Flow, Task, act
 from ..core.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message, Reply
 from .facts.copied_answers import NOT_STATED, asks_for
@@ -25,15 +25,14 @@ from .facts.quantities import Unreadable
 from .facts.question_plan import counted, planned
 from .facts.question_steps import QuestionStep, expression, filled, is_list, joined, parts_of, worked_out
 from .facts.question_terms import terms_of
-from .facts.sub_prompts import Part, one_field, one_of, sub_prompt
+from .facts.standalone_question import standalone
+from .facts.sub_prompts import Closing, Part, looks_up, one_of, reply_to, sub_prompt
 from .parsing import final_answer
 from .prompting.constraints import answer_shape
-from .prompting.transcript import history_lines
 from .react import React
 
 _REPLY_TOKENS = 256
 _LONGEST = 2_000  # characters of a question: a longer one is a text, which the rules do not fit
-_ALONE = one_field("question", seq(" ", line(300, but="?"), optional(seq("?")), "\n"))
 _COUNTS = "how many "
 _EACH = 8  # of which the same fact is looked up
 
@@ -55,18 +54,10 @@ class Careful:
         """Plan, find, compute and answer."""
         wanted = self.calculator.casefold()
         finders = [tool for tool in task.tools if tool.name.casefold() != wanted]
-        if task.scripted or len(finders) != 1 or not _looks_up(finders[0]) or len(task.question) > _LONGEST:
+        if task.scripted or len(finders) != 1 or not looks_up(finders[0]) or len(task.question) > _LONGEST:
             return React()(task)
         sums = next((tool for tool in task.tools if tool.name.casefold() == wanted), None)
         return _Run(self, task, finders[0], sums).flow()
-
-
-def _looks_up(tool: Tool) -> bool:
-    return tool.effects == "read" and tool.signature.text_argument is not None
-
-
-class _Closing(Exception):
-    """The budget allows no more than this answer."""
 
 
 class _Run:
@@ -81,7 +72,7 @@ class _Run:
     def flow(self) -> Flow:
         try:
             return (yield from self._answered())
-        except _Closing as closing:
+        except Closing as closing:
             return self._finish(final_answer.visible_answer(str(closing)))
 
     def _answered(self) -> Flow:
@@ -94,7 +85,7 @@ class _Run:
         return (yield from self._answered_alone(last, said))
 
     def _answered_alone(self, question: str, history: Sequence[Message]) -> Flow:
-        terms = terms_of((yield from self._standalone(question, history)))
+        terms = terms_of((yield from standalone(self._said, question, history)))
         question, self._facts.units = terms.question, terms.units
         steps = yield from planned(self._said, question)
         finish = yield from self._worked(question, steps)
@@ -129,14 +120,6 @@ class _Run:
                 return self._finish(f"The answer is {NOT_STATED}: nothing was found on: {filled(step.text, values)}")
             values.append(value)
         return self._finish(values[-1])
-
-    def _standalone(self, question: str, history: Sequence[Message]) -> Part[str]:
-        """Return the question with names for what it refers to in the conversation."""
-        if not history:
-            return question
-        text = sub_prompt("standalone", history=history_lines(history), question=question)
-        said = yield from self._said(text, question, _ALONE, aside=True)
-        return said.strip() or question
 
     def _done(self, step: QuestionStep, values: list[str], *, listed: bool) -> Part[str]:
         match step.kind:
@@ -182,13 +165,10 @@ class _Run:
         return sub_prompt("judge", facts=facts, question=question)
 
     def _said(self, text: str, news: str, shape: Constraint, **more: Any) -> Part[str]:
-        """Ask for a reply of that shape; raise `_Closing` with the answer if the budget allows no more."""
+        """Ask for a reply of that shape; raise `Closing` with the answer if the budget allows no more."""
         prompt = Prompt(Message("user", text))
-        request = Ask(prompt, news, _written, (), shape, _REPLY_TOKENS, closing=partial(self._closing, news), **more)
-        reply = yield from ask(request)
-        if reply.closing:
-            raise _Closing(reply.text)
-        return reply.text.strip()
+        closing = partial(self._closing, news)
+        return (yield from reply_to(Ask(prompt, news, _written, (), shape, _REPLY_TOKENS, closing=closing, **more)))
 
     def _closing(self, news: str) -> Ask:
         prompt = Prompt(Message("user", self._judging(self._task.question)))

@@ -16,14 +16,15 @@ from typing import Any
 
 from ..core.grammar import Chars, Constraint, Repeat, seq
 from ..core.prompt import Ask, Decided, Prompt
-from ..core.protocols import Flow, Task, act, ask
+from ..core.protocols import Flow, Task, act
 from ..core.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message, Reply
 from .facts.copied_answers import copied_shape
 from .facts.descriptions import names_in
 from .facts.fact_finder import FOUND, YES_OR_NO
 from .facts.found_sentences import FoundSentence, nearest_sentences, passages_of, stems_of, words_in_common
-from .facts.sub_prompts import Part, one_field, one_of
+from .facts.standalone_question import standalone
+from .facts.sub_prompts import Closing, Part, looks_up, one_field, one_of, reply_to
 from .parsing import final_answer
 from .prompting.constraints import answer_shape
 from .prompting.injection_guard import neutralize
@@ -53,7 +54,7 @@ class Corrective:
 
     def __call__(self, task: Task) -> Flow:
         """Search, judge, and answer or go on."""
-        sources = [tool for tool in task.tools if _looks_up(tool)]
+        sources = [tool for tool in task.tools if _is_source(tool)]
         others = [tool for tool in task.tools if tool not in sources and "title" not in _arguments(tool)]
         if task.scripted or others or len(sources) < _SEVERAL:
             return React()(task)
@@ -64,7 +65,7 @@ class _Run:
     """The state of one run: what was searched for so far, in which source."""
 
     def __init__(self, task: Task, sources: Sequence[Tool], rewordings: int) -> None:
-        self._question = task.question.strip()
+        self._question, self._history = task.question.strip(), task.history
         self._sources = [tool.name for tool in sources]
         self._described = {tool.name: tool.description for tool in sources}
         self._out = next((tool for tool in task.tools if "title" in _arguments(tool)), None)
@@ -77,18 +78,20 @@ class _Run:
         """Search and answer, or answer with what is known when the budget is used up."""
         try:
             return (yield from self._answered())
-        except _Closing as closing:
+        except Closing as closing:
             return AgentFinish({"output": final_answer.visible_answer(str(closing))})
 
     def _answered(self) -> Flow:
         """Search the sources in turn: the first one, that which the question is for, and the others."""
+        self._question = yield from standalone(self._said, self._question, self._history)
         wanted = yield from self._wanted()
         first, question = self._sources[0], self._question
         queries, thought = [question], ""
         if wanted != first:
             known = yield from self._known(first)
             names = [] if known is None else [one for one in names_in(known.sentence) if one not in question][:_NAMES]
-            queries, thought = [*names, question], f"Found nothing in {first}. Will continue with {wanted}."
+            searched = f"Found nothing in {first}. Will continue with {wanted}."
+            queries, thought = [*names, question], searched if self._seen else f"Will look in {wanted} first."
             if known is not None and names:
                 self._about, self._names = known.sentence, names
                 thought = f"{first} says: {known.sentence} Will look in {wanted} for {', '.join(names)}."
@@ -104,8 +107,6 @@ class _Run:
 
     def _wanted(self) -> Part[str]:
         """Return the source that the question is for."""
-        if len(self._sources) == 1:
-            return self._sources[0]
         described = "\n".join(f"{name}: {self._described[name]}" for name in self._sources)
         places = {"first": self._sources[0], "middle": self._sources[len(self._sources) // 2]}
         text = _prompt("route", sources=described, last=self._sources[-1], question=self._question, **places)
@@ -186,21 +187,21 @@ class _Run:
     def _way_out(self, last: str) -> Flow:
         """Say that nothing was found, and what was looked for; with the way out, if there is one."""
         looked = "\n".join(f"- {source}: {query}" for source, query in self._seen)
+        nothing = f"{_NOTHING}. I looked for:\n{looked}"
         if self._out is None:
-            return AgentFinish({"output": f"{_NOTHING}. I looked for:\n{looked}"})
+            return AgentFinish({"output": nothing})
         given = {"title": self._question, "body": f"{self._question}\n\nNothing was found. Looked for:\n{looked}\n"}
         known = {name: value for name, value in given.items() if name in _arguments(self._out)}
         thought = f"Found nothing in {last}, either. Will prepare a question to those who may know."
         (seen,) = yield from act(AgentAction(self._out.name, known, thought))
+        if seen.outcome not in FOUND:
+            return AgentFinish({"output": nothing})
         return AgentFinish({"output": f"{_NOTHING}. You can ask it here: {seen.text.strip()}"})
 
     def _said(self, text: str, news: str, shape: Constraint, **more: Any) -> Part[str]:
         closing = partial(self._closing, news)
-        request = Ask(Prompt(Message("user", text)), news, _written, (), shape, _REPLY_TOKENS, closing=closing, **more)
-        reply = yield from ask(request)
-        if reply.closing:
-            raise _Closing(reply.text)
-        return reply.text.strip()
+        prompt = Prompt(Message("user", text))
+        return (yield from reply_to(Ask(prompt, news, _written, (), shape, _REPLY_TOKENS, closing=closing, **more)))
 
     def _closing(self, news: str) -> Ask:
         text = _prompt("close", text=news, question=self._question)
@@ -208,12 +209,8 @@ class _Run:
         return Ask(Prompt(Message("user", text)), news, _written, (), _ANSWER, _REPLY_TOKENS, answer=shown)
 
 
-class _Closing(Exception):
-    """The budget allows no more than this answer."""
-
-
-def _looks_up(tool: Tool) -> bool:
-    return tool.effects == "read" and tool.signature.text_argument is not None and tool.name.casefold() != _CALCULATOR
+def _is_source(tool: Tool) -> bool:
+    return looks_up(tool) and tool.name.casefold() != _CALCULATOR
 
 
 def _arguments(tool: Tool) -> Mapping[str, Any]:

@@ -51,9 +51,10 @@ def passages_of(observation: str) -> list[str]:
 def nearest_sentences(source: str, passages: Sequence[str], question: str) -> list[FoundSentence]:
     """Return the sentences that share most words with the question, in their order."""
     wanted = stems_of(question)
-    rated = [(words_in_common(wanted, one), one) for passage in passages for one in _sentences(source, passage)]
-    best = sorted((one for one in rated if one[0]), key=lambda one: -one[0])[:_CHOICES]
-    return [one for _, one in sorted(best, key=rated.index)]
+    found = [one for passage in passages for one in _sentences(source, passage)]
+    shared = [words_in_common(wanted, one) for one in found]
+    best = sorted((at for at, number in enumerate(shared) if number), key=lambda at: -shared[at])[:_CHOICES]
+    return [found[at] for at in sorted(best)]
 
 
 def words_in_common(wanted: set[str], found: FoundSentence) -> int:

@@ -6,12 +6,18 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from ...core.grammar import Constraint, Pattern, choice, seq
-from ...core.protocols import Request, Sent
+from ...core.prompt import Ask
+from ...core.protocols import Request, Sent, ask
+from ...core.tool import Tool
 from ..prompting.constraints import object_schema
 from ..prompting.prompt_parts import prompt_parts
 
 T = TypeVar("T")
 Part = Generator[Request, Sent, T]
+
+
+class Closing(Exception):
+    """The budget allows no more than this answer."""
 
 
 class Say(Protocol):
@@ -22,6 +28,19 @@ class Say(Protocol):
     ) -> Part[str]:
         """Return the reply's text."""
         ...
+
+
+def reply_to(request: Ask) -> Part[str]:
+    """Return the text of the reply. Raises `Closing` with the answer if the budget allows no more."""
+    reply = yield from ask(request)
+    if reply.closing:
+        raise Closing(reply.text)
+    return reply.text.strip()
+
+
+def looks_up(tool: Tool) -> bool:
+    """Return whether a tool may be one that looks things up: it takes a text, and has no effects."""
+    return tool.effects == "read" and tool.signature.text_argument is not None
 
 
 def sub_prompt(part: str, **values: str) -> str:
