@@ -130,7 +130,7 @@ def machine_seconds() -> float:
 def _cpu_of(pid: int) -> float:
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except FileNotFoundError:  # one of PostgreSQL's that ended: its first process has its time
+    except (FileNotFoundError, ProcessLookupError):  # one of PostgreSQL's that ended: its first process has its time
         return 0.0
     return sum(map(int, fields[11:15])) / _TICKS  # its own, and that of its children that ended
 
