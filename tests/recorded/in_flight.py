@@ -1,14 +1,16 @@
 """Runs in every state that a run can be in, as a former version's server left them when it was killed.
 
-`python -m recorded.in_flight SRC FOLDER`, with `tests` on the path, has the Retinue in the folder SRC serve agents of
-which the tools do not end, begins runs of each kind, kills the server, and leaves in FOLDER what `recorded.databases`
-does. `said.json` has the `key`; `runs`, each with how it is to end; and `imported`, such runs with their events.
+`python -m recorded.in_flight SRC FOLDER`, with `tests` on the path, has the Retinue in the folder SRC serve agents with
+the `tools.py` in FOLDER, which do not end, begins runs of each kind, kills the server, and leaves in FOLDER what
+`recorded.databases` does, but for the tables, which are the same. `said.json` has the `key`; `runs`, each with how it
+is to end; and `imported`, such runs with their events.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import shutil
 import sys
 import tempfile
 import threading
@@ -20,7 +22,7 @@ from urllib.parse import urlencode
 from fakes.pictures import png
 from fakes.served import Served, serving
 from fakes.until import until
-from recorded.databases import YEARS, Api, copy_of, make_key, tables_of
+from recorded.databases import YEARS, Api, copy_of, make_key
 
 EACH = range(1, 5)  # runs of a kind
 WORDS = {1: "one", 2: "two", 3: "three", 4: "four"}
@@ -28,50 +30,6 @@ LOST = ("five", "six", "seven", "eight")  # payments of which nobody knows the o
 _WEATHER = {"name": "get_weather", "parameters": {"type": "object", "properties": {"location": {"type": "string"}}}}
 _NOW = {"configuration": {"returnImmediately": True}}
 _A2A = {"A2A-Version": "1.0"}
-TOOLS = '''"""Tools that leave a line in a ledger each time they begin, and end only when a file `open` is there."""
-
-from __future__ import annotations
-
-import asyncio
-from pathlib import Path
-
-_HERE = Path(__file__).parent
-
-
-async def look(what: str) -> str:
-    """Looks at something."""
-    await _done("look", what)
-    return f"seen: {what}"
-
-
-async def watch(what: str) -> str:
-    """Watches something, and does not stop when it is told to."""
-    while True:
-        try:
-            await _done("watch", what)
-        except asyncio.CancelledError:
-            continue
-        return f"seen: {what}"
-
-
-async def pay(what: str) -> str:
-    """Pays for something."""
-    await _done("pay", what)
-    return f"paid: {what}"
-
-
-async def book(what: str) -> str:
-    """Books for somebody."""
-    await _done("book", what)
-    return f"{what} is booked"
-
-
-async def _done(tool: str, what: str) -> None:
-    with (_HERE / "ledger.txt").open("a", encoding="utf-8") as ledger:
-        ledger.write(f"{tool} {what}\\n")
-    while not (_HERE / "open").exists():  # noqa: ASYNC110 - whoever makes it is another process
-        await asyncio.sleep(0.01)
-'''
 
 
 def file_of(*, gone: bool = False) -> str:
@@ -212,20 +170,17 @@ def record(src: Path, folder: Path) -> None:
     env = {"PYTHONPATH": str(src), "PYTHONDONTWRITEBYTECODE": "1"}
     with tempfile.TemporaryDirectory() as name:
         there = Path(name)
-        (there / "tools.py").write_text(TOOLS)
+        shutil.copy(folder / "tools.py", there)
         ledger = there / "ledger.txt"
         ledger.touch()
         with serving(there, file_of(), env=env, args=["--human-ttl", str(YEARS), "--run-ttl", str(YEARS)]) as server:
             sees = make_key(server.db, env, "default", "prompts", "read")
             runs, imported = _leave(server, make_key(server.db, env, "default/limited"), sees, ledger)
             key = server.key
-        folder.mkdir(parents=True, exist_ok=True)
         (folder / "runs.db.gz").write_bytes(copy_of(server.db))
         (folder / "ledger.txt").write_bytes(ledger.read_bytes())
     (folder / "agents.yml").write_text(file_of())
-    (folder / "tools.py").write_text(TOOLS)
     (folder / "said.json").write_text(json.dumps({"key": key, "runs": runs, "imported": imported}, indent=1) + "\n")
-    (folder / "tables.sql").write_text(tables_of(env))
 
 
 def _leave(server: Served, limited: str, sees: str, ledger: Path) -> tuple[dict[str, str], dict[str, Any]]:

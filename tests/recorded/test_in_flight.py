@@ -30,6 +30,7 @@ SAYS = {"get_weather": "21 degrees", "pay": "It arrived."}  # to what else waits
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A copy of what was recorded. Tools end at once."""
     shutil.copytree(request.param, tmp_path / "copy")
+    shutil.copy(request.param.parent / "databases" / "tables.sql", tmp_path / "copy")
     (tmp_path / "copy" / "open").touch()
     (tmp_path / "copy" / "runs.db").write_bytes(gzip.decompress((request.param / "runs.db.gz").read_bytes()))
     return tmp_path / "copy"

@@ -38,7 +38,7 @@ def cancel_run(connection: Connection, run: RunRow, ending: str = "") -> RunRow:
         values = final_values(now, [*log, entry], {})
         return Change(values, list(messages_of(now, [*log, entry], values["status"])))
 
-    after = append_entries(connection, run, [entry], change)
+    after = append_entries(connection, run, [entry], change, log=[*log, entry])
     assert after is not None
     cancel_members(connection, run.id)
     return after

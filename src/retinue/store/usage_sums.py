@@ -9,7 +9,6 @@ its own log, so what its caller observes of it is not counted again. Days are th
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
-from itertools import islice
 from typing import NamedTuple
 
 from sqlalchemy import Connection, Integer, bindparam, func, select, update
@@ -103,7 +102,7 @@ def count_use(connection: Connection, run: RunRow, log: Sequence[tuple[int, floa
         return
     days: dict[int, Used] = {}
     members: Container[str] | None = None
-    for _, at, event in islice(log, rows[0][0], length):
+    for _, at, event in log[rows[0][0] : length]:
         if members is None and isinstance(event, Observed) and event.observation.usage != _UNUSED:
             members = {call for (call,) in _MEMBERS.rows(connection, {"run": run.id})}
         if (usage := use_of(event, members or ())) is not None:
