@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from stand_ins import stand_ins  # type: ignore[import-not-found] # beside this file
 
@@ -79,7 +80,8 @@ def main(words: Sequence[str]) -> int:
     indexed()
     with services():
         if list(words) == ["--serve"]:
-            return retinue(["serve", str(FILE), "--db", str(HERE / ".retinue" / "runs.db")])
+            with TemporaryDirectory() as folder:  # a new database each time, whose key is told
+                return retinue(["serve", str(FILE), "--db", f"{folder}/runs.db"])
         agent: Agent = Agent.load_from_yaml(FILE)
         ask(agent, words or agent.questions)
     return 0
