@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from docs.test_docs import README, ROOT, TYPED, blocks, run
+from docs.reader import TYPED
+from docs.test_docs import README, ROOT, blocks, run
 from fakes import node
 from fakes.served import Served, serving
 

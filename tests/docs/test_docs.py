@@ -18,7 +18,6 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 ASKING = ("README.md", "ranking.md")  # pages whose programs ask the embedded model, or the embedder
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-TYPED = re.compile(r"^\$ ((?:.*\\\n)*.*)", re.MULTILINE)  # what is typed in a session
 
 
 def blocks(text: str, language: str) -> list[str]:

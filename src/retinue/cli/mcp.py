@@ -49,10 +49,13 @@ def command(
         return 0
     host, port = _host_and_port(address)
     key = api_key or secrets.token_urlsafe(32)
-    click.echo(f"http://{host}:{port}/mcp", err=True)
-    if not api_key:
-        click.echo(f"the key of this run: Authorization: Bearer {key}", err=True)
-    serve_http(server, host, port, key, allow_host)
+
+    def ready() -> None:
+        click.echo(f"http://{host}:{port}/mcp", err=True)
+        if not api_key:
+            click.echo(f"the key of this run: Authorization: Bearer {key}", err=True)
+
+    serve_http(server, key, host, port, allow_host, ready)
     return 0
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from socket import socket
 from typing import Any
 
 import uvicorn
@@ -47,9 +48,25 @@ def app_of(server: Server[Any], key: str, hosts: Sequence[str] = ()) -> ASGIApp:
     return KeyCheck(server.streamable_http_app(streamable_http_path=PATH, transport_security=security), key)
 
 
-def serve_http(server: Server[Any], host: str, port: int, key: str, hosts: Sequence[str] = ()) -> None:
-    """Serve until interrupted."""
+class _Http(uvicorn.Server):
+    """Uvicorn's server, which says when it listens."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+
+def serve_http(
+    server: Server[Any], key: str, host: str, port: int, hosts: Sequence[str], ready: Callable[[], None]
+) -> None:
+    """Serve until interrupted; call `ready` once the server listens."""
     app = app_of(server, key, [host, *hosts])
-    http = uvicorn.Server(uvicorn.Config(app, host=host, port=port, log_level="warning", ws="none"))
+    http = _Http(uvicorn.Config(app, host=host, port=port, log_level="warning", ws="none"), ready)
     with suppress(KeyboardInterrupt):
         run_to_completion(http.serve())
