@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("full")  # with which each program has an i
 
 PAGES = {
     name: (ROOT / "docs" / f"{name}.md").read_text("utf-8")
-    for name in ("responses", "conversations", "files", "server")
+    for name in ("responses", "conversations", "files", "server", "streams")
 }
 CODES = [
     pytest.param(code, id=f"{name}-{at}", marks=[pytest.mark.model] if "minilm" in code else [])

@@ -35,6 +35,7 @@ RUN = {  # by page and language: the test that runs these blocks
     ("files.md", "py"): API,
     ("responses.md", "py"): API,
     ("server.md", "py"): API,
+    ("streams.md", "py"): API,
     (ALL, "sh"): "tests/docs/test_shell_pages.py",  # which says of each that it does not run why
     (ALL, "console"): "tests/docs/test_shell_pages.py",
     ("tutorial.md", "markdown"): "tests/docs/test_tutorial_page.py",
@@ -50,7 +51,6 @@ SHOWN = {  # by page and language: why no test runs these blocks; the words of c
     ("replay.md", ""): "output",
     ("replay.md", "json"): "the body of a reply",
     ("replay.md", "py"): "a test that `retinue runs pin` writes",
-    ("streams.md", ""): "requests, and a function with what surrounds it left out",
     ("telemetry.md", ""): "output: a tree of spans",
     ("testing.md", ""): "output: a failure",
     ("tour.md", ""): "a drawing",
