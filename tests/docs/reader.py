@@ -34,14 +34,19 @@ class Reader:
             self.address = f"127.0.0.1:{free.getsockname()[1]}"  # their server's, instead of 8000
         self.ids: dict[str, str] = {}  # by the page's
         self.instead: dict[str, str] = {}  # what they have in the place of what the page names
-        self._at = folder / ".at"  # where they are
+        self._home, self._at, self._variables = folder, folder / ".at", folder / ".variables"
         (bin_ := folder / ".bin").mkdir()
         typed = Path(__file__).with_name("typed_retinue.py")
         for name, words in {"retinue": f"'{typed}'", "python": "", "pytest": "-m pytest -p no:cacheprovider"}.items():
             (bin_ / name).write_text(f"#!/bin/sh\nexec '{sys.executable}' {words} \"$@\"\n")
             (bin_ / name).chmod(0o755)
         path = f"{bin_}:{os.environ['PATH']}"
-        self.env = _clean({"PATH": path, "RETINUE_CACHE": str(folder / ".cache"), **more})
+        self._first = _clean({"PATH": path, **more})
+        self.env = dict(self._first)
+
+    def open_a_terminal(self) -> None:
+        """Go on in another one, which begins where the first did."""
+        self.folder, self.env = self._home, dict(self._first)
 
     def save(self, name: str, text: str) -> None:
         """Save a file that the page shows."""
@@ -68,9 +73,12 @@ class Reader:
     def _shell(self, commands: str) -> subprocess.CompletedProcess[str]:
         for shown, real in {**self.ids, **self.instead, ADDRESS: self.address}.items():
             commands = commands.replace(shown, real)
-        words = ["bash", "-c", f"{commands}\npwd > '{self._at}'"]
+        words = ["bash", "-c", f"{commands}\npwd > '{self._at}'; env -0 > '{self._variables}'"]
         done = subprocess.run(words, cwd=self.folder, env=self.env, input="y\n", capture_output=True, text=True)
-        self.folder = Path(self._at.read_text("utf-8").strip())
+        if done.returncode == 0:  # else it may have ended before
+            self.folder = Path(self._at.read_text("utf-8").strip())
+            variables = self._variables.read_text("utf-8").split("\0")
+            self.env = dict(one.split("=", 1) for one in variables if "=" in one)
         return done
 
     def follow(self, session: str) -> None:

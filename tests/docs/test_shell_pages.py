@@ -274,10 +274,8 @@ def followed() -> Iterator[object]:
 
 @pytest.mark.parametrize("page", list(followed()))
 def test_a_page_is_followed(page: str, folder: Path, request: pytest.FixtureRequest) -> None:
-    reader = Reader(folder)
-    if page in WITH_MODEL:
-        request.getfixturevalue("embedded_model")
-        del reader.env["RETINUE_CACHE"]
+    cache = request.getfixturevalue("embedded_model").parents[1] if page in WITH_MODEL else folder / ".cache"
+    reader = Reader(folder, RETINUE_CACHE=str(cache))
     SCENES[page](reader, request)
     for language, text in BLOCK.findall(text_of(page)):
         if not text.startswith(tuple(LEFT_OUT)):

@@ -3,52 +3,43 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Collection
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from releasing.archives import build
 
-from docs.reader import TYPED, Reader
+from docs.reader import Reader
 from docs.test_docs import ROOT
 
 PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.DOTALL | re.MULTILINE)
 
 
-def steps() -> Iterator[tuple[str, str, str]]:
-    """What the page has its reader do: save a file (its name, its text), or type a command (which, what is printed)."""
-    for language, title, text in BLOCK.findall(PAGE):
-        if title:
-            yield "save", title, text
-        elif language == "console":
-            for part in re.split(r"^(?=\$ )", text, flags=re.MULTILINE)[1:]:
-                command = TYPED.match(part)
-                assert command
-                yield "type", command[1], part[command.end() :].removeprefix("\n")
+def follow(reader: Reader, languages: Collection[str]) -> None:
+    """Follow the page: save its files, and type what is in its blocks of these languages."""
+    with ExitStack() as serving:
+        for language, title, text in BLOCK.findall(PAGE):
+            if title:
+                reader.save(title, text)
+            elif language not in languages:
+                continue
+            elif text.startswith("$ retinue serve"):
+                command, printed = text.removeprefix("$ ").split("\n", 1)
+                serving.enter_context(reader.serve(command, printed))
+            elif language == "console":
+                reader.follow(text)
+            else:
+                if text.endswith("cd desk\n"):
+                    reader.open_a_terminal()
+                reader.paste(text)
 
 
 def test_each_step_prints_what_the_page_says(tmp_path: Path) -> None:
     reader = Reader(tmp_path)
-    with suppress(StopIteration):
-        followed = steps()
-        for what, name, text in followed:
-            if what == "save":
-                reader.save(name, text)
-            elif name.startswith("retinue serve"):
-                with reader.serve(name, text):
-                    _go_on(reader, followed)
-            else:
-                reader.type(name, text)
+    follow(reader, ["console"])
     assert (reader.folder / "real.yml").exists()  # the last file of the page
-
-
-def _go_on(reader: Reader, followed: Iterator[tuple[str, str, str]]) -> None:
-    for what, name, text in followed:
-        if what == "save":
-            reader.save(name, text)
-        else:
-            reader.type(name, text)
 
 
 def test_its_files_are_right(tmp_path: Path) -> None:
@@ -63,13 +54,13 @@ def test_its_files_are_right(tmp_path: Path) -> None:
 
 @pytest.mark.model
 @pytest.mark.long
-def test_the_embedded_model_answers_at_its_end(tmp_path: Path, embedded_model: Path) -> None:
-    reader = Reader(tmp_path)
-    del reader.env["RETINUE_CACHE"]
-    for what, name, text in steps():
-        if what == "save":
-            reader.save(name, text)
-        elif name.startswith(("mkdir", "cd", "retinue index")):
-            reader.type(name, text)
-    (command,) = re.findall(r"^retinue run real.yml .*$", PAGE, re.MULTILINE)
-    reader.type(command, "…45…")
+def test_a_stranger_follows_it_from_the_first_command_to_the_last(tmp_path: Path, embedded_model: Path) -> None:
+    """With what `pip` installs into the page's environment: the wheel of this tree, and what it needs."""
+    wheel = build(ROOT, tmp_path, "wheel", 1_700_000_000)
+    (folder := tmp_path / "stranger").mkdir()
+    cache = str(embedded_model.parents[1])
+    reader = Reader(folder, PIP_FIND_LINKS=str(wheel.parent), RETINUE_CACHE=cache)
+    for name in ("retinue", "python"):
+        (folder / ".bin" / name).unlink()
+    follow(reader, ["sh", "console"])
+    reader.type('retinue run real.yml "What does a parking space cost a month?"', "…45…")

@@ -18,17 +18,12 @@ from .error_line import show_error
 from .help_layout import HelpContext
 
 _GROUPS = {
-    "Answer": {
+    "Ask": {
         "ask": "Answer a question with an agent that calculates and searches.",
         "run": "Answer a question with an agent of a file.",
         "chat": "Talk with an agent.",
         "trace": "Show a past run, or one in progress.",
         "eval": "Learn how good agents are, on a dataset of questions.",
-        "serve": "Serve a file's agents and pipelines to OpenAI clients.",
-        "worker": "Drive the runs of servers that share a database.",
-        "up": "Try a file on a cluster on this machine.",
-        "studio": "Look at the runs of a database in a browser.",
-        "mcp": "Serve a file's agents, pipelines or tools to MCP clients.",
     },
     "Write a file of agents": {
         "init": "Create a folder of agents from a template.",
@@ -40,16 +35,25 @@ _GROUPS = {
         "schema": "Print the JSON Schema of files of agents.",
         "migrate": "Upgrade an older file to the current version.",
     },
-    "Keep": {
+    "Models, and texts to search": {
         "models": "List, fetch and remove model weights.",
         "index": "Make a folder's files searchable for agents.",
         "search": "Search an index.",
-        "database": "Migrate, back up and restore a server's database.",
+    },
+    "Serve": {
+        "serve": "Serve a file's agents and pipelines to OpenAI clients.",
+        "worker": "Drive the runs of servers that share a database.",
+        "up": "Try a file on a cluster on this machine.",
+        "studio": "Look at the runs of a database in a browser.",
+        "mcp": "Serve a file's agents, pipelines or tools to MCP clients.",
+        "capacity": "Say how many workers a load needs.",
+    },
+    "Look after a server": {
+        "runs": "List a server's runs; cancel, resume, fork, replay and keep them.",
         "keys": "Make, list and revoke API keys of a server.",
         "quotas": "Limit what tenants use, and see what they used.",
         "audit": "See who did what, and check the log of it.",
-        "runs": "List a server's runs; cancel, resume, fork, replay and keep them.",
-        "capacity": "Say how many workers a load needs.",
+        "database": "Migrate, back up and restore a server's database.",
     },
 }
 _RECORDED = ("ask", "run", "chat", "eval", "serve", "worker", "mcp")  # by telemetry, if the environment says so
@@ -93,7 +97,7 @@ class _Lazy(click.Group):
 def cli() -> None:
     """Agents that decide, act and observe, on any language model.
 
-    To begin: retinue models pull; retinue ask "What is 15% of 1234?"
+    To begin: retinue ask "What is 15% of 1234?"
     """
 
 
