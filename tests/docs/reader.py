@@ -59,11 +59,11 @@ class Reader:
 
     def type(self, command: str, printed: str) -> None:
         """Type a command of a session, of which the page says what is printed, if it does; `…` stands for anything."""
-        wanted = re.escape(_steady(printed)).replace("…", "(?s:.*?)")
+        wanted = re.escape(steady(printed)).replace("…", "(?s:.*?)")
         for _ in range(100 if command.startswith(LOOKS) else 1):
             done = self._shell(command)
             said = done.stderr + done.stdout
-            if re.fullmatch(wanted, _steady(said)) or (not wanted and not done.returncode):
+            if re.fullmatch(wanted, steady(said)) or (not wanted and not done.returncode):
                 break
         else:
             raise AssertionError(f"{command} printed\n{said}\nwhich is not\n{printed}")
@@ -110,7 +110,8 @@ def _clean(more: Mapping[str, str]) -> dict[str, str]:
     return {**{name: value for name, value in os.environ.items() if not name.startswith(mine)}, **more}
 
 
-def _steady(text: str) -> str:
+def steady(text: str) -> str:
+    """`text` with the same words wherever it varies from one time to the next: times, dates, ports and ids."""
     for name, what in _VARYING.items():
         text = what.sub(name, text)
     return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n")
