@@ -106,7 +106,7 @@ class Reader:
 
 def _clean(more: Mapping[str, str]) -> dict[str, str]:
     """The environment without what the tests or their user say to Retinue."""
-    mine = ("RETINUE", "OPENAI", "OTEL")
+    mine = ("RETINUE", "OPENAI", "OTEL", "PYTEST")
     return {**{name: value for name, value in os.environ.items() if not name.startswith(mine)}, **more}
 
 

@@ -60,8 +60,9 @@ def make_(db: str, as_json: bool, **wanted: Any) -> int:
     """Make a key and show it. It cannot be shown again, because only its SHA-256 is stored.
 
     Scopes: read; runs (threads, runs, completions, responses); agents (assistants, files, vector stores); memories
-    (see and delete what agents remember); tools (register tools); all; prompts (see the prompts of agents) and audit (see the
-    audit log), which no other scope contains. Limits: requests=N/min, tokens=N/min, runs=N, queue=N, streams=N.
+    (see and delete what agents remember); tools (register tools); all; prompts (see the prompts of agents) and audit
+    (see the audit log), which no other scope contains. Limits: requests=N/min, tokens=N/min, runs=N, queue=N,
+    streams=N.
     """
     tenant, name = wanted["tenant"], wanted["name"]
     if not _TENANT.fullmatch(tenant):
