@@ -14,6 +14,7 @@ from fakes import fork_server
 SAYS = "import os, sys, time; print(sys.argv, sys.path[0], __name__, os.getcwd(), os.environ['TOLD'], time.tzname)"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "words",
     [

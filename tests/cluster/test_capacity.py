@@ -39,6 +39,7 @@ def test_a_model_with_places_is_m_m_c(servers: int, rate: float) -> None:
     assert found.used["model's places"] == pytest.approx(rate / servers, rel=0.03)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("places", [1, 4])
 def test_a_workers_places_are_m_m_c(places: int) -> None:
     rate = 0.8 * places
@@ -131,6 +132,7 @@ def test_littles_law(load: Workload, endpoint: Endpoint, fleet: Fleet) -> None:
     assert found.under_way == pytest.approx(found.per_second * driven, rel=0.15, abs=0.5)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("clients", [1, 8, 40])
 def test_clients_that_wait_for_their_runs_have_as_many_as_they_are(clients: int) -> None:
     found = simulate(Workload(clients=clients), Endpoint(seconds=0.2), Fleet(workers=2, costs=BUSY), seconds=150)

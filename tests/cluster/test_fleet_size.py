@@ -52,6 +52,7 @@ def test_little_places_and_dear_steps_need_more_workers() -> None:
     assert sized(1e6, fleet=Fleet(costs=dear)).workers > usual.workers
 
 
+@pytest.mark.full
 def test_servers_are_sized_by_their_runs_and_steps() -> None:
     dear = replace(MEASURED, server=replace(MEASURED.server, step=0.02))
     rate, cost = Demand(1e6).per_second, dear.server.run + 5 * dear.server.step

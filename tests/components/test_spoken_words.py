@@ -65,6 +65,7 @@ def test_the_same_text_is_the_same_file(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("case", component_cases(), ids=str)
 def test_they_keep_to_the_contract(case: Case[ComponentSubject], tmp_path: Path) -> None:
     case.run(ComponentSubject(lambda: TextToSpeech(tmp_path), [{"text": "hello"}], [{"text": ""}], yaml=False))

@@ -225,7 +225,7 @@ SCENES: dict[str, Scene] = {
     "yaml.md": yaml,
 }
 WITH_MODEL = ("README.md", "assistants.md", "chat.md", "cli.md")
-LONG = ("workers.md",)
+FULL = ("assistants.md", "chat.md", "cli.md", "mcp.md", "opea.md", "server.md", "studio.md", "workers.md")
 
 
 def _database(request: pytest.FixtureRequest) -> str:
@@ -268,7 +268,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def followed() -> Iterator[object]:
     for page in SCENES:
-        marks = [pytest.mark.model] * (page in WITH_MODEL) + [pytest.mark.full] * (page in LONG)
+        marks = [pytest.mark.model] * (page in WITH_MODEL) + [pytest.mark.full] * (page in FULL)
         yield pytest.param(page, marks=marks)
 
 
