@@ -22,7 +22,7 @@ from retinue.cli.init import TEMPLATES
 from retinue.config import check
 
 SALES = Path(__file__).parents[2] / "src" / "retinue" / "cli" / "starter" / "data" / "tools"
-BOOKS = "How many books may a member borrow? How many books do 9 members borrow together?"
+LATE = "How much does a late book cost a day? What does a book cost that is 21 days late?"
 RULES = {
     "folder": """
         - {when: ^Who drew, call: {tool: notes, input: oldest chart map room}}
@@ -35,19 +35,18 @@ RULES = {
           call: {tool: sql, input: {query: "SELECT SUM(pieces) FROM sales WHERE product = 'lamp' AND town = 'Braga'"}}
         - {when: "67", finish: "67"}""",
     "team": """
-        - {when: 9 members, call: {tool: archive, input: the limit}}
-        - {when: ^the limit, call: {tool: notes, input: books that a member may borrow}}
-        - {when: up to 12 books, finish: "12"}
-        - {when: ^12$, call: {tool: maths, input: the product}}
-        - {when: ^the product, call: {tool: calculator, input: 12 * 9}}
-        - {when: "108", finish: "108"}""",
+        - {when: 21 days late, call: {tool: archive, input: what a day costs}}
+        - {when: ^what a day, call: {tool: notes, input: a book that is late}}
+        - {when: costs 20 cents, finish: "20"}
+        - {when: ^20$, call: {tool: calculator, input: 20 * 21}}
+        - {when: "420", finish: "420"}""",
 }
 RULES["assistants"] = RULES["folder"]
 ASKED = {  # with the agent, and what its answer has
     "folder": ("reader", "Who drew the oldest chart in the map room?", "Ines Carvalho"),
     "web": ("offline", "Who designed the Arrabida bridge in Porto?", "Edgar Cardoso"),
     "data": ("analyst", "How many lamps were sold in Braga?", "67"),
-    "team": ("supervisor", BOOKS, "108"),
+    "team": ("supervisor", LATE, "420"),
     "assistants": ("librarian", "Who drew the oldest chart in the map room?", "Ines Carvalho"),
 }
 

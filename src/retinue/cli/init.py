@@ -48,9 +48,9 @@ TEMPLATES = {
         ("data",),
     ),
     "team": Template(
-        "a supervisor with two workers, one who looks up and one who calculates",
+        "a supervisor who calculates, and a worker who looks things up",
         "retinue run agents.yml --agent supervisor "
-        '"How many books may a member borrow? How many books do 9 members borrow together?"',
+        '"How much does a late book cost a day? What does a book cost that is 21 days late?"',
         ("team", "library"),
     ),
     "assistants": Template(
