@@ -225,7 +225,7 @@ SCENES: dict[str, Scene] = {
     "yaml.md": yaml,
 }
 WITH_MODEL = ("README.md", "assistants.md", "chat.md", "cli.md")
-FULL = ("assistants.md", "chat.md", "cli.md", "mcp.md", "opea.md", "server.md", "studio.md", "workers.md")
+FULL = ("README.md", "assistants.md", "chat.md", "cli.md", "mcp.md", "opea.md", "server.md", "studio.md", "workers.md")
 
 
 def _database(request: pytest.FixtureRequest) -> str:
