@@ -26,7 +26,6 @@ Scene: TypeAlias = Callable[[Reader, pytest.FixtureRequest], None]  # makes what
 BLOCK = re.compile(r"^```(sh|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 OTHERS = {  # by page: why its blocks for a shell are not run here
     "backup.md": "tests/docs/test_backup_page.py runs them",
-    "comparison.md": "they measure other people's packages, which come from the network",
     "conformance.md": "they are commands of their own, for a minute and for a quarter of an hour",
     "demo.md": "they are a command of its own; tests/docs/test_technical_docs.py runs its program",
     "deployment.md": "they need a container engine, or a cluster",
@@ -84,6 +83,11 @@ def clients(reader: Reader, request: pytest.FixtureRequest) -> None:
     (file,) = blocks(text_of("clients.md"), "yaml")
     reader.save("agents.yml", file)
     reader.save("tables.py", "def book(place):\n    return place\n")
+
+
+def comparison(reader: Reader, request: pytest.FixtureRequest) -> None:
+    """What installs other people's packages, from the network."""
+    (reader.folder / ".bin" / "uv").symlink_to(Path(sys.executable).with_name("uv"))
 
 
 def evaluation(reader: Reader, request: pytest.FixtureRequest) -> None:
@@ -209,6 +213,7 @@ SCENES: dict[str, Scene] = {
     "chat.md": chat,
     "cli.md": nothing,
     "clients.md": clients,
+    "comparison.md": comparison,
     "evaluation.md": evaluation,
     "haystack.md": haystack,
     "keys.md": nothing,
@@ -225,7 +230,18 @@ SCENES: dict[str, Scene] = {
     "yaml.md": yaml,
 }
 WITH_MODEL = ("README.md", "assistants.md", "chat.md", "cli.md")
-FULL = ("README.md", "assistants.md", "chat.md", "cli.md", "mcp.md", "opea.md", "server.md", "studio.md", "workers.md")
+FULL = (
+    "README.md",
+    "assistants.md",
+    "chat.md",
+    "cli.md",
+    "comparison.md",
+    "mcp.md",
+    "opea.md",
+    "server.md",
+    "studio.md",
+    "workers.md",
+)
 
 
 def _database(request: pytest.FixtureRequest) -> str:
