@@ -73,7 +73,8 @@ class Reader:
     def _shell(self, commands: str) -> subprocess.CompletedProcess[str]:
         for shown, real in {**self.ids, **self.instead, ADDRESS: self.address}.items():
             commands = commands.replace(shown, real)
-        words = ["bash", "-c", f"{commands}\npwd > '{self._at}'; env -0 > '{self._variables}'"]
+        noted = f"pwd > '{self._at}'; env -0 > '{self._variables}'"
+        words = ["bash", "-c", f"{commands}\nstatus=$?; {noted}; exit $status"]
         done = subprocess.run(words, cwd=self.folder, env=self.env, input="y\n", capture_output=True, text=True)
         if done.returncode == 0:  # else it may have ended before
             self.folder = Path(self._at.read_text("utf-8").strip())

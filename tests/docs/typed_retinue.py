@@ -6,23 +6,15 @@ It listens on free ports, and opens no browser.
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
-
-
-def free_port() -> int:
-    """A port at which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
-
 
 GOES_ON = {  # by command: what it is told besides, and what it prints once it is ready
     "serve": (["--port", "0"], "Retinue is ready on"),
     "studio": (["--no-browser"], "The studio is at"),
     "up": (["--port", "0"], "Authorization: Bearer"),
     "worker": ([], "Retinue is at work"),
-    "mcp": (["--http", f"127.0.0.1:{free_port()}"], "Authorization: Bearer"),
+    "mcp": (["--http", "127.0.0.1:0"], "Authorization: Bearer"),
 }
 
 

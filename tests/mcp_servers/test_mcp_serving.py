@@ -22,6 +22,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
+from fakes.fork_server import retinue
 from fakes.mcp_server import served
 from fakes.parrot import Parrot
 from retinue import Agent, Pipeline, Tool, UsageError, tool
@@ -222,3 +223,12 @@ def test_names_and_inputs_that_cannot_be_served() -> None:
         server_of([Pipeline(inputs=("a", "b"))])
     with pytest.raises(UsageError, match="nothing to serve"):
         server_of([])
+
+
+def test_a_port_in_use_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "agents.yml").write_text("calculator: {callable_api: calculator}\n")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = retinue("mcp", "agents.yml", "--http", address, cwd=tmp_path)
+    said = f"retinue: cannot listen on {address}: the port is in use; give another with --http (0: any that is free)\n"
+    assert (done.returncode, done.stderr) == (2, said)

@@ -17,6 +17,7 @@ from ..config.specs import FileSpec
 from ..core.tool import Tool
 from ..errors import DataError, UsageError
 from ..pipelines import Pipeline
+from ..server.listening_socket import listen, url_of
 
 
 @click.command("mcp")
@@ -49,13 +50,11 @@ def command(
         return 0
     host, port = _host_and_port(address)
     key = api_key or secrets.token_urlsafe(32)
-
-    def ready() -> None:
-        click.echo(f"http://{host}:{port}/mcp", err=True)
-        if not api_key:
-            click.echo(f"the key of this run: Authorization: Bearer {key}", err=True)
-
-    serve_http(server, key, host, port, allow_host, ready)
+    listening = listen(host, port, "--http")
+    click.echo(f"{url_of(host, listening)}/mcp", err=True)
+    if not api_key:
+        click.echo(f"the key of this run: Authorization: Bearer {key}", err=True)
+    serve_http(server, key, listening, [host, *allow_host])
     return 0
 
 
@@ -76,6 +75,6 @@ def _parts(spec: FileSpec, names: tuple[str, ...]) -> list[Agent | Pipeline | To
 
 def _host_and_port(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
-    if not port.isdigit() or not 0 < int(port) < 65_536:
+    if not port.isdigit() or not int(port) < 65_536:
         raise UsageError(f"--http {address}: want HOST:PORT, such as 127.0.0.1:8080")
     return host or "127.0.0.1", int(port)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from socket import socket
 from typing import Any
@@ -48,25 +48,8 @@ def app_of(server: Server[Any], key: str, hosts: Sequence[str] = ()) -> ASGIApp:
     return KeyCheck(server.streamable_http_app(streamable_http_path=PATH, transport_security=security), key)
 
 
-class _Http(uvicorn.Server):
-    """Uvicorn's server, which says when it listens."""
-
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._ready = ready
-
-    async def startup(self, sockets: list[socket] | None = None) -> None:
-        """Begin to listen."""
-        await super().startup(sockets)
-        if self.started:
-            self._ready()
-
-
-def serve_http(
-    server: Server[Any], key: str, host: str, port: int, hosts: Sequence[str], ready: Callable[[], None]
-) -> None:
-    """Serve until interrupted; call `ready` once the server listens."""
-    app = app_of(server, key, [host, *hosts])
-    http = _Http(uvicorn.Config(app, host=host, port=port, log_level="warning", ws="none"), ready)
+def serve_http(server: Server[Any], key: str, listening: socket, hosts: Sequence[str] = ()) -> None:
+    """Serve at a socket that listens, until interrupted."""
+    http = uvicorn.Server(uvicorn.Config(app_of(server, key, hosts), log_level="warning", ws="none"))
     with suppress(KeyboardInterrupt):
-        run_to_completion(http.serve())
+        run_to_completion(http.serve(sockets=[listening]))
