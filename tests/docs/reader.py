@@ -16,7 +16,7 @@ TYPED = re.compile(r"^\$ ((?:.*\\\n)*.*)", re.MULTILINE)  # what is typed in a s
 LOOKS = "retinue runs show"  # at what is under way: they look again until it is as the page says
 _ID = re.compile(r"\b(?:run|resp|key)_(?:[0-9a-f]{24}|…)")
 _VARYING = {  # what is another one each time
-    "N s": re.compile(r"\d+\.\d+ ?s\b"),
+    "N s": re.compile(r"\d+\.\d+ ?s\b|(?<!\S)(?:<1|\d+|\d+m\d\d)s\b"),
     "DATE": re.compile(r"\b20\d\d-\d\d-\d\d( \d\d:\d\d(:\d\d)?)?"),
     "TIME": re.compile(r"\b\d\d:\d\d:\d\d\b"),
     "127.0.0.1:N": re.compile(r"127\.0\.0\.1:\d+"),
@@ -112,7 +112,11 @@ def _clean(more: Mapping[str, str]) -> dict[str, str]:
 
 
 def steady(text: str) -> str:
-    """`text` with the same words wherever it varies from one time to the next: times, dates, ports and ids."""
+    """`text` with the same words wherever it varies from one time to the next: times, dates, ports and ids.
+
+    Columns become two spaces apart, for their widths vary with those words.
+    """
     for name, what in _VARYING.items():
         text = what.sub(name, text)
+    text = re.sub(r"(?<=\S) {2,}", "  ", text)
     return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n")
