@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from sqlalchemy import event
 
@@ -30,6 +32,7 @@ async def driven(any_url: str, effects: str) -> int:
     @tool(effects=effects)  # type: ignore[call-overload,untyped-decorator]
     async def see(what: int) -> str:
         """See."""
+        await asyncio.sleep(0)  # what was about to be written is
         return f"see {what + 1}"
 
     agent = calling([see], *[{"tool": "see", "input": {"what": number}} for number in range(STEPS)])

@@ -36,8 +36,8 @@ class Losing(Database):
         super().__init__(url)
         self.lost = asyncio.Event()
 
-    def submit(self, work: Work[Any], *, large: bool = False) -> asyncio.Future[Any]:
-        done = super().submit(work, large=large)
+    def submit(self, work: Work[Any], **how: bool) -> asyncio.Future[Any]:
+        done = super().submit(work, **how)
         if self.lost.is_set() or not (isinstance(work, partial) and work.func is append_entries):
             return done
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -164,9 +164,9 @@ class LosingTheLast(Database):
         self.lost = asyncio.Event()
         self.again = asyncio.Event()
 
-    def submit(self, work: Work[Any], *, large: bool = False) -> asyncio.Future[Any]:
+    def submit(self, work: Work[Any], **how: bool) -> asyncio.Future[Any]:
         if not (isinstance(work, partial) and work.keywords.get("change")):
-            return super().submit(work, large=large)
+            return super().submit(work, **how)
         return asyncio.ensure_future(self._answer(work))
 
     async def _answer(self, work: Work[Any]) -> Any:

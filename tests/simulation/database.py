@@ -72,7 +72,7 @@ class SimulatedDatabase(Database):
     async def write(self, work: Work[T], *, alone: bool = False, small: bool = False, until: float | None = None) -> T:
         return await self._begin_write(work, until, alone=alone, may_refuse=True)
 
-    def submit(self, work: Work[T], *, large: bool = False) -> asyncio.Future[T]:
+    def submit(self, work: Work[T], *, large: bool = False, lone: bool = False) -> asyncio.Future[T]:
         return self._begin_write(work, None, large=large)
 
     async def read(self, work: Work[T], *, small: bool = False) -> T:

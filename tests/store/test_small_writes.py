@@ -83,6 +83,28 @@ async def test_of_those_that_are_written_together_only_the_faulty_fail(database:
     assert await kept(database) == ["run_1", "run_2", "run_3", "run_4"]
 
 
+async def test_a_lone_write_has_its_turn_and_says_what_became_of_it(database: Database) -> None:
+    def refuse(connection: Connection) -> None:
+        raise LookupError("no")
+
+    await database.submit(insert(1), lone=True)
+    writes = [database.submit(insert(2)), database.submit(insert(3), lone=True)]  # what waits is first
+    writes += [database.submit(refuse, lone=True), database.submit(insert(4), large=True)]
+    writes += [database.submit(insert(5), lone=True)]  # a thread is at it
+    found = await asyncio.gather(*writes, return_exceptions=True)
+    assert [type(one).__name__ for one in found] == ["NoneType", "NoneType", "LookupError", "NoneType", "NoneType"]
+    assert await kept(database) == [f"run_{number}" for number in range(1, 6)]
+
+
+async def test_a_fast_disk_has_a_lone_write_at_once(on_file: Database) -> None:
+    numbers = iter(range(1, 100))
+
+    async def is_done() -> bool:
+        return on_file.submit(insert(next(numbers)), lone=True).done()
+
+    assert await until_async(is_done)
+
+
 async def test_the_loop_executes_small_writes_and_a_thread_those_after_one_that_was_not(on_file: Database) -> None:
     def slow(connection: Connection) -> str:
         time.sleep(0.02)

@@ -10,7 +10,7 @@ from ..core.events import Called, Observed
 from ..store.database import Database
 from ..store.event_log import Entry
 from ..store.run_row import RunRow
-from .log_writer import chars_of
+from .event_size import chars_of
 from .member_runs import Found, read_with_members
 
 _MOST = 200  # runs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
@@ -28,7 +28,7 @@ class DriveContext:
     """What drives have in common: `Runs` documents it. `start` drives another run in the background, whose row says
     whether this process has acquired it. `has_room` says whether it should acquire further ones. `left` interrupts the
     members of a run that has ended. `meter` returns what counts a drive, if anything does. `quotas` says whether a
-    tenant's runs may ask models. `parking` is set when the process stops."""
+    tenant's runs may ask models. `live` are the drives of this process. `parking` is set when the process stops."""
 
     database: Database
     followers: Subscriptions
@@ -42,6 +42,7 @@ class DriveContext:
     left: Callable[[], None]
     meter: Callable[[RunRow, Sequence[Entry]], DriveMeter | None]
     quotas: QuotaWatch
+    live: Sized
     parking: asyncio.Event = field(default_factory=asyncio.Event)
     callers: CallerLogs = field(default_factory=CallerLogs)
     parked: ParkedRuns = field(default_factory=ParkedRuns)
@@ -49,6 +50,7 @@ class DriveContext:
     def writer(self, run: RunRow, log: Sequence[Entry], found: Mapping[str, Found]) -> LogWriter:
         """Return what writes the log of an acquired run, which is `log` so far; `found` are its members."""
         writer = LogWriter(self.database, self.followers, run, log, found.keys(), self.parked)
+        writer.live = self.live
         writer.meter = self.meter(run, log)
         return writer
 

@@ -87,6 +87,7 @@ class Runs:
             self.interrupt_members,
             self._drive_meter,
             self.quotas,
+            self._live,
         )
         self.parked = self._context.parked
         self.traces = LostTraces(database)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence, Set, Sized
 from functools import partial
 from typing import overload
 
-from ..core.events import Asked, Called, Delta, Event, Finished, Observed, Replied, Retried, Started
-from ..core.values import Message
+from ..core.events import Asked, Called, Delta, Event, Observed, Replied, Retried, Started
 from ..errors import StoreUnavailable
 from ..store.clock import CLOCK
 from ..store.database import Database
@@ -17,6 +16,7 @@ from ..store.event_log import Change, Entry, Fenced, append_entries
 from ..store.run_row import RunRow
 from ..store.run_store import find_run
 from .delta_buffer import DeltaBuffer
+from .event_size import chars_of
 from .failpoints import failpoint
 from .parked_runs import ParkedRuns
 from .quota_stop import QuotaStop
@@ -36,9 +36,11 @@ class LogWriter:
 
     `found` are the calls of members that have ended, and are found by every drive until their answers are written.
     `trace` and `meter` are told of what is committed, and `quota` is asked before a model is. It waits among the
-    `parked` while the database is unavailable.
+    `parked` while the database is unavailable. `live` are the drives of this process, as far as it is told.
     Methods that wait raise `Fenced` if another drive has taken over the run.
     """
+
+    live: Sized = ()
 
     def __init__(
         self,
@@ -149,6 +151,7 @@ class LogWriter:
         if self._writing is not None:
             self._late = True  # `_go_on` handles it
         elif self._put_said():
+            self._planned = True
             self._begin()
 
     def _put_said(self) -> bool:
@@ -184,8 +187,8 @@ class LogWriter:
         self._begin()
 
     def _begin(self) -> None:
-        if self._writing is not None:
-            return  # the current write finishes first; `_go_on` starts the next
+        if self._writing is not None or not self._planned:
+            return  # the current write finishes first, and `_go_on` starts the next; or `written` was there before
         self._planned = False
         if self._written < len(self.log):
             self._writing = self._submit()
@@ -225,7 +228,7 @@ class LogWriter:
                     await asyncio.sleep(0)  # let the callbacks of a finished write run first
                 if change is None and self._written == len(self.log):
                     return None
-                self._writing = self._submit(change)
+                self._writing = self._submit(change, lone=len(self.live) == 1)
                 run = await asyncio.shield(self._writing)
                 self._writing = None
                 return run
@@ -234,8 +237,10 @@ class LogWriter:
                 await self._parked.wait(self.run.id, error, tries)
                 tries += 1
 
-    def _submit(self, change: Callable[[RunRow], Change] | None = None) -> asyncio.Future[RunRow | None]:
-        """Submit the unwritten events."""
+    def _submit(
+        self, change: Callable[[RunRow], Change] | None = None, *, lone: bool = False
+    ) -> asyncio.Future[RunRow | None]:
+        """Submit the unwritten events; `lone` as in `Database.submit`."""
         entries = self.log[self._written :]
         counts = change is not None or len(self.log) - self._counted >= _UNCOUNTED
         if counts or (self.quota is not None and self.quota.is_limited):
@@ -251,8 +256,12 @@ class LogWriter:
         if self._telling is not None:
             self._telling.cancel()
             self._telling = None
-        future = self._database.submit(work, large=sum(chars_of(one.event) for one in entries) > _LARGE)
-        future.add_done_callback(partial(self._pass_on, entries))
+        large = sum(chars_of(one.event) for one in entries) > _LARGE
+        future = self._database.submit(work, large=large, lone=lone)
+        if future.done():
+            self._pass_on(entries, future)
+        else:
+            future.add_done_callback(partial(self._pass_on, entries))
         return future
 
     def _pass_on(self, entries: Sequence[Entry], future: asyncio.Future[RunRow | None]) -> None:
@@ -277,23 +286,3 @@ class LogWriter:
             self._planned = self._put_said() or self._planned
         if self._planned:  # requested during the last write
             self._begin()
-
-
-def chars_of(event: Event) -> int:
-    """Return the approximate size of an event in characters, and bytes of images."""
-    match event:
-        case Started(question, history=history, images=images):
-            return len(question) + sum(map(_chars_of_message, history)) + sum(len(image.data) for image in images)
-        case Asked(messages=messages):
-            return sum(map(_chars_of_message, messages))
-        case Observed(observation=observation):
-            return len(observation.text)
-        case Replied(reply=reply):
-            return len(reply.text)
-        case Finished(answer=answer):
-            return len(answer)
-    return 0
-
-
-def _chars_of_message(message: Message) -> int:
-    return len(message.content) + sum(len(image.data) for image in message.images)

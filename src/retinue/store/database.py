@@ -124,11 +124,11 @@ class Database:
             self._give(piece)
         return await future
 
-    def submit(self, work: Work[T], *, large: bool = False) -> asyncio.Future[T]:
-        """Start a small write without waiting. `large` marks one that takes longer. All writes are done in the order of
-        submission."""
+    def submit(self, work: Work[T], *, large: bool = False, lone: bool = False) -> asyncio.Future[T]:
+        """Start a small write without waiting. `large` marks one that takes longer; no other is expected to join a
+        `lone` one, which a fast disk has at once. All writes are done in the order of submission."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._add(self._piece(work, future, large=large))
+        self._add(self._piece(work, future, large=large), lone=lone)
         return future
 
     async def read(self, work: Work[T], *, small: bool = False) -> T:
@@ -138,10 +138,7 @@ class Database:
         if small and self._local and self._at_hand.is_quick:
             with suppress(StoreUnavailable):  # a thread may wait
                 return self._at_hand.read(work)
-        loop = asyncio.get_running_loop()
-        if loop not in self._reading:
-            self._reading[loop] = asyncio.Semaphore(_READERS)
-        async with self._reading[loop]:
+        async with self._reading.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_READERS)):
             return await run_in_thread(self._readers.read, work)
 
     def read_here(self, work: Work[T]) -> T:
@@ -172,9 +169,8 @@ class Database:
         except StoreUnavailable as error:
             if isinstance(error, StoreLost) and not error.only_log:
                 raise
-            settled = self._anchor is not None and checkpoint_log(
-                self._anchor
-            )  # of a deleted log, which nobody would find
+            # of a deleted log, which nobody would find
+            settled = self._anchor is not None and checkpoint_log(self._anchor)
             if isinstance(error, StoreLost):  # some data was only in the log
                 raise
             self._lock.look(settled=settled)
@@ -195,11 +191,14 @@ class Database:
     def _piece(self, work: Work[T], future: asyncio.Future[T], until: float | None = None, **how: bool) -> Piece[T]:
         return Piece(work, future, self.deadline() if until is None else until, **how)
 
-    def _add(self, piece: Piece[Any]) -> None:
+    def _add(self, piece: Piece[Any], *, lone: bool = False) -> None:
         with self._turn:
-            if not self._ready:
-                asyncio.get_running_loop().call_soon(self._begin)
             self._ready.append(piece)
+            first = len(self._ready) == 1
+        if lone:
+            self._begin()
+        elif first:
+            asyncio.get_running_loop().call_soon(self._begin)
 
     def _begin(self) -> None:
         """Have what is ready written. The loop commits a lone write; of others it only executes the statements."""
@@ -219,8 +218,7 @@ class Database:
             self._execute(ready)
 
     def _is_for_loop(self) -> bool:
-        """Whether the running loop should execute what is ready. While it is busy, a thread would wait for the
-        interpreter at each statement."""
+        """Whether the running loop should execute what is ready."""
         here = asyncio.get_running_loop()
         if self._given or self._ending or not (self._local and self._brief):
             return False

@@ -1,0 +1,26 @@
+"""How much text and data an event has."""
+
+from __future__ import annotations
+
+from ..core.events import Asked, Event, Finished, Observed, Replied, Started
+from ..core.values import Message
+
+
+def chars_of(event: Event) -> int:
+    """Return the approximate size of an event in characters, and bytes of images."""
+    match event:
+        case Started(question, history=history, images=images):
+            return len(question) + sum(map(_chars_of_message, history)) + sum(len(image.data) for image in images)
+        case Asked(messages=messages):
+            return sum(map(_chars_of_message, messages))
+        case Observed(observation=observation):
+            return len(observation.text)
+        case Replied(reply=reply):
+            return len(reply.text)
+        case Finished(answer=answer):
+            return len(answer)
+    return 0
+
+
+def _chars_of_message(message: Message) -> int:
+    return len(message.content) + sum(len(image.data) for image in message.images)
