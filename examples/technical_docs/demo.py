@@ -76,12 +76,12 @@ def ask(agent: Agent, questions: Sequence[str]) -> None:
 
 
 def main(words: Sequence[str]) -> int:
-    """Ask the questions, or serve the agent."""
+    """Ask the questions, or serve the agent with further options of `retinue serve`."""
     indexed()
     with services():
-        if list(words) == ["--serve"]:
+        if words and words[0] == "--serve":
             with TemporaryDirectory() as folder:  # a new database each time, whose key is told
-                return retinue(["serve", str(FILE), "--db", f"{folder}/runs.db"])
+                return retinue(["serve", str(FILE), "--db", f"{folder}/runs.db", *words[1:]])
         agent: Agent = Agent.load_from_yaml(FILE)
         ask(agent, words or agent.questions)
     return 0

@@ -26,14 +26,15 @@ Scene: TypeAlias = Callable[[Reader, pytest.FixtureRequest], None]  # makes what
 BLOCK = re.compile(r"^```(sh|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 OTHERS = {  # by page: why its blocks for a shell are not run here
     "backup.md": "tests/docs/test_backup_page.py runs them",
-    "conformance.md": "they are commands of their own, for a minute and for a quarter of an hour",
-    "demo.md": "they are a command of its own; tests/docs/test_technical_docs.py runs its program",
+    "conformance.md": "tests/docs/test_checkout_pages.py runs them",
+    "demo.md": "tests/docs/test_checkout_pages.py runs them",
     "deployment.md": "they need a container engine, or a cluster",
     "responses.md": "they run a suite of another repository",
     "tutorial.md": "tests/docs/test_tutorial_page.py follows it",
 }
 LEFT_OUT = {  # by their beginnings: why other blocks are not run here
-    "make ": "a command of its own",
+    "make demo": "tests/docs/test_checkout_pages.py runs it",
+    "make test": "it runs these tests",
     "retinue models pull\nretinue ask": "tests/docs/test_docs.py runs each of them",
     "$ retinue chat": "tests/docs/test_chat_page.py has this conversation",
     "$ retinue serve my-agent/agents.yml --api-key mine": "tests/docs/test_clients_page.py runs it, and its curl",
