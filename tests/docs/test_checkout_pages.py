@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from urllib.request import urlopen
+from urllib.error import URLError
+from urllib.request import Request, urlopen
 
 import pytest
 
 from docs.test_docs import ROOT, blocks
+from fakes.until import until
 
 pytestmark = [pytest.mark.model, pytest.mark.long]
 READY = re.compile(r"Retinue is ready on (\S+)")
+PROJECT = "retinue-page"  # what container engines make has this name, and is removed in the end
+API = "http://127.0.0.1:8000"
+
+
+def has_engine() -> bool:
+    """Whether there is a container engine."""
+    return shutil.which("docker") is not None and not subprocess.run(["docker", "info"], capture_output=True).returncode
+
+
+on_engine = pytest.mark.skipif(not has_engine(), reason="there is no container engine")
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +47,14 @@ def env(embedded_model: Path) -> Mapping[str, str]:
     mine = ("RETINUE", "OPENAI", "PYTEST", "VIRTUAL_ENV", "MAKE", "MFLAGS")
     bare = {name: value for name, value in os.environ.items() if not name.startswith(mine)}
     return {**bare, "RETINUE_CACHE": str(embedded_model.parents[1])}
+
+
+@pytest.fixture
+def containers(env: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
+    """The environment of a person, of whose containers and volumes nothing is left in the end."""
+    yield {**env, "COMPOSE_PROJECT_NAME": PROJECT}
+    subprocess.run(["docker", "compose", "-p", PROJECT, "down", "--volumes"], capture_output=True, check=True)
+    subprocess.run(["docker", "volume", "rm", "--force", PROJECT], capture_output=True, check=True)
 
 
 def commands(page: str, beginning: str) -> str:
@@ -52,7 +74,7 @@ def paste(block: str, clone: Path, env: Mapping[str, str]) -> str:
 
 def test_the_readmes_demo(clone: Path, env: Mapping[str, str]) -> None:
     said = paste(commands("README.md", "make demo"), clone, env)
-    assert "2.23" in said
+    assert "2.424" in said
     assert "Dewey Lake Monster" in said
 
 
@@ -65,22 +87,69 @@ def test_the_demo_of_the_documentation(clone: Path, env: Mapping[str, str]) -> N
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     serves = serves.replace("=--serve", f'="--serve --port {port}"')
-    server = subprocess.Popen(
-        ["bash", "-c", serves], cwd=clone, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True
-    )
-    assert server.stdout is not None
-    try:
-        (address,) = next(filter(None, (READY.findall(line) for line in server.stdout)))
-        with urlopen(f"{address}/studio/", timeout=10) as page:
-            assert page.status == 200
-    finally:
-        os.killpg(server.pid, signal.SIGINT)  # as Ctrl-C
-        server.stdout.read()
-        server.wait(60)
+    words = ["bash", "-c", serves]
+    with subprocess.Popen(
+        words, cwd=clone, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as server:
+        assert server.stdout is not None
+        try:
+            (address,) = next(filter(None, (READY.findall(line) for line in server.stdout)))
+            with urlopen(f"{address}/studio/", timeout=10) as page:
+                assert page.status == 200
+        finally:
+            os.killpg(server.pid, signal.SIGINT)  # as Ctrl-C
 
 
 @pytest.mark.parametrize(
-    ("beginning", "rows"), [("make conformance", "`beta/test_threads.py`"), ("make schemathesis", "/v1/conversations")]
+    ("beginning", "row"), [("make conformance", "| beta/test_threads.py |"), ("make schemathesis", "/v1/conversations")]
 )
-def test_the_suites_of_others(beginning: str, rows: str, clone: Path, env: Mapping[str, str]) -> None:
-    assert rows in paste(commands("docs/conformance.md", beginning), clone, env)
+def test_the_suites_of_others(beginning: str, row: str, clone: Path, env: Mapping[str, str]) -> None:
+    assert row in paste(commands("docs/conformance.md", beginning), clone, env)
+
+
+def answer(key: str) -> str:
+    """What the agent of deploy/agents answers."""
+    headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+    asked = Request(f"{API}/v1/responses", json.dumps({"input": "Hello?"}).encode(), headers)
+    with urlopen(asked, timeout=30) as answered:
+        said: str = json.load(answered)["output"][-1]["content"][0]["text"]
+        return said
+
+
+def is_healthy() -> bool:
+    """Whether a server accepts requests."""
+    try:
+        with urlopen(f"{API}/health", timeout=5) as answered:
+            return bool(answered.status == 200)
+    except (URLError, ConnectionError):
+        return False
+
+
+@on_engine
+def test_the_image(clone: Path, containers: Mapping[str, str]) -> None:
+    paste(commands("docs/deployment.md", "docker build -f"), clone, containers)
+    command = commands("docs/deployment.md", "docker run").replace("-v retinue:", f"-v {PROJECT}:")
+    words = ["bash", "-c", f"exec {command}"]
+    with subprocess.Popen(
+        words, cwd=clone, env=containers, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as server:
+        assert server.stdout is not None
+        try:
+            (key,) = re.findall("sk-[A-Za-z0-9_-]+", server.stdout.readline())
+            assert READY.match(server.stdout.readline())
+            assert answer(key) == "Hello from Retinue."
+        finally:
+            server.send_signal(signal.SIGINT)  # as Ctrl-C
+    assert server.returncode == 0
+    paste(commands("docs/deployment.md", "docker buildx build"), clone, containers)
+
+
+@on_engine
+def test_compose(clone: Path, containers: Mapping[str, str]) -> None:
+    said = paste(commands("docs/deployment.md", 'echo "POSTGRES_PASSWORD'), clone, containers)
+    (key,) = re.findall("^sk-[A-Za-z0-9_-]+", said, re.MULTILINE)
+    until(is_healthy, seconds=60)
+    assert answer(key) == "Hello from Retinue."
+    paste(commands("docs/deployment.md", "docker compose -f deploy/compose.yml -f"), clone, containers)
+    until(is_healthy, seconds=60)
+    assert answer(key) == "Hello from Retinue."

@@ -28,7 +28,7 @@ OTHERS = {  # by page: why its blocks for a shell are not run here
     "backup.md": "tests/docs/test_backup_page.py runs them",
     "conformance.md": "tests/docs/test_checkout_pages.py runs them",
     "demo.md": "tests/docs/test_checkout_pages.py runs them",
-    "deployment.md": "they need a container engine, or a cluster",
+    "deployment.md": "tests/docs/test_checkout_pages.py runs those for a container engine; the others need a cluster",
     "responses.md": "they run a suite of another repository",
     "tutorial.md": "tests/docs/test_tutorial_page.py follows it",
 }
