@@ -73,7 +73,7 @@ test-rest: model ## Run what `make test` leaves out
 	$(WITH_MODEL) --rest
 
 long: model ## Run the tests that ask the embedded model for half a minute or more
-	$(BIN)/pytest -m long
+	$(BIN)/pytest -m long -o faulthandler_timeout=1800
 
 lint: setup ## Check format, style, types and the direction of imports
 	$(BIN)/ruff format --check .

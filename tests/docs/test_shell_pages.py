@@ -29,7 +29,6 @@ OTHERS = {  # by page: why its blocks for a shell are not run here
     "conformance.md": "tests/docs/test_checkout_pages.py runs them",
     "demo.md": "tests/docs/test_checkout_pages.py runs them",
     "deployment.md": "tests/docs/test_checkout_pages.py runs those for a container engine; the others need a cluster",
-    "responses.md": "they run a suite of another repository",
     "tutorial.md": "tests/docs/test_tutorial_page.py follows it",
 }
 LEFT_OUT = {  # by their beginnings: why other blocks are not run here
