@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Sequence, Set, Sized
 from functools import partial
@@ -24,6 +25,7 @@ from .run_meter import DriveMeter
 from .run_traces import RunTrace
 from .subscriptions import Subscriptions
 
+logger = logging.getLogger(__name__)
 _SAYS = 0.02  # minimum seconds between two writes of streamed deltas
 _TELLS = 0.01  # seconds within which readers are told of a call that needs no intent on the disk; most end sooner
 _LARGE = 50_000  # characters that take more than a few milliseconds to write
@@ -258,7 +260,7 @@ class LogWriter:
             self._telling = None
         large = sum(chars_of(one.event) for one in entries) > _LARGE
         future = self._database.submit(work, large=large, lone=lone)
-        if future.done():
+        if future.done():  # a callback would be called when the run has gone on
             self._pass_on(entries, future)
         else:
             future.add_done_callback(partial(self._pass_on, entries))
@@ -270,12 +272,17 @@ class LogWriter:
         self._unsure = isinstance(future.exception(), StoreUnavailable)
         if future.exception() is None:
             self._written += len(entries)
-            run = future.result()
-            self._followers.publish(self.run.id, entries if run is None else [*entries, run])
-            if self.trace is not None:  # after the readers, whom nothing that it does may hold up
-                self.trace.see(entries)
-            if self.meter is not None:
-                self.meter.see(entries)
+            try:
+                self._announce(entries, future.result())
+            except Exception:  # an exporter's, perhaps; the run goes on
+                logger.exception("some of what was committed was not passed on")
+
+    def _announce(self, entries: Sequence[Entry], run: RunRow | None) -> None:
+        self._followers.publish(self.run.id, entries if run is None else [*entries, run])
+        if self.trace is not None:  # after the readers, whom nothing that it does may hold up
+            self.trace.see(entries)
+        if self.meter is not None:
+            self.meter.see(entries)
 
     def _go_on(self, future: asyncio.Future[RunRow | None]) -> None:
         if future.cancelled() or future.exception() is not None:
