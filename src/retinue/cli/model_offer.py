@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec
 
 import click
 
@@ -15,11 +14,15 @@ from .progress_line import Progress
 def offer_embedded_model() -> None:
     """Fetch the embedded model if it is missing and the person at the terminal agrees.
 
-    Without a terminal, or without the extra `local`, it does nothing: the engine then says what is missing.
+    Without a terminal it does nothing: the engine then says what is missing. Raises `UsageError` if the engine cannot
+    be loaded, for which there is no use in a model.
     """
     model = weights.EMBEDDED
-    if model.path.exists() or find_spec("xllamacpp") is None or not (is_seen(sys.stdin) and is_seen(sys.stderr)):
+    if model.path.exists() or not (is_seen(sys.stdin) and is_seen(sys.stderr)):
         return
+    from ..models.local import load_engine  # for this question alone
+
+    load_engine()
     click.echo("The embedded model is not here yet. It answers on this machine, without a key.", err=True)
     if click.confirm(f"Fetch it now ({(model.size or 0) / 1e9:.1f} GB, once)?", default=True, err=True):
         with Progress() as progress:

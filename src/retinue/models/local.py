@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import sys
 import threading
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -24,7 +25,7 @@ from .._internal.progress import Progress, progress_listener
 from ..core.prompt import Ask, Prompt, PromptCache
 from ..core.protocols import Chunks
 from ..core.values import Capabilities, Reply
-from ..errors import ModelRefused, UsageError
+from ..errors import ModelRefused, RetinueError, UsageError
 from ..net.http_client import HttpClient
 from ..net.time_limits import TimeLimits
 from .cpu_load import CpuLoad, own_cores
@@ -46,6 +47,7 @@ _MOST_THREADS = 512  # llama.cpp's own limit
 # How often a thread that waits for the others looks before it sleeps. The default, milliseconds, keeps the core from
 # the very thread that it waits for when another program is busy: a reply then took five times as long.
 _SPIN, _SPINS = "GOMP_SPINCOUNT", "1000"
+_REMEDY = " (libgomp: apt install libgomp1, or dnf install libgomp)" if sys.platform == "linux" else ""
 _LIMITS = TimeLimits(idle=1800.0, total=7200.0)  # a slow machine takes minutes for a long prompt
 
 
@@ -64,7 +66,7 @@ class LocalEngine:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._path = find(settings.model)
+        self._path = _weights(settings.model)
         self._served: dict[int, tuple[RunningServer, HttpEngine]] = {}  # by threads; servers live while referenced
         self._read_by: PromptCache[int] = PromptCache()  # the threads of the server that knows a prompt
 
@@ -127,6 +129,14 @@ class LocalEngine:
         return self._served[count]
 
 
+def _weights(name: str) -> Path:
+    try:
+        return find(name)
+    except RetinueError:
+        load_engine()  # what else is missing is said before a gigabyte is fetched
+        raise
+
+
 def _suitable_threads() -> int:
     """Return how many threads a new prompt gets: one for each core, or half of them beside busy programs."""
     if fixed := os.environ.get(_THREADS, "").strip():
@@ -166,7 +176,7 @@ def _read(path: Path, progress: Progress) -> None:
 @lru_cache(maxsize=4)
 def _server(path: Path, context: int, threads: int) -> RunningServer:
     """Return a running llama.cpp server for the model at `path`, with a window of `context` tokens."""
-    xllamacpp = _xllamacpp()
+    xllamacpp = load_engine()
     states = made_folder()
     parameters = xllamacpp.CommonParams()
     parameters.model.path = str(path)
@@ -190,16 +200,19 @@ def _server(path: Path, context: int, threads: int) -> RunningServer:
     return RunningServer(server, address, HttpClient(address, _KEY, _LIMITS), PromptBeginnings(PromptStates(depends)))
 
 
-def _xllamacpp() -> Any:
-    """Import the engine. Raises `UsageError` if it is not installed."""
+def load_engine() -> Any:
+    """Return llama.cpp's module. Raises `UsageError` if it is not installed, or the system lacks a library that it
+    needs."""
     chosen = os.environ.get(_SPIN)
     os.environ.setdefault(_SPIN, _SPINS)  # read by libgomp as it is loaded
     try:
         import xllamacpp
-    except ImportError:
+    except ModuleNotFoundError:
         raise UsageError(
             "the embedded model needs the extra 'local': pip install 'retinue[local]' (or name a server: base_url)"
         ) from None
+    except ImportError as error:
+        raise UsageError(f"the embedded model's engine cannot be loaded: {error}{_REMEDY}") from None
     finally:
         if chosen is None:
             del os.environ[_SPIN]
