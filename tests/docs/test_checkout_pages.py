@@ -15,7 +15,9 @@ from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 import pytest
+from releasing.archives import build
 
+from docs.reader import TYPED
 from docs.test_docs import ROOT, blocks
 from fakes.until import until
 
@@ -153,3 +155,20 @@ def test_compose(clone: Path, containers: Mapping[str, str]) -> None:
     paste(commands("docs/deployment.md", "docker compose -f deploy/compose.yml -f"), clone, containers)
     until(is_healthy, seconds=60)
     assert answer(key) == "Hello from Retinue."
+
+
+@on_engine
+def test_the_readmes_first_commands_on_a_machine_that_has_only_python(embedded_model: Path, tmp_path: Path) -> None:
+    wheel = build(ROOT, tmp_path, "wheel", 1_700_000_000)  # until there is one on the index
+    (image,) = re.findall("^ARG BASE=(.+)", (ROOT / "deploy" / "Dockerfile").read_text("utf-8"), re.MULTILINE)
+    session = blocks((ROOT / "README.md").read_text(encoding="utf-8"), "console")[0]
+    install, ask = TYPED.findall(session)
+    bare = "python -m venv /own && . /own/bin/activate"
+    lacks = "apt-get update --quiet && apt-get install --quiet --yes libgomp1"
+    words = ["docker", "run", "--rm", "--env", "PIP_FIND_LINKS=/wheels", "--volume", f"{wheel.parent}:/wheels:ro"]
+    words += ["--volume", f"{embedded_model.parents[1]}:/root/.cache/retinue:ro", image, "bash", "-ec"]
+    typed = f"{bare}; {install}; {ask} && exit 1; {lacks}; {ask}"
+    done = subprocess.run([*words, typed], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
+    assert "apt install libgomp1" in done.stdout
+    assert "Answer: 185.1" in done.stdout
