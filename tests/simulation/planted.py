@@ -13,7 +13,7 @@ from sqlalchemy import bindparam, insert, select
 
 from retinue.core.budgets import Budget, Meter
 from retinue.errors import StoreUnavailable
-from retinue.runs import Followed, Runs, Subscriptions, cancellation, drive, leases, subscriptions
+from retinue.runs import Followed, Runs, Subscriptions, cancellation, drive, drive_context, leases, subscriptions
 from retinue.runs.drive_context import DriveContext
 from retinue.runs.log_writer import LogWriter
 from retinue.server.middleware.idempotency import Repeat
@@ -38,7 +38,7 @@ def _no_epoch_check() -> list[Patch]:
 
 def _signal_dropped() -> list[Patch]:
     """A member's end says nothing to its caller."""
-    return [(drive, "settle_caller", lambda *_: iter(()))]
+    return [(drive_context, "settle_caller", lambda *_: iter(()))]
 
 
 def _lease_too_long() -> list[Patch]:

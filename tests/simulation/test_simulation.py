@@ -53,6 +53,12 @@ def test_a_failing_schedule_is_shrunk_to_what_it_needs() -> None:
     assert not simulate(failing.seed, drop).problems
 
 
+@pytest.mark.parametrize("bug", BUGS)
+def test_what_a_planted_bug_replaces_is_there(bug: str) -> None:
+    with planted(bug):
+        pass
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_found_within_a_minute(bug: str) -> None:

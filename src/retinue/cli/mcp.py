@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +52,11 @@ def command(
     host, port = _host_and_port(address)
     key = api_key or secrets.token_urlsafe(32)
     listening = listen(host, port, "--http")
-    click.echo(f"{url_of(host, listening)}/mcp", err=True)
-    if not api_key:
-        click.echo(f"the key of this run: Authorization: Bearer {key}", err=True)
-    serve_http(server, key, listening, [host, *allow_host])
+    with suppress(KeyboardInterrupt):
+        click.echo(f"{url_of(host, listening)}/mcp", err=True)
+        if not api_key:
+            click.echo(f"the key of this run: Authorization: Bearer {key}", err=True)
+        serve_http(server, key, listening, [host, *allow_host])
     return 0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Sequence
-from contextlib import suppress
 from socket import socket
 from typing import Any
 
@@ -49,7 +48,6 @@ def app_of(server: Server[Any], key: str, hosts: Sequence[str] = ()) -> ASGIApp:
 
 
 def serve_http(server: Server[Any], key: str, listening: socket, hosts: Sequence[str] = ()) -> None:
-    """Serve at a socket that listens, until interrupted."""
+    """Serve at a socket that listens, until interrupted, which raises `KeyboardInterrupt`."""
     http = uvicorn.Server(uvicorn.Config(app_of(server, key, hosts), log_level="warning", ws="none"))
-    with suppress(KeyboardInterrupt):
-        run_to_completion(http.serve(sockets=[listening]))
+    run_to_completion(http.serve(sockets=[listening]))
