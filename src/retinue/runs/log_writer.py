@@ -42,8 +42,6 @@ class LogWriter:
     Methods that wait raise `Fenced` if another drive has taken over the run.
     """
 
-    live: Sized = ()
-
     def __init__(
         self,
         database: Database,
@@ -60,6 +58,7 @@ class LogWriter:
         self.run = run
         self.trace: RunTrace | None = None
         self.meter: DriveMeter | None = None
+        self.live: Sized = ()
         self._parked = parked or ParkedRuns()
         self.quota: QuotaStop | None = None
         self._written = len(self.log)
