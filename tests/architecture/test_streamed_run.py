@@ -68,6 +68,7 @@ with tempfile.TemporaryDirectory() as folder, Serving(Path(folder), {"agent-1": 
 print(json.dumps(list(way)))
 """
 INSIDE = ("store/", "_internal/")  # the database's own, and plumbing
+LATE = "runs/log_writer.py LogWriter._tell_now"  # a timer that goes off on a busy machine only
 HANDED = ("store/database.py Database.write", "store/database.py Database.submit", "_internal/supervision.py supervise")
 
 
@@ -76,6 +77,7 @@ def test_a_streamed_run_passes_at_most_forty_five_of_our_functions(server: OpenA
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     done = subprocess.run([sys.executable, "-c", PROGRAM, server.url], capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stderr
-    way = [one for one in json.loads(done.stdout.splitlines()[-1]) if one in HANDED or not one.startswith(INSIDE)]
+    passed = [one for one in json.loads(done.stdout.splitlines()[-1]) if one != LATE]
+    way = [one for one in passed if one in HANDED or not one.startswith(INSIDE)]
     assert {"net/http1.py Connection.send", "server/run_session.py RunSession.follow"} <= set(way)
     assert len(way) <= 45, "\n".join(way)

@@ -271,17 +271,15 @@ class LogWriter:
         self._unsure = isinstance(future.exception(), StoreUnavailable)
         if future.exception() is None:
             self._written += len(entries)
+            run = future.result()
             try:
-                self._announce(entries, future.result())
+                self._followers.publish(self.run.id, entries if run is None else [*entries, run])
+                if self.trace is not None:  # after the readers, whom nothing that it does may hold up
+                    self.trace.see(entries)
+                if self.meter is not None:
+                    self.meter.see(entries)
             except Exception:  # an exporter's, perhaps; the run goes on
                 logger.exception("some of what was committed was not passed on")
-
-    def _announce(self, entries: Sequence[Entry], run: RunRow | None) -> None:
-        self._followers.publish(self.run.id, entries if run is None else [*entries, run])
-        if self.trace is not None:  # after the readers, whom nothing that it does may hold up
-            self.trace.see(entries)
-        if self.meter is not None:
-            self.meter.see(entries)
 
     def _go_on(self, future: asyncio.Future[RunRow | None]) -> None:
         if future.cancelled() or future.exception() is not None:
