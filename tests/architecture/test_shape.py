@@ -1,4 +1,4 @@
-"""The shape of the code: small files and functions, no code made from data, every public name there."""
+"""The shape of the code: no code made from data, every public name there, a light import."""
 
 from __future__ import annotations
 
@@ -21,12 +21,6 @@ def nodes() -> Iterator[tuple[str, Any]]:
         name = path.relative_to(SRC)
         for node in ast.walk(tree(path)):
             yield f"{name}:{getattr(node, 'lineno', 0)}", node
-
-
-def test_files_and_functions_stay_small() -> None:
-    assert [path for path in FILES if len(path.read_text("utf-8").splitlines()) > 300] == []
-    functions = [(at, one) for at, one in nodes() if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
-    assert [f"{at} {one.name}" for at, one in functions if (one.end_lineno or 0) - one.lineno >= 45] == []
 
 
 def test_no_code_is_made_from_data() -> None:
