@@ -7,10 +7,15 @@ import re
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
+_BOM = b"\xef\xbb\xbf"
+_FIELD = re.compile(rb"(?:data|event|id|retry)?:")
+
+
 class ServerSentEvents:
-    """An incremental parser. An event without its final blank line is dropped."""
+    """An incremental parser. `feed` drops an event without its final blank line, which is the `rest`."""
 
     def __init__(self) -> None:
+        self._begun = False
         self._rest = b""
         self._after_cr = False  # the last byte was a CR; a following LF belongs to it
         self._data: list[str] = []
@@ -21,6 +26,11 @@ class ServerSentEvents:
         new = chunk.removeprefix(b"\n") if self._after_cr else chunk
         self._after_cr = chunk.endswith(b"\r") if chunk else self._after_cr
         held = self._rest + new
+        if not self._begun:
+            if len(held) < len(_BOM) and _BOM.startswith(held):
+                self._rest = held
+                return []
+            held, self._begun = held.removeprefix(_BOM), True
         *lines, self._rest = _LINE_END.split(held) if b"\r" in held else held.split(b"\n")
         for line in lines:
             if line:
@@ -28,13 +38,20 @@ class ServerSentEvents:
                 if name == b"data":
                     self._data.append(value.removeprefix(b" ").decode("utf-8", "replace"))
             elif self._data:
-                events.append("\n".join(self._data))
-                self._data = []
+                events += self._take()
+        return events
+
+    def rest(self) -> list[str]:
+        """Return the data of an event that the stream ended without a blank line."""
+        return [*self.feed(b"\n"), *self._take()] if self._rest else self._take()
+
+    def _take(self) -> list[str]:
+        events, self._data = ["\n".join(self._data)] if self._data else [], []
         return events
 
 
 class JsonLines:
-    """An incremental parser of one text per line. A line without its line break is dropped."""
+    """An incremental parser of one text per line. `feed` drops a line without its line break, which is the `rest`."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -43,3 +60,15 @@ class JsonLines:
         """Return the lines that `chunk` completes, except blank ones."""
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         return [line.decode("utf-8", "replace") for line in lines if line.strip()]
+
+    def rest(self) -> list[str]:
+        """Return a last line that the stream ended without a line break."""
+        return self.feed(b"\n")
+
+
+def looks_like_events(body: bytes) -> bool | None:
+    """Return whether a body that begins so is a stream of server-sent events; `None` if more is needed to tell."""
+    begun = body.removeprefix(_BOM).lstrip()
+    if _FIELD.match(begun):
+        return True
+    return None if any(field.startswith(begun) for field in (b"data:", b"event:", b"id:", b"retry:", _BOM)) else False
