@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any
 
 from .._internal.containment import call_contained, describe_error, is_own_error
+from .._internal.well_formed import well_formed
 from ..errors import LogMismatch, ModelError, RetinueError, StrategyFailed, WindowExceeded
 from .budgets import Budget, Meter
 from .context_window import ROOM, Window
@@ -241,13 +242,15 @@ class _Drive:
                     await self._effects.tell(Retried(asked.step, chunk.problem, chunk.seconds))
                     continue
                 first = first or clock() - began
+                if not chunk.text.isascii():  # of a model of somebody's own
+                    chunk = replace(chunk, text=well_formed(chunk.text))
                 if request.answer is not None:
                     said += chunk.text
                     chunk = self._answering(chunk, request.answer(said))
                 await self._effects.tell(chunk)
             took = chunk.seconds or clock() - began
             first = chunk.first_token_seconds or first or took
-            reply = Reply(chunk.text, chunk.usage, chunk.finish, asked.closing, took, first, chunk.calls)
+            reply = Reply(well_formed(chunk.text), chunk.usage, chunk.finish, asked.closing, took, first, chunk.calls)
             replied = Replied(asked.step, reply)
             await self._effects.tell(replied)
         finally:
