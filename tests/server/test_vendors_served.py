@@ -49,8 +49,11 @@ def said(served: Serving, path: str, body: dict[str, Any]) -> str:
 
 
 def test_the_forms_of_vendors_are_read(tmp_path: Path) -> None:
-    asked = {"messages": [{"role": "user", "content": "Go"}]}
-    ways = [("/v1/chat/completions", asked), ("/v1/chat/completions", {**asked, "stream": True})]
+    asked: dict[str, Any] = {"messages": [{"role": "user", "content": "Go"}]}
+    ways: list[tuple[str, dict[str, Any]]] = [
+        ("/v1/chat/completions", asked),
+        ("/v1/chat/completions", {**asked, "stream": True}),
+    ]
     ways += [("/v1/responses", {"input": "Go"})]
     wrong = {}
     with OpenAIServer() as engine:

@@ -242,11 +242,8 @@ class _Drive:
                     await self._effects.tell(Retried(asked.step, chunk.problem, chunk.seconds))
                     continue
                 first = first or clock() - began
-                if not chunk.text.isascii():  # of a model of somebody's own
-                    chunk = replace(chunk, text=well_formed(chunk.text))
-                if request.answer is not None:
-                    said += chunk.text
-                    chunk = self._answering(chunk, request.answer(said))
+                said += chunk.text
+                chunk = self._answering(chunk, request.answer, said)
                 await self._effects.tell(chunk)
             took = chunk.seconds or clock() - began
             first = chunk.first_token_seconds or first or took
@@ -257,13 +254,16 @@ class _Drive:
             await chunks.aclose()
         return replied
 
-    def _answering(self, chunk: Delta, answer: str) -> Delta:
-        """Add the new part of `answer` to `chunk`; after a restarted reply, only what exceeds the text shown."""
-        shown = self._shown
+    def _answering(self, chunk: Delta, extract: Callable[[str], str] | None, said: str) -> Delta:
+        """Add the new part of the answer to `chunk`, the last of what was `said`; after a restarted reply, only what
+        exceeds the text shown."""
+        text, shown = well_formed(chunk.text), self._shown
+        chunk = chunk if text is chunk.text else replace(chunk, text=text)
+        answer = shown if extract is None else well_formed(extract(said))
         if len(answer) <= len(shown) or not answer.startswith(shown):
             return chunk
         self._shown = answer
-        return Delta(chunk.text, answer[len(shown) :])
+        return Delta(text, answer[len(shown) :])
 
     # ── acting, and consulting a person ──────────────────────────────────────────────────────────
 

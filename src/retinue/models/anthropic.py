@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..core.values import AgentAction, Message, Usage
+from .tool_schemas import sent_description, sent_parameters
 from .wire_format import (
     Encoded,
     PartialReply,
@@ -52,7 +53,11 @@ def _parameters(terms: Terms) -> dict[str, Any]:
         parameters["stream"] = True
     if terms.tools:
         parameters["tools"] = [
-            {"name": tool.name, "description": tool.description, "input_schema": tool.signature.parameters}
+            {
+                "name": tool.name,
+                "description": sent_description(tool, terms.in_words),
+                "input_schema": sent_parameters(tool, terms.model, terms.in_words),
+            }
             for tool in terms.tools
         ]
         parameters["tool_choice"] = {"type": _CHOICE[terms.tool_choice]}

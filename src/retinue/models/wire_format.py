@@ -13,6 +13,7 @@ from .._internal.well_formed import well_formed, well_formed_json
 from ..core.tool import Tool
 from ..core.values import AgentAction, Finish, Image, Message, ToolInput, Usage
 from ..errors import UsageError
+from .tool_schemas import sent_description, sent_parameters
 
 _ONE_REQUEST = Usage(requests=1)
 _LENGTH = re.compile(r"length|max_?tokens|max_?output|token_?limit|context_window")
@@ -33,7 +34,7 @@ class Terms:
     """The parameters of a request besides the conversation.
 
     `context`: the window to request, where supported. `max_tokens`: `None` allows as many as the engine and the window
-    do.
+    do. `in_words`: names of the tools whose schemas the vendor does not accept.
     """
 
     model: str
@@ -44,6 +45,7 @@ class Terms:
     context: int
     tools: tuple[Tool, ...]
     tool_choice: Literal["auto", "required", "none"]
+    in_words: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,14 +219,18 @@ def content_parts(message: Message) -> list[dict[str, Any]]:
     return [{"type": "text", "text": text}, *parts] if text else parts
 
 
-def functions(tools: Sequence[Tool]) -> list[dict[str, Any]]:
+def functions(terms: Terms) -> list[dict[str, Any]]:
     """Describe the tools in OpenAI's format, which others have adopted."""
     return [
         {
             "type": "function",
-            "function": {"name": tool.name, "description": tool.description, "parameters": tool.signature.parameters},
+            "function": {
+                "name": tool.name,
+                "description": sent_description(tool, terms.in_words),
+                "parameters": sent_parameters(tool, terms.model, terms.in_words),
+            },
         }
-        for tool in tools
+        for tool in terms.tools
     ]
 
 
