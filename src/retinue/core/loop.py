@@ -163,8 +163,10 @@ class _Drive:
         if finish.reason is StopReason.MAX_ITERATION_EXCEEDED and self._limit:
             return self._stopped(self._limit)
         problem = finish.return_values.get("problem")
-        if problem is None:
-            return self._stopped(finish.reason, finish.output)
+        if finish.reason is StopReason.UNREADABLE_REPLY:
+            logger.warning("the model's replies could not be read: %s", problem or "the last has no answer")
+        if problem is None or not finish.output:
+            return self._stopped(finish.reason, finish.output if problem is None else str(problem))
         return Stopped(finish.reason, str(problem), finish.output)
 
     # ── asking the model ─────────────────────────────────────────────────────────────────────────
