@@ -57,6 +57,10 @@ class _Plain:
             made = self.of(schema["allOf"][0], depth - 1) | made
         if isinstance(schema.get("items"), Mapping):
             made["items"] = self.of(schema["items"], depth - 1)
+        if isinstance(schema.get("prefixItems"), list):
+            made["prefixItems"] = [self.of(one, depth - 1) for one in schema["prefixItems"][:16]]
+        if isinstance(schema.get("additionalProperties"), Mapping):
+            made["additionalProperties"] = self.of(schema["additionalProperties"], depth - 1)
         if isinstance(schema.get("properties"), Mapping):
             made |= self._object(schema, depth)
         return made
