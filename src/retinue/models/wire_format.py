@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from .._internal.well_formed import well_formed, well_formed_json
 from ..core.tool import Tool
@@ -256,12 +256,15 @@ def read_arguments(text: str) -> ToolInput:
 
     The object may be in a fence, encoded twice, alone in a list, or followed by the model's control tokens.
     """
-    given = _decoded(well_formed(text).strip())
+    text = well_formed(text)
+    given = _decoded(text.strip())
     if isinstance(given, list) and len(given) == 1:
         given = given[0]
     if given is None:
         return {}
-    return well_formed_json(given) if isinstance(given, dict) else well_formed(text)
+    if isinstance(given, dict):
+        return cast("dict[str, Any]", well_formed_json(given))
+    return given if isinstance(given, str) and given != text.strip() else text
 
 
 def _decoded(text: str, depth: int = 2) -> Any:
@@ -281,7 +284,7 @@ def _decoded(text: str, depth: int = 2) -> Any:
         return text
     if isinstance(value, str) and depth:
         inner = _decoded(value.strip(), depth - 1)
-        return inner if isinstance(inner, dict) or inner is None else text
+        return inner if isinstance(inner, dict) or inner is None else value
     return value
 
 
