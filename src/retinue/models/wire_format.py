@@ -21,8 +21,8 @@ _FILTERED = re.compile(
     r"content_?filter|filtered|sensitive|safety|refusal|recitation|prohibited|blocklist|guardrail|toxic|spii"
 )
 _FAILED = re.compile(r"\berror$|^error\b|abort|timeout|network_error|insufficient_system|malformed")
-_FENCE = re.compile(r"```\w*\s*(.*?)\s*(?:```)?", re.DOTALL)
-_TRAILING = re.compile(r"\s*(?:<[^<>]{1,40}>|```|\s)*")
+_FENCE = re.compile(r"```\w*+")
+_TRAILING = re.compile(r"(?:<[^<>]{1,40}>|```|\s)*+")
 _THOUGHTS = ("thinking", "reasoning", "redacted_thinking", "thought", "reasoning_content")
 _DEPTH = 4  # of contents in contents
 _DECODER = json.JSONDecoder(strict=False)
@@ -258,7 +258,7 @@ def read_arguments(text: str) -> ToolInput:
     """
     text = well_formed(text)
     given = _decoded(text.strip())
-    if isinstance(given, list) and len(given) == 1:
+    if isinstance(given, list) and len(given) == 1 and isinstance(given[0], dict):
         given = given[0]
     if given is None:
         return {}
@@ -269,8 +269,8 @@ def read_arguments(text: str) -> ToolInput:
 
 def _decoded(text: str, depth: int = 2) -> Any:
     """Return the JSON in `text`, decoded again if it is a text with an object; otherwise `text`."""
-    fenced = _FENCE.fullmatch(text)
-    text = fenced[1] if fenced else text
+    if begun := _FENCE.match(text):
+        text = text[begun.end() :].removesuffix("```").strip()
     if text in ("", "null", "None", "undefined"):
         return None
     try:
