@@ -60,7 +60,7 @@ class Encoded:
     open: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class PartialCall:
     """A tool call received so far, with its `arguments` as text, or `given` as values. `index`: the engine's number."""
 
