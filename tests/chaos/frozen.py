@@ -159,6 +159,9 @@ class Frozen:
             return response.status == 200
 
     async def _is_frozen(self) -> bool:
+        return await asyncio.to_thread(self._is_stopped)
+
+    def _is_stopped(self) -> bool:
         stat = Path(f"/proc/{self._victim.process.pid}/stat").read_text()
         return stat.rpartition(")")[2].split()[0] == "T"
 
