@@ -95,20 +95,27 @@ def test_a_servers_tool_runs_once_whatever_fails_after_it(
 
 
 @pytest.mark.parametrize("ask", [chat, respond])
-def test_what_only_looked_is_done_again(client: Any, engine: OpenAIServer, ask: Any) -> None:
+def test_what_only_looked_is_done_again_once_the_engine_has_room(client: Any, engine: OpenAIServer, ask: Any) -> None:
     looking = Answer(calls=[("look", {"name": "Ada"})])
-    engine.replies[:] = [*tried(engine), looking, failure(500), looking, Answer("At last.")]
+    engine.replies[:] = [*tried(engine), looking, failure(429), looking, Answer("At last.")]
     said = ask(client, "reader")
     assert "At last." in said.to_json()
     assert PAID == ["Ada", "Ada"]
 
 
 @pytest.mark.parametrize("ask", [chat, respond])
-def test_what_failed_before_anything_was_done_is_sent_again_also_under_its_key(
-    client: Any, engine: OpenAIServer, ask: Any
+@pytest.mark.parametrize("broken", [[failure(500)], [Answer("")] * 4], ids=["dead", "empty"])
+def test_the_sdk_does_not_repeat_what_the_server_has_repeated_but_the_same_key_may_try_again(
+    client: Any, engine: OpenAIServer, ask: Any, broken: list[Answer]
 ) -> None:
-    engine.replies[:] = [failure(500), Answer("At last.")]
-    assert "At last." in ask(client, "plain", extra_headers={"Idempotency-Key": f"x-{ask.__name__}"}).to_json()
+    key = {"Idempotency-Key": f"x-{ask.__name__}-{len(broken)}"}
+    engine.replies[:] = broken
+    before = len(engine.asked)
+    with pytest.raises(openai.InternalServerError):
+        ask(client, "plain", extra_headers=key)
+    assert len(engine.asked) - before == len(broken)
+    engine.replies[:] = [Answer("At last.")]
+    assert "At last." in ask(client, "plain", extra_headers=key).to_json()
 
 
 REFUSALS: list[Any] = [
@@ -117,7 +124,7 @@ REFUSALS: list[Any] = [
     (failure(401, "bad key sk-123"), (500, None, "false")),
     (failure(404, "no such model"), (500, None, "false")),
     (failure(429, "slow down", retry_after="7"), (429, "rate_limit_exceeded", None)),
-    (failure(500, "stack trace of the engine"), (500, None, None)),
+    (failure(500, "stack trace of the engine"), (500, None, "false")),
 ]
 
 
