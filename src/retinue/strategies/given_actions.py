@@ -17,9 +17,9 @@ _WANTED = 'want {"tool": NAME, "input": …}, or a list of these'
 class GivenActions:
     """The strategy. The question is JSON: one action, or a list of actions that run concurrently.
 
-    The answer to one action is its result, and a failure ends the run as `ERROR`; if nothing was run because the question
-    is wrong, with the code `invalid_prompt`. The answer to a list is a list of
-    `{"tool", "outcome", "output"}`.
+    The answer to one action is its result, and a failure ends the run as `ERROR`; if nothing was run because the
+    question is wrong, with the code `invalid_prompt`. The answer to a list is a list of `{"tool", "outcome",
+    "output"}`.
     """
 
     name: str = "executor"

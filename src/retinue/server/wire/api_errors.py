@@ -9,7 +9,6 @@ from typing import Any
 from ...core.values import StopReason
 from ...store.run_row import RunError, RunRow
 
-
 _ENDINGS = frozenset(reason.lower() for reason in StopReason)
 
 
