@@ -120,6 +120,24 @@ async def test_a_key_has_as_many_as_it_may_and_keeps_no_other_away(url: str) -> 
         assert there.driver.turns.of_key("key_1") == 0
 
 
+async def test_there_is_a_place_for_tenants_that_have_none(url: str) -> None:
+    async with working(url, 20) as there:
+        of_a = [f"a{number}" for number in range(25)]
+        await there.add(*of_a, tenant="a")
+        await there.add("b1", "b2", tenant="b", at=2)
+        await there.add("c1", tenant="c", at=3)
+        for id_ in (*of_a, "b1", "b2", "c1"):
+            there.driver.start(id_)
+        await there.began_all(*of_a[:18], "b1", "c1")
+        assert set(there.driver.turns.waiting) == {*of_a[18:], "b2"}
+        for id_ in of_a[:2]:
+            await there.end(id_)
+        await there.began_all("b2")
+        assert there.driver.turns.waiting == of_a[18:]
+        for id_ in of_a[2:]:
+            await there.end(id_)
+
+
 async def test_one_that_waits_is_ended_at_once(url: str) -> None:
     async with working(url, 1) as there:
         await there.add("a1", "a2", "a3")
