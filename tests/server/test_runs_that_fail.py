@@ -11,7 +11,7 @@ import pytest
 
 from fakes.app_server import KEY, Serving
 from fakes.openai_server import Answer, OpenAIServer, failure
-from retinue import Agent, PromptModel, tool
+from retinue import Agent, Executor, PromptModel, tool
 from retinue.net.retry import Retries
 from retinue.pipelines import Pipeline
 from retinue.server.deployment import as_agent
@@ -49,6 +49,8 @@ def served(engine: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -> It
         retries = Retries(tries=1)
         model = PromptModel("m", base_url=engine.url, api_key="none", retries=retries)
         agents[name] = Agent(model, tools, strategy="tool_calling", name=name)
+    agents["hurried"] = Agent(model, [look], strategy="tool_calling", name="hurried", max_steps=2)
+    agents["executor"] = Executor([pay])
     with Serving(tmp_path_factory.mktemp("served"), agents) as serving:
         yield serving
 
@@ -164,6 +166,28 @@ def test_a_runs_last_error_and_a_streams_error_say_the_same(
     engine.replies[:] = [broken]
     last = list(respond(client, "plain", stream=True))[-1]
     assert (last.type, last.response.error.code) == ("response.failed", kind)
+
+
+@pytest.mark.parametrize("ask", [chat, respond])
+def test_a_run_that_is_out_of_steps_says_so_and_is_not_repeated(client: Any, engine: OpenAIServer, ask: Any) -> None:
+    engine.replies[:] = [*tried(engine), *[Answer(calls=[("look", {"name": "Ada"})])] * 9]
+    before = len(engine.asked)
+    with pytest.raises(openai.InternalServerError) as raised:
+        ask(client, "hurried")
+    assert (raised.value.code, raised.value.response.headers["x-should-retry"]) == ("max_iteration_exceeded", "false")
+    assert len(engine.asked) - before <= 4
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["Book it, please.", "[]", '{"tol": "pay"}', '{"tool": "pey"}', '{"tool": "pay", "input": {"nome": "Ada"}}'],
+)
+def test_actions_that_an_executor_cannot_run_are_the_clients_mistake(client: openai.OpenAI, given: str) -> None:
+    with pytest.raises(openai.BadRequestError):
+        client.responses.create(model="executor", input=given)
+    with pytest.raises(openai.BadRequestError):
+        client.chat.completions.create(model="executor", messages=[{"role": "user", "content": given}])
+    assert PAID == []
 
 
 SCHEMA: Any = {"name": "n", "strict": True, "schema": {"type": "object", "properties": {}, "required": ["x"]}}
