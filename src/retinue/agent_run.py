@@ -180,6 +180,7 @@ class Run:
             constrained=abilities.constrains,
             calls_tools=abilities.calls_tools,
             scripted=abilities.scripted,
+            window=abilities.window,
         )
         strategy = choose_strategy(self._spec.strategy, task, begun.strategy)
         started = replace(

@@ -48,9 +48,9 @@ class Site:
 
 
 @contextmanager
-def two_servers(db: str) -> Iterator[Site]:
+def two_servers(db: str, *args: str, delay: float = 0.05) -> Iterator[Site]:
     """Two servers on the PostgreSQL database at this URL, and their world, while in the block."""
-    with site(db=db) as at:
+    with site(*args, db=db, delay=delay) as at:
         second = at.server.beside()
         at.servers.append(second)
         try:

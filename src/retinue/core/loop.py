@@ -164,7 +164,8 @@ class _Drive:
         problem = finish.return_values.get("problem")
         if problem is None:
             return self._stopped(finish.reason, finish.output)
-        return Stopped(finish.reason, str(problem), finish.output)
+        code = finish.return_values.get("code", "")
+        return Stopped(finish.reason, str(problem), finish.output, code=str(code))
 
     # ── asking the model ─────────────────────────────────────────────────────────────────────────
 

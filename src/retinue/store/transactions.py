@@ -94,6 +94,7 @@ def commit_pieces(
     for piece in pieces:
         _check_again(connection, piece)
     if (lost := _lost(lock, connection)) is not None:
+        lost.uncertain = True
         for piece in pieces:
             piece.error = piece.error or lost
     if any(isinstance(piece.error, StoreUnavailable) for piece in pieces):
@@ -175,6 +176,8 @@ def _do(connection: Connection, pieces: Sequence[Piece[Any]], *, executed: bool 
             commit(connection)
     except BaseException as raised:
         error = raised
+        if worked and isinstance(error, StoreUnavailable):
+            error.uncertain = True
         _undo(connection)
     if error is None:
         return False
