@@ -7,12 +7,13 @@ first shortened message on.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
 from .prompt import Prompt, PromptCache
-from .values import Message, Reply
+from .values import Message, Reply, Usage
 
 ROOM = 0.6  # fraction of the window for the prompt, after shortening
 REPLY = 512  # tokens reserved for a reply that has no limit of its own
@@ -75,6 +76,12 @@ class Window:
         self._any = True
         self._fitted.keep(prompt, again.add(*short[first + 1 :]))
         return True
+
+    def estimate(self, fitted: Prompt, characters: int) -> Usage:
+        """Return about how many tokens a request used whose engine has not said so: those of its prompt, and of so many
+        `characters` of a reply."""
+        asked, said = (math.ceil(size / self._per_token) for size in (self.size(fitted), characters))
+        return Usage(asked, said, requests=1)
 
     def learn(self, fitted: Prompt, reply: Reply) -> None:
         """Calibrate with the number of tokens that the engine counted in `fitted`."""
