@@ -11,16 +11,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiohttp import web
 
 from fakes import mcp_misbehaving
 from fakes.loopback import Served
 from fakes.odd_mcp_server import OddServer
-from retinue import Agent, PromptModel, StopReason, Tool
+from retinue import A2AAgent, Agent, PromptModel, RemoteAgent, StopReason, Tool
 from retinue.core.events import Observed
 from retinue.core.run_result import RunResult
 from retinue.core.signature import Argument, signature_of
 from retinue.mcp import MCPTools
+from retinue.net.retry import Retries
+from retinue.teams import a2a_connection, remote_agent
 from retinue.tools.endpoint import endpoint
 
 Way = Mapping[str, Any]
@@ -176,3 +179,96 @@ def test_what_was_not_sent_may_be_sent_again() -> None:
         result = Agent(acting(one.name, {"result": TEXT}), [one]).run("Act.")
         assert set(outcomes(result)) == {"failed"}, one
     odd.stop()
+
+
+# ── agents elsewhere ─────────────────────────────────────────────────────────────────────────────
+
+
+class Elsewhere(Served):
+    """An agent by A2A and behind chat completions, which does what it is asked, an entry in `effects`, and then answers
+    as the question says."""
+
+    def __init__(self) -> None:
+        self.effects: list[str] = []
+        app = web.Application()
+        app.router.add_get("/.well-known/agent-card.json", self._card)
+        app.router.add_post("/a2a", self._a2a)
+        app.router.add_post("/v1/chat/completions", self._chat)
+        super().__init__(app)
+
+    async def _card(self, request: web.Request) -> web.StreamResponse:
+        interface = {"protocolBinding": "JSONRPC", "protocolVersion": "1.0", "url": f"{self.url}/a2a"}
+        return web.json_response({"name": "odd", "supportedInterfaces": [interface]})
+
+    async def _a2a(self, request: web.Request) -> web.StreamResponse:
+        asked = await request.json()
+        return self._act(request, asked["params"]["message"]["parts"][0]["text"])
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        return self._act(request, (await request.json())["messages"][-1]["content"])
+
+    def _act(self, request: web.Request, question: str) -> web.StreamResponse:
+        self.effects.append(question)
+        way = json.loads(question)
+        if "status" in way:
+            return web.Response(status=way["status"], headers=way.get("headers"), text=way.get("body", ""))
+        if "drops" in way:
+            assert request.transport is not None
+            request.transport.abort()
+        return web.json_response({"jsonrpc": "2.0", "id": 1, **way})
+
+
+STATES = ("FAILED", "REJECTED", "CANCELED", "AUTH_REQUIRED", "ELSEWHERE")
+TASKS: Sequence[Way] = [
+    {"result": {"task": {"id": "t", "contextId": "c", "status": {"state": f"TASK_STATE_{state}"}}}} for state in STATES
+]
+
+
+def check_member(member: Agent, ways: Sequence[Way], effects: list[str]) -> None:
+    for way in ways:
+        question = json.dumps(way)
+        call = {"call": {"tool": member.name, "input": {"query": question}}}
+        result = Agent(PromptModel(script=[call | {"times": 3}]), [member], strategy="tool_calling").run("Act.")
+        assert effects.count(question) == 1, way
+        assert (result.stop_reason, outcomes(result)) == (StopReason.AWAITING_HUMAN, ["unknown"]), way
+
+
+def test_an_agent_by_a2a() -> None:
+    errors = [{"error": {"code": code, "message": "no"}} for code in (*CODES, -32003, -32004, -32005)]
+    ways = [way for way in BODIES if "type" not in way]
+    with Elsewhere() as server:
+        check_member(A2AAgent(server.url), [*TASKS, *errors, *ways], server.effects)
+
+
+def test_an_agent_behind_chat_completions() -> None:
+    ways = [way for way in BODIES if "type" not in way and way.get("status") != 200]
+    with Elsewhere() as server:
+        check_member(RemoteAgent(server.url, "odd"), [*ways, {"error": {"code": 400, "message": "no"}}], server.effects)
+
+
+def test_an_agent_that_cannot_be_reached_may_be_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (a2a_connection, remote_agent):
+        monkeypatch.setattr(module, "_RETRIES", Retries(tries=2, first_wait=0.001))
+    for member in (A2AAgent("http://127.0.0.1:1/"), RemoteAgent("http://127.0.0.1:1/", "odd")):
+        call = {"call": {"tool": member.name, "input": {"query": "x"}}}
+        script = [call | {"times": 2}, {"finish": "done"}]
+        result = Agent(PromptModel(script=script), [member], strategy="tool_calling").run("Act.")
+        assert set(outcomes(result)) == {"failed"}, member.name
+
+
+def test_a_member_that_paid_and_then_failed_is_asked_again_only_if_a_person_says_so() -> None:
+    for effects, asked, paid in (("once", ["unknown"], 1), ("read", ["failed"] * 2, 2)):
+        payments: list[int] = []
+
+        def pay(amount: int, payments: list[int] = payments) -> str:
+            payments.append(amount)
+            return "paid"
+
+        takes = signature_of("pay", {"amount": Argument(int)})
+        call: Any = {"call": {"tool": "pay", "input": {"amount": 5}}}
+        tool = Tool("pay", pay, takes=takes, effects=effects)  # type: ignore[arg-type]
+        payer = Agent(PromptModel(script=[call]), [tool], name="payer", strategy="tool_calling")
+        call = {"call": {"tool": "payer", "input": {"query": "Pay 5"}}}
+        script = [call | {"times": 2}, {"finish": "done"}]
+        result = Agent(PromptModel(script=script), [payer], strategy="tool_calling").run("Pay.")
+        assert (outcomes(result), len(payments)) == (asked, paid)

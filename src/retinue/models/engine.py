@@ -16,7 +16,7 @@ from ..core.values import Capabilities
 from ..errors import ModelNotFound, ModelRefused, ModelUnavailable, UsageError, WindowExceeded
 from ..net.error_mapping import names_parameter
 from ..net.http_client import Headers, HttpClient, bearer
-from ..net.retry import next_retry
+from ..net.retry import Retries, next_retry
 from ..net.time_limits import TimeLimits
 from .dialects import DIALECTS, HOLD_TO_PATTERN
 from .reply_stream import ReplyReader
@@ -56,6 +56,7 @@ class HttpEngine:
             settings.api_key,
             settings.limits or TimeLimits(),
             form.headers,
+            resends=settings.retries != Retries(tries=1),
         )
         self._dialect = settings.dialect or form.dialect
         self._model = settings.model
