@@ -17,7 +17,7 @@ from ..core.values import Capabilities, Reply
 from ..errors import ModelNotFound, ModelRefused, ModelUnavailable, UsageError, WindowExceeded
 from ..net.error_mapping import names_parameter, output_limit
 from ..net.http_client import Headers, HttpClient, bearer
-from ..net.retry import next_retry
+from ..net.retry import Retries, next_retry
 from ..net.time_limits import TimeLimits
 from .dialects import DIALECTS, HOLD_TO_PATTERN
 from .reply_stream import ReplyReader
@@ -61,6 +61,7 @@ class HttpEngine:
             settings.api_key,
             settings.limits or TimeLimits(),
             form.headers,
+            resends=settings.retries != Retries(tries=1),
         )
         self._dialect = settings.dialect or form.dialect
         self._model = settings.model

@@ -50,7 +50,7 @@ def bearer(key: str) -> Mapping[str, str]:
 
 class HttpClient:
     """A client of one server. It may be used from several event loops; each has its own connections, which close with
-    the loop (or by `close`).
+    the loop (or by `close`). Without `resends`, no request is ever sent twice.
     """
 
     def __init__(
@@ -59,8 +59,11 @@ class HttpClient:
         api_key: str | None = None,
         limits: TimeLimits = TimeLimits(),
         headers: Headers = bearer,
+        *,
+        resends: bool = True,
     ) -> None:
         self.base_url = base_url
+        self._resends = resends
         self._headers = headers
         self._api_key = (api_key or "").strip()
         if not self._api_key.isprintable():
@@ -145,7 +148,7 @@ class HttpClient:
             case CannotConnectError():
                 problem = f"cannot connect to {self._shown}: {_reason(error.reason)}{_hint(error.reason)}"
                 unreached = ModelUnavailable(problem)
-                unreached.reached = False
+                unreached.code = "model_unreachable"
                 return unreached
             case UnreadableAnswerError():
                 return ModelUnavailable(f"{url} cannot be understood: {error}")
@@ -167,7 +170,7 @@ class HttpClient:
             way = route(self.base_url)
         except ValueError:
             raise self._no_address() from None
-        connections = ConnectionPool(way, self._limits, lambda: self._trust)
+        connections = ConnectionPool(way, self._limits, lambda: self._trust, resends=self._resends)
         try:
             yield connections
         finally:
