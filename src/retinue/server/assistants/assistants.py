@@ -10,12 +10,11 @@ from fastapi import APIRouter
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from ...errors import RetinueError
 from ...store.tables import assistants
 from ...store.tenant_view import TenantView
 from ..context import ContextDep
 from ..deployment import Deployment
-from ..overrides import client_tools, inner_name
+from ..overrides import check_functions, functions_in
 from ..wire.api_errors import ApiError, no_model
 from ..wire.ids import new_id
 from ..wire.lookup import Wanted, deletion_object, find_row, list_rows
@@ -128,19 +127,7 @@ def check(deployment: Deployment, body: Object) -> None:
     agent = deployment.agents.get(body["model"])
     if agent is None:
         raise no_model(body["model"])
-    check_tools(agent, body["tools"])
-
-
-def check_tools(agent: Any, tools: list[Object]) -> None:
-    """Raise `ApiError` if `agent` cannot take these function tools."""
-    names = [inner_name(tool["function"]["name"]) for tool in tools if tool["type"] == "function"]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ApiError(400, f"Two functions are called '{twice}'.", param="tools", code="invalid_value")
-    try:
-        client_tools(agent, tools)
-    except RetinueError as error:
-        raise ApiError(400, f"Invalid 'tools': {error}.", param="tools", code="invalid_value") from error
+    check_functions(agent, functions_in(body["tools"]))
 
 
 def configured(deployment: Deployment, config: Object, wishes: Object) -> Object:

@@ -22,6 +22,7 @@ from ..context import Options, Server
 from ..deployment import Deployment
 from ..middleware.quota_limits import check_quota
 from ..middleware.usage_limits import too_many
+from ..overrides import check_functions, functions_in
 from ..run_acts import cancel_for
 from ..wire.api_errors import ApiError, no_model
 from ..wire.ids import new_id
@@ -142,6 +143,7 @@ def request_of(
     request |= {"stream": True} if sent.get("stream") else {}
     said = [sent.get("instructions", own.get("instructions")), sent.get("additional_instructions")]
     words = "\n\n".join(filter(None, said))
+    check_functions(deployment.agents[model], functions_in(request.get("tools") or ()))
     if own.get("tool_resources") is not None:
         request["tool_resources"] = own["tool_resources"]
     return {**request, "assistant_id": assistant.id, "model": model, "instructions": words}

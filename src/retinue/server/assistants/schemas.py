@@ -15,7 +15,6 @@ from ..wire.common_schemas import (
     Many,
     Metadata,
     Name,
-    NamedApart,
     ResponseFormat,
     Share,
     Temperature,
@@ -30,7 +29,7 @@ from ..wire.common_schemas import (
     either,
 )
 
-Tools = Annotated[list[Tool], Field(max_length=128), NamedApart]
+Tools = Annotated[list[Tool], Field(max_length=128)]
 Detail = Literal["auto", "low", "high"]
 
 

@@ -7,9 +7,11 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request
 
+from ..._internal.thread_pool import run_in_thread
 from ..context import ContextDep
 from ..image_intake import Place, take_in_images
 from ..message_content import prepare_files
+from ..overrides import check_functions, functions_in
 from ..run_failure import FAILED, error_of_run
 from ..run_session import RunSession
 from ..wire.api_errors import no_model
@@ -31,6 +33,8 @@ async def create(
         raise no_model(body.model)
     check_supported(body)
     asked = body.sent()
+    if functions := functions_in(asked.get("tools") or ()):
+        await run_in_thread(check_functions, context.server.deployment.agents[body.model], functions)
     as_text = isinstance(body.messages, str)
     if as_text:
         asked["messages"] = [{"role": "user", "content": body.messages}]

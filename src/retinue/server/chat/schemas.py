@@ -14,7 +14,6 @@ from ..wire.common_schemas import (
     Id,
     Many,
     Metadata,
-    NamedApart,
     ResponseFormat,
     Share,
     Temperature,
@@ -113,7 +112,7 @@ class ChatCreate(Wire):
     messages: Messages
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    tools: Annotated[list[FunctionTool], Field(max_length=128), NamedApart] | None = None
+    tools: Annotated[list[FunctionTool], Field(max_length=128)] | None = None
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: bool | None = None
     response_format: ResponseFormat | None = None

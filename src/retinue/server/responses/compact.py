@@ -18,7 +18,8 @@ from ..wire.api_errors import ApiError, no_model
 from ..wire.ids import new_id
 from ..wire.objects import Object
 from ..wire.request_body import JsonRoute
-from .input import as_items, done_by_server, readable_items, words
+from .client_functions import call_of
+from .input import OUTPUTS, as_items, done_by_server, readable_items, words
 from .response_lookup import found_items, previous_part, resolve_references
 from .response_run import Continued, PriorContext, context_of
 from .schemas import Compact
@@ -70,9 +71,9 @@ def _told(items: Iterable[Mapping[str, Any]]) -> Iterator[Object]:
         match item["type"]:
             case "message":
                 yield {"type": "message", "role": item["role"], "content": words(item["content"])}
-            case "function_call":
-                yield _called(item["call_id"], item)
-            case "function_call_output":
+            case _ if (function := call_of(item)) is not None:
+                yield _called(item["call_id"], function)
+            case kind if kind in OUTPUTS:
                 yield _output(item["call_id"], words(item["output"]))
             case _ if (done := done_by_server(item)) is not None:
                 id_ = str(item.get("id") or f"past_{number}")

@@ -174,6 +174,7 @@ class _Answer:
         self._stream = stream
         self._body = b""
         self._name = ""  # of the current event
+        self._error = ""  # told unless `response.failed` follows it: for clients, either ends the answer
 
     async def send(self, message: Message) -> None:
         """Receive a message of the application."""
@@ -189,23 +190,26 @@ class _Answer:
         *lines, self._body = self._body.split(b"\n")
         for text in self._events(lines):
             await _say(self._socket, text)
+        if self._error and not message.get("more_body", False):
+            await _say(self._socket, self._error)
 
     def _events(self, lines: Collection[bytes]) -> Iterator[str]:
         for line in lines:
             name, _, value = line.partition(b": ")
             if name == b"event":
                 self._name = value.decode()
+            elif name == b"data" and self._name == "error":
+                self.failed = True
+                error = json.loads(value)["error"]
+                self._error = _envelope(401 if error["code"] == "invalid_api_key" else 500, error, self._stream)
             elif name == b"data":
                 yield self._event(value.decode())
 
     def _event(self, data: str) -> str:
-        if self._name == "error":
-            self.failed = True
-            error = json.loads(data)["error"]
-            return _envelope(401 if error["code"] == "invalid_api_key" else 500, error, self._stream)
         if self._name == "response.created":
             self.response_id = json.loads(data)["response"]["id"]
-        self.failed = self.failed or self._name == "response.failed"
+        if self._name == "response.failed":
+            self.failed, self._error = True, ""
         if self._stream is None:
             return data
         return json.dumps({**json.loads(data), "stream_id": self._stream}, ensure_ascii=False)

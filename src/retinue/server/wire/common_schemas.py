@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 
 class Wire(BaseModel):
@@ -120,18 +118,6 @@ Tool = Annotated[
     | Annotated[FileSearchTool, Tag("<file_search>")],
     by_type("function", "code_interpreter", "file_search"),
 ]
-
-
-def _named_apart(tools: list[Any]) -> list[Any]:
-    given = [tool.function.name for tool in tools if isinstance(tool, FunctionTool)]
-    names = Counter(name.replace("-", "_") for name in given)  # models see these names
-    for name in given:
-        if names[name.replace("-", "_")] > 1:
-            raise PydanticCustomError("same_name", "two tools are called '{name}'", {"name": name})
-    return tools
-
-
-NamedApart = AfterValidator(_named_apart)
 
 
 class CodeInterpreterFiles(Wire):
