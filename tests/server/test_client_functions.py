@@ -251,7 +251,7 @@ def test_a_person_decides_by_a_function(served: Serving, engine: OpenAIServer, w
     ]
     second = respond(served, engine, [Answer("Yes.")], input=said, **asked)
     assert [item["type"] for item in second["output"]] == ["message"]
-    assert BOOKED == (["Nopi"] if word == "approve" else [])
+    assert (["Nopi"] if word == "approve" else []) == BOOKED
 
 
 @pytest.mark.parametrize("family", ["chat", "responses", "by function"])

@@ -14,8 +14,9 @@ from ...store.tables import assistants
 from ...store.tenant_view import TenantView
 from ..context import ContextDep
 from ..deployment import Deployment
+from ..model_list import no_agent
 from ..overrides import check_functions, functions_in
-from ..wire.api_errors import ApiError, no_model
+from ..wire.api_errors import ApiError
 from ..wire.ids import new_id
 from ..wire.lookup import Wanted, deletion_object, find_row, list_rows
 from ..wire.objects import Object, assistant_object
@@ -126,7 +127,7 @@ def check(deployment: Deployment, body: Object) -> None:
         raise missing_parameter("model", f"This server has several models; name one of: {there_are}.")
     agent = deployment.agents.get(body["model"])
     if agent is None:
-        raise no_model(body["model"])
+        raise no_agent(body["model"], deployment.agents)
     check_functions(agent, functions_in(body["tools"]))
 
 

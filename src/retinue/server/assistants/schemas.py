@@ -36,7 +36,7 @@ Detail = Literal["auto", "low", "high"]
 class AssistantUpdate(Wire):
     """`POST /assistants/{id}`: only the fields sent change."""
 
-    model: Name = ""
+    model: Annotated[Name, Field(json_schema_extra=lambda schema: schema.pop("default", None))] = ""  # none was sent
     name: Annotated[str, Field(max_length=256)] | None = None
     description: Annotated[str, Field(max_length=512)] | None = None
     instructions: Instructions | None = None

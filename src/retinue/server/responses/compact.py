@@ -14,7 +14,8 @@ from ...store.tenant_view import TenantView
 from ..context import ContextDep
 from ..conversations.compaction import TYPE, expand_compactions, seal_compaction
 from ..conversations.views import PREFIXES
-from ..wire.api_errors import ApiError, no_model
+from ..model_list import no_agent
+from ..wire.api_errors import ApiError
 from ..wire.ids import new_id
 from ..wire.objects import Object
 from ..wire.request_body import JsonRoute
@@ -32,8 +33,8 @@ router = APIRouter(prefix="/responses", route_class=JsonRoute)
 async def compact(body: Compact, context: ContextDep) -> Object:
     """Pack the conversation, as a model sees it, into one item. No model is called: text is kept verbatim, and what a
     model does not see (reasoning, images) is left out."""
-    if body.model not in context.server.deployment.agents:
-        raise no_model(body.model)
+    if body.model not in (agents := context.server.deployment.agents):
+        raise no_agent(body.model, agents)
     if body.input is None and body.previous_response_id is None:
         raise ApiError(400, "Missing required parameter: 'input'.", param="input", code="missing_required_parameter")
 

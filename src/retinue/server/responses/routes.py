@@ -15,10 +15,11 @@ from .. import declared_tools
 from ..context import Context, ContextDep, Server
 from ..conversations.compaction import expand_compactions
 from ..image_intake import ImageLoader, take_in_history, take_in_images
+from ..model_list import no_agent
 from ..overrides import check_functions, tools_of
 from ..run_failure import error_of_run
 from ..run_session import RunSession
-from ..wire.api_errors import ApiError, no_model
+from ..wire.api_errors import ApiError
 from ..wire.objects import Object
 from ..wire.request_body import JsonRoute
 from ..wire.sse import STREAMED, event_stream
@@ -81,7 +82,7 @@ async def _check(body: InputTokens, server: Server, request: Request) -> None:
     agents = server.deployment.agents
     name = body.model or next(iter(agents))
     if name not in agents:
-        raise no_model(name)
+        raise no_agent(name, agents)
     tools = body.sent().get("tools") or ()
     declared_tools.check(tools, name, agents[name], request.headers.get("host", ""))
     if functions := client_functions(tools):

@@ -14,6 +14,7 @@ from ..wire.common_schemas import (
     Instructions,
     Metadata,
     Name,
+    OneOfTwo,
     Share,
     Temperature,
     Wire,
@@ -300,8 +301,19 @@ class InputTokens(Wire):
     reasoning: Reasoning | None = None
 
 
-class ResponseCreate(InputTokens):
+class ResponseCreate(OneOfTwo, InputTokens):
     """`POST /responses`. `model` defaults to the file's first agent."""
+
+    moved = {
+        "messages": "'input'",
+        "response_format": "'text.format'",
+        "verbosity": "'text.verbosity'",
+        "reasoning_effort": "'reasoning.effort'",
+        "max_tokens": "'max_output_tokens'",
+        "max_completion_tokens": "'max_output_tokens'",
+        "functions": "'tools'",
+        "function_call": "'tool_choice'",
+    }
 
     stream: bool | None = None
     store: bool | None = None
