@@ -234,9 +234,9 @@ def test_a_name_that_is_there_twice_among_many_is_found(served: Serving) -> None
 
 @pytest.mark.parametrize("path", ["/v1/assistants", "/v1/vector_stores", "/v1/threads"])
 def test_only_uploads_may_be_large(path: str, served: Serving) -> None:
-    body = io.BytesIO(b'{"name":"' + b"x" * 4_000_000 + b'"}')
+    body = io.BytesIO(b'{"name":"' + b"x" * 8_000_000 + b'"}')
     said = served.ask("POST", path, data=body, headers={"Content-Type": "application/json"})
-    words = "The body of your request is too large: the limit is 4 MB."
+    words = "The body of your request is too large: the limit is 8 MB."
     assert (said.status, said.error["message"]) == (413, words)
 
 

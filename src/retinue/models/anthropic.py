@@ -51,10 +51,7 @@ def _parameters(terms: Terms) -> dict[str, Any]:
     if terms.stream:
         parameters["stream"] = True
     if terms.tools:
-        parameters["tools"] = [
-            {"name": tool.name, "description": tool.description, "input_schema": tool.signature.parameters}
-            for tool in terms.tools
-        ]
+        parameters["tools"] = [_tool(tool.declaration) for tool in terms.tools]
         parameters["tool_choice"] = {"type": _CHOICE[terms.tool_choice]}
     return parameters
 
@@ -62,6 +59,11 @@ def _parameters(terms: Terms) -> dict[str, Any]:
 def _most(model: str) -> int:
     """Return how long a reply of `model` may be. If it is too much, the API says so, and the engine learns it."""
     return next(most for family, most in _MOST if family.search(model))
+
+
+def _tool(declared: Mapping[str, Any]) -> dict[str, Any]:
+    told = {name: declared[name] for name in ("name", "description") if declared.get(name)}
+    return {**told, "input_schema": declared["parameters"]}
 
 
 def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:

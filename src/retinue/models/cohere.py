@@ -40,6 +40,8 @@ def _parameters(terms: Terms) -> dict[str, Any]:
         parameters["stop_sequences"] = list(terms.stop[:_MOST_STOPS])
     if terms.tools:
         parameters["tools"] = functions(terms.tools)
+        for tool in parameters["tools"]:
+            tool["function"].pop("strict", None)  # Cohere has this for all tools together
         if choice := _CHOICE.get(terms.tool_choice):
             parameters["tool_choice"] = choice
     return parameters

@@ -222,13 +222,7 @@ def content_parts(message: Message) -> list[dict[str, Any]]:
 
 def functions(tools: Sequence[Tool]) -> list[dict[str, Any]]:
     """Describe the tools in OpenAI's format, which others have adopted."""
-    return [
-        {
-            "type": "function",
-            "function": {"name": tool.name, "description": tool.description, "parameters": tool.signature.parameters},
-        }
-        for tool in tools
-    ]
+    return [{"type": "function", "function": tool.declaration} for tool in tools]
 
 
 def function_calls(calls: Sequence[AgentAction]) -> list[dict[str, Any]]:
