@@ -32,7 +32,8 @@ def asking(content: str = "Hi", **more: Any) -> dict[str, Any]:
 def test_long_runs_of_one_tenant_leave_a_place_for_another(tmp_path: Path, places: int) -> None:
     async def wait() -> str:
         """Wait for ever."""
-        return await asyncio.get_running_loop().create_future()
+        never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        return await never
 
     rules = [{"when": "wait", "call": {"tool": "wait", "input": {}}}, {"when": "", "say": "Hello."}]
     agent = Agent(PromptModel(script=rules), [Tool("wait", wait, effects="read", timeout=600)], name="agent-1")
