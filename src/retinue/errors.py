@@ -81,7 +81,12 @@ class NodeFailed(RetinueError):
 
 
 class StoreUnavailable(RetinueError):
-    """The database is unreachable, locked or full. This is never the outcome of a run."""
+    """The database is unreachable, locked or full. This is never the outcome of a run.
+
+    `uncertain`: the commit itself failed, so the write may have been done.
+    """
+
+    uncertain = False
 
 
 class StoreConflict(RetinueError):

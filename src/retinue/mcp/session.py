@@ -13,7 +13,6 @@ import json
 import logging
 import math
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 from weakref import WeakSet
 
@@ -29,6 +28,7 @@ from mcp_types import (
     ToolListChangedNotification,
 )
 
+from .._internal.forks import in_forked_child, keep_from_parent
 from .._internal.sync_bridge import run_blocking
 from ..core.call_failure import call_failure
 from ..errors import NotDone
@@ -58,6 +58,10 @@ class Session:
         self.pinned = pinned
         self.offered: Offered | None = None
         self._changed: set[str] = set()
+        self._begin_unconnected()
+        in_forked_child(self._forget_connection)
+
+    def _begin_unconnected(self) -> None:
         self._owner: asyncio.Task[None] | None = None
         self._opened: asyncio.Future[ClientSession]
         self._lost = Disconnect()
@@ -67,6 +71,11 @@ class Session:
         self._under_way = 0
         self._failures = 0
         self._not_before = 0.0
+
+    def _forget_connection(self) -> None:
+        """Let a forked child connect anew."""
+        keep_from_parent(self._owner)
+        self._begin_unconnected()
 
     # ── what others ask of it ────────────────────────────────────────────────────────────────────
 
@@ -173,7 +182,7 @@ class Session:
         if self._owner is None or self._owner.done():
             if (pause := self._not_before - loop.time()) > 0:
                 raise NotDone(f"{self.server.name}: {self._lost}; it is tried again in {pause:.1f} seconds")
-            _live().add(self)
+            _live.add(self)
             self._stopping = False
             self._opened = loop.create_future()
             self._opened.add_done_callback(lambda opened: opened.cancelled() or opened.exception())
@@ -303,15 +312,14 @@ def _words(error: MCPError) -> str:
     return f"{error.message:.500}{f' ({said:.500})' if said else ''}"
 
 
-@cache
-def _live() -> WeakSet[Session]:
-    """Return the open sessions. They end at exit, before the background loop, since that was registered earlier."""
-    atexit.register(_stop_all)
-    return WeakSet()
-
-
 def _stop_all() -> None:
     async def stop() -> None:
-        await asyncio.gather(*(session.stop() for session in _live()))
+        await asyncio.gather(*(session.stop() for session in _live))
 
-    run_blocking(stop())
+    if _live:
+        run_blocking(stop())
+
+
+_live: WeakSet[Session] = WeakSet()  # the open sessions
+atexit.register(_stop_all)  # and so before the background loop ends, which was registered earlier
+in_forked_child(_live.clear)

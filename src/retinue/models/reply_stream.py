@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.values import Reply
-from ..errors import ModelUnavailable
+from ..errors import ModelRefused, ModelUnavailable
 from ..net.error_mapping import error_in_stream
 from .stop_sequences import StopCutter
 from .wire_format import PartialReply, Wire
+
+_MAX_REPLY = 1_000_000  # characters, of text and arguments: a quarter of a million tokens, more than engines allow
 
 
 class ReplyReader:
@@ -30,12 +32,16 @@ class ReplyReader:
         arriving = self._arriving
         for body in bodies:
             if not isinstance(body, dict):
-                raise ModelUnavailable(f"the engine sent {self._redacted(repr(body)):.80} instead of an object")
+                shown = "an array" if isinstance(body, list) else f"{self._redacted(repr(body)):.80}"
+                raise ModelUnavailable(f"the engine sent {shown} instead of an object")
             error = body.get("error")
             if not error:
                 self._read(body, arriving)
             if error := error or arriving.failed:
                 raise error_in_stream(error, self._redacted)
+        arguments = sum(len(call.arguments) for call in arriving.calls.values())
+        if len(self._text) + len(arriving.said) + arguments > _MAX_REPLY:
+            raise ModelRefused(f"the engine's reply has more than {_MAX_REPLY:,} characters")
         if not arriving.said:
             return ""
         if self._in_json and not self._text and arriving.said.lstrip().startswith("{"):

@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from .._internal.strict_json import read_strict_json
 from ..core.tool import Tool
-from ..core.values import AgentAction, Finish, Image, Message, ToolInput, Usage
-from ..errors import UsageError
+from ..core.values import MAX_COUNT, AgentAction, Finish, Image, Message, ToolInput, Usage
+from ..errors import ModelRefused, UsageError
 
 _ONE_REQUEST = Usage(requests=1)
+_MAX_CALLS = 128  # of one reply
 _UNICODE = json.JSONEncoder(ensure_ascii=False)  # `json.dumps` would make one for each value
 
 
@@ -82,7 +84,9 @@ class PartialReply:
     calls: dict[str, PartialCall] = field(default_factory=dict)
 
     def call(self, key: Any) -> PartialCall:
-        """Return the call with the engine's key `key`."""
+        """Return the call with the engine's key `key`. Raises `ModelRefused` if there are too many."""
+        if len(self.calls) >= _MAX_CALLS and str(key) not in self.calls:
+            raise ModelRefused(f"the engine's reply has more than {_MAX_CALLS} tool calls")
         return self.calls.setdefault(str(key), PartialCall())
 
     def actions(self) -> tuple[AgentAction, ...]:
@@ -182,8 +186,8 @@ def read_arguments(text: str) -> ToolInput:
     if not text.strip():
         return {}
     try:
-        given = json.loads(text)
-    except (ValueError, RecursionError):
+        given = read_strict_json(text)
+    except ValueError:
         return text
     return given if isinstance(given, dict) else text
 
@@ -201,8 +205,8 @@ def json_at(body: Any, *path: str) -> Any:
 
 
 def token_count(value: Any) -> int:
-    """Return a token count, or 0 if it is invalid."""
-    return value if isinstance(value, int) else 0
+    """Return a token count, or 0 if it is invalid: negative, or more than any request can use."""
+    return value if isinstance(value, int) and 0 <= value <= MAX_COUNT else 0
 
 
 def text_or_empty(value: Any) -> str:

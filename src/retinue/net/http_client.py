@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import json
 import os
 import re
 import socket
@@ -16,16 +15,20 @@ from typing import Any
 from weakref import WeakKeyDictionary, finalize, ref
 
 from .._internal.redaction import redact, register_secret, register_url_secrets
+from .._internal.strict_json import TooDeepError, read_strict_json
 from ..errors import ModelError, ModelRefused, ModelUnavailable, UsageError
 from .connection_pool import CannotConnectError, ConnectionPool
 from .error_mapping import error_for_status, with_error_code
-from .http1 import Connection
+from .http1 import Connection, UnreadableAnswerError
 from .proxy_route import route
 from .sse_parser import JsonLines, ServerSentEvents
 from .time_limits import TimeLimits
 
 Headers = Callable[[str], Mapping[str, str]]  # builds headers from the key
 
+MAX_STREAM = 64_000_000  # bytes of a streamed response
+MAX_VALUE = 8_000_000  # bytes of any other response, or of an event: as values, JSON may take 25 times as much memory
+_MAX_ERROR = 64_000  # bytes that are read of an error's body
 _READERS: Mapping[str, type[ServerSentEvents | JsonLines]] = {
     "text/event-stream": ServerSentEvents,
     "application/x-ndjson": JsonLines,
@@ -77,12 +80,12 @@ class HttpClient:
         raise ModelUnavailable(f"{self._shown}{path} returned an empty response")
 
     async def exchange(
-        self, path: str, body: bytes | None = None, more: Mapping[str, str] = {}, most: int | None = None
+        self, path: str, body: bytes | None = None, more: Mapping[str, str] = {}, most: int = MAX_STREAM
     ) -> AsyncGenerator[list[Any], None]:
         """Yield the JSON values of the response, in batches per network read, without a final `[DONE]`.
 
         Sends a POST with `body`, otherwise a GET; `more` are further headers. Raises `ModelError`, also for a response
-        with more than `most` bytes.
+        with more than `most` bytes, or a value in it with more than 8 MB.
         """
         keeper = self._keepers.get(asyncio.get_running_loop()) or await self._new_keeper()
         connections, connection = keeper[0], None
@@ -91,16 +94,17 @@ class HttpClient:
             del body, more  # a copy is sent, and the reply may take long
             connection = await asking
             if connection.status != 200:
-                raise self._failure(connection, await _text(connection, most))
+                raise self._failure(connection, await _text(connection, _MAX_ERROR, cut=True))
             kind = _kind(connection)
             reader = _READERS.get(kind)
             if reader is None:
-                yield [self._parsed(await _text(connection, most), path, kind)]
+                yield [self._parsed(await _text(connection, min(most, MAX_VALUE)), path, kind)]
                 return
             events, size = reader(), 0
             while chunk := await connection.read():  # read to the end, so the connection can be reused
                 size += len(chunk)
                 _check_size(size, most)
+                _check_size(events.held, MAX_VALUE, "an event of ")
                 found = [self._parsed(text, path, kind) for text in events.feed(chunk) if text.strip() != "[DONE]"]
                 if found:
                     yield found
@@ -139,6 +143,8 @@ class HttpClient:
                 unreached = ModelUnavailable(problem)
                 unreached.code = "model_unreachable"
                 return unreached
+            case UnreadableAnswerError():
+                return ModelUnavailable(f"{url} cannot be understood: {error}")
         return ModelUnavailable(f"{url} broke off: {type(error).__name__}")
 
     async def _new_keeper(self) -> _Keeper:
@@ -180,8 +186,10 @@ class HttpClient:
 
     def _parsed(self, text: str, path: str, kind: str) -> Any:
         try:
-            return json.loads(text)
-        except (ValueError, RecursionError):
+            return read_strict_json(text)
+        except TooDeepError as error:
+            raise ModelUnavailable(f"{self._shown}{path} answered with JSON that is no reply: {error}") from None
+        except ValueError:
             raise ModelUnavailable(
                 f"{self._shown}{path} answered with {kind} that is not JSON: {self.redacted(text)[:80]!r}"
             ) from None
@@ -212,19 +220,19 @@ def _kind(connection: Connection) -> str:
     return connection.headers.get("content-type", "").partition(";")[0].strip().lower() or "application/octet-stream"
 
 
-async def _text(connection: Connection, most: int | None) -> str:
-    """Read the whole body. Raises `ModelRefused` as `_check_size` does."""
-    pieces, size = [], 0
-    while piece := await connection.read():
-        pieces.append(piece)
-        size += len(piece)
-        _check_size(size, most)
-    return b"".join(pieces).decode("utf-8", "replace")
+async def _text(connection: Connection, most: int, *, cut: bool = False) -> str:
+    """Read the whole body, or, to `cut` it, the first `most` bytes. Raises `ModelRefused` as `_check_size` does."""
+    body = bytearray()
+    while (not cut or len(body) < most) and (piece := await connection.read()):
+        body += piece
+        if not cut:
+            _check_size(len(body), most)
+    return body[:most].decode("utf-8", "replace")
 
 
-def _check_size(size: int, most: int | None) -> None:
-    if most is not None and size > most:
-        raise ModelRefused(f"the response has more than {most:,} bytes")
+def _check_size(size: int, most: int, part: str = "") -> None:
+    if size > most:
+        raise ModelRefused(f"{part}the response has more than {most:,} bytes")
 
 
 def _reason(error: OSError) -> str:

@@ -130,6 +130,11 @@ class Runs:
                 if run_id not in self._live and not self._context.parking.is_set():
                     self.dispatch(run_id)
 
+    @property
+    def stopping(self) -> bool:
+        """Whether this process leaves its runs to the next one."""
+        return self._context.parking.is_set()
+
     def beside(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         """Run background work beside the runs; `close` cancels it."""
         task = asyncio.create_task(supervise(name, work))

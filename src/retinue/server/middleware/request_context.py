@@ -44,20 +44,29 @@ _AWAY = (
 
 
 class ErrorResponse(JSONResponse):
-    """The response to an `error`. `cause` is logged."""
+    """The response to an `error`. `cause` is logged.
+
+    SDKs repeat a request that was answered 408, 409, 429 or 5xx. The response tells them not to if the request has
+    written something, for what it began goes on. With an `Idempotency-Key`, a repetition finds what was begun.
+    """
 
     def __init__(self, error: ApiError, cause: Exception) -> None:
         super().__init__(error.body, error.status, error.headers)
         self._said = error.body
+        self._acted = error.acted
         self._cause = cause
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response; a server error includes the request id."""
+        state = scope.setdefault("state", {})
+        state["acted"] = self._acted
+        if self._acted is None and state.get("wrote") and "repeat" not in state:
+            self.headers["x-should-retry"] = "false"
         if self.status_code >= 500:
-            state = scope.setdefault("state", {})
             state["cause"] = self._cause
             error = self._said["error"]
-            message = f"{error['message']} (request id: {state.get('request_id', 'none')})"
+            run = f", run: {state['run']}" if "run" in state else ""
+            message = f"{error['message']} (request id: {state.get('request_id', 'none')}{run})"
             self.body = self.render({"error": {**error, "message": message}})
             self.headers["content-length"] = str(len(self.body))
         await super().__call__(scope, receive, send)
@@ -128,7 +137,8 @@ async def _failed(
     """Answer a request that ended with `error`, if nothing was sent yet. Otherwise the connection is closed, so that
     the client notices."""
     if isinstance(error, asyncio.CancelledError):  # the server is stopping; readers of a stream see that it is cut
-        error = ApiError(503, "The server is stopping.", kind="server_error")
+        goes_on = " What your request began goes on." if scope["state"].get("wrote") else ""
+        error = ApiError(503, f"The server is stopping.{goes_on}", kind="server_error")
     elif isinstance(error, ClientDisconnect):
         left = "%s %s: the client disconnected before the end of the request or response"
         logger.info(left, scope["method"], scope["path"])

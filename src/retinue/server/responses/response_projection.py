@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from ...core.events import Called, Finished, Observed, Paused, Replied, Resumed, Stopped
+from ...core.events import Called, Finished, Observed, Paused, Resumed, Stopped, request_usage
 from ...core.tool import Tool
 from ...core.values import AgentAction, Observation, StopReason, Usage
 from ...runs import Followed
@@ -124,9 +124,8 @@ class ResponseProjection:
 
     def _entry(self, entry: Entry) -> Iterator[Object]:
         self._citations.see(entry.event)
+        self._usage += request_usage(entry.event) or Usage()
         match entry.event:
-            case Replied(reply=reply):
-                self._usage += reply.usage
             case Paused(action=action):
                 self._asked[action.id] += 1
                 yield from self._function(action) if action.tool in self._own else self._approval(action)

@@ -44,7 +44,7 @@ async def create(body: ResponseCreate, context: ContextDep, request: Request) ->
 
     run, number, new, halted = await context.write(work)
     part = Part(run, number)
-    lasting = part.stored or context.repeat is not None  # otherwise nobody can return to it
+    lasting = body.background or context.repeat is not None  # else it is cancelled with its connection, as at OpenAI
     session = RunSession(context.server, run, lasting=lasting)
     session.begin(new=new, halted=halted)
     if body.stream:
