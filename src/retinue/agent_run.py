@@ -21,6 +21,7 @@ from .core.events import ENDINGS, Delta, Event, Started, Stopped
 from .core.image_format import check_together, messages_with_data, with_data
 from .core.log_context import current_context, enter_context, log_context
 from .core.loop import drive
+from .core.prices import FREE, price_of
 from .core.protocols import Flow, Strategy, Task, blind, calls_natively, can_see
 from .core.replay import beginning, replaying
 from .core.run_log import log_event
@@ -194,7 +195,8 @@ class Run:
         toolbox = Toolbox(task.tools, self.key, self.delegate)
         world = LibraryEffects(self._spec.model, self._spec.human, toolbox, self._decisions, tell)
         flow = self._flow(task, strategy, started.instructions)
-        return drive(flow, replaying(world, self.log, regardless=self.regardless), started, self.budget, self._deadline)
+        effects = replaying(world, self.log, regardless=self.regardless)
+        return drive(flow, effects, started, self.budget, self._deadline, price_of(self._spec.model) or FREE)
 
     def _flow(self, task: Task, strategy: Strategy, instructions: str | None) -> Flow:
         """Return the strategy's generator; `instructions` is `None` in older logs. Raises `UsageError` if it cannot

@@ -74,7 +74,8 @@ def site(*args: str, db: str = "", delay: float = 0.05, env: Mapping[str, str] |
     try:
         assert world.stdout is not None
         address = world.stdout.readline().strip()
-        shutil.copy(_DEPLOYMENT / "tools.py", folder)
+        for name in ("tools.py", "freezing.py"):
+            shutil.copy(_DEPLOYMENT / name, folder)
         text = (_DEPLOYMENT / "agents.yml").read_text("utf-8")
         more = ("--db", db) if db else ()
         settings = {"CHAOS_WORLD": address, "PYTHONDONTWRITEBYTECODE": "", **(env or {})}

@@ -103,10 +103,10 @@ def repeat(name: str, api: str, times: int, *, at_once: int = 5, url: str = "") 
 async def _repeat(at: Site, way: Way, api: str, times: int, at_once: int) -> Repeated:
     seen = Repeated()
     async with client_of(at) as client, _balancer(at) as url:
-        ask = partial(asyncio.to_thread, _ask, url, at.servers[0].key, api)
+        key = at.servers[0].key
         while seen.requests < times:
             orders = [Order(f"{api}{seen.requests + one}", way.steps) for one in range(min(at_once, times))]
-            asked = [asyncio.create_task(ask(order.question)) for order in orders]
+            asked = [asyncio.create_task(asyncio.to_thread(_ask, url, key, api, order.question)) for order in orders]
             await until_async(partial(_begun, client, orders), seconds=60)
             await way.broken(at, client, orders)
             seen.answers.update(await asyncio.gather(*asked))

@@ -8,13 +8,14 @@ first shortened message on.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
 from .prompt import Prompt, PromptCache
-from .values import Message, Reply
+from .values import Message, Reply, Usage
 
 ROOM = 0.6  # fraction of the window for the prompt, after shortening
 REPLY = 512  # tokens reserved for a reply that has no limit of its own
@@ -92,6 +93,12 @@ class Window:
         self._openings[again] = opening - short.count(None)
         self._fitted.keep(prompt, again)
         return True
+
+    def estimate(self, fitted: Prompt, characters: int) -> Usage:
+        """Return about how many tokens a request used whose engine has not said so: those of its prompt, and of so many
+        `characters` of a reply."""
+        asked, said = (math.ceil(size / self._per_token) for size in (self.size(fitted), characters))
+        return Usage(asked, said, requests=1)
 
     def learn(self, fitted: Prompt, reply: Reply) -> None:
         """Calibrate with the number of tokens that the engine counted in `fitted`."""

@@ -10,7 +10,19 @@ from .budgets import Budget
 from .events import Delta, Event
 from .prompt import Ask
 from .tool import Tool
-from .values import AgentAction, AgentFinish, Capabilities, Decision, Image, Message, Observation, Reply, StopReason
+from .values import (
+    UNUSED,
+    AgentAction,
+    AgentFinish,
+    Capabilities,
+    Decision,
+    Image,
+    Message,
+    Observation,
+    Reply,
+    StopReason,
+    Usage,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +123,12 @@ def consult(action: AgentAction, problem: str) -> Generator[Request, Sent, Decis
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """An engine failed and is asked again in `seconds`; the text it has streamed of this reply is void."""
+    """An engine failed and is asked again in `seconds`; the text it has streamed of this reply is void. `usage` is what
+    that used, if a log says so."""
 
     problem: str
     seconds: float
+    usage: Usage = UNUSED
 
 
 Chunks = AsyncGenerator[Delta | Retry | Reply, None]

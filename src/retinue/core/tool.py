@@ -60,6 +60,8 @@ class Tool:
         max_result: How many characters of a result are kept.
         examples: Worked examples, of which strategies show the first ones to models that are held to a pattern.
             Defaults to the attribute `tool_examples` of `something`.
+        declared: The description, `parameters` and `strict` of a function as its owner declared it. Engines that call
+            tools natively are sent these as they are.
 
     Raises `UsageError` if `something` cannot be called, an option is invalid, or the name is not of A-Z, a-z, 0-9, _.
     """
@@ -78,6 +80,7 @@ class Tool:
     output_variable: str | None = None
     max_result: int = 8_000
     examples: tuple[ToolExample, ...] = ()
+    declared: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_]{1,64}", self.name):
@@ -121,6 +124,13 @@ class Tool:
         if self.takes is not None:
             return self.takes
         return read_signature(self._function if self._names_arguments else _takes_query)
+
+    @property
+    def declaration(self) -> dict[str, Any]:
+        """What an engine that calls tools natively is sent: name, description and parameters."""
+        if self.declared is not None:
+            return {"name": self.name, **self.declared}
+        return {"name": self.name, "description": self.description, "parameters": self.signature.parameters}
 
     def __call__(self, *args: Any, **values: Any) -> Any:
         """Call the original function without checks; an `async def` returns an awaitable."""

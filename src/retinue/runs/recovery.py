@@ -11,6 +11,7 @@ from operator import itemgetter
 
 from ..core.events import Said
 from ..store.event_log import Entry
+from ..store.run_queries import suspended_runs
 from ..store.run_row import RunRow
 from .driver import Runs
 from .leases import SUSPECT, is_suspect, unfinished_runs
@@ -39,6 +40,8 @@ class Recovery:
         """Start what may be driven and is not: of a database that others share, as much as this process has room for.
         Return the number of runs."""
         runs = self._runs
+        if self._suspended:  # some may be to go on regardless by now
+            self._suspended &= {run.id for run in await runs.database.read(suspended_runs)}
         but = {*runs.here, *self._suspects, *self._suspended}
         most = max(0, runs.turns.at_once - len(but)) if runs.database.is_shared else None
         left = partial(unfinished_runs, process=runs.database.process, but=but, most=most, limits=runs.limits)

@@ -82,6 +82,7 @@ _TOLD: Mapping[str, tuple[str, str]] = {  # the engine's own error text and addr
     "model_refused": ("server_error", "The model behind this agent cannot be used. Please contact the operator."),
     "server_error": ("server_error", "The run failed because of a server error. Please contact the operator."),
     "model_unavailable": ("server_error", f"The model behind this agent could not be reached, or failed. {_LATER}"),
+    "model_unreachable": ("server_error", f"The model behind this agent could not be reached, or failed. {_LATER}"),
 }
 
 

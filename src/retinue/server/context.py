@@ -42,7 +42,8 @@ class Options:
     """Seconds that a run may take, that it may wait for a person or a client's tool, and for which it is kept (0: for
     ever); whether unknown parameters are refused; which tools runs may use that are the server's own; what each
     tenant may keep; and the private servers from which images may be fetched, and those that
-    registered tools may call, as `host:port`; the folder with reports of evaluations that the studio shows."""
+    registered tools may call, as `host:port`; the folder with reports of evaluations that the studio shows; seconds
+    for which the run of a chat completion without `store` is kept (0: as others)."""
 
     run_ttl: int = 600
     human_ttl: int = 86_400
@@ -53,6 +54,7 @@ class Options:
     image_hosts: tuple[str, ...] = ()
     tool_hosts: tuple[str, ...] = ()
     evals: Path | None = None
+    chat_retention: int = 86_400
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Integer, bindparam, func, insert, or_, select
 
-from ..core.events import ENDINGS, Event, Observed, Replied, Said
+from ..core.events import ENDINGS, Called, Event, Observed, Replied, Said
 from ..core.serialization import dump, load
 from ..errors import DataError, StoreConflict
 from .prepared_statements import Prepared, bound_insert
@@ -35,7 +35,7 @@ _LATER = (
 _PAGE = Prepared(_LATER.limit(bindparam("most", type_=Integer())))
 _READ = Prepared(_LATER)
 _OUTCOME = Prepared(
-    _LATER.where(or_(*(events.c.kind == kind.__name__.lower() for kind in (Replied, Observed, *ENDINGS))))
+    _LATER.where(or_(*(events.c.kind == kind.__name__.lower() for kind in (Called, Replied, Observed, *ENDINGS))))
 )
 _VERSION = 1  # of the events' format
 _AT_ONCE = 500  # ids per statement
@@ -127,8 +127,8 @@ def read_events(connection: Connection, run_id: str, after: int = 0) -> list[Ent
 
 
 def read_outcome(connection: Connection, run_id: str) -> list[Entry]:
-    """Return the events that say how a run ended and what it took: replies, observations and the ends of drives. Raises
-    as `read_events` does."""
+    """Return the events that say how a run ended, what it took and what it did: replies, calls, observations and the
+    ends of drives. Raises as `read_events` does."""
     return [_entry(*row) for row in _OUTCOME.rows(connection, {"run": run_id, "after": 0})]
 
 

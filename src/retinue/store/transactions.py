@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from ..errors import StoreConflict, StoreLost, StoreUnavailable
 from .database_lock import Lock
-from .db_errors import translate_errors, was_rolled_back
+from .db_errors import may_be_repeated, translate_errors
 from .engines import begin, begin_at_once, commit, roll_back
 from .prepared_statements import run_text
 
@@ -183,7 +183,7 @@ def _do(connection: Connection, pieces: Sequence[Piece[Any]], *, executed: bool 
         return False
     away = isinstance(error, StoreUnavailable) and not worked and (not begun or connection.invalidated)
     for piece in pieces:
-        piece.error, piece.untouched = error, away or (not worked and was_rolled_back(error))
+        piece.error, piece.untouched = error, away or (not worked and may_be_repeated(error))
     return begun and not worked and not away
 
 

@@ -22,7 +22,9 @@ from .request_context import answer_of
 from .scopes import needed
 from .usage_limits import UsageLimits, overloaded, room, too_many
 
-_BEGINS = re.compile(r"/v1/(threads/runs|threads/[^/]+/runs|chat/completions|responses)|/a2a/.+/message:(send|stream)")
+_BEGINS = re.compile(
+    r"/v1/(threads/runs|threads/[^/]+/runs|(chat/)?completions|responses)|/a2a/.+/message:(send|stream)"
+)
 _MOST_WAITING = 10_000  # runs of all keys
 
 
