@@ -125,13 +125,6 @@ class Tool:
             return self.takes
         return read_signature(self._function if self._names_arguments else _takes_query)
 
-    @property
-    def declaration(self) -> dict[str, Any]:
-        """What an engine that calls tools natively is sent: name, description and parameters."""
-        if self.declared is not None:
-            return {"name": self.name, **self.declared}
-        return {"name": self.name, "description": self.description, "parameters": self.signature.parameters}
-
     def __call__(self, *args: Any, **values: Any) -> Any:
         """Call the original function without checks; an `async def` returns an awaitable."""
         function = self.something if callable(self.something) else getattr(self.something, "run", self._function)

@@ -25,6 +25,7 @@ from .server_detection import detect_server, first_of_ollama, not_found, sees, w
 from .settings import Api, Settings
 from .thought_filter import may_think
 from .tool_call_probe import Probed, probe_calls
+from .tool_schemas import refused_tools
 from .wire_format import Encoded, Terms, Wire
 
 _NO_HEADERS: Mapping[str, str] = {}
@@ -235,6 +236,7 @@ class HttpEngine:
             settings.context,
             request.tools if wire is self._form.chat else (),
             request.tool_choice,
+            adapted.in_words,
         )
         parameters = wire.parameters(terms) | dict(self._constraint(request, wire))
         parameters = wire.with_options(parameters, settings.options)
@@ -281,15 +283,22 @@ class HttpEngine:
                 if names_parameter(refused, name):
                     self._adapted = replace(self._adapted, without=self._adapted.without | {name})
                     return
+            if tools := refused_tools(refused, request.tools) - sent_as.in_words:
+                self._adapted = replace(self._adapted, in_words=self._adapted.in_words | tools)
+                return
         raise refused
 
 
 @dataclass(frozen=True, slots=True)
 class _Adapted:
-    """What a server was found to reject: it is sent `without` these parameters, and asked for at most `most` tokens."""
+    """What a server was found to reject.
+
+    Requests are sent `without` these parameters, for at most `most` tokens, and with these tools described `in_words`.
+    """
 
     without: frozenset[str] = frozenset()
     most: int | None = None
+    in_words: frozenset[str] = frozenset()
 
 
 def _thinks_at_first(form: Format, settings: Settings) -> bool | None:
