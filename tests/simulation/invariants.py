@@ -11,6 +11,7 @@ from retinue.core.events import Called, Event, Finished, Observed, Paused, Repli
 from retinue.core.serialization import load
 from retinue.runs import Followed
 from retinue.store.event_log import Entry
+from retinue.store.reply_pieces import load_pieces
 from retinue.store.run_row import ACTIVE
 
 from .clients import Clients, Order
@@ -99,10 +100,13 @@ def check_end(world: World, store: Store, clients: Clients, ledger: Ledger) -> N
 
 def _logs(world: World, store: Store) -> dict[str, list[tuple[Entry, int]]]:
     logs: dict[str, list[tuple[Entry, int]]] = defaultdict(list)
-    for run_id, seq, epoch, at, kind, payload in store.rows(
-        "SELECT run_id, seq, epoch, at, kind, payload FROM events ORDER BY run_id, seq"
+    for run_id, seq, epoch, at, kind, payload, pieces in store.rows(
+        "SELECT run_id, seq, epoch, at, kind, payload, pieces FROM events ORDER BY run_id, seq"
     ):
-        logs[run_id].append((Entry(seq, at, load(kind, payload)), epoch))
+        event = load(kind, payload)
+        if pieces and isinstance(event, Replied):
+            logs[run_id] += [(Entry(*one), epoch) for one in load_pieces(pieces, seq, event)]
+        logs[run_id].append((Entry(seq, at, event), epoch))
     return logs
 
 
