@@ -11,4 +11,6 @@ def ask(model: str, question: str) -> str:
 
 
 like = OpenAILike(model="plain", api_base=URL, api_key=KEY, max_retries=0)
-report(ask, completion=like.complete("Hello").text, streamed=[piece.text for piece in like.stream_complete("Hello")][-1])
+report(
+    ask, completion=like.complete("Hello").text, streamed=[piece.text for piece in like.stream_complete("Hello")][-1]
+)
