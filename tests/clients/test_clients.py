@@ -82,7 +82,8 @@ def test_codex_runs_a_command(server: Served, tmp_path: Path, over: str) -> None
     config = PROVIDER.format(url=server.url) if over == "HTTP" else f'openai_base_url = "{server.url}"\n'
     (home / "config.toml").write_text(config)
     env = {"CODEX_HOME": str(home), "HOME": str(tmp_path), "CODEX_API_KEY": server.key}
-    words = [NODE, CODEX, "exec", "--skip-git-repo-check", "--model", "plain", "--json", "Print forty-two."]
+    options = ["--skip-git-repo-check", "--model", "plain", "--json"]
+    words: list[str | Path] = [NODE, CODEX, "exec", *options, "Print forty-two."]
     items = [json.loads(line).get("item", {}) for line in output(server, words, tmp_path, **env).splitlines()]
     said = [item["text"] for item in items if item.get("type") == "agent_message"]
     done = [item for item in items if item.get("type") == "command_execution" and item["status"] != "in_progress"]
