@@ -115,10 +115,9 @@ def test_what_does_no_harm(odd: Make, how: str, said: str) -> None:
         ("twins", ["odd_other"], {"say": "two of the server's tools would be called odd_say"}),
         (
             "schemas",
-            ["odd_e", "odd_f", "odd_say"],
+            ["odd_c", "odd_e", "odd_f", "odd_say"],
             {
                 "b": "an argument cannot be called",
-                "c": "it requires an argument that it does not describe: 'ghost'",
                 "d": "its description and schema are longer than 65,536",
             },
         ),
