@@ -75,3 +75,21 @@ def test_a_worker_has_no_time_limit_of_a_tools(file: Path) -> None:
     command = [sys.executable, "-m", "retinue", "tools", str(file), "--agent", "boss"]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "# research_desk: once, within its own budget" in shown
+
+
+def test_a_team_deeper_than_its_tops_budget_is_told(tmp_path: Path) -> None:
+    def told(budget: str) -> list[str]:
+        lines = ["retinue: 1", "agents:"]
+        for level in range(8):
+            more = f"workers: [level{level + 1}]" if level < 7 else "exposed: false"
+            more += budget if level == 0 else ""
+            lines.append(f"  - {{name: level{level}, params: {{script: [{{when: '', say: done}}], {more}}}}}")
+        path = tmp_path / "team.yml"
+        path.write_text("\n".join(lines))
+        return [str(one) for one in check(path)]
+
+    (problem,) = told("")
+    assert problem.endswith("warning: level0 has 7 levels of agents below it, and a budget for 5: set 'budget.depth'")
+    assert told(", budget: {depth: 7}") == told(", budget: {depth: null}") == []
+    (problem,) = told(", budget: {depth: 6}")
+    assert "a budget for 6" in problem

@@ -40,7 +40,7 @@ from .flow import advance
 from .prompt import Ask, Prompt, PromptCache
 from .protocols import Act, Effects, Flow, HumanRequest, Request, Retry, Sent
 from .tool_turn import ToolTurn
-from .values import AgentFinish, Decision, Message, Observation, Reply, StopReason
+from .values import CUT_SHORT, AgentFinish, Decision, Message, Observation, Reply, StopReason
 
 logger = logging.getLogger(__name__)
 FORCED = "Agent stopped due to iteration limit or time limit."  # LangChain's wording
@@ -155,6 +155,8 @@ class _Drive:
         return self._meter.exceeded()
 
     def _ending(self, finish: AgentFinish) -> Finished | Stopped:
+        """Return the final event. Only an ending that is listed here has an answer, whatever a strategy returns with
+        it: what it came to until then is the best attempt."""
         if finish.reason is StopReason.ANSWER and self._limit is StopReason.STAGNATED:
             return Stopped(StopReason.STAGNATED, "its last turns brought nothing new", finish.output)
         if finish.reason is StopReason.ANSWER:
@@ -164,7 +166,9 @@ class _Drive:
         problem = finish.return_values.get("problem")
         if problem is None:
             return self._stopped(finish.reason, finish.output)
-        return Stopped(finish.reason, str(problem), finish.output)
+        if finish.reason in CUT_SHORT.values() or finish.reason is StopReason.INVALID_ANSWER:
+            return Stopped(finish.reason, str(problem), finish.output)
+        return Stopped(finish.reason, str(problem), best=finish.output, partial=self._shown)
 
     # ── asking the model ─────────────────────────────────────────────────────────────────────────
 
