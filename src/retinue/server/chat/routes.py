@@ -10,9 +10,9 @@ from fastapi import APIRouter, Header, Request
 from ..context import ContextDep
 from ..image_intake import Place, take_in_images
 from ..message_content import prepare_files
+from ..model_list import named_or_only
 from ..run_failure import FAILED, error_of_run
 from ..run_session import RunSession
-from ..wire.api_errors import no_model
 from ..wire.request_body import JsonRoute
 from ..wire.sse import STREAMED, event_stream
 from .chat_run import chat_run
@@ -27,10 +27,9 @@ async def create(
     body: ChatCreate, context: ContextDep, request: Request, x_retinue_thread: Annotated[str | None, Header()] = None
 ) -> Any:
     """Answer a conversation."""
-    if body.model not in context.server.deployment.agents:
-        raise no_model(body.model)
+    model = named_or_only(context.server.deployment, body.model)
     check_supported(body)
-    asked = body.sent()
+    asked = body.sent() | {"model": model}
     as_text = isinstance(body.messages, str)
     if as_text:
         asked["messages"] = [{"role": "user", "content": body.messages}]
@@ -39,7 +38,7 @@ async def create(
     places = (
         Place(f"messages[{at}].content", one["role"], one.get("content")) for at, one in enumerate(asked["messages"])
     )
-    shown = await take_in_images(context, context.server.deployment.agents[body.model], places)
+    shown = await take_in_images(context, context.server.deployment.agents[model], places)
     work = partial(chat_run, options=context.server.options, asked=asked, thread_key=key, shown=shown)
     run, new = await context.write(lambda connection, scope: work(connection, scope))
     session = RunSession(context.server, run, since=run.told, lasting=context.repeat is not None)

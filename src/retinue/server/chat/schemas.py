@@ -106,10 +106,11 @@ ToolChoice = Annotated[
 
 
 class ChatCreate(Wire):
-    """The request. `thread_id` (a conversation stored by the server) and `reasoning` (the model's thoughts as
-    `reasoning_content`) are extensions; `messages` may be plain text (OPEA's RFC on agents)."""
+    """The request. `model` defaults to the file's only agent. `thread_id` (a conversation stored by the server) and
+    `reasoning` (the model's thoughts as `reasoning_content`) are extensions; `messages` may be plain text (OPEA's RFC
+    on agents)."""
 
-    model: str
+    model: str | None = None
     messages: Messages
     stream: bool | None = None
     stream_options: StreamOptions | None = None
