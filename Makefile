@@ -9,7 +9,7 @@ WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo demo-docs test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens alerts studio chaos chaos-cluster upgrades simulate bench capacity chart image release site packages picture lock
+.PHONY: help setup model demo demo-docs test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens alerts studio chaos chaos-cluster upgrades simulate bench chart image release site packages picture lock
 
 help: ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -157,9 +157,6 @@ image: .chart/installed ## Carry out deploy/Dockerfile without a container engin
 	.chart/bin/python -m pip install --disable-pip-version-check --quiet --no-deps --require-hashes -r requirements/chart.txt
 	.chart/bin/python tests/chart_check/helm.py
 	@touch $@
-
-capacity: setup ## Predict three workers under four loads and measure them, into docs/capacity.md (five minutes)
-	PYTHONPATH=tests $(BIN)/python -m capacity
 
 packages: setup ## Build the wheel and the source distribution, and try them away from this tree (two minutes)
 	$(BIN)/pytest --full tests/release/test_packages.py

@@ -10,7 +10,6 @@ from .deployment import Deployment
 from .wire.api_errors import ApiError, no_model
 from .wire.objects import Object
 from .wire.request_body import JsonRoute
-from .wire.validation import missing_parameter
 
 router = APIRouter(route_class=JsonRoute)
 
@@ -35,17 +34,6 @@ async def delete_model(context: ContextDep, model: str) -> None:
     if model not in _names(context):
         raise no_model(model)
     raise ApiError(403, f"The model '{model}' is defined in the server's file and cannot be deleted through the API.")
-
-
-def named_or_only(deployment: Deployment, model: str | None) -> str:
-    """Return the name of the agent that a request names, or of the only one. Raises `ApiError`."""
-    name = deployment.only if model is None else model
-    if name is None:
-        there_are = ", ".join(deployment.agents)
-        raise missing_parameter("model", f"This server has several models; name one of: {there_are}.")
-    if name not in deployment.agents:
-        raise no_model(name)
-    return name
 
 
 def _names(context: Context) -> list[str]:

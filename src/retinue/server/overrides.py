@@ -23,12 +23,25 @@ from ..strategies.tool_calling import ToolCalling
 from ..strategies.wrappers.wrapper import Wrapper, with_tool_names
 from .declared_tools import left
 from .deployment import Deployment
+from .wire.api_errors import no_model
+from .wire.validation import missing_parameter
 
 _SAMPLING = (
     *("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty", "stop", "logit_bias"),
     *("reasoning_effort", "verbosity"),
 )
 _ECHOED = ("temperature", "top_p")
+
+
+def named_or_only(deployment: Deployment, model: str | None) -> str:
+    """Return the name of the agent that a request names, or of the only one. Raises `ApiError`."""
+    name = deployment.only if model is None else model
+    if name is None:
+        there_are = ", ".join(deployment.agents)
+        raise missing_parameter("model", f"This server has several models; name one of: {there_are}.")
+    if name not in deployment.agents:
+        raise no_model(name)
+    return name
 
 
 def override_agent(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Tool] = ()) -> Agent:

@@ -15,8 +15,7 @@ from ...store.tables import assistants
 from ...store.tenant_view import TenantView
 from ..context import ContextDep
 from ..deployment import Deployment
-from ..model_list import named_or_only
-from ..overrides import client_tools, inner_name
+from ..overrides import client_tools, inner_name, named_or_only
 from ..wire.api_errors import ApiError
 from ..wire.ids import new_id
 from ..wire.lookup import Wanted, deletion_object, find_row, list_rows

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Header, Request
 from ..context import ContextDep
 from ..image_intake import Place, take_in_images
 from ..message_content import prepare_files
-from ..model_list import named_or_only
+from ..overrides import named_or_only
 from ..run_failure import FAILED, error_of_run
 from ..run_session import RunSession
 from ..wire.request_body import JsonRoute
