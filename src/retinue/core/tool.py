@@ -230,7 +230,7 @@ def as_text(value: Any) -> str:
         case None:
             return ""
         case RunResult():
-            return value.answer or str(value)
+            return str(value)
         case Document():
             return value.content
         case list() | tuple() if value and all(isinstance(item, Document) for item in value):

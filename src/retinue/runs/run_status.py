@@ -49,7 +49,7 @@ def _outcome(run: RunRow, event: Finished | Stopped, code: str) -> RunValues:
             return RunValues(status="completed")
         case reason if reason in _INCOMPLETE:
             return RunValues(status="incomplete", incomplete=_reason(event))
-        case reason if event.answer and reason is not StopReason.INVALID_ANSWER:
+        case _ if run_result.ending([event]).answered:
             return RunValues(status="completed")
     if event.code == "invalid_prompt":
         code = event.code
