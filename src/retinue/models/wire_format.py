@@ -223,7 +223,7 @@ def content_parts(message: Message) -> list[dict[str, Any]]:
 
 
 def functions(tools: Sequence[Tool], model: str = "", in_words: Collection[str] = ()) -> list[dict[str, Any]]:
-    """Describe the tools to `model` in OpenAI's format, which others have adopted; those `in_words` without a schema."""
+    """Describe the tools to `model` in OpenAI's format, which others have adopted. Those `in_words` have no schema."""
     return [{"type": "function", "function": declare_tool(tool, model, in_words)} for tool in tools]
 
 
