@@ -24,7 +24,6 @@ from .harness import ENDED, Client, Site, client_of, site, two_servers
 from .orders import Order
 
 _PAYMENTS = ", ".join(["pay"] * 20)
-_DELAY = 0.005  # seconds before and after each effect
 _FIRST = 3  # effects of each request before something goes wrong
 
 
@@ -72,6 +71,7 @@ class Way:
     broken: Break = _wait
     args: tuple[str, ...] = ()
     servers: int = 1
+    delay: float = 0.005  # seconds before and after each effect
 
 
 WAYS: Mapping[str, Way] = {
@@ -79,7 +79,7 @@ WAYS: Mapping[str, Way] = {
     "SIGTERM, two servers on PostgreSQL": Way(broken=_stop, servers=2),
     "the database is lost": Way(broken=_lose, args=("--grace", "0.1")),
     "the run is cancelled": Way(broken=_cancel),
-    "the run's time is up": Way(args=("--run-ttl", "1"), steps=", ".join(["pay"] * 24)),
+    "the run's time is up": Way(args=("--run-ttl", "3"), delay=0.2),
     "the model refuses": Way(f"{_PAYMENTS}, refused"),
     "the model's replies are empty": Way(f"{_PAYMENTS}, empty"),
     "out of steps": Way(", ".join(["pay"] * 30)),
@@ -94,19 +94,19 @@ def repeat(name: str, api: str, times: int, *, at_once: int = 5, url: str = "") 
         if not url:
             with postgres() as server:
                 return repeat(name, api, times, at_once=at_once, url=server.database())
-        with two_servers(url, "--grace", "0.1", delay=_DELAY) as at:
+        with two_servers(url, "--grace", "0.1", delay=way.delay) as at:
             return asyncio.run(_repeat(at, way, api, times, at_once))
-    with site(*way.args, delay=_DELAY) as at:
+    with site(*way.args, delay=way.delay) as at:
         return asyncio.run(_repeat(at, way, api, times, at_once))
 
 
 async def _repeat(at: Site, way: Way, api: str, times: int, at_once: int) -> Repeated:
     seen = Repeated()
     async with client_of(at) as client, _balancer(at) as url:
-        ask = partial(asyncio.to_thread, _ask, url, at.servers[0].key, api)
+        key = at.servers[0].key
         while seen.requests < times:
             orders = [Order(f"{api}{seen.requests + one}", way.steps) for one in range(min(at_once, times))]
-            asked = [asyncio.create_task(ask(order.question)) for order in orders]
+            asked = [asyncio.create_task(asyncio.to_thread(_ask, url, key, api, order.question)) for order in orders]
             await until_async(partial(_begun, client, orders), seconds=60)
             await way.broken(at, client, orders)
             seen.answers.update(await asyncio.gather(*asked))

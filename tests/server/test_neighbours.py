@@ -32,7 +32,8 @@ def asking(content: str = "Hi", **more: Any) -> dict[str, Any]:
 def test_long_runs_of_one_tenant_leave_a_place_for_another(tmp_path: Path, places: int) -> None:
     async def wait() -> str:
         """Wait for ever."""
-        return await asyncio.get_running_loop().create_future()
+        never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        return await never
 
     rules = [{"when": "wait", "call": {"tool": "wait", "input": {}}}, {"when": "", "say": "Hello."}]
     agent = Agent(PromptModel(script=rules), [Tool("wait", wait, effects="read", timeout=600)], name="agent-1")
@@ -234,9 +235,9 @@ def test_a_name_that_is_there_twice_among_many_is_found(served: Serving) -> None
 
 @pytest.mark.parametrize("path", ["/v1/assistants", "/v1/vector_stores", "/v1/threads"])
 def test_only_uploads_may_be_large(path: str, served: Serving) -> None:
-    body = io.BytesIO(b'{"name":"' + b"x" * 4_000_000 + b'"}')
+    body = io.BytesIO(b'{"name":"' + b"x" * 8_000_000 + b'"}')
     said = served.ask("POST", path, data=body, headers={"Content-Type": "application/json"})
-    words = "The body of your request is too large: the limit is 4 MB."
+    words = "The body of your request is too large: the limit is 8 MB."
     assert (said.status, said.error["message"]) == (413, words)
 
 

@@ -196,7 +196,7 @@ def test_what_is_stored_is_gone_on_from_anywhere(at: Serving) -> None:
         ('{"type": "response.cancel"}', "type", "invalid_value"),
         ('{"type": "response.create", "input": "Hi", "input": "Ho"}', None, "invalid_request_error"),
         ('{"type": "response.create"}', "input", "missing_required_parameter"),
-        ('{"type": "response.create", "input": "Hi", "stream": true}', "stream", "unknown_parameter"),
+        ('{"type": "response.create", "input": "Hi", "stream": false}', "stream", "unknown_parameter"),
         ('{"type": "response.create", "input": "Hi", "background": true}', "background", "unknown_parameter"),
         ('{"type": "response.create", "input": 5}', "input", "invalid_type"),
         ("[" * 100 + "]" * 100, None, "invalid_request_error"),
@@ -230,8 +230,8 @@ def test_who_may_open_one(at: Serving) -> None:
         ({"key": "sk-wrong"}, 401),
         ({"key": reading}, 403),
         ({"Origin": "https://evil.example"}, 403),
-        ({"path": "/v1/threads"}, 403),
-        ({"path": "/health"}, 403),
+        ({"path": "/v1/threads"}, 404),
+        ({"path": "/health"}, 404),
         ({"key": None, "path": "/v1/nowhere"}, 401),
     ]
     for given, status in refusals:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import openai
 import pytest
 
@@ -164,8 +165,49 @@ def test_a_runs_last_error_and_a_streams_error_say_the_same(
         list(chat(client, "plain", stream=True))
     assert raised.value.code == code
     engine.replies[:] = [broken]
-    last = list(respond(client, "plain", stream=True))[-1]
-    assert (last.type, last.response.error.code) == ("response.failed", kind)
+    with pytest.raises(openai.APIError) as told:
+        list(respond(client, "plain", stream=True))
+    assert told.value.code == (code or {400: "invalid_request_error"}.get(status, "server_error"))
+
+
+def test_a_stream_that_fails_ends_as_each_family_documents(client: Any, engine: OpenAIServer, served: Serving) -> None:
+    """Clients raise an `error` event; those of Responses ignore `response.failed`."""
+    engine.replies[:] = [failure(500)] * 3
+    headers = {"Authorization": f"Bearer {KEY}"}
+    assistant = client.beta.assistants.create(model="plain")
+    thread: Any = {"messages": ASKED["messages"]}
+    ends = []
+    for path, body in (
+        ("chat/completions", {"model": "plain", **ASKED}),
+        ("threads/runs", {"assistant_id": assistant.id, "thread": thread}),
+        ("responses", {"model": "plain", "input": "Book it, please."}),
+    ):
+        text = httpx.post(f"{served.url}/v1/{path}", json={**body, "stream": True}, headers=headers, timeout=30).text
+        blocks = [block.split("\n") for block in text.strip().split("\n\n")]
+        fields = [
+            dict(line.split(": ", 1) for line in block if not line.startswith((":", "retry"))) for block in blocks
+        ]
+        ends.append([(one.get("event"), one["data"]) for one in fields])
+    (_, chat_error), chat_done = ends[0][-2:]
+    (failed_name, failed_run), assistants_done = ends[1][-2:]
+    (error_name, error), (last_name, last) = ends[2][-2:]
+    message = json.loads(chat_error)["error"]["message"]
+    problem = {"message": message, "type": "server_error", "param": None, "code": None}
+    assert (json.loads(chat_error), chat_done) == ({"error": problem}, (None, "[DONE]"))
+    assert (failed_name, assistants_done) == ("thread.run.failed", ("done", "[DONE]"))
+    assert json.loads(failed_run)["last_error"] == {"code": "server_error", "message": message}
+    number = len(ends[2]) - 2
+    flat = {"code": "server_error", "message": message, "param": None}
+    assert (error_name, json.loads(error)) == (
+        "error", {"type": "error", "sequence_number": number, **flat, "error": {**problem, "code": "server_error"}}
+    )  # fmt: skip
+    response = json.loads(last)["response"]
+    assert (last_name, json.loads(last)["sequence_number"], response["status"]) == (
+        "response.failed", number + 1, "failed",
+    )  # fmt: skip
+    assert response["error"] == {"code": "server_error", "message": message}
+    again = httpx.get(f"{served.url}/v1/responses/{response['id']}?stream=true", headers=headers, timeout=30).text
+    assert again.split("\n\n")[-3:-1] == text.split("\n\n")[-3:-1]
 
 
 @pytest.mark.parametrize("ask", [chat, respond])

@@ -7,7 +7,6 @@ keywords that strategies know are kept. The server checks the rest, and the mode
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from functools import reduce
 from typing import Any
@@ -21,18 +20,17 @@ MAX_CHARS = 60_000
 _TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _SIZES = {"minLength": 1_000, "maxLength": 1_000_000, "minItems": 16, "maxItems": 1_000}
-_NAME = re.compile(r"[\w$@:. -]{1,64}")
+_MAX_NAME = 256  # characters of an argument's name
 
 
 def convert_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of a tool as a converted schema. Raises `DataError` if they are invalid or too large."""
-    if schema.get("type", "object") != "object" or not isinstance(schema.get("properties", {}), Mapping):
-        raise DataError("its arguments are not an object with properties")
-    made = _Plain(schema).of(schema, MAX_DEPTH)
-    required = schema.get("required", ())
-    if missing := [name for name in required if name not in made.get("properties", {})]:
-        raise DataError(f"it requires an argument that it does not describe: {missing[0]!r:.80}")
-    made = {"type": "object", "properties": {}} | made
+    kinds = schema.get("type") or "object"
+    if "object" not in (kinds if isinstance(kinds, list) else [kinds]):
+        raise DataError(f"its arguments are not an object, but of the type {kinds!r:.80}")
+    if not isinstance(schema.get("properties") or {}, Mapping):
+        raise DataError("the 'properties' of its arguments are not an object")
+    made = {"properties": {}} | _Plain(schema).of(schema, MAX_DEPTH) | {"type": "object"}
     if len(json.dumps(made)) > MAX_CHARS:
         raise DataError(f"the description of its arguments exceeds {MAX_CHARS:,} characters")
     return made
@@ -58,18 +56,20 @@ class _Plain:
                 made["anyOf"] = [self.of(one, depth - 1) for one in schema[choice][:16]]
         if isinstance(schema.get("items"), Mapping):
             made["items"] = self.of(schema["items"], depth - 1)
-        if isinstance(schema.get("properties"), Mapping):
+        if isinstance(schema.get("properties"), Mapping) or schema.get("required"):
             made |= self._object(schema, depth)
         return made
 
     def _object(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
-        properties = schema["properties"]
-        if wrong := [name for name in properties if not _NAME.fullmatch(name)]:
+        properties, required = schema.get("properties"), schema.get("required")
+        described: Mapping[str, Any] = properties if isinstance(properties, Mapping) else {}
+        needed = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+        names = dict.fromkeys([*described, *needed])  # a required argument that is not described takes any value
+        if wrong := [name for name in names if not (name.isprintable() and 0 < len(name) <= _MAX_NAME)]:
             raise DataError(f"an argument cannot be called {wrong[0][:40]!r}")
-        made: dict[str, Any] = {"properties": {name: self.of(one, depth - 1) for name, one in properties.items()}}
-        required = schema.get("required")
-        if isinstance(required, list) and required and all(isinstance(name, str) for name in required):
-            made["required"] = list(dict.fromkeys(required))
+        made: dict[str, Any] = {"properties": {name: self.of(described.get(name), depth - 1) for name in names}}
+        if needed:
+            made["required"] = list(dict.fromkeys(needed))
         if schema.get("additionalProperties") is False:
             made["additionalProperties"] = False
         return made

@@ -20,9 +20,10 @@ from .leases import SUSPECT, is_suspect, unfinished_runs
 class Recovery:
     """Drives the runs that other processes left, whenever `recover` is called.
 
-    Runs whose last drives made no progress start one after the other, fewest attempts first, each once the one before it
-    has made progress, or has not killed the process for a while. A run that kills the process is thereby identified,
-    and the others are driven before it. If something else kills the process, all of them soon go on side by side.
+    Runs whose last drives made no progress start one after the other, fewest attempts first, each once the one before
+    it has made progress, or has not killed the process for a while. A run that kills the process is thereby
+    identified, and the others are driven before it. If something else kills the process, all of them soon go on side
+    by side.
 
     `patience` is the number of seconds for which the first attempt of a suspect is watched; each further one is watched
     four times as long.

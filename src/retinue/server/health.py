@@ -20,12 +20,14 @@ _SECONDS = 5.0  # for the database to answer
 
 
 @router.get("/health")
+@router.head("/health", include_in_schema=False)  # which monitors and proxies ask
 async def health() -> Object:
     """The process is alive."""
     return {"status": "ok"}
 
 
 @router.get("/ready")
+@router.head("/ready", include_in_schema=False)
 async def ready(request: Request) -> Object:
     """The server is ready: it is not stopping, and its database answers, takes what is written, and is locked by this
     server."""

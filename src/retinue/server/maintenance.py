@@ -171,8 +171,8 @@ class _Seldom:
         await database.write(sweep)
         await database.write(delete_unused_images)
         await database.write(fold_parts)
-        while await database.write(partial(_forget, options=options)):
-            await asyncio.sleep(_PAUSE)  # noqa: ASYNC110 -- others write meanwhile
+        while await database.write(partial(_forget, options=options)):  # noqa: ASYNC110 -- others write meanwhile
+            await asyncio.sleep(_PAUSE)
         self._server.indexing.wake(*await database.write(expire))
         self._done = time.monotonic()
 

@@ -15,7 +15,7 @@ from ..core.call_failure import call_failure
 from ..core.call_path import callers_header
 from ..core.trace_context import trace_headers
 from ..errors import ModelError, ModelUnavailable, NotDone, ToolError, UsageError
-from ..net.http_client import HttpClient
+from ..net.http_client import DONE, HttpClient
 from ..net.retry import Retries, next_retry
 from ..net.time_limits import TimeLimits
 from .remote_address import without_address
@@ -130,7 +130,8 @@ async def _results(bodies: AsyncGenerator[list[Any], None], *, rpc: bool) -> Asy
     async with aclosing(bodies):
         async for several in bodies:
             for body in several:
-                yield _result(body, rpc=rpc)
+                if body is not DONE:
+                    yield _result(body, rpc=rpc)
 
 
 def _result(body: Any, *, rpc: bool) -> Any:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import re
 import time
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -17,6 +18,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...core.log_context import LogContext, log_context
+from ...core.trace_context import HEADER, TraceParent
 from ...errors import StoreConflict, StoreLost, StoreUnavailable
 from ..wire.api_errors import ApiError
 from ..wire.ids import new_id
@@ -31,6 +33,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _WILDCARDS = ("0.0.0.0", "[::]", "::", "")
 _SERIES = new_id("req")[:-8]  # per process: request ids must be unique, but need not be secret
 _numbers = count()
+_CLIENT_ID = re.compile(r"[A-Za-z0-9_.:/=+-]{1,128}")
 
 
 _UNFORESEEN = (
@@ -121,7 +124,7 @@ class RequestContext:
                 headers["openai-version"] = "2020-10-01"
             await send(message)
 
-        with log_context(LogContext(request=request_id)):
+        with log_context(_log_context_of(scope, request_id)):
             try:
                 await self._app(without_slash(scope), _limited(scope, receive, self._patience), sending)
             except (Exception, asyncio.CancelledError) as error:
@@ -129,6 +132,17 @@ class RequestContext:
                 await _failed(error, scope, answer, receive, sending)
             finally:
                 log_answer(scope, answer)
+
+
+def _log_context_of(scope: Scope, request_id: str) -> LogContext:
+    headers = Headers(scope=scope)
+    known = headers.get("x-client-request-id") or headers.get("x-request-id", "")
+    caller = TraceParent.parse(headers.getlist(HEADER)) if HEADER in headers else None
+    return LogContext(
+        request=request_id,
+        client_request=known if _CLIENT_ID.fullmatch(known) else "",
+        trace="" if caller is None else caller.trace_id.hex(),
+    )
 
 
 async def _failed(

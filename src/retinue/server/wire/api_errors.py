@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..._internal.suggestions import suggestion
 from ...core.values import StopReason
 from ...store.run_row import RunError, RunRow
 
@@ -41,9 +42,10 @@ def not_found(what: str, id_: str) -> ApiError:
     return ApiError(404, f"No {what} found with id '{id_}'.")
 
 
-def no_model(name: str) -> ApiError:
-    """Return the error for an unknown model."""
-    return ApiError(404, f"The model '{name}' does not exist.", param="model", code="model_not_found")
+def no_model(name: str, known: Iterable[str]) -> ApiError:
+    """Return the error for a model that is not among the `known` ones."""
+    message = f"The model '{name}' does not exist; {suggestion(name, known)}"
+    return ApiError(404, message, param="model", code="model_not_found")
 
 
 def run_failed_error(run: RunRow, *, acted: bool = False) -> ApiError:

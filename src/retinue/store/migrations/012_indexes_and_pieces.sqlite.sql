@@ -1,4 +1,8 @@
--- Indexes for what servers ask every second or every ten minutes, and for what is deleted with something else.
+-- Indexes for what servers ask every second or every ten minutes, and for what is deleted with something else. And a
+-- reply's streamed pieces go into its own row.
+-- Not beside older servers: they would not find the pieces of a stream that a client resumes.
+
+ALTER TABLE events ADD COLUMN pieces TEXT;
 
 CREATE INDEX runs_due ON runs (expires_at) WHERE holds = 1;
 
