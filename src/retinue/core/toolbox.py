@@ -23,7 +23,7 @@ from .delegation import Delegate, MemberCall, Pending, is_member
 from .signature import InvalidInput
 from .stagnation import novelty_traces
 from .tool import Effects, Tool
-from .values import AgentAction, Observation, Outcome
+from .values import AgentAction, Decision, Observation, Outcome
 
 logger = logging.getLogger(__name__)
 MAX_INPUT = 2**18  # characters of a call's input
@@ -103,6 +103,19 @@ class Toolbox:
     def has_news(self, action: AgentAction) -> bool:
         """Return whether an equal call got an unknown outcome in this drive, which outdates earlier decisions."""
         return self._record_of(self.find(action.tool), action).is_news
+
+    def edit_problem(self, action: AgentAction, decision: Decision) -> str:
+        """Return why the input to which a person edited this action does not fit its tool, or an empty string."""
+        tool = self.find(action.tool)
+        if tool is None or decision.kind != "edit" or decision.tool_input is None:
+            return ""
+        try:
+            call_contained(tool.signature.arguments, decision.tool_input)
+        except InvalidInput as error:
+            return f"the edited input of {tool.name} is not valid: {error}"
+        except Exception:  # a check may raise anything; the call shows it
+            return ""
+        return ""
 
     def same(self, one: AgentAction, other: AgentAction) -> bool:
         """Return whether the two are equal calls: the same tool, with equivalent inputs."""

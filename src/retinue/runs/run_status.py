@@ -28,7 +28,7 @@ def final_values(run: RunRow, log: Sequence[Entry], tools: Mapping[str, Tool], c
         told = [entry.event for entry in log]
         asked = Counter(event.action.id for event in told if isinstance(event, Paused))
         waiting = [Pending(one, arguments_of(one, tools), asked[one.id]) for one in pending(told)]
-        return values | RunValues(waiting=stored_calls(waiting))
+        return values | RunValues(waiting=stored_calls(waiting, tools))
     return values | RunValues(holds=False, expires_at=None, ended_at=int(now))
 
 
