@@ -1,4 +1,4 @@
-"""State that is made on first use: forked and spawned children, preloaded workers, and first calls from many threads."""
+"""State that is made on first use: forked and spawned children, preloaded workers, first calls from many threads."""
 
 from __future__ import annotations
 
