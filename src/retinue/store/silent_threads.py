@@ -30,7 +30,8 @@ def delete_silent(connection: Connection, before: int, ids: Collection[str]) -> 
     many."""
     deleted = 0
     for at, (table, parts, owner) in enumerate(_SAID):
-        for tenant, id_ in connection.execute(_silent(at, before).where(table.c.id.in_(ids)).with_for_update()).all():
+        query = _silent(at, before).where(table.c.id.in_(ids)).with_for_update(of=table)
+        for tenant, id_ in connection.execute(query).all():
             scope = TenantView(tenant)
             delete_thread_runs(connection, scope, id_)
             scope.remove(connection, parts, owner == id_)
@@ -40,7 +41,7 @@ def delete_silent(connection: Connection, before: int, ids: Collection[str]) -> 
     return deleted
 
 
-def _silent(at: int, before: int) -> Select[tuple[str, str]]:
+def _silent(at: int, before: int) -> Select[str, str]:
     table, parts, owner = _SAID[at]
     late_run: ColumnElement[bool] = (runs.c.created_at >= before) | runs.c.status.in_(ACTIVE)
     news = (
