@@ -19,7 +19,7 @@ from .core.effects import LibraryEffects
 from .core.event_stream import Tell, tell, told
 from .core.events import ENDINGS, Delta, Event, Started, Stopped
 from .core.image_format import check_together, messages_with_data, with_data
-from .core.log_context import LogContext, current_context, enter_context, log_context
+from .core.log_context import current_context, enter_context, log_context
 from .core.loop import drive
 from .core.prices import FREE, price_of
 from .core.protocols import Flow, Strategy, Task, blind, calls_natively, can_see
@@ -81,7 +81,7 @@ class Run:
         self.delegate: Delegate = self._nested
         self._deadline = Deadline()
         self._seconds = self._since = 0.0
-        self._context = LogContext(self.key, current_context().request)
+        self._context = current_context().of_run(self.key)
         self._spans: LiveSpans | None = None
 
     def __repr__(self) -> str:
@@ -181,6 +181,7 @@ class Run:
             constrained=abilities.constrains,
             calls_tools=abilities.calls_tools,
             scripted=abilities.scripted,
+            window=abilities.window,
         )
         strategy = choose_strategy(self._spec.strategy, task, begun.strategy)
         started = replace(

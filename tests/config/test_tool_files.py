@@ -312,10 +312,10 @@ def echo() -> Iterator[Loopback]:
                 return web.Response(body=b"x", headers={"Content-Encoding": "gzip"})
             case "/hang":
                 await server.closing.wait()
+            case "/secret":
+                return web.Response(text=f"{request.headers.get('X-Key')} {request.headers.get('Authorization')}")
             case "/key":
                 return web.Response(text=request.headers.get("Idempotency-Key", "none"))
-            case "/missing":
-                return web.Response(status=404)
             case "/text":
                 return web.Response(text="plain")
         return web.Response(status=500, text="out of\norder")
@@ -342,6 +342,40 @@ plain: {{callable_api: "http://${{HOST}}/${{PLACE}}", description: d, return_out
     assert called(tools["simple"], "Who?") == '{"given": {"query": "Who?"}, "type": "application/json"}'
     assert called(tools["several"], {"rank": 1}) == '{"rank": 1}'
     assert called(tools["plain"], "x") == "plain"
+
+
+def test_an_endpoint_is_sent_headers_whose_secrets_are_shown_to_nobody(echo: Loopback, tmp_path: Path) -> None:
+    text = f"""
+a:
+  callable_api: "{echo.url}/secret"
+  description: d
+  env: MINE=mine-12345678
+  headers: {{X-Key: "${{MINE}}", Authorization: "Bearer ${{THEIRS}}"}}
+"""
+    tools = tools_of(tmp_path, text, loading=Loading({"THEIRS": "theirs-12345678"}))
+    assert called(tools["a"], "q") == "mine-12345678 Bearer theirs-12345678"
+    assert asyncio.run(Toolbox(tools.values()).run(AgentAction("a", "q"))).text == "*** ***"
+
+
+@pytest.mark.parametrize(
+    ("headers", "problem"),
+    [
+        ("{Host: a}", "'Host' cannot be set"),
+        ("{'a b': c}", "'a b' cannot be set"),
+        ("{A: é}", "A: want printable ASCII"),
+        ("{A: '${NOT_SET}'}", "NOT_SET is not set"),
+        ("[a]", "headers: "),
+        ("{A: 7}", "A"),
+    ],
+)
+def test_headers_that_cannot_be_sent(headers: str, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=problem):
+        tools_of(tmp_path, f"a: {{callable_api: 'http://localhost/', description: d, headers: {headers}}}")
+
+
+def test_only_endpoints_are_sent_headers(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="headers: only for URLs"):
+        tools_of(tmp_path, "a: {callable_api: calculator, headers: {A: b}}")
 
 
 def test_an_endpoint_that_changes_something_is_told_the_calls_key(echo: Loopback, tmp_path: Path) -> None:
@@ -371,7 +405,6 @@ def test_a_tool_in_its_own_process_is_told_the_calls_key(tmp_path: Path) -> None
         ("/large", "the endpoint's answer is larger than 1,000,000 bytes"),
         ("/packed", "the endpoint's answer is packed (gzip), which was not asked for"),
         ("/wrong", "the endpoint answered 500: out of order"),
-        ("/missing", "the endpoint answered 404"),
         ("/hang", "a did not finish in time (its limit is 0.3 seconds)."),
     ],
 )
@@ -379,7 +412,7 @@ def test_an_endpoint_that_fails_is_an_observation(path: str, problem: str, echo:
     tools = tools_of(tmp_path, f"a: {{callable_api: '{echo.url}{path}', description: d, timeout: 0.3}}")
     seen = asyncio.run(Toolbox(tools.values()).run(AgentAction("a", "q")))
     assert problem in seen.text
-    assert seen.outcome == ("failed" if path == "/missing" else "unknown")
+    assert seen.outcome == "unknown"
 
 
 def test_an_endpoint_that_is_not_there_is_an_observation(tmp_path: Path) -> None:

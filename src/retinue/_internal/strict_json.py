@@ -43,15 +43,24 @@ STRICTEST = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse, object
 """Refuses duplicate keys, too."""
 
 
+LENIENT = json.JSONDecoder(strict=False, parse_float=_finite, parse_constant=_refuse)
+"""Accepts line breaks within a text, as models write them."""
+
+
 def read_strict_json(text: str, decoder: json.JSONDecoder = STRICT) -> Any:
     """Return the value in `text`. Raises `ValueError`, and `TooDeepError`."""
     try:
         value = decoder.decode(text)
     except RecursionError:
         raise TooDeepError from None
+    check_depth(value, text)
+    return value
+
+
+def check_depth(value: Any, text: str) -> None:
+    """Raise `TooDeepError` if the value in `text` is nested too deep."""
     if text.count("[") + text.count("{") > MAX_DEPTH and _deeper(value, MAX_DEPTH):
         raise TooDeepError
-    return value
 
 
 def _deeper(value: Any, levels: int) -> bool:

@@ -72,12 +72,14 @@ def entry_tools(
         env = resolve(entry.env or "", loading.environ)
         own = {} if env.missing else environment(env.value)
         api = resolve(entry.callable_api, {**loading.environ, **own})
-        missing = [(part, one) for part, resolved in (("callable_api", api), ("env", env)) for one in resolved.missing]
+        headers = resolve(entry.headers or {}, {**loading.environ, **own})
+        parts = (("callable_api", api), ("env", env), ("headers", headers))
+        missing = [(part, one) for part, resolved in parts for one in resolved.missing]
         problems += [source.problem(Found((name, part), f"{part}: {one.message}")) for part, one in missing]
         if missing:
             continue
         try:
-            tools.append(_tool(name, entry, _Place(folder, api.value, own), loading, modules))
+            tools.append(_tool(name, entry, _Place(folder, api.value, own, headers.value), loading, modules))
         except (DataError, UsageError, ValueError) as error:
             problems.append(Problem(source.file, *source.place((name, "callable_api")), f"{name}: {error}"))
     fail(sorted(problems))
@@ -86,11 +88,12 @@ def entry_tools(
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """An entry's folder and callable, with environment variables resolved."""
+    """An entry's folder, callable and headers, with environment variables resolved."""
 
     folder: Path
     api: str
     env: Mapping[str, str]
+    headers: Mapping[str, str]
 
 
 class _Modules(dict[Path, ModuleType]):
@@ -107,7 +110,8 @@ def _tool(name: str, entry: ToolEntry, place: _Place, loading: Loading, modules:
     what = parse_callable(place.api, place.folder, loading.roots)
     if isinstance(what, Endpoint):
         takes = takes or signature_of(name, {"query": Argument(str, "the question")})
-        return Tool(name, endpoint(what.url, entry.return_output), described, takes=takes, **entry.options)
+        call = endpoint(what.url, entry.return_output, headers=place.headers)
+        return Tool(name, call, described, takes=takes, **entry.options)
     if isinstance(what, BuiltIn):
         return _named(_built_in(what, entry, place.folder), name, entry)
     if isinstance(what, ModuleTool):

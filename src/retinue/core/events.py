@@ -131,8 +131,8 @@ class Stopped:
     """The run ended without a normal finish; `detail` explains it to a person.
 
     `answer` is the answer that the closing question produced, `best` the best one so far, `partial` the part of an
-    answer already shown. `code` is that of the `ModelError` that ended the run; `retry_after` is the delay in seconds
-    that the engine asked for. `usage` is what a reply used that was cut off.
+    answer already shown. `code` is that of the `ModelError` that ended the run, or `invalid_prompt`; `retry_after` is
+    the delay in seconds that the engine asked for. `usage` is what a reply used that was cut off.
     """
 
     reason: StopReason

@@ -32,7 +32,7 @@ class Task:
     `images` are the question's. A strategy need not mind them: its prompts show them anyway.
 
     `constrained`: the engine constrains every reply to the requested pattern. `calls_tools`: its native tool calls were
-    probed and work. `scripted`: its replies are scripted.
+    probed and work. `scripted`: its replies are scripted. `window`: its context window in tokens, `None` if unknown.
     """
 
     question: str
@@ -42,6 +42,7 @@ class Task:
     calls_tools: bool = False
     scripted: bool = False
     images: tuple[Image, ...] = ()
+    window: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,8 @@ class Tool:
         max_result: How many characters of a result are kept.
         examples: Worked examples, of which strategies show the first ones to models that are held to a pattern.
             Defaults to the attribute `tool_examples` of `something`.
+        declared: The description, `parameters` and `strict` of a function as its owner declared it. Engines that call
+            tools natively are sent these as they are.
 
     Raises `UsageError` if `something` cannot be called, an option is invalid, or the name is not of A-Z, a-z, 0-9, _.
     """
@@ -78,6 +80,7 @@ class Tool:
     output_variable: str | None = None
     max_result: int = 8_000
     examples: tuple[ToolExample, ...] = ()
+    declared: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_]{1,64}", self.name):

@@ -15,6 +15,7 @@ from typing import Any
 
 from .._internal.containment import TimedOut, call_contained, describe_error
 from .._internal.redaction import redact
+from .._internal.well_formed import well_formed
 from ..errors import UsageError
 from .budgets import Budget, BudgetSpent
 from .call_usage import SPENT, Spent
@@ -142,7 +143,7 @@ class Toolbox:
         finally:
             SO_FAR.reset(calls)
             SPENT.reset(spending)
-        text = _shortened(redact(text), MAX_RESULT if tool is None else tool.max_result)
+        text = _shortened(redact(well_formed(text)), MAX_RESULT if tool is None else tool.max_result)
         stale = outcome == "repeated" or self._is_old(action, tool, text, outcome)
         direct = outcome == "result" and tool is not None and tool.return_direct
         note = UNKNOWN.format(action.tool) if outcome == "unknown" else NUDGE if stale else ""

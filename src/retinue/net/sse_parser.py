@@ -7,10 +7,15 @@ import re
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
+_BOM = b"\xef\xbb\xbf"
+_FIELD = re.compile(rb"(?:data|event|id|retry)?:")
+
+
 class ServerSentEvents:
-    """An incremental parser. An event without its final blank line is dropped."""
+    """An incremental parser. `feed` drops an event without its final blank line, which is the `rest`."""
 
     def __init__(self) -> None:
+        self._begun = False
         self._rest = bytearray()
         self._after_cr = False  # the last byte was a CR; a following LF belongs to it
         self._data: list[str] = []
@@ -25,6 +30,8 @@ class ServerSentEvents:
         if b"\n" not in new and b"\r" not in new:  # a long line is looked at once, however many chunks it comes in
             return events
         held = bytes(self._rest)
+        if not self._begun:
+            held, self._begun = held.removeprefix(_BOM), True
         *lines, rest = _LINE_END.split(held) if b"\r" in held else held.split(b"\n")
         self._rest = bytearray(rest)
         for line in lines:
@@ -34,8 +41,16 @@ class ServerSentEvents:
                     self._data.append(value.removeprefix(b" ").decode("utf-8", "replace"))
                     self._size += len(line)
             elif self._data:
-                events.append("\n".join(self._data))
-                self._data, self._size = [], 0
+                events += self._take()
+        return events
+
+    def rest(self) -> list[str]:
+        """Return the data of an event that the stream ended without a blank line."""
+        return [*self.feed(b"\n"), *self._take()] if self._rest else self._take()
+
+    def _take(self) -> list[str]:
+        events = ["\n".join(self._data)] if self._data else []
+        self._data, self._size = [], 0
         return events
 
     @property
@@ -45,7 +60,7 @@ class ServerSentEvents:
 
 
 class JsonLines:
-    """An incremental parser of one text per line. A line without its line break is dropped."""
+    """An incremental parser of one text per line. `feed` drops a line without its line break, which is the `rest`."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
@@ -63,3 +78,15 @@ class JsonLines:
     def held(self) -> int:
         """Bytes of the line so far."""
         return len(self._rest)
+
+    def rest(self) -> list[str]:
+        """Return a last line that the stream ended without a line break."""
+        return self.feed(b"\n")
+
+
+def looks_like_events(body: bytes) -> bool | None:
+    """Return whether a body that begins so is a stream of server-sent events; `None` if more is needed to tell."""
+    begun = body.removeprefix(_BOM).lstrip()
+    if _FIELD.match(begun):
+        return True
+    return None if any(field.startswith(begun) for field in (b"data:", b"event:", b"id:", b"retry:", _BOM)) else False

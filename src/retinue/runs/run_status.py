@@ -51,8 +51,11 @@ def _outcome(run: RunRow, event: Finished | Stopped, code: str) -> RunValues:
             return RunValues(status="incomplete", incomplete=_reason(event))
         case reason if event.answer and reason is not StopReason.INVALID_ANSWER:
             return RunValues(status="completed")
+    if event.code == "invalid_prompt":
+        code = event.code
     code, message = _TOLD.get(event.code, (code, _words(event)))
-    return RunValues(status="failed", error=RunError(code, message, event.code, event.retry_after))
+    cause = event.code or ("" if event.reason is StopReason.ERROR else event.reason.lower())
+    return RunValues(status="failed", error=RunError(code, message, cause, event.retry_after))
 
 
 def _reason(event: Stopped) -> str:
@@ -79,6 +82,7 @@ _TOLD: Mapping[str, tuple[str, str]] = {  # the engine's own error text and addr
     "model_refused": ("server_error", "The model behind this agent cannot be used. Please contact the operator."),
     "server_error": ("server_error", "The run failed because of a server error. Please contact the operator."),
     "model_unavailable": ("server_error", f"The model behind this agent could not be reached, or failed. {_LATER}"),
+    "model_unreachable": ("server_error", f"The model behind this agent could not be reached, or failed. {_LATER}"),
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fastapi import APIRouter
 
 from . import embeddings
@@ -24,7 +26,7 @@ async def list_models(context: ContextDep) -> Object:
 async def retrieve_model(context: ContextDep, model: str) -> Object:
     """Retrieve a model. Its name may contain slashes and colons."""
     if model not in _names(context):
-        raise no_model(model)
+        raise no_model(model, _names(context))
     return _model_object(context.server.deployment, model)
 
 
@@ -32,8 +34,16 @@ async def retrieve_model(context: ContextDep, model: str) -> Object:
 async def delete_model(context: ContextDep, model: str) -> None:
     """Refused: the server's file defines the models."""
     if model not in _names(context):
-        raise no_model(model)
+        raise no_model(model, _names(context))
     raise ApiError(403, f"The model '{model}' is defined in the server's file and cannot be deleted through the API.")
+
+
+def no_agent(name: str, agents: Iterable[str]) -> ApiError:
+    """Return the error for a model that is asked to answer, and is not an agent."""
+    if name == embeddings.MODEL:
+        message = f"The model '{name}' embeds texts; it is used with POST /v1/embeddings only."
+        return ApiError(404, message, param="model", code="model_not_found")
+    return no_model(name, agents)
 
 
 def _names(context: Context) -> list[str]:

@@ -10,13 +10,13 @@ from fastapi import APIRouter
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from ...errors import RetinueError
 from ...store.tables import assistants
 from ...store.tenant_view import TenantView
 from ..context import ContextDep
 from ..deployment import Deployment
-from ..overrides import client_tools, inner_name
-from ..wire.api_errors import ApiError, no_model
+from ..model_list import no_agent
+from ..overrides import check_functions, functions_in
+from ..wire.api_errors import ApiError
 from ..wire.ids import new_id
 from ..wire.lookup import Wanted, deletion_object, find_row, list_rows
 from ..wire.objects import Object, assistant_object
@@ -127,20 +127,8 @@ def check(deployment: Deployment, body: Object) -> None:
         raise missing_parameter("model", f"This server has several models; name one of: {there_are}.")
     agent = deployment.agents.get(body["model"])
     if agent is None:
-        raise no_model(body["model"])
-    check_tools(agent, body["tools"])
-
-
-def check_tools(agent: Any, tools: list[Object]) -> None:
-    """Raise `ApiError` if `agent` cannot take these function tools."""
-    names = [inner_name(tool["function"]["name"]) for tool in tools if tool["type"] == "function"]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ApiError(400, f"Two functions are called '{twice}'.", param="tools", code="invalid_value")
-    try:
-        client_tools(agent, tools)
-    except RetinueError as error:
-        raise ApiError(400, f"Invalid 'tools': {error}.", param="tools", code="invalid_value") from error
+        raise no_agent(body["model"], deployment.agents)
+    check_functions(agent, functions_in(body["tools"]))
 
 
 def configured(deployment: Deployment, config: Object, wishes: Object) -> Object:

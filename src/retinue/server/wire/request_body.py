@@ -17,7 +17,7 @@ from ..._internal.strict_json import STRICTEST, read_strict_json
 from ..._internal.thread_pool import run_in_thread
 
 MAX_BYTES = 20_000_000  # per upload
-MAX_OTHER_BYTES = 4_000_000  # any other body: a conversation of a million tokens, the largest context windows
+MAX_OTHER_BYTES = 8_000_000  # any other body: the largest image in base64, or a conversation of two million tokens
 _UPLOADS = re.compile(r"/v1/files(/.*)?|/v1/runs/import")
 MAX_VALUES = 30_000  # each value costs time on the event loop
 _QUICK = 8_000  # bytes parsed on the event loop
