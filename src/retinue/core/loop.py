@@ -178,7 +178,7 @@ class _Drive:
         if finish.reason in CUT_SHORT.values() or finish.reason is StopReason.INVALID_ANSWER:
             return Stopped(finish.reason, str(problem), finish.output)
         code = str(finish.return_values.get("code", ""))
-        return Stopped(finish.reason, str(problem), best=finish.output, partial=self._shown, code=code)
+        return Stopped(finish.reason, str(problem), best=finish.output or self._best, partial=self._shown, code=code)
 
     # ── asking the model ─────────────────────────────────────────────────────────────────────────
 
