@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from html import escape
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from .values import AgentAction, Message, Observation, Step, StopReason, Usage, 
 
 _UNICODE = json.JSONEncoder(ensure_ascii=False)
 _BEGUN = (Called, Paused)
+_SHOWN = 200  # characters of an answer in a representation
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,11 @@ class RunResult:
         return tuple(replace(one, id=f"{path}{one.id}") for path, log in logs.items() for one in pending(log))
 
     @property
+    def detail(self) -> str:
+        """What explains the stop reason: the limit that ran out, the calls that wait and why, or the error."""
+        return ending(self.events).detail or self.error
+
+    @property
     def evidence(self) -> tuple[Observation, ...]:
         """The tools' observations, oldest first."""
         return tuple(seen for step in self.steps for seen in step.observations if seen.outcome == "result")
@@ -78,8 +85,19 @@ class RunResult:
         """Whether `answer` is the run's answer, and the whole of it."""
         return ending(self.events).answered if self.events else self.stop_reason is StopReason.ANSWER
 
+    def __repr__(self) -> str:
+        told = (self.answer or self.detail)[:_SHOWN]
+        return f"RunResult({told!r}, {self.stop_reason}, steps={len(self.steps)}, tokens={self.usage.total_tokens})"
+
+    def _repr_html_(self) -> str:
+        """Show a notebook the answer, with the transcript folded."""
+        told, text = escape(str(self)), escape(self.transcript)
+        heading = f"{self.stop_reason}, {len(self.steps)} steps, {self.usage.total_tokens} tokens"
+        return f"<p>{told}</p><details><summary>{heading}</summary><pre>{text}</pre></details>"
+
     def __str__(self) -> str:
-        why = f"({self.stop_reason}{': ' + self.error if self.error else ''})"
+        detail = self.detail if self.stop_reason is StopReason.AWAITING_HUMAN else self.error
+        why = f"({self.stop_reason}{': ' + detail if detail else ''})"
         if self.answered:
             return self.answer
         return f"{self.answer}\n(incomplete) {why}" if self.answer else f"no answer {why}"
