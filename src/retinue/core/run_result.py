@@ -35,8 +35,8 @@ class RunResult:
 
     `answer` is empty if there is none; `best_answer` is then the run's best attempt, possibly only a thought.
     `return_values` is everything the strategy returned, with the answer under `output`. `error` explains the stop
-    reason `ERROR`. `events` is the log, from which the run can be resumed or replayed. `children` has the logs of
-    agents that were called, by the paths of their calls.
+    reasons `ERROR` and `AWAITING_HUMAN`. `events` is the log, from which the run can be resumed or replayed. `children`
+    has the logs of agents that were called, by the paths of their calls.
     """
 
     question: str
@@ -100,7 +100,7 @@ def result(
         tuple(steps(events)),
         usage_of(events),
         seconds,
-        end.detail if end.reason is StopReason.ERROR else "",
+        end.detail if end.reason in (StopReason.ERROR, StopReason.AWAITING_HUMAN) else "",
         tuple(events),
         end.values,
         end.answer or end.best,
