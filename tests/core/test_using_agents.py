@@ -37,10 +37,10 @@ def test_a_failed_once_call_says_in_the_result_what_waits_and_why() -> None:
     call = {"call": {"tool": "search", "input": "Rome"}, "when": ""}
     result = agent(call).run("How is Rome?")
     assert result.stop_reason is StopReason.AWAITING_HUMAN
-    assert result.detail == (
+    assert result.error == (
         "no person has decided on search (call_2_0: search was begun before and its outcome is unknown: did it happen?)"
     )
-    assert result.detail in str(result)
+    assert result.error in str(result)
     assert "ConnectionError: reset by peer" in result.steps[0].observations[0].text
 
 
@@ -54,7 +54,7 @@ def test_a_failed_once_call_says_in_the_result_what_waits_and_why() -> None:
     ],
 )
 def test_the_limit_that_ran_out_is_said(budget: Budget, said: str) -> None:
-    assert agent(CALL | {"when": ""}, budget=budget).run("How is Rome?").detail == said
+    assert agent(CALL | {"when": ""}, budget=budget).run("How is Rome?").error == said
 
 
 def test_a_conversation_may_be_given_as_a_chat_api_has_it() -> None:

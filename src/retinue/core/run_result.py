@@ -36,9 +36,10 @@ class RunResult:
     """The outcome of a run: a fold over its events.
 
     `answer` is empty if there is none; `best_answer` is then the run's best attempt, possibly only a thought. An answer
-    that was cut short is there as far as it goes, but the run is not `answered`. `error` says why it is not.
-    `return_values` is everything the strategy returned, with the answer under `output`. `events` is the log, from which
-    the run can be resumed or replayed. `children` has the logs of agents that were called, by the paths of their calls.
+    that was cut short is there as far as it goes, but the run is not `answered`. `error` says why it is not: the limit
+    that ran out, the calls that wait for a person and why, or what failed. `return_values` is everything the strategy
+    returned, with the answer under `output`. `events` is the log, from which the run can be resumed or replayed.
+    `children` has the logs of agents that were called, by the paths of their calls.
     """
 
     question: str
@@ -66,11 +67,6 @@ class RunResult:
         return tuple(replace(one, id=f"{path}{one.id}") for path, log in logs.items() for one in pending(log))
 
     @property
-    def detail(self) -> str:
-        """What explains the stop reason: the limit that ran out, the calls that wait and why, or the error."""
-        return ending(self.events).detail or self.error
-
-    @property
     def evidence(self) -> tuple[Observation, ...]:
         """The tools' observations, oldest first."""
         return tuple(seen for step in self.steps for seen in step.observations if seen.outcome == "result")
@@ -86,7 +82,7 @@ class RunResult:
         return ending(self.events).answered if self.events else self.stop_reason is StopReason.ANSWER
 
     def __repr__(self) -> str:
-        told = (self.answer or self.detail)[:_SHOWN]
+        told = (self.answer or self.error)[:_SHOWN]
         return f"RunResult({told!r}, {self.stop_reason}, steps={len(self.steps)}, tokens={self.usage.total_tokens})"
 
     def _repr_html_(self) -> str:
@@ -96,8 +92,7 @@ class RunResult:
         return f"<p>{told}</p><details><summary>{heading}</summary><pre>{text}</pre></details>"
 
     def __str__(self) -> str:
-        detail = self.detail if self.stop_reason is StopReason.AWAITING_HUMAN else self.error
-        why = f"({self.stop_reason}{': ' + detail if detail else ''})"
+        why = f"({self.stop_reason}{': ' + self.error if self.error else ''})"
         if self.answered:
             return self.answer
         return f"{self.answer}\n(incomplete) {why}" if self.answer else f"no answer {why}"
@@ -127,7 +122,7 @@ def result(
         tuple(steps(events)),
         usage_of(events),
         seconds,
-        "" if end.answered or end.reason in RESTING else end.detail,
+        "" if end.answered else end.detail,
         tuple(events),
         end.values,
         end.answer or end.best,
