@@ -112,19 +112,11 @@ def all_optional(days: int = 3, city: str = "Paris") -> str:
     return ""
 
 
-def positional(city: str, /) -> str:
-    return ""
-
-
 def many(*cities: str) -> str:
     return ""
 
 
 def keywords(city: str, **more: int) -> str:
-    return ""
-
-
-def underscore(_city: str) -> str:
     return ""
 
 
@@ -269,9 +261,7 @@ def test_any_text_is_arguments_or_invalid(text: str) -> None:
 @pytest.mark.parametrize(
     ("function", "problem"),
     [
-        (positional, "tool positional: a model passes arguments by name, so 'city: 'str'' is not supported"),
         (many, "tool many: a model passes arguments by name, so '*cities: 'str'' is not supported"),
-        (underscore, "tool underscore: a model cannot pass its parameters: Fields must not use names with leading"),
         (no_schema, "tool no_schema: a model cannot pass its parameters: Unable to generate pydantic-core schema for"),
     ],
 )

@@ -108,11 +108,16 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     ("wishes", "status", "param", "words"),
     [
         ({}, 400, "model", "Missing required parameter: 'model'."),
-        ({"model": "gpt-4"}, 404, "model", "The model 'gpt-4' does not exist."),
+        ({"model": "gpt-4"}, 404, "model", "The model 'gpt-4' does not exist; there are: agent-1"),
         ({"model": "with-tool", "tools": [function("get_weather")]}, 400, "tools", "already has a tool 'get_weather'"),
         ({"model": "with-tool", "tools": [function("get-weather")]}, 400, "tools", "already has a tool 'get-weather'"),
         ({"model": "agent-1", "tools": [function("a"), function("a")]}, 400, "tools", "two tools are called 'a'."),
-        ({"model": "agent-1", "tools": [function("a", **{"b/c": {}})]}, 400, "tools", "cannot be called 'b/c'"),
+        (
+            {"model": "agent-1", "tools": [function("a", **{"b\nc": {}})]},
+            400,
+            "tools[0].function.parameters",
+            "cannot be called 'b\\nc'",
+        ),
     ],
 )
 def test_what_no_agent_can_be(two: Serving, wishes: dict[str, Any], status: int, param: str, words: str) -> None:

@@ -34,9 +34,9 @@ def ask(model: str) -> Any:
     return {"model": model, "messages": [{"role": "user", "content": "Hi"}]}
 
 
-async def asked(server: Served, method: str, path: str, body: Any = None) -> tuple[int, str, Any]:
+async def asked(server: Served, method: str, path: str, body: Any = None, **more: str) -> tuple[int, str, Any]:
     """The status, the request's id and the body of an answer."""
-    headers = {"Authorization": f"Bearer {server.key}"}
+    headers = {"Authorization": f"Bearer {server.key}", **more}
     async with (
         aiohttp.ClientSession() as session,
         session.request(method, server.root + path, json=body, headers=headers) as response,
@@ -51,13 +51,16 @@ def lines(server: Served) -> list[dict[str, Any]]:
 
 async def test_a_run_that_fails_and_an_answer_of_500_are_lines_with_their_cause(tmp_path: Path) -> None:
     with serving(tmp_path, AGENTS) as server:
-        status, request, said = await asked(server, "POST", "/v1/chat/completions", ask("bad"))
+        trace = "0af7651916cd43dd8448eb211c80319c"
+        known = {"X-Request-Id": "gateway-7/1", "traceparent": f"00-{trace}-b7ad6b7169203331-01"}
+        status, request, said = await asked(server, "POST", "/v1/chat/completions", ask("bad"), **known)
         assert status >= 500
         assert request in said["error"]["message"]
         await until_async(lambda: logged(server, "/v1/chat/completions"))
     found = [line for line in lines(server) if line.get("request") == request]
     (run,) = [one for one in found if one["logger"] == "retinue.run_log"]
     (answer,) = [one for one in found if one["logger"] != "retinue.run_log"]
+    assert {(one["client_request"], one["trace"]) for one in (run, answer)} == {("gateway-7/1", trace)}
     assert re.fullmatch(r"run_\w+", run["run"])
     assert run["message"].startswith("ended without an answer: ERROR: ")
     assert "no rule of the script fits" in run["message"]

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict, TypeVar
 
 from .._internal.suggestions import suggestion
 from ..errors import UsageError
-from .events import Asked, Event, Replied
+from .events import Asked, Event, Replied, request_usage
 from .values import Observation, StopReason, Usage
 
 T = TypeVar("T", int, float)
@@ -192,9 +192,10 @@ class Meter:
         """Count `event`."""
         if isinstance(event, Asked):
             self.steps = event.step
-        elif isinstance(event, Replied):
+        elif (usage := request_usage(event)) is not None:
             for tokens in self._counted:
-                tokens.add(event.reply.usage)
+                tokens.add(usage)
+        if isinstance(event, Replied):
             self._replies += event.reply.usage.requests or 1
             self._slowest = max(self._slowest, event.reply.seconds)
 

@@ -9,7 +9,20 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from .events import ENDINGS, Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Started, Stopped
+from .events import (
+    ENDINGS,
+    Asked,
+    Called,
+    Event,
+    Finished,
+    Observed,
+    Paused,
+    Replied,
+    Resumed,
+    Started,
+    Stopped,
+    request_usage,
+)
 from .values import AgentAction, Message, Observation, Step, StopReason, Usage, sum_of
 
 _UNICODE = json.JSONEncoder(ensure_ascii=False)
@@ -135,10 +148,10 @@ def usage_of(events: Iterable[Event]) -> Usage:
     """Sum the tokens of all requests to the model, and of agents used as its tools."""
     used = []
     for event in events:
-        if isinstance(event, Replied):
-            used.append(event.reply.usage)
-        elif isinstance(event, Observed):
+        if isinstance(event, Observed):
             used.append(event.observation.usage)
+        elif (usage := request_usage(event)) is not None:
+            used.append(usage)
     return sum_of(used)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from base64 import b64encode
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, quote_plus, urlsplit
 
 from .._internal.redaction import register_secret
+from .._internal.strict_json import read_strict_json
 from ..errors import ToolError, UsageError
 
 MAX_ANSWER = 4_000_000  # bytes
@@ -82,8 +82,8 @@ class Service:
             problem = self._problem(error)
         else:
             try:
-                return ServiceAnswer(status, json.loads(self.redacted(text)), headers)
-            except (ValueError, RecursionError):
+                return ServiceAnswer(status, read_strict_json(self.redacted(text)), headers)
+            except ValueError:
                 return ServiceAnswer(status, None, headers)
         raise ToolError(problem)  # raised here, so that its context has no error with the address and thus the key
 

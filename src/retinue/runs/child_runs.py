@@ -7,7 +7,7 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from ..core.delegation import MemberAnswer, MemberCall, Pending, answer_of
+from ..core.delegation import MemberAnswer, MemberCall, Pending, answer_of, with_effects
 from ..core.events import Asked, Called, Observed, Replied
 from ..core.run_result import Ending, ending, usage_of
 from ..core.values import StopReason
@@ -57,7 +57,7 @@ class ChildRuns:
         """Return how the member's run ended. Raises `Pending` if it is under way, or is about to begin."""
         found = self._caller.found.get(member.call)
         if found is not None and not found.run.active:
-            return _answer(member, found)
+            return with_effects(_answer(member, found), member, [entry.event for entry in found.outcome])
         if found is None:
             budget = member.budget(member.tool.something.run_spec().budget)
             self._new.append(new_member(self._caller, member, budget))

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Integer, bindparam, exists, fu
 
 from .prepared_statements import Prepared
 from .processes import is_free
-from .run_row import ACTIVE, BY_MEMBERS, Kind, RunRow, Status
+from .run_row import ACTIVE, BY_MEMBERS, ENDED, Kind, RunRow, Status
 from .run_store import COLUMNS, delete_runs, find_run, read_runs
 from .tables import events, run_metadata, runs
 from .tenant_view import Page, TenantView
@@ -226,21 +226,23 @@ def shift_expiry(connection: Connection, by: int) -> None:
     connection.execute(update(runs).where(runs.c.expires_at.is_not(None)).values(expires_at=runs.c.expires_at + by))
 
 
-def delete_old_runs(connection: Connection, before: int | None, unstored_before: int, most: int) -> int:
+def delete_old_runs(connection: Connection, before: int | None, unstored_before: int | None, most: int) -> int:
     """Delete at most `most` runs that have ended, with those of their members. Return how many.
 
     Args:
         connection: A connection.
         before: Deletes runs created before this time, in Unix seconds; `None`: none of them.
-        unstored_before: Deletes runs created before this time that have no thread and are not stored.
+        unstored_before: Deletes runs created before this time that have no thread and are not stored, likewise.
         most: The size of a batch.
     """
-    old = runs.c.thread_id.is_(None) & (runs.c.created_at < unstored_before) & runs.c.stored.is_(False)
-    if before is not None:
-        old |= runs.c.created_at < before
     tops = runs.c.parent_id.is_(None)  # members go with their callers, which find their answers there
-    query = select(runs.c.id).where(runs.c.status.not_in(ACTIVE), old, tops).limit(most)
-    found = list(connection.execute(query).scalars())
+    unstored = (runs.c.thread_id.is_(None), ~runs.c.stored, runs.c.status.not_in(ACTIVE))
+    of_status = [(runs.c.status == one, runs.c.created_at < before) for one in ENDED] if before is not None else []
+    of_chats = [(*unstored, runs.c.created_at < unstored_before)] if unstored_before is not None else []
+    found: list[str] = []
+    for old in (*of_chats, *of_status):  # one after the other, so that an index finds each
+        query = select(runs.c.id).where(*old, tops, runs.c.id.not_in(found))
+        found += connection.execute(query.limit(most - len(found))).scalars()
     if found:
         delete_runs(connection, found)
     return len(found)

@@ -132,6 +132,7 @@ class RunSpans:
     def _retry(self, at: int, event: Retried) -> None:
         if self._chat is not None:
             self._chat.retries += 1
+        self._used.append(event.usage)
 
     def _reply(self, at: int, event: Replied) -> None:
         self._used.append(event.reply.usage)
@@ -191,6 +192,7 @@ class RunSpans:
         self._end(at, Stopped(StopReason.ANSWER), event)
 
     def _stop(self, at: int, event: Stopped) -> None:
+        self._used.append(event.usage)
         if event.reason not in RESTING or not self.traced.rests:
             self._end(at, event, event)
 

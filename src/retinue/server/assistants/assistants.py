@@ -10,12 +10,12 @@ from fastapi import APIRouter
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from ...errors import RetinueError
 from ...store.tables import assistants
 from ...store.tenant_view import TenantView
 from ..context import ContextDep
 from ..deployment import Deployment
-from ..overrides import client_tools, inner_name, named_or_only
+from ..model_list import named_or_only
+from ..overrides import check_functions, functions_in
 from ..wire.api_errors import ApiError
 from ..wire.ids import new_id
 from ..wire.lookup import Wanted, deletion_object, find_row, list_rows
@@ -121,20 +121,7 @@ def with_changes(body: Object, wishes: Object) -> Object:
 def check(deployment: Deployment, body: Object) -> None:
     """Set the assistant's model, if it names none. Raise `ApiError` if its settings fit no agent."""
     body["model"] = named_or_only(deployment, body["model"])
-    agent = deployment.agents[body["model"]]
-    check_tools(agent, body["tools"])
-
-
-def check_tools(agent: Any, tools: list[Object]) -> None:
-    """Raise `ApiError` if `agent` cannot take these function tools."""
-    names = [inner_name(tool["function"]["name"]) for tool in tools if tool["type"] == "function"]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ApiError(400, f"Two functions are called '{twice}'.", param="tools", code="invalid_value")
-    try:
-        client_tools(agent, tools)
-    except RetinueError as error:
-        raise ApiError(400, f"Invalid 'tools': {error}.", param="tools", code="invalid_value") from error
+    check_functions(deployment.agents[body["model"]], functions_in(body["tools"]))
 
 
 def configured(deployment: Deployment, config: Object, wishes: Object) -> Object:

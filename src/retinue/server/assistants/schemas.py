@@ -15,7 +15,6 @@ from ..wire.common_schemas import (
     Many,
     Metadata,
     Name,
-    NamedApart,
     ResponseFormat,
     Share,
     Temperature,
@@ -30,14 +29,14 @@ from ..wire.common_schemas import (
     either,
 )
 
-Tools = Annotated[list[Tool], Field(max_length=128), NamedApart]
+Tools = Annotated[list[Tool], Field(max_length=128)]
 Detail = Literal["auto", "low", "high"]
 
 
 class AssistantUpdate(Wire):
     """`POST /assistants/{id}`: only the fields sent change."""
 
-    model: Name = ""
+    model: Annotated[Name, Field(json_schema_extra=lambda schema: schema.pop("default", None))] = ""  # none was sent
     name: Annotated[str, Field(max_length=256)] | None = None
     description: Annotated[str, Field(max_length=512)] | None = None
     instructions: Instructions | None = None

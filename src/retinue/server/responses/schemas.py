@@ -14,12 +14,14 @@ from ..wire.common_schemas import (
     Instructions,
     Metadata,
     Name,
+    OneOfTwo,
     Share,
     Temperature,
     Wire,
     by_type,
     either,
 )
+from .client_functions import CUSTOM, NAMESPACE
 
 Here = Literal["file_search", "code_interpreter"]  # whether it is enabled is checked when the run starts
 Elsewhere = Literal[
@@ -30,11 +32,11 @@ Elsewhere = Literal[
     "computer_use_preview",
     "local_shell",
     "shell",
-    "custom",
     "apply_patch",
+    "tool_search",
 ]
 ELSEWHERE: tuple[str, ...] = get_args(Elsewhere)
-_TYPES = ("function", "mcp", *get_args(Here), *ELSEWHERE)
+_TYPES = ("function", CUSTOM, NAMESPACE, "mcp", *get_args(Here), *ELSEWHERE)
 
 
 class ResponseFunctionTool(Wire):
@@ -45,6 +47,32 @@ class ResponseFunctionTool(Wire):
     description: Annotated[str, Field(max_length=16_384)] | None = None
     parameters: dict[str, Any] | None = None
     strict: bool | None = None
+
+
+class ResponseCustomTool(Wire):
+    """A tool of the client that takes plain text. A grammar in `format` is told to the model, but not enforced."""
+
+    type: Literal["custom"]
+    name: FunctionName
+    description: Annotated[str, Field(max_length=16_384)] | None = None
+    format: dict[str, Any] | None = None
+
+
+class ResponseNamespaceTool(Wire):
+    """A group of the client's functions. Models know each as `NAMESPACE__NAME`."""
+
+    type: Literal["namespace"]
+    name: FunctionName
+    description: str | None = None
+    tools: Annotated[
+        list[
+            Annotated[
+                Annotated[ResponseFunctionTool, Tag("<function>")] | Annotated[ResponseCustomTool, Tag("<custom>")],
+                by_type("function", "custom"),
+            ]
+        ],
+        Field(max_length=128),
+    ]
 
 
 class ToolFilter(Wire):
@@ -140,6 +168,8 @@ def _tool(value: Any) -> str | None:
 
 ToolOf = Annotated[
     Annotated[ResponseFunctionTool, Tag("<function>")]
+    | Annotated[ResponseCustomTool, Tag("<custom>")]
+    | Annotated[ResponseNamespaceTool, Tag("<namespace>")]
     | Annotated[ResponseMcpTool, Tag("<mcp>")]
     | Annotated[ResponseFileSearchTool, Tag("<file_search>")]
     | Annotated[ResponseCodeInterpreterTool, Tag("<code_interpreter>")]
@@ -149,9 +179,9 @@ ToolOf = Annotated[
 
 
 class ResponseFunctionChoice(Wire):
-    """Requires a call of this function."""
+    """Requires a call of this function, or of this custom tool."""
 
-    type: Literal["function"]
+    type: Literal["function", "custom"]
     name: FunctionName
 
 
@@ -182,11 +212,12 @@ ToolChoice = Annotated[
     | Annotated[
         Annotated[
             Annotated[ResponseFunctionChoice, Tag("<function>")]
+            | Annotated[ResponseFunctionChoice, Tag("<custom>")]
             | Annotated[ResponseAllowedChoice, Tag("<allowed_tools>")]
             | Annotated[McpChoice, Tag("<mcp>")]
             | Annotated[ResponseHostedChoice, Tag("<code_interpreter>")]
             | Annotated[ResponseHostedChoice, Tag("<file_search>")],
-            by_type("function", "allowed_tools", "mcp", "code_interpreter", "file_search"),
+            by_type("function", "custom", "allowed_tools", "mcp", "code_interpreter", "file_search"),
         ],
         Tag("<object>"),
     ],
@@ -270,8 +301,19 @@ class InputTokens(Wire):
     reasoning: Reasoning | None = None
 
 
-class ResponseCreate(InputTokens):
+class ResponseCreate(OneOfTwo, InputTokens):
     """`POST /responses`. `model` defaults to the file's first agent."""
+
+    moved = {
+        "messages": "'input'",
+        "response_format": "'text.format'",
+        "verbosity": "'text.verbosity'",
+        "reasoning_effort": "'reasoning.effort'",
+        "max_tokens": "'max_output_tokens'",
+        "max_completion_tokens": "'max_output_tokens'",
+        "functions": "'tools'",
+        "function_call": "'tool_choice'",
+    }
 
     stream: bool | None = None
     store: bool | None = None
@@ -289,4 +331,5 @@ class ResponseCreate(InputTokens):
     stream_options: dict[str, Any] | None = None
     service_tier: str | None = None
     prompt: dict[str, Any] | None = None
+    client_metadata: dict[str, Any] | None = None
     context_management: list[dict[str, Any]] | None = None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 
@@ -17,6 +17,21 @@ class Wire(BaseModel):
     def sent(self) -> dict[str, Any]:
         """Return the fields that were sent, as JSON."""
         return self.model_dump(exclude_unset=True, by_alias=True)
+
+
+class OneOfTwo(Wire):
+    """A request to one of OpenAI's two APIs for answers. It refuses parameters that have another name in this one."""
+
+    moved: ClassVar[Mapping[str, str]] = {}
+    """Parameters of another of OpenAI's APIs, and what they are called in this one."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_this_api(cls, given: Any) -> Any:
+        for name, now in cls.moved.items() if isinstance(given, dict) else ():
+            if given.get(name) is not None:
+                raise PydanticCustomError("moved", "{name}", {"name": name, "now": now})
+        return given
 
 
 def by_type(*names: str) -> Discriminator:
@@ -120,18 +135,6 @@ Tool = Annotated[
     | Annotated[FileSearchTool, Tag("<file_search>")],
     by_type("function", "code_interpreter", "file_search"),
 ]
-
-
-def _named_apart(tools: list[Any]) -> list[Any]:
-    given = [tool.function.name for tool in tools if isinstance(tool, FunctionTool)]
-    names = Counter(name.replace("-", "_") for name in given)  # models see these names
-    for name in given:
-        if names[name.replace("-", "_")] > 1:
-            raise PydanticCustomError("same_name", "two tools are called '{name}'", {"name": name})
-    return tools
-
-
-NamedApart = AfterValidator(_named_apart)
 
 
 class CodeInterpreterFiles(Wire):
