@@ -171,12 +171,14 @@ class _Drive:
         if finish.reason is StopReason.MAX_ITERATION_EXCEEDED and self._limit:
             return self._stopped(self._limit)
         problem = finish.return_values.get("problem")
+        if finish.reason is StopReason.UNREADABLE_REPLY:
+            logger.warning("the model's replies could not be read: %s", problem or "the last has no answer")
         if problem is None:
             return self._stopped(finish.reason, finish.output)
         if finish.reason in CUT_SHORT.values() or finish.reason is StopReason.INVALID_ANSWER:
             return Stopped(finish.reason, str(problem), finish.output)
         code = str(finish.return_values.get("code", ""))
-        return Stopped(finish.reason, str(problem), best=finish.output, partial=self._shown, code=code)
+        return Stopped(finish.reason, str(problem), best=finish.output or self._best, partial=self._shown, code=code)
 
     # ── asking the model ─────────────────────────────────────────────────────────────────────────
 

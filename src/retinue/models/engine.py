@@ -79,7 +79,7 @@ class HttpEngine:
     @property
     def name(self) -> str:
         """The model's name."""
-        return self._model or self._client.base_url
+        return self._model or self._client.shown
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Return the server's capabilities; `native` probes tool calls, once. Raises `ModelError`."""
@@ -164,7 +164,7 @@ class HttpEngine:
             self._dialect = self._dialect or kind
             self._model = self._model or found.model
         if not self._model:
-            raise ModelRefused(f"{self._client.base_url} lists no models; name the one to use")
+            raise ModelRefused(f"{self._client.shown} lists no models; name the one to use")
 
     async def _problem_with_calls(self) -> str:
         if self._only_completes:
@@ -310,7 +310,9 @@ def _thinks_at_first(form: Format, settings: Settings) -> bool | None:
 
 def _with_root(base_url: str, root: str) -> str:
     """Return the address with its `/v1` or similar, which users often omit."""
-    address = base_url.rstrip("/")
+    address, mark, query = base_url.partition("?")
+    address = address.rstrip("/")
     if "://" not in address:
         address = f"http://{address}"
-    return address if address.split("://", 1)[1].count("/") else f"{address}{root}"
+    path = "" if address.split("://", 1)[1].count("/") else root
+    return f"{address}{path}{mark}{query}"

@@ -43,7 +43,8 @@ class Options:
     ever); whether unknown parameters are refused; which tools runs may use that are the server's own; what each
     tenant may keep; and the private servers from which images may be fetched, and those that
     registered tools may call, as `host:port`; the folder with reports of evaluations that the studio shows; seconds
-    for which the run of a chat completion without `store` is kept (0: as others)."""
+    for which the run of a chat completion without `store` is kept (0: as others), and after which a thread or a
+    conversation without news is deleted (0: never)."""
 
     run_ttl: int = 600
     human_ttl: int = 86_400
@@ -55,6 +56,7 @@ class Options:
     tool_hosts: tuple[str, ...] = ()
     evals: Path | None = None
     chat_retention: int = 86_400
+    thread_retention: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from ..store.run_queries import (
 )
 from ..store.run_row import UNREADABLE, RunRow
 from ..store.run_store import find_run
+from ..store.silent_threads import delete_silent, silent_threads
 from ..store.usage_recount import fold_parts
 from .assistants.run_creation import admit_waiting_run
 from .context import Options, Server
@@ -40,7 +41,10 @@ from .wire.api_errors import ApiError
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 _EVERY, _FORGETS = 1.0, 600.0  # seconds
-_AT_ONCE, _PAUSE = 25, 0.05  # old runs that are deleted in one transaction, and seconds for others after each
+_AT_ONCE, _PAUSE = (
+    25,
+    0.05,
+)  # old runs, or threads, that are deleted in one transaction, and seconds for others after each
 
 
 async def run_maintenance(server: Server) -> None:
@@ -165,7 +169,8 @@ class _Seldom:
     async def forget(self) -> None:
         """Delete expired runs, idempotency keys and files, if it is time."""
         database, options = self._server.database, self._server.options
-        often = min(_FORGETS, options.retention or _FORGETS, options.chat_retention or _FORGETS)
+        kept = (options.retention, options.chat_retention, options.thread_retention)
+        often = min(seconds or _FORGETS for seconds in (*kept, _FORGETS))
         if time.monotonic() - self._done < often:
             return
         await database.write(sweep)
@@ -173,8 +178,18 @@ class _Seldom:
         await database.write(fold_parts)
         while await database.write(partial(_forget, options=options)):  # noqa: ASYNC110 -- others write meanwhile
             await asyncio.sleep(_PAUSE)
+        if options.thread_retention:
+            await self._forget_threads(int(time.time()) - options.thread_retention)
         self._server.indexing.wake(*await database.write(expire))
         self._done = time.monotonic()
+
+    async def _forget_threads(self, before: int) -> None:
+        """Delete the threads and conversations without news since `before`, which are found beside the writer."""
+        database = self._server.database
+        while ids := await database.read(partial(silent_threads, before=before, most=_AT_ONCE)):
+            if not await database.write(partial(delete_silent, before=before, ids=ids)):
+                return
+            await asyncio.sleep(_PAUSE)
 
 
 async def _follow_clock(database: Database) -> None:

@@ -110,7 +110,8 @@ def step_by_step(form: TranscriptFormat, trim: int = -1, prose: Callable[[Reply]
                 return mark_truncated(finish_with(plain, reply.text), reply)
             problem, unreadable = str(error), unreadable + 1
             if unreadable > TRIES + 1 or reply.finish == "content_filter":
-                return mark_truncated(AgentFinish({}, reply.text, StopReason.UNREADABLE_REPLY), reply)
+                unread = AgentFinish({"problem": problem}, reply.text, StopReason.UNREADABLE_REPLY)
+                return mark_truncated(unread, reply)
             talk.not_understood(reply, problem, minimal=unreadable > TRIES)
             continue
         problem, unreadable, plain = "", 0, ""
