@@ -214,7 +214,8 @@ def transcript(events: Iterable[Event]) -> str:
 
 def _said(message: Message) -> str:
     shown = "".join(f"[{one.media_type} {one.id[:12]}]\n" for one in message.images)
-    return shown + message.content + "".join(map(_call, message.calls)) + "\n" * bool(message.calls or message.call_id)
+    ends = message.calls or message.call_id or (message.role == "system" and not message.content.endswith("\n"))
+    return shown + message.content + "".join(map(_call, message.calls)) + "\n" * bool(ends)
 
 
 def _call(action: AgentAction) -> str:

@@ -30,7 +30,7 @@ _LOCK = text(f"SELECT pg_try_advisory_lock({_OURS})")
 _UNLOCK = text(f"SELECT pg_advisory_unlock({_OURS})")
 _SHARE = text(f"SELECT pg_try_advisory_lock_shared({_OURS})")
 _REMOTE = ("nfs", "cifs", "smb", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs")
-_TAKEN = "stop it, or give this server another --db"
+TAKEN = "stop it, or give this server another --db"
 _AGAIN = 0.05  # seconds
 _here: set[tuple[int, int]] = set()  # the files locked by this process
 
@@ -85,7 +85,7 @@ class _File:
         if (kind := _file_system(self.path.parent)).startswith(_REMOTE):
             raise UsageError(f"{given} is on a network file system ({kind}), where SQLite loses data; use a local disk")
         if identity(str(self.path)) in _here:
-            raise UsageError(f"another server has {given} open; {_TAKEN}")
+            raise UsageError(f"another server has {given} open; {TAKEN}")
         self._beside = _opened(self.path.with_name(f"{self.path.name}.lock"), given, 0o600)
         try:
             self._file = _opened(self.path, given, 0o644, locks=sys.platform == "linux")
@@ -189,7 +189,7 @@ class _Session:
 
     def _refused(self) -> str:
         why = f" (migration {self._alone} cannot run beside older servers and workers: stop all of them)"
-        return f"another server, of another version, has this database open; {_TAKEN}{why if self._alone else ''}"
+        return f"another server, of another version, has this database open; {TAKEN}{why if self._alone else ''}"
 
     def _take(self) -> None:
         """Take the lock again, in a new session."""
@@ -228,7 +228,7 @@ def _opened(path: Path, given: Path, mode: int, *, locks: bool = True) -> int:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(file)
-        raise UsageError(f"another server has {given} open; {_TAKEN}") from error
+        raise UsageError(f"another server has {given} open; {TAKEN}") from error
     return file
 
 
