@@ -47,7 +47,7 @@ def test_a_chat(client: openai.OpenAI, whole: bool) -> None:
         said.append({"role": "user", "content": question})
         message = client.chat.completions.create(model="a", messages=said, tools=tools).choices[0].message
         said.append(message.model_dump() if whole else message)
-    (call,) = message.tool_calls or ()
+    (call,) = message.tool_calls or []
     said.append({"role": "tool", "tool_call_id": call.id, "content": "21 degrees"})
     answer = client.chat.completions.create(model="a", messages=said, tools=tools)
     assert answer.choices[0].message.content == "It is warm."
@@ -73,5 +73,5 @@ def test_responses(client: openai.OpenAI, whole: bool) -> None:
     )
     assert client.responses.create(input=said, **asked).output_text == "It is warm."
     parsed = client.responses.parse(input="Hi", **asked).output
-    again = [{"role": "user", "content": "Hi"}, *(item.model_dump() if whole else item for item in parsed)]
+    again: list[Any] = [{"role": "user", "content": "Hi"}, *(item.model_dump() if whole else item for item in parsed)]
     assert client.responses.create(input=[*again, {"role": "user", "content": "Hi"}], **asked).output_text == "Hello."

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from fastapi import APIRouter
 
 from . import embeddings
@@ -36,14 +34,6 @@ async def delete_model(context: ContextDep, model: str) -> None:
     if model not in _names(context):
         raise no_model(model, _names(context))
     raise ApiError(403, f"The model '{model}' is defined in the server's file and cannot be deleted through the API.")
-
-
-def no_agent(name: str, agents: Iterable[str]) -> ApiError:
-    """Return the error for a model that is asked to answer, and is not an agent."""
-    if name == embeddings.MODEL:
-        message = f"The model '{name}' embeds texts; it is used with POST /v1/embeddings only."
-        return ApiError(404, message, param="model", code="model_not_found")
-    return no_model(name, agents)
 
 
 def _names(context: Context) -> list[str]:

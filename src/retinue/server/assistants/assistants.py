@@ -14,7 +14,7 @@ from ...store.tables import assistants
 from ...store.tenant_view import TenantView
 from ..context import ContextDep
 from ..deployment import Deployment
-from ..model_list import no_agent
+from ..embeddings import no_agent
 from ..overrides import check_functions, functions_in
 from ..wire.api_errors import ApiError
 from ..wire.ids import new_id

@@ -9,9 +9,9 @@ from fastapi import APIRouter, Header, Request
 
 from ..._internal.thread_pool import run_in_thread
 from ..context import Context, ContextDep
+from ..embeddings import no_agent
 from ..image_intake import Place, take_in_images
 from ..message_content import prepare_files
-from ..model_list import no_agent
 from ..overrides import check_functions, functions_in
 from ..run_failure import FAILED, error_of_run
 from ..run_session import RunSession

@@ -14,8 +14,8 @@ from ...store.tenant_view import TenantView
 from .. import declared_tools
 from ..context import Context, ContextDep, Server
 from ..conversations.compaction import expand_compactions
+from ..embeddings import no_agent
 from ..image_intake import ImageLoader, take_in_history, take_in_images
-from ..model_list import no_agent
 from ..overrides import check_functions, tools_of
 from ..run_failure import error_of_run
 from ..run_session import RunSession
