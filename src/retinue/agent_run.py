@@ -19,8 +19,9 @@ from .core.effects import LibraryEffects
 from .core.event_stream import Tell, tell, told
 from .core.events import ENDINGS, Delta, Event, Started, Stopped
 from .core.image_format import check_together, messages_with_data, with_data
-from .core.log_context import LogContext, current_context, enter_context, log_context
+from .core.log_context import current_context, enter_context, log_context
 from .core.loop import drive
+from .core.prices import FREE, price_of
 from .core.protocols import Flow, Strategy, Task, blind, calls_natively, can_see
 from .core.replay import beginning, replaying
 from .core.run_log import log_event
@@ -80,7 +81,7 @@ class Run:
         self.delegate: Delegate = self._nested
         self._deadline = Deadline()
         self._seconds = self._since = 0.0
-        self._context = LogContext(self.key, current_context().request)
+        self._context = current_context().of_run(self.key)
         self._spans: LiveSpans | None = None
 
     def __repr__(self) -> str:
@@ -180,6 +181,7 @@ class Run:
             constrained=abilities.constrains,
             calls_tools=abilities.calls_tools,
             scripted=abilities.scripted,
+            window=abilities.window,
         )
         strategy = choose_strategy(self._spec.strategy, task, begun.strategy)
         started = replace(
@@ -193,7 +195,8 @@ class Run:
         toolbox = Toolbox(task.tools, self.key, self.delegate)
         world = LibraryEffects(self._spec.model, self._spec.human, toolbox, self._decisions, tell)
         flow = self._flow(task, strategy, started.instructions)
-        return drive(flow, replaying(world, self.log, regardless=self.regardless), started, self.budget, self._deadline)
+        effects = replaying(world, self.log, regardless=self.regardless)
+        return drive(flow, effects, started, self.budget, self._deadline, price_of(self._spec.model) or FREE)
 
     def _flow(self, task: Task, strategy: Strategy, instructions: str | None) -> Flow:
         """Return the strategy's generator; `instructions` is `None` in older logs. Raises `UsageError` if it cannot

@@ -273,7 +273,8 @@ def test_cancelling_the_task_of_a_run_ends_its_log_too() -> None:
             await task
 
     asyncio.run(cancelled())
-    assert seen[-1] == Stopped(StopReason.CANCELLED)
+    assert isinstance(seen[-1], Stopped)
+    assert (seen[-1].reason, seen[-1].usage.requests) == (StopReason.CANCELLED, 1)
 
 
 def test_a_model_that_never_says_anything_is_an_error_that_is_raised() -> None:

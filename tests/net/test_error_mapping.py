@@ -47,7 +47,7 @@ PASSING = {
     "not an object": Answer(body='["no"]'),
     "nothing": Answer(body=""),
     "no choices": Answer(choices=False),
-    "no finish reason": Answer("half", finish=None),
+    "no finish reason": Answer("half", finish=None, done=False),
     "a connection that breaks": Answer("half a reply", cut=90),
     "an answer that ends too early": Answer("half a reply", cut=90, then="end"),
 }

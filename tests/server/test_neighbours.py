@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +17,7 @@ from hypothesis import given, strategies as st
 from fakes.app_server import Answer, Serving, answering, upload
 from fakes.tenants import Customer
 from fakes.until import until
+from retinue import Agent, PromptModel, Tool
 from retinue.server.context import Options
 from retinue.server.round_robin import RoundRobin
 from retinue.server.tenant_shares import Shares
@@ -23,6 +26,24 @@ from retinue.store.tenant_view import Quota
 
 def asking(content: str = "Hi", **more: Any) -> dict[str, Any]:
     return {"model": "agent-1", "messages": [{"role": "user", "content": content}], **more}
+
+
+@pytest.mark.parametrize("places", [20, pytest.param(200, marks=pytest.mark.full)])
+def test_long_runs_of_one_tenant_leave_a_place_for_another(tmp_path: Path, places: int) -> None:
+    async def wait() -> str:
+        """Wait for ever."""
+        never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        return await never
+
+    rules = [{"when": "wait", "call": {"tool": "wait", "input": {}}}, {"when": "", "say": "Hello."}]
+    agent = Agent(PromptModel(script=rules), [Tool("wait", wait, effects="read", timeout=600)], name="agent-1")
+    with Serving(tmp_path, {"agent-1": agent}, at_once=places) as served:
+        one, other = Customer(served, "one"), Customer(served, "other")
+        for _ in range(places):
+            one.made("/v1/responses", {"model": "agent-1", "input": "Please wait.", "background": True})
+        began = time.monotonic()
+        assert other.ask("POST", "/v1/chat/completions", asking()).status == 200
+        assert time.monotonic() - began < 1 or places < 200  # how busy the machine is matters only to the figure
 
 
 def format_of(schema: dict[str, Any]) -> dict[str, Any]:

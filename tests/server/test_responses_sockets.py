@@ -313,18 +313,12 @@ def ended(at: Serving, run_id: str) -> str:
     return until(lambda: status if (status := status_of(at, run_id)) not in ("queued", "in_progress") else "")
 
 
-def test_who_goes_away_ends_what_is_not_stored(at: Serving) -> None:
+@pytest.mark.parametrize("store", [True, False])
+def test_who_goes_away_ends_what_is_under_way(at: Serving, store: bool) -> None:
     with opened(at) as ws:
-        send(ws, "It takes for ever", store=False)
+        send(ws, "It takes for ever", store=store)
         run = told_id(ws)
     assert ended(at, run) == "cancelled"
-
-
-def test_what_is_stored_goes_on_without_its_client(at: Serving) -> None:
-    with opened(at) as ws:
-        send(ws, "Say it slowly")
-        run = told_id(ws)
-    assert ended(at, run) == "completed"
 
 
 def test_each_message_counts(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from fakes.app_server import KEY, Serving
 from fakes.openai_server import Answer, OpenAIServer, failure
-from retinue import Agent, PromptModel, tool
+from retinue import Agent, Executor, PromptModel, tool
 from retinue.net.retry import Retries
 from retinue.pipelines import Pipeline
 from retinue.server.deployment import as_agent
@@ -50,6 +50,8 @@ def served(engine: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -> It
         retries = Retries(tries=1)
         model = PromptModel("m", base_url=engine.url, api_key="none", retries=retries)
         agents[name] = Agent(model, tools, strategy="tool_calling", name=name)
+    agents["hurried"] = Agent(model, [look], strategy="tool_calling", name="hurried", max_steps=2)
+    agents["executor"] = Executor([pay])
     with Serving(tmp_path_factory.mktemp("served"), agents) as serving:
         yield serving
 
@@ -96,20 +98,27 @@ def test_a_servers_tool_runs_once_whatever_fails_after_it(
 
 
 @pytest.mark.parametrize("ask", [chat, respond])
-def test_what_only_looked_is_done_again(client: Any, engine: OpenAIServer, ask: Any) -> None:
+def test_what_only_looked_is_done_again_once_the_engine_has_room(client: Any, engine: OpenAIServer, ask: Any) -> None:
     looking = Answer(calls=[("look", {"name": "Ada"})])
-    engine.replies[:] = [*tried(engine), looking, failure(500), looking, Answer("At last.")]
+    engine.replies[:] = [*tried(engine), looking, failure(429), looking, Answer("At last.")]
     said = ask(client, "reader")
     assert "At last." in said.to_json()
     assert PAID == ["Ada", "Ada"]
 
 
 @pytest.mark.parametrize("ask", [chat, respond])
-def test_what_failed_before_anything_was_done_is_sent_again_also_under_its_key(
-    client: Any, engine: OpenAIServer, ask: Any
+@pytest.mark.parametrize("broken", [[failure(500)], [Answer("")] * 4], ids=["dead", "empty"])
+def test_the_sdk_does_not_repeat_what_the_server_has_repeated_but_the_same_key_may_try_again(
+    client: Any, engine: OpenAIServer, ask: Any, broken: list[Answer]
 ) -> None:
-    engine.replies[:] = [failure(500), Answer("At last.")]
-    assert "At last." in ask(client, "plain", extra_headers={"Idempotency-Key": f"x-{ask.__name__}"}).to_json()
+    key = {"Idempotency-Key": f"x-{ask.__name__}-{len(broken)}"}
+    engine.replies[:] = broken
+    before = len(engine.asked)
+    with pytest.raises(openai.InternalServerError):
+        ask(client, "plain", extra_headers=key)
+    assert len(engine.asked) - before == len(broken)
+    engine.replies[:] = [Answer("At last.")]
+    assert "At last." in ask(client, "plain", extra_headers=key).to_json()
 
 
 REFUSALS: list[Any] = [
@@ -118,7 +127,7 @@ REFUSALS: list[Any] = [
     (failure(401, "bad key sk-123"), (500, None, "false")),
     (failure(404, "no such model"), (500, None, "false")),
     (failure(429, "slow down", retry_after="7"), (429, "rate_limit_exceeded", None)),
-    (failure(500, "stack trace of the engine"), (500, None, None)),
+    (failure(500, "stack trace of the engine"), (500, None, "false")),
 ]
 
 
@@ -199,6 +208,28 @@ def test_a_stream_that_fails_ends_as_each_family_documents(client: Any, engine: 
     assert response["error"] == {"code": "server_error", "message": message}
     again = httpx.get(f"{served.url}/v1/responses/{response['id']}?stream=true", headers=headers, timeout=30).text
     assert again.split("\n\n")[-3:-1] == text.split("\n\n")[-3:-1]
+
+
+@pytest.mark.parametrize("ask", [chat, respond])
+def test_a_run_that_is_out_of_steps_says_so_and_is_not_repeated(client: Any, engine: OpenAIServer, ask: Any) -> None:
+    engine.replies[:] = [*tried(engine), *[Answer(calls=[("look", {"name": "Ada"})])] * 9]
+    before = len(engine.asked)
+    with pytest.raises(openai.InternalServerError) as raised:
+        ask(client, "hurried")
+    assert (raised.value.code, raised.value.response.headers["x-should-retry"]) == ("max_iteration_exceeded", "false")
+    assert len(engine.asked) - before <= 4
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["Book it, please.", "[]", '{"tol": "pay"}', '{"tool": "pey"}', '{"tool": "pay", "input": {"nome": "Ada"}}'],
+)
+def test_actions_that_an_executor_cannot_run_are_the_clients_mistake(client: openai.OpenAI, given: str) -> None:
+    with pytest.raises(openai.BadRequestError):
+        client.responses.create(model="executor", input=given)
+    with pytest.raises(openai.BadRequestError):
+        client.chat.completions.create(model="executor", messages=[{"role": "user", "content": given}])
+    assert PAID == []
 
 
 SCHEMA: Any = {"name": "n", "strict": True, "schema": {"type": "object", "properties": {}, "required": ["x"]}}

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import reduce
 from typing import Any
+from urllib.parse import unquote
 
 from ..errors import DataError
 
@@ -45,14 +47,13 @@ class _Plain:
         self._left -= 1
         if not isinstance(schema, Mapping) or depth == 0 or self._left < 0:
             return {}
-        if "$ref" in schema:
-            return self._said(schema) | self.of(self._referred(schema["$ref"]), depth - 1)
+        if parts := self._parts(schema):
+            own = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
+            return reduce(_merge, [*(self.of(part, depth - 1) for part in parts), self.of(own, depth)])
         made = self._said(schema) | dict(self._sizes(schema))
         for choice in ("anyOf", "oneOf"):
             if isinstance(schema.get(choice), list) and schema[choice]:
                 made["anyOf"] = [self.of(one, depth - 1) for one in schema[choice][:16]]
-        if isinstance(schema.get("allOf"), list) and len(schema["allOf"]) == 1:
-            made = self.of(schema["allOf"][0], depth - 1) | made
         if isinstance(schema.get("items"), Mapping):
             made["items"] = self.of(schema["items"], depth - 1)
         if isinstance(schema.get("properties"), Mapping) or schema.get("required"):
@@ -73,12 +74,20 @@ class _Plain:
             made["additionalProperties"] = False
         return made
 
+    def _parts(self, schema: Mapping[str, Any]) -> list[Any]:
+        """Return the other schemas that must fit as well: one that is referred to, and all of `allOf`."""
+        referred = [self._referred(schema["$ref"])] if "$ref" in schema else []
+        return [*referred, *schema["allOf"][:16]] if isinstance(schema.get("allOf"), list) else referred
+
     def _referred(self, reference: Any) -> Any:
         """Return what a reference such as `#/$defs/city` points to; `None` for other references."""
-        begin, *path = str(reference).split("/")
+        begin, *path = unquote(str(reference)).split("/")
         found: Any = self._root if begin == "#" else None
         for key in (part.replace("~1", "/").replace("~0", "~") for part in path):
-            found = found.get(key) if isinstance(found, Mapping) else None
+            if isinstance(found, list):
+                found = found[int(key)] if key.isdecimal() and int(key) < len(found) else None
+            else:
+                found = found.get(key) if isinstance(found, Mapping) else None
         return found
 
     def _said(self, schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,3 +108,24 @@ class _Plain:
         for key, most in _SIZES.items():
             if isinstance(value := schema.get(key), int) and not isinstance(value, bool) and 0 <= value <= most:
                 yield key, value
+
+
+def _merge(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return a converted schema for what fits both. What cannot be expressed is as in `other`."""
+    made = one | other
+    for key in one.keys() & other.keys():
+        match key:
+            case "properties":
+                both = {name: _merge(one[key].get(name, {}), schema) for name, schema in other[key].items()}
+                made[key] = one[key] | both
+            case "items":
+                made[key] = _merge(one[key], other[key])
+            case "required":
+                made[key] = list(dict.fromkeys([*one[key], *other[key]]))
+            case "enum":
+                made[key] = [value for value in other[key] if value in one[key]] or other[key]
+            case "minimum" | "exclusiveMinimum" | "minLength" | "minItems":
+                made[key] = max(one[key], other[key])
+            case "maximum" | "exclusiveMaximum" | "maxLength" | "maxItems":
+                made[key] = min(one[key], other[key])
+    return made

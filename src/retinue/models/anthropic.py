@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..core.values import AgentAction, Finish, Message, Usage
+from ..core.values import AgentAction, Message, Usage
+from .tool_schemas import declare_tool
 from .wire_format import (
     Encoded,
     PartialReply,
@@ -15,20 +16,22 @@ from .wire_format import (
     base64_of,
     input_object,
     json_at,
+    text_of,
     text_or_empty,
     to_json,
     token_count,
     with_messages,
 )
 
-_MOST = 4096  # output tokens that all their models support
+_MOST = (  # output tokens, by the model's name; others that speak this format support as many as the last
+    (re.compile(r"claude-(?:v?[12]|instant|3-(?:opus|sonnet|haiku))"), 4_096),
+    (re.compile(r"claude-3-5"), 8_192),
+    (re.compile(r"claude-opus-4(?:-1|-0|-2025|@|$)"), 32_000),
+    (re.compile(r"claude"), 64_000),
+    (re.compile(r""), 8_192),
+)
 _CHOICE = {"auto": "auto", "required": "any", "none": "none"}
 _SAMPLING = ("temperature", "top_p", "top_k")
-_FINISH: Mapping[str, Finish] = {
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "content_filter",
-}
 _STRANGE = re.compile(r"[^A-Za-z0-9_-]")  # not allowed in call ids
 
 
@@ -40,7 +43,7 @@ def headers(key: str) -> Mapping[str, str]:
 def _parameters(terms: Terms) -> dict[str, Any]:
     parameters: dict[str, Any] = {
         "model": terms.model,
-        "max_tokens": _MOST if terms.max_tokens is None else terms.max_tokens,  # required by the API
+        "max_tokens": _most(terms.model) if terms.max_tokens is None else terms.max_tokens,  # required by the API
         "temperature": min(terms.temperature, 1.0),
         "cache_control": {"type": "ephemeral"},  # caches the longest prefix; leaves the messages unchanged
     }
@@ -49,9 +52,14 @@ def _parameters(terms: Terms) -> dict[str, Any]:
     if terms.stream:
         parameters["stream"] = True
     if terms.tools:
-        parameters["tools"] = [_tool(tool.declaration) for tool in terms.tools]
+        parameters["tools"] = [_tool(declare_tool(tool, terms.model, terms.in_words)) for tool in terms.tools]
         parameters["tool_choice"] = {"type": _CHOICE[terms.tool_choice]}
     return parameters
+
+
+def _most(model: str) -> int:
+    """Return how long a reply of `model` may be. If it is too much, the API says so, and the engine learns it."""
+    return next(most for family, most in _MOST if family.search(model))
 
 
 def _tool(declared: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,35 +143,42 @@ def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
     match body.get("type"):
         case "message":
             blocks = body.get("content")
-            for number, block in enumerate(blocks if isinstance(blocks, list) else ()):
-                _read_block(number, block, arriving)
+            for block in blocks if isinstance(blocks, list) else [{"type": "text", "text": blocks}]:
+                _read_block(None, block, arriving)
             _read_end(body.get("stop_reason"), body.get("usage"), arriving)
         case "message_start":
             arriving.usage = _usage(json_at(body, "message", "usage"), arriving.usage)
         case "content_block_start":
             _read_block(body.get("index"), body.get("content_block"), arriving)
         case "content_block_delta":
-            if json_at(body, "delta", "type") == "text_delta":
-                arriving.said += text_or_empty(json_at(body, "delta", "text"))
-            elif json_at(body, "delta", "type") == "input_json_delta":
-                arriving.call(body.get("index")).arguments += text_or_empty(json_at(body, "delta", "partial_json"))
+            _read_delta(body.get("index"), body.get("delta"), arriving)
         case "message_delta":
             _read_end(json_at(body, "delta", "stop_reason"), body.get("usage"), arriving)
 
 
-def _read_block(number: Any, block: Any, arriving: PartialReply) -> None:
-    if json_at(block, "type") == "text":
-        arriving.said += text_or_empty(json_at(block, "text"))
-    elif json_at(block, "type") == "tool_use":
-        call = arriving.call(number)
-        call.id, call.name = text_or_empty(json_at(block, "id")), text_or_empty(json_at(block, "name"))
-        if given := json_at(block, "input"):  # empty in a stream, where it follows in deltas
-            call.given = input_object(given)
+def _read_block(index: Any, block: Any, arriving: PartialReply) -> None:
+    kind = json_at(block, "type")
+    if kind == "text":
+        arriving.said += text_of(block)
+    elif kind == "tool_use":
+        given = json_at(block, "input") or None  # empty in a stream, where it follows in deltas
+        piece = {"id": json_at(block, "id"), "name": json_at(block, "name")}
+        arriving.add_call(index, piece | {"arguments": given}, arriving.calls.values())
+    elif kind in ("thinking", "redacted_thinking"):
+        arriving.separates = True
+
+
+def _read_delta(index: Any, delta: Any, arriving: PartialReply) -> None:
+    if json_at(delta, "type") == "text_delta":
+        arriving.said += text_or_empty(json_at(delta, "text"))
+    elif any(
+        call.index == index for call in arriving.calls.values()
+    ):  # and not a call of a tool that they run themselves
+        arriving.add_call(index, {"arguments": json_at(delta, "partial_json")})
 
 
 def _read_end(reason: Any, usage: Any, arriving: PartialReply) -> None:
-    if reason:
-        arriving.finish = _FINISH.get(reason, "stop")
+    arriving.end(reason)
     if usage:
         arriving.usage = _usage(usage, arriving.usage)
         arriving.counted = True

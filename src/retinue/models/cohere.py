@@ -16,6 +16,7 @@ from .wire_format import (
     function_calls,
     functions,
     json_at,
+    text_of,
     text_or_empty,
     token_count,
     with_messages,
@@ -25,7 +26,6 @@ _CHOICE = {"required": "REQUIRED", "none": "NONE"}
 _MOST_STOPS = 5
 _SAMPLING = {"temperature": "temperature", "top_p": "p", "top_k": "k"}
 _SAMPLING |= {name: name for name in ("seed", "frequency_penalty", "presence_penalty")}
-_FAILED = ("ERROR", "TIMEOUT")
 
 
 def _parameters(terms: Terms) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def _parameters(terms: Terms) -> dict[str, Any]:
     if terms.stop:
         parameters["stop_sequences"] = list(terms.stop[:_MOST_STOPS])
     if terms.tools:
-        parameters["tools"] = functions(terms.tools)
+        parameters["tools"] = functions(terms.tools, terms.model, terms.in_words)
         for tool in parameters["tools"]:
             tool["function"].pop("strict", None)  # Cohere has this for all tools together
         if choice := _CHOICE.get(terms.tool_choice):
@@ -77,11 +77,11 @@ def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
         case None:
             _read_whole(body, arriving)
         case "content-start" | "content-delta":
-            arriving.said += text_or_empty(json_at(message, "content", "text"))
+            arriving.said += text_of(json_at(message, "content"))
         case "tool-plan-delta":
             arriving.said += text_or_empty(json_at(message, "tool_plan"))
         case "tool-call-start" | "tool-call-delta":
-            _read_call(body.get("index"), json_at(message, "tool_calls"), arriving)
+            arriving.add_calls(json_at(message, "tool_calls"), lambda at, piece: body.get("index"))
         case "message-end":
             _read_end(body.get("delta"), arriving)
 
@@ -89,27 +89,16 @@ def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
 def _read_whole(body: Mapping[str, Any], arriving: PartialReply) -> None:
     message = body.get("message")
     arriving.said += text_or_empty(json_at(message, "tool_plan"))
-    content, calls = json_at(message, "content"), json_at(message, "tool_calls")
-    for block in content if isinstance(content, list) else ():
-        arriving.said += text_or_empty(json_at(block, "text"))
-    for number, call in enumerate(calls if isinstance(calls, list) else ()):
-        _read_call(number, call, arriving)
+    arriving.said += text_of(json_at(message, "content"))
+    if calls := json_at(message, "tool_calls"):
+        arriving.add_calls(calls, lambda at, piece: at)
     _read_end(body, arriving)
 
 
-def _read_call(number: Any, piece: Any, arriving: PartialReply) -> None:
-    call = arriving.call(number)
-    call.id = call.id or text_or_empty(json_at(piece, "id"))
-    call.name = call.name or text_or_empty(json_at(piece, "function", "name"))
-    call.arguments += text_or_empty(json_at(piece, "function", "arguments"))
-
-
 def _read_end(end: Any, arriving: PartialReply) -> None:
-    reason = json_at(end, "finish_reason")
-    if reason in _FAILED:
-        arriving.failed = text_or_empty(json_at(end, "error")) or reason
-    elif reason:
-        arriving.finish = "length" if reason == "MAX_TOKENS" else "stop"
+    arriving.end(json_at(end, "finish_reason"))
+    if arriving.failed:
+        arriving.failed = text_or_empty(json_at(end, "error")) or arriving.failed
     if usage := json_at(end, "usage"):
         tokens = json_at(usage, "tokens")
         asked, said = token_count(json_at(tokens, "input_tokens")), token_count(json_at(tokens, "output_tokens"))

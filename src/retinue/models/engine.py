@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import time
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .._internal.suggestions import suggestion
-from ..core.events import Delta
 from ..core.prompt import Ask, Prompt, PromptCache
 from ..core.protocols import Chunks
-from ..core.values import Capabilities
+from ..core.values import Capabilities, Reply
 from ..errors import ModelNotFound, ModelRefused, ModelUnavailable, UsageError, WindowExceeded
-from ..net.error_mapping import names_parameter
+from ..net.error_mapping import names_parameter, output_limit
 from ..net.http_client import Headers, HttpClient, bearer
-from ..net.retry import next_retry
+from ..net.retry import Retries, next_retry
 from ..net.time_limits import TimeLimits
 from .dialects import DIALECTS, HOLD_TO_PATTERN
 from .reply_stream import ReplyReader
 from .server_detection import detect_server, first_of_ollama, not_found, sees, window
 from .settings import Api, Settings
-from .tool_call_probe import problem_with_calls
+from .thought_filter import may_think
+from .tool_call_probe import Probed, probe_calls
+from .tool_schemas import refused_tools
 from .wire_format import Encoded, Terms, Wire
 
 _NO_HEADERS: Mapping[str, str] = {}
 _COMPLETION_MODELS = ("text-", "davinci", "babbage", "curie", "ada", "gpt-3.5-turbo-instruct")
-PROBED: dict[tuple[str, str, str], str] = {}  # the problem with the tool calls of each model probed in this process
+_ASK_AGAIN = 600.0  # seconds after which a model whose tool calls did not work is probed again
+PROBED: dict[tuple[str, ...], Probed] = {}
+"""What is known of the tool calls of each model probed in this process, by address, key, path and name."""
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +62,13 @@ class HttpEngine:
             settings.api_key,
             settings.limits or TimeLimits(),
             form.headers,
+            resends=settings.retries != Retries(tries=1),
         )
         self._dialect = settings.dialect or form.dialect
         self._model = settings.model
         self._window: int | None = None
-        self._refused: set[str] = set()
+        self._adapted = _Adapted()
+        self._thinks = _thinks_at_first(form, settings)
         self._encoded: dict[str, PromptCache[Encoded]] = {}  # by the wire's path
         self._calling: PromptCache[bool] = PromptCache()  # whether a prompt contains native calls, or images
         self._sees = settings.sees
@@ -71,7 +79,7 @@ class HttpEngine:
     @property
     def name(self) -> str:
         """The model's name."""
-        return self._model or self._client.base_url
+        return self._model or self._client.shown
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Return the server's capabilities; `native` probes tool calls, once. Raises `ModelError`."""
@@ -95,35 +103,46 @@ class HttpEngine:
         """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""
         failures = 0
         while True:
+            adapted: _Adapted | None = None
             try:
                 await self._find_out()
-                wire = self._wire(request)
-                receiver = ReplyReader(
-                    wire, request.stop, in_json=self._in_json(request, wire), redacted=self._client.redacted
-                )
+                wire, adapted = self._wire(request), self._adapted
+                receiver = self._reader(request, wire)
                 reads = self._exchange(request, wire)
                 try:
                     async for bodies in reads:
-                        if piece := receiver.take(bodies):
-                            yield Delta(piece)
+                        for chunk in receiver.take(bodies):
+                            yield chunk
                         if receiver.is_enough:
                             break
                 finally:
                     await reads.aclose()
-                if rest := receiver.rest():
-                    yield Delta(rest)
-                yield receiver.reply()
+                for chunk in receiver.rest():
+                    yield chunk
+                yield self._whole(request, receiver)
                 return
             except ModelNotFound as refused:
                 raise await not_found(self._client, self._form.dialect, self._model, refused) from None
             except ModelRefused as refused:
-                self._leave_out(request, refused)
+                self._adapt(request, adapted, refused)
                 continue
             except ModelUnavailable as error:
                 failures += 1
                 retry = next_retry(failures, error, self._settings.retries)
             yield retry
             await asyncio.sleep(retry.seconds)
+
+    def _whole(self, request: Ask, receiver: ReplyReader) -> Reply:
+        """Return the complete reply, and learn from it whether replies begin within a thought."""
+        reply = receiver.reply()
+        if receiver.found_open or (reply.text and request.constraint is None):
+            self._thinks = receiver.found_open
+        return reply
+
+    def _reader(self, request: Ask, wire: Wire) -> ReplyReader:
+        thinks = False if request.constraint and self._dialect in HOLD_TO_PATTERN else self._thinks
+        in_json = self._in_json(request, wire, self._adapted)
+        return ReplyReader(wire, request.stop, in_json=in_json, redacted=self._client.redacted, thinks=thinks)
 
     def _exchange(self, request: Ask, wire: Wire) -> AsyncGenerator[list[Any], None]:
         body, headers = self._body(request, wire), self._settings.headers
@@ -145,15 +164,22 @@ class HttpEngine:
             self._dialect = self._dialect or kind
             self._model = self._model or found.model
         if not self._model:
-            raise ModelRefused(f"{self._client.base_url} lists no models; name the one to use")
+            raise ModelRefused(f"{self._client.shown} lists no models; name the one to use")
 
     async def _problem_with_calls(self) -> str:
         if self._only_completes:
             return "its completions know no tool calls"
-        key = self._client.base_url, self._form.chat.path, self._model
-        if key not in PROBED:
-            PROBED[key] = await problem_with_calls(self.reply)
-        return PROBED[key]
+        key = self._client.base_url, self._client.key_digest, self._form.chat.path, self._model
+        known = PROBED.get(key)
+        if known is None or (known.problem and (not known.is_certain or time.monotonic() > known.since + _ASK_AGAIN)):
+            found = await probe_calls(self.reply)
+            if found.problem:
+                where = self._client.redacted(self._client.base_url)
+                logger.warning("%s at %s cannot call tools natively: %s", self.name, where, found.problem)
+                if known is not None and known.problem:  # one bad reply may be chance
+                    found = replace(found, is_certain=True)
+            PROBED[key] = known = found
+        return known.problem
 
     # ── the request ──────────────────────────────────────────────────────────────────────────────
 
@@ -190,32 +216,35 @@ class HttpEngine:
         api: Api = "chat" if wire is self._form.chat else "completions"
         return DIALECTS[self._dialect](request.constraint, api)
 
-    def _in_json(self, request: Ask, wire: Wire) -> bool:
+    def _in_json(self, request: Ask, wire: Wire, adapted: _Adapted) -> bool:
         """Return whether the reply should be JSON."""
         constraint = self._constraint(request, wire)
-        return self._dialect not in HOLD_TO_PATTERN and bool(constraint) and not self._refused & set(constraint)
+        return self._dialect not in HOLD_TO_PATTERN and bool(constraint) and not adapted.without & set(constraint)
 
-    def _parameters(self, request: Ask, wire: Wire) -> dict[str, Any]:
+    def _parameters(self, request: Ask, wire: Wire, adapted: _Adapted) -> dict[str, Any]:
         settings, most = self._settings, request.max_tokens
         if most is None and self._dialect == "llamacpp" and self._window:
             most = self._window // 2  # a small model may never stop
+        if adapted.most is not None:
+            most = min(most or adapted.most, adapted.most)
         terms = Terms(
             self._model,
             most,
-            () if self._in_json(request, wire) else request.stop,
+            () if self._in_json(request, wire, adapted) else request.stop,
             settings.temperature,
             settings.stream,
             settings.context,
             request.tools if wire is self._form.chat else (),
             request.tool_choice,
+            adapted.in_words,
         )
         parameters = wire.parameters(terms) | dict(self._constraint(request, wire))
         parameters = wire.with_options(parameters, settings.options)
         if request.options:
             parameters = wire.sampled(parameters, request.options)
-        if "max_tokens" in self._refused and "max_tokens" in parameters:
+        if "max_tokens" in adapted.without and "max_tokens" in parameters:
             parameters["max_completion_tokens"] = parameters["max_tokens"]
-        return {name: value for name, value in parameters.items() if name not in self._refused}
+        return {name: value for name, value in parameters.items() if name not in adapted.without}
 
     def _body(self, request: Ask, wire: Wire) -> bytes:
         """Return the request as JSON, with the conversation last because it is append-only.
@@ -223,11 +252,11 @@ class HttpEngine:
         The encoded form of the prompt's prefix is cached. So are the last two heads, as most requests differ in nothing
         else, except those for a last answer.
         """
-        differs = wire.path, len(self._refused), request.stop, request.max_tokens, request.tool_choice, request.tools
+        differs = wire.path, self._adapted, request.stop, request.max_tokens, request.tool_choice, request.tools
         key = *differs, request.constraint, request.options
         head = next((head for known, head in self._heads if known == key), b"")
         if not head:
-            head = json.dumps(self._parameters(request, wire))[:-1].encode()
+            head = json.dumps(self._parameters(request, wire, self._adapted))[:-1].encode()
             self._heads = [(key, head), *self._heads[:1]]
         known = self._encoded.setdefault(wire.path, PromptCache())
         kept, new = known.extend(request.prompt)
@@ -236,21 +265,54 @@ class HttpEngine:
             known.keep(request.prompt, encoded)  # not of a run that waits for its first reply: there may be thousands
         return wire.body(head, encoded)
 
-    def _leave_out(self, request: Ask, refused: ModelRefused) -> None:
-        """Remember the parameter that the server rejects; raises `refused` if it is about something else."""
-        if not self._dialect or isinstance(refused, WindowExceeded):
+    def _adapt(self, request: Ask, sent_as: _Adapted | None, refused: ModelRefused) -> None:
+        """Remember what the server rejects; raises `refused` if that is nothing that can be left out.
+
+        `sent_as`: the state that the request was made in, as another one may have learned the same meanwhile.
+        """
+        if sent_as is None:
             raise refused
         wire = self._wire(request)
-        for name in wire.dispensable & set(self._parameters(request, wire)):
-            if names_parameter(refused, name):
-                self._refused.add(name)
+        sent = self._parameters(request, wire, sent_as)
+        most, limit = sent.get("max_tokens", sent.get("max_completion_tokens")), output_limit(refused)
+        if most is not None and limit is not None and 0 < limit < most:
+            self._adapted = replace(self._adapted, most=limit)
+            return
+        if not isinstance(refused, WindowExceeded):
+            for name in wire.dispensable & set(sent):
+                if names_parameter(refused, name):
+                    self._adapted = replace(self._adapted, without=self._adapted.without | {name})
+                    return
+            if tools := refused_tools(refused, request.tools) - sent_as.in_words:
+                self._adapted = replace(self._adapted, in_words=self._adapted.in_words | tools)
                 return
         raise refused
 
 
+@dataclass(frozen=True, slots=True)
+class _Adapted:
+    """What a server was found to reject.
+
+    Requests are sent `without` these parameters, for at most `most` tokens, and with these tools described `in_words`.
+    """
+
+    without: frozenset[str] = frozenset()
+    most: int | None = None
+    in_words: frozenset[str] = frozenset()
+
+
+def _thinks_at_first(form: Format, settings: Settings) -> bool | None:
+    """Return whether replies are taken to begin within a thought until one has come; `None` if nothing suggests it."""
+    if form.dialect in ("openai", "anthropic", "cohere"):
+        return False
+    return may_think(settings.model) or None
+
+
 def _with_root(base_url: str, root: str) -> str:
     """Return the address with its `/v1` or similar, which users often omit."""
-    address = base_url.rstrip("/")
+    address, mark, query = base_url.partition("?")
+    address = address.rstrip("/")
     if "://" not in address:
         address = f"http://{address}"
-    return address if address.split("://", 1)[1].count("/") else f"{address}{root}"
+    path = "" if address.split("://", 1)[1].count("/") else root
+    return f"{address}{path}{mark}{query}"

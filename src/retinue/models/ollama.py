@@ -16,7 +16,7 @@ from .wire_format import (
     functions,
     input_object,
     json_at,
-    text_or_empty,
+    text_of,
     token_count,
     with_messages,
 )
@@ -36,7 +36,7 @@ def _parameters(terms: Terms) -> dict[str, Any]:
         options["stop"] = list(terms.stop)
     parameters: dict[str, Any] = {"model": terms.model, "stream": terms.stream, "options": options}
     if terms.tools and terms.tool_choice != "none":  # Ollama has no such parameter, so "none" omits the tools
-        parameters["tools"] = functions(terms.tools)
+        parameters["tools"] = functions(terms.tools, terms.model, terms.in_words)
     return parameters
 
 
@@ -70,15 +70,12 @@ def _message(message: Message) -> dict[str, Any]:
 
 def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
     message = body.get("message")
-    arriving.said += text_or_empty(json_at(message, "content"))
-    calls = json_at(message, "tool_calls")
-    for piece in calls if isinstance(calls, list) else ():
-        given = json_at(piece, "function", "arguments")
-        call = arriving.call(len(arriving.calls))
-        call.name, call.id = text_or_empty(json_at(piece, "function", "name")), text_or_empty(json_at(piece, "id"))
-        call.arguments, call.given = text_or_empty(given), given if isinstance(given, dict) else None
+    arriving.said += text_of(json_at(message, "content"))
+    arriving.separates = arriving.separates or bool(json_at(message, "thinking"))
+    if calls := json_at(message, "tool_calls"):  # each is whole
+        arriving.add_calls(calls, lambda at, piece: len(arriving.calls))
     if body.get("done"):
-        arriving.finish = "length" if body.get("done_reason") == "length" else "stop"
+        arriving.end(body.get("done_reason") or "stop")
         arriving.usage = Usage(token_count(body.get("prompt_eval_count")), token_count(body.get("eval_count")), 0, 1)
         arriving.counted = True
 

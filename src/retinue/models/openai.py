@@ -8,7 +8,6 @@ from typing import Any
 from ..core.values import Message, Usage
 from .wire_format import (
     Encoded,
-    PartialCall,
     PartialReply,
     Terms,
     Wire,
@@ -16,8 +15,7 @@ from .wire_format import (
     content_parts,
     function_calls,
     functions,
-    json_at,
-    text_or_empty,
+    text_of,
     to_json,
     token_count,
     with_messages,
@@ -44,7 +42,7 @@ def _completion_parameters(terms: Terms) -> dict[str, Any]:
 def _chat_parameters(terms: Terms) -> dict[str, Any]:
     parameters = _parameters(terms)
     if terms.tools:
-        parameters |= {"tools": functions(terms.tools), "tool_choice": terms.tool_choice}
+        parameters |= {"tools": functions(terms.tools, terms.model, terms.in_words), "tool_choice": terms.tool_choice}
     return parameters
 
 
@@ -72,41 +70,37 @@ def _with_text(head: bytes, encoded: Encoded) -> bytes:
 # ── the reply ────────────────────────────────────────────────────────────────────────────────────
 
 
+_APART = ("reasoning_content", "reasoning", "reasoning_details")  # where engines send thoughts
+
+
 def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
     choices = body.get("choices")
     if isinstance(choices, list) and choices and isinstance(choices[0], dict):
-        choice = choices[0]
-        inner = choice.get("delta") or choice.get("message") or {}
-        arriving.said += text_or_empty(choice.get("text") or json_at(inner, "content") or json_at(inner, "refusal"))
-        if calls := json_at(inner, "tool_calls"):
-            _read_calls(calls, arriving)
-        if finish := choice.get("finish_reason"):
-            arriving.finish = finish if finish in ("length", "content_filter") else "stop"
+        _read_choice(choices[0], arriving)
     if counted := body.get("usage"):
         arriving.usage = _usage(counted)
         arriving.counted = True
 
 
-def _read_calls(calls: Any, arriving: PartialReply) -> None:
-    for piece in calls if isinstance(calls, list) else ():
-        known = piece if isinstance(piece, dict) else {}
-        function = known.get("function")
-        said = function if isinstance(function, dict) else {}
-        name, given = said.get("name"), said.get("arguments")
-        call = _call(known.get("index"), arriving, named=bool(name))
-        call.id = call.id or text_or_empty(known.get("id"))
-        call.name = call.name or text_or_empty(name)
-        if isinstance(given, dict):
-            call.given = given
-        else:
-            call.arguments += text_or_empty(given)
+def _read_choice(choice: Mapping[str, Any], arriving: PartialReply) -> None:
+    delta, message = choice.get("delta"), choice.get("message")
+    inner = delta if isinstance(delta, dict) else message if isinstance(message, dict) else {}
+    content = inner.get("content")
+    arriving.said += text_of(choice.get("text")) or text_of(content) or text_of(inner.get("refusal"))
+    arriving.separates = arriving.separates or not isinstance(content, str | None) or any(map(inner.get, _APART))
+    if calls := inner.get("tool_calls"):
+        arriving.add_calls(calls, _index if inner is delta else _place)
+    if isinstance(called := inner.get("function_call"), dict):  # of the time before there could be several
+        arriving.add_call("function_call", called)
+    arriving.end(choice.get("finish_reason"))
 
 
-def _call(index: Any, arriving: PartialReply, *, named: bool) -> PartialCall:
-    """Return the call that a piece belongs to, by its index; servers that send whole calls may omit it."""
-    if index is None:
-        index = len(arriving.calls) if named else max(len(arriving.calls) - 1, 0)
-    return arriving.call(index)
+def _index(_: int, piece: Any) -> Any:
+    return piece.get("index")
+
+
+def _place(at: int, _: Any) -> Any:
+    return at
 
 
 def _usage(counted: Any) -> Usage:

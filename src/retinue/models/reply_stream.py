@@ -2,62 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from .._internal.well_formed import TextPieces
+from ..core.events import Delta
+from ..core.protocols import Retry
 from ..core.values import Reply
-from ..errors import ModelUnavailable
+from ..errors import ModelRefused, ModelUnavailable
 from ..net.error_mapping import error_in_stream
+from ..net.http_client import DONE
 from .stop_sequences import StopCutter
+from .thought_filter import ThoughtFilter
 from .wire_format import PartialReply, Wire
+
+_MAX_REPLY = 1_000_000  # characters, of text and arguments: a quarter of a million tokens, more than engines allow
 
 
 class ReplyReader:
-    """Reads one reply. `in_json`: JSON was requested, so stop words do not apply if the reply is JSON."""
+    """Reads one reply.
 
-    __slots__ = ("_arriving", "_cutter", "_in_json", "_read", "_redacted", "_text")
+    `in_json`: JSON was requested, so stop words do not apply if the reply is JSON. `thinks`: whether the reply begins
+    within a thought (`None`: not known); `found_open` says whether it did.
+    """
 
-    def __init__(self, wire: Wire, stop: Sequence[str], *, in_json: bool, redacted: Callable[[str], str]) -> None:
+    __slots__ = (
+        "_arriving", "_cutter", "_in_json", "_pieces", "_read", "_redacted", "_stop", "_text", "_thoughts"
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        wire: Wire,
+        stop: Sequence[str],
+        *,
+        in_json: bool,
+        redacted: Callable[[str], str],
+        thinks: bool | None = False,
+    ) -> None:
         self._read = wire.read
+        self._stop = stop
         self._cutter = StopCutter(stop)
         self._in_json = in_json
         self._redacted = redacted
         self._arriving = PartialReply()
+        self._pieces = TextPieces()
+        self._thoughts = ThoughtFilter(opened=thinks)
         self._text = ""
 
-    def take(self, bodies: Sequence[Any]) -> str:
-        """Return the text that can be shown after these bodies or events. Raises `ModelError` for an invalid one."""
+    def take(self, bodies: Sequence[Any]) -> Iterator[Delta | Retry]:
+        """Yield what can be shown after these bodies or events. Raises `ModelError` for an invalid one."""
         arriving = self._arriving
         for body in bodies:
-            if not isinstance(body, dict):
-                raise ModelUnavailable(f"the engine sent {self._redacted(repr(body)):.80} instead of an object")
-            error = body.get("error")
-            if not error:
-                self._read(body, arriving)
-            if error := error or arriving.failed:
-                raise error_in_stream(error, self._redacted)
-        if not arriving.said:
-            return ""
-        if self._in_json and not self._text and arriving.said.lstrip().startswith("{"):
+            self._read_body(body)
+        arguments = sum(len(call.arguments) for call in arriving.calls.values())
+        if len(self._text) + len(arriving.said) + arguments > _MAX_REPLY:
+            raise ModelRefused(f"the engine's reply has more than {_MAX_REPLY:,} characters")
+        if arriving.separates:
+            self._thoughts.separates()
+        if said := arriving.said:
+            arriving.said = ""
+            yield from self._pass(self._thoughts.feed(self._pieces.feed(said)))
+
+    def _read_body(self, body: Any) -> None:
+        if body is DONE:
+            self._arriving.ended = True
+            return
+        if not isinstance(body, dict):
+            shown = "an array" if isinstance(body, list) else f"{self._redacted(repr(body)):.80}"
+            raise ModelUnavailable(f"the engine sent {shown} instead of an object")
+        error = body.get("error") or (body if body.get("object") == "error" else None)
+        if not error:
+            self._read(body, self._arriving)
+        if error := error or self._arriving.failed:
+            raise error_in_stream(error, self._redacted)
+
+    def _pass(self, said: str) -> Iterator[Delta | Retry]:
+        """Yield the next part of the text, up to a stop word."""
+        if self._thoughts.retracts:
+            self._thoughts.retracts = False
+            if self._text:
+                yield Retry("what came so far was a thought, and not the reply", 0.0)
+            self._text, self._cutter = "", StopCutter(self._stop)
+        if self._in_json and not self._text and said.lstrip().startswith("{"):
             self._cutter = StopCutter(())
-        piece, arriving.said = self._cutter.feed(arriving.said), ""
-        self._text += piece
-        return piece
+        yield from self._show(self._cutter.feed(said))
+
+    def _show(self, piece: str) -> Iterator[Delta]:
+        if piece:
+            self._text += piece
+            yield Delta(piece)
 
     @property
     def is_enough(self) -> bool:
         """Whether everything needed has arrived, even if the engine sends more."""
         return self._cutter.stopped and self._arriving.counted
 
-    def rest(self) -> str:
-        """Return the text held back so far. Raises `ModelUnavailable` if the reply is incomplete."""
+    @property
+    def found_open(self) -> bool:
+        """Whether the reply began within a thought."""
+        return self._thoughts.found_open
+
+    def rest(self) -> Iterator[Delta | Retry]:
+        """Yield the text held back so far. Raises `ModelUnavailable` if the reply is incomplete."""
+        arriving = self._arriving
+        yield from self._pass(self._thoughts.feed(self._pieces.flush()) + self._thoughts.flush())
         if self._cutter.stopped:
-            self._arriving.finish, self._arriving.calls = "stop", {}
-        if not self._arriving.finish:
+            arriving.finish, arriving.calls = "stop", {}
+        if not arriving.finish and arriving.ended and (self._text or arriving.calls):
+            arriving.finish = "stop"
+        if not arriving.finish:
             raise ModelUnavailable("the engine disconnected in the middle of its reply")
-        piece = self._cutter.flush()
-        self._text += piece
-        return piece
+        yield from self._show(self._cutter.flush())
 
     def reply(self) -> Reply:
         """Return the complete reply."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Callable
 from contextlib import aclosing
+from dataclasses import dataclass
 
 from ..core.prompt import Ask, Prompt
 from ..core.protocols import Chunks
 from ..core.tool import Tool
 from ..core.values import Message, Reply
-from ..errors import ModelNotFound, ModelRefused
+from ..errors import ModelNotFound, ModelRefused, WindowExceeded
 
+_OF_TOOLS = (None, 400, 404, 405, 413, 422, 501)  # statuses of a refusal that may be about the tools
+_OF_ACCOUNT = re.compile(
+    r"(?:api|access)[ _-]?key|credential|unauthori|authenti|billing|credit|quota|permission|payment", re.IGNORECASE
+)
 _MAX_TOKENS = 512  # reasoning models need some before they call
 
 
@@ -23,19 +30,33 @@ _ADD = Tool("add", add, effects="read")
 _QUESTION = Message("user", "Call the tool `add` to find out what 19 + 23 is.")
 
 
-async def problem_with_calls(ask: Callable[[Ask], Chunks]) -> str:
-    """Return briefly why tool calls do not work, or an empty string.
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """The problem with a model's tool calls, or an empty string.
 
-    A refusal counts as a result; transient failures are retried as usual. Raises `ModelUnavailable` and
-    `ModelNotFound`.
+    `is_certain`: it is the server that refuses them, or was found twice. `since` is on the monotonic clock.
+    """
+
+    problem: str
+    is_certain: bool
+    since: float
+
+
+async def probe_calls(ask: Callable[[Ask], Chunks]) -> Probed:
+    """Find out whether tool calls work. Transient failures are retried as usual.
+
+    Raises `ModelError`, also for a refusal that is not about tools, but about the key, the account or the model.
     """
     request = Ask(Prompt(_QUESTION), _QUESTION.content, lambda _: Reply(""), max_tokens=_MAX_TOKENS, tools=(_ADD,))
     try:
-        return _problem(await _whole_reply(ask(request)))
-    except ModelNotFound:
+        problem = _problem(await _whole_reply(ask(request)))
+        return Probed(problem, not problem, time.monotonic())
+    except (ModelNotFound, WindowExceeded):
         raise
     except ModelRefused as refused:
-        return f"tool calls are refused: {refused}"
+        if refused.status not in _OF_TOOLS or _OF_ACCOUNT.search(str(refused)):
+            raise
+        return Probed(f"tool calls are refused: {refused}", True, time.monotonic())
 
 
 async def _whole_reply(chunks: Chunks) -> Reply:

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from .._internal.strict_json import LENIENT, check_depth
+from .._internal.well_formed import well_formed, well_formed_json
 from ..core.tool import Tool
-from ..core.values import AgentAction, Finish, Image, Message, ToolInput, Usage
-from ..errors import UsageError
+from ..core.values import MAX_COUNT, AgentAction, Finish, Image, Message, ToolInput, Usage
+from ..errors import ModelRefused, UsageError
+from .tool_schemas import declare_tool
 
 _ONE_REQUEST = Usage(requests=1)
+_MAX_CALLS = 128  # of one reply
+_LENGTH = re.compile(r"length|max_?tokens|max_?output|token_?limit|context_window")
+_FILTERED = re.compile(
+    r"content_?filter|filtered|sensitive|safety|refusal|recitation|prohibited|blocklist|guardrail|toxic|spii"
+)
+_FAILED = re.compile(r"\berror$|^error\b|abort|timeout|network_error|insufficient_system|malformed")
+_FENCE = re.compile(r"```\w*\s*(.*?)\s*(?:```)?", re.DOTALL)
+_TRAILING = re.compile(r"\s*(?:<[^<>]{1,40}>|```|\s)*")
+_THOUGHTS = ("thinking", "reasoning", "redacted_thinking", "thought", "reasoning_content")
+_DEPTH = 4  # of contents in contents
 _UNICODE = json.JSONEncoder(ensure_ascii=False)  # `json.dumps` would make one for each value
 
 
@@ -21,7 +35,7 @@ class Terms:
     """The parameters of a request besides the conversation.
 
     `context`: the window to request, where supported. `max_tokens`: `None` allows as many as the engine and the window
-    do.
+    do. `in_words`: names of the tools whose schemas the vendor does not accept.
     """
 
     model: str
@@ -32,6 +46,7 @@ class Terms:
     context: int
     tools: tuple[Tool, ...]
     tool_choice: Literal["auto", "required", "none"]
+    in_words: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +63,9 @@ class Encoded:
 
 @dataclass(slots=True)
 class PartialCall:
-    """A tool call received so far, with its `arguments` as text, or `given` as values."""
+    """A tool call received so far, with its `arguments` as text, or `given` as values. `index`: the engine's number."""
 
+    index: Any = None
     name: str = ""
     id: str = ""
     arguments: str = ""
@@ -60,34 +76,91 @@ class PartialCall:
         """Whether its arguments can be parsed."""
         return self.given is not None or isinstance(read_arguments(self.arguments), dict)
 
+    def is_followed_by(self, id: str, name: str, arguments: Any) -> bool:  # noqa: A002
+        """Return whether a piece with the same index begins another call.
+
+        Engines are careless with indices and ids: all calls may have the same one, or a call a new id in each piece.
+        """
+        begun = self.given is not None or bool(self.arguments.strip())
+        if id and self.id and id != self.id:
+            return bool(name) or (begun and self.is_whole and bool(arguments))
+        if not name or not self.name or (id and id == self.id and arguments in ("", None, self.arguments)):
+            return False
+        return (begun and self.is_whole) or name != self.name
+
     def action(self, number: int) -> AgentAction:
         """Return the action; if the engine assigns no id, it is derived from the call's `number` in the reply."""
-        given = read_arguments(self.arguments) if self.given is None else self.given
-        return AgentAction(self.name, given, id=self.id or f"call_{number}")
+        given = read_arguments(self.arguments) if self.given is None else well_formed_json(self.given)
+        return AgentAction(well_formed(self.name), given, id=well_formed(self.id) or f"call_{number}")
 
 
 @dataclass(slots=True)
 class PartialReply:
     """A reply received so far; `Wire.read` adds the contents of a body or event.
 
-    `said`: text not yet passed on. `finish`: empty until the engine reports why it ended. `counted`: token counts are
-    final. `failed`: the error, if the engine reports one at the end of the reply.
+    `said`: text not yet passed on. `finish`: empty until the engine reports why it ended. `ended`: the engine says that
+    it is over, whatever the reason. `counted`: token counts are final. `failed`: the error, if the engine reports one
+    at the end of the reply. `separates`: the model's thoughts come apart from its text.
     """
 
     said: str = ""
     finish: Finish | Literal[""] = ""
+    ended: bool = False
     usage: Usage = _ONE_REQUEST
     counted: bool = False
     failed: str = ""
-    calls: dict[str, PartialCall] = field(default_factory=dict)
+    separates: bool = False
+    calls: dict[int, PartialCall] = field(default_factory=dict)  # in order
 
-    def call(self, key: Any) -> PartialCall:
-        """Return the call with the engine's key `key`."""
-        return self.calls.setdefault(str(key), PartialCall())
+    def add_calls(self, pieces: Any, indices: Callable[[int, Any], Any]) -> None:
+        """Add calls, or pieces of them, in OpenAI's format; `indices` gives the index of each.
+
+        Pieces that come together belong to different calls.
+        """
+        taken: list[PartialCall] = []
+        for at, piece in enumerate(pieces if isinstance(pieces, list) else [pieces]):
+            if isinstance(piece, dict):
+                taken.append(self.add_call(indices(at, piece), piece, taken))
+
+    def add_call(self, index: Any, piece: Mapping[str, Any], taken: Collection[PartialCall] = ()) -> PartialCall:
+        """Add a piece to the call that it belongs to, which is none of `taken`, and return that."""
+        function = piece.get("function")
+        said = function if isinstance(function, dict) else piece
+        id, name = _text(piece.get("id")), text_or_empty(said.get("name"))  # noqa: A001
+        given = said.get("arguments")
+        arguments = given if isinstance(given, str | dict) else "" if given is None else json.dumps(given)
+        call = self._call_of(index, id, taken)
+        if call is None or call.is_followed_by(id, name, arguments):
+            if len(self.calls) >= _MAX_CALLS:
+                raise ModelRefused(f"the engine's reply has more than {_MAX_CALLS} tool calls")
+            call = PartialCall(index)
+            self.calls[len(self.calls)] = call
+        elif name and id and id == call.id and arguments == call.arguments:
+            return call  # some engines repeat a call at its end
+        call.id, call.name = call.id or id, call.name or name
+        if isinstance(arguments, dict):
+            call.given = arguments
+        else:
+            call.arguments += arguments
+        return call
+
+    def _call_of(self, index: Any, id: str, taken: Collection[PartialCall]) -> PartialCall | None:  # noqa: A002
+        """Return the last call with this index, or of those the one with this id; without an index, all have it."""
+        calls = [call for call in self.calls.values() if index in (None, call.index) and call not in taken]
+        return next((call for call in reversed(calls) if id and call.id == id), calls[-1] if calls else None)
+
+    def end(self, reason: Any) -> None:
+        """Note why the reply ended, in any engine's words."""
+        said = str(reason or "").strip().lower()
+        if _FAILED.search(said):
+            self.failed = str(reason)
+        elif said:
+            self.finish = "content_filter" if _FILTERED.search(said) else "length" if _LENGTH.search(said) else "stop"
 
     def actions(self) -> tuple[AgentAction, ...]:
         """Return the calls; of a truncated reply, only the complete ones."""
-        calls = [call for call in self.calls.values() if self.finish == "stop" or call.is_whole]
+        calls = [call for call in self.calls.values() if call.name or call.arguments.strip() or call.given]
+        calls = [call for call in calls if self.finish == "stop" or call.is_whole]
         return tuple(call.action(number) for number, call in enumerate(calls))
 
 
@@ -149,9 +222,9 @@ def content_parts(message: Message) -> list[dict[str, Any]]:
     return [{"type": "text", "text": text}, *parts] if text else parts
 
 
-def functions(tools: Sequence[Tool]) -> list[dict[str, Any]]:
-    """Describe the tools in OpenAI's format, which others have adopted."""
-    return [{"type": "function", "function": tool.declaration} for tool in tools]
+def functions(tools: Sequence[Tool], model: str = "", in_words: Collection[str] = ()) -> list[dict[str, Any]]:
+    """Describe the tools to `model` in OpenAI's format, which others have adopted. Those `in_words` have no schema."""
+    return [{"type": "function", "function": declare_tool(tool, model, in_words)} for tool in tools]
 
 
 def function_calls(calls: Sequence[AgentAction]) -> list[dict[str, Any]]:
@@ -172,14 +245,51 @@ def input_object(given: ToolInput) -> dict[str, Any]:
 
 
 def read_arguments(text: str) -> ToolInput:
-    """Parse a call's arguments: values if they are a JSON object, otherwise the text itself."""
-    if not text.strip():
+    """Parse a call's arguments: values if they are a JSON object, otherwise the text itself.
+
+    The object may be in a fence, encoded twice, alone in a list, or followed by the model's control tokens.
+    """
+    given = _decoded(well_formed(text).strip())
+    if isinstance(given, list) and len(given) == 1:
+        given = given[0]
+    if given is None:
         return {}
+    return well_formed_json(given) if isinstance(given, dict) else well_formed(text)
+
+
+def _decoded(text: str, depth: int = 2) -> Any:
+    """Return the JSON in `text`, decoded again if it is a text with an object; otherwise `text`."""
+    fenced = _FENCE.fullmatch(text)
+    text = fenced[1] if fenced else text
+    if text in ("", "null", "None", "undefined"):
+        return None
     try:
-        given = json.loads(text)
+        value, end = LENIENT.raw_decode(text)
+        while value == {} and text[end : end + 1] == "{":  # some engines put an empty object first
+            value, end = LENIENT.raw_decode(text, end)
+        check_depth(value, text)
     except (ValueError, RecursionError):
         return text
-    return given if isinstance(given, dict) else text
+    rest = text[end:]
+    if rest and not _TRAILING.fullmatch(rest) and rest.strip() != text[:end].strip():
+        return text
+    if isinstance(value, str) and depth:
+        inner = _decoded(value.strip(), depth - 1)
+        return inner if isinstance(inner, dict) or inner is None else text
+    return value
+
+
+def text_of(content: Any, depth: int = _DEPTH) -> str:
+    """Return the text of a message's content: a text, or parts of several types, without thoughts."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list) and depth:
+        return "".join([text_of(part, depth - 1) for part in content])
+    if not isinstance(content, dict) or not depth or content.get("thought") is True:
+        return ""
+    if str(content.get("type", "text")) in _THOUGHTS:
+        return ""
+    return next((text for key in ("text", "refusal", "value") if (text := text_of(content.get(key), depth - 1))), "")
 
 
 def to_json(value: Any) -> bytes:
@@ -194,9 +304,14 @@ def json_at(body: Any, *path: str) -> Any:
     return body
 
 
+def _text(value: Any) -> str:
+    """Return an id as text; some are numbers."""
+    return str(value) if isinstance(value, str | int) else ""
+
+
 def token_count(value: Any) -> int:
-    """Return a token count, or 0 if it is invalid."""
-    return value if isinstance(value, int) else 0
+    """Return a token count, or 0 if it is invalid: negative, or more than any request can use."""
+    return value if isinstance(value, int) and 0 <= value <= MAX_COUNT else 0
 
 
 def text_or_empty(value: Any) -> str:

@@ -7,12 +7,48 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from .._internal.well_formed import well_formed
 from ..errors import ModelError, ModelNotFound, ModelRefused, ModelUnavailable, WindowExceeded
 from .retry import parse_retry_after
 
-_TOO_LONG = re.compile(
-    r"context_length_exceeded|exceed_context_size|maximum (context|model) length|available context size|"
-    r"prompt is too long|exceed context limit|inputs. (tokens|must have less)|too many tokens",
+_CODES = "context_length_exceeded|exceed_context_size|model_max_prompt_tokens_exceeded|tokens_limit_reached"
+_PHRASES = re.compile(  # which say by themselves that the prompt is too long
+    rf"{_CODES}|prompt (?:is )?too long|prompt 超长|too many (?:input |prompt )?tokens|range of input length"
+    r"|reduce (?:the length of |your )(?:the |your )?(?:message|prompt|input)|must be reduced in order"
+    r"|provide a shorter|string_above_max_length|inputs. (?:tokens|must have less)"
+    r"|maximum (?:context|model|prompt|input) length",
+    re.IGNORECASE,
+)
+_LENGTH = re.compile(
+    r"context[ _]?(?:length|size|window|limit)"
+    r"|(?:model|prompt|inputs?|sequence)(?: allowed)?[ _](?:length|size|tokens?)\b"
+    r"|(?:max|model|prompt|token) (?:length|limit)|token count|(?:input|prompt|request)s? (?:is |are |body |size )?too"
+    r"|number of (?:input )?tokens|tokens in (?:the |your )?(?:prompt|messages)|\bprompt contains",
+    re.IGNORECASE,
+)
+_TOO_MUCH = re.compile(
+    r"exceed|overflow|too (?:long|large|many)|(?:long|larg|great)er than|more than|\bonly\b|maximum|at most|up to|<="
+    r"|reached|\bfull\b",
+    re.IGNORECASE,
+)
+_OF_OTHER_LIMITS = re.compile(
+    r"(?:at most \d+|number of) (?:completion|output) tokens"
+    r"|max_(?:completion_|output_)?tokens.{0,3}(?: is| value|:| must| >)"
+    r"|maximum tokens you requested|per.(?:minute|min\b|day|hour|second)|rate.?limit|quota",
+    re.IGNORECASE,
+)
+_OUTPUT = r"max_(?:completion_|output_|new_)?tokens\b"
+_OUTPUT_BESIDE = re.compile(r"input length and `?max_tokens`? exceed context limit: (\d+) \+ \d+ > (\d+)")
+_LEAST_OUTPUT = 1024  # tokens of a reply for which the prompt need not be shortened
+_OUTPUT_LIMITS = (  # the number is how many tokens a reply may have
+    re.compile(rf"{_OUTPUT}\W{{0,3}} ?:? ?\d+ > (\d+)"),
+    re.compile(r"at most (\d+) (?:completion|output) tokens"),
+    re.compile(rf"{_OUTPUT}.{{0,40}}?\[\d+, ?(\d+)\]"),
+    re.compile(rf"{_OUTPUT}.{{0,60}}?(?:less than or equal to|<=|at most|maximum (?:value )?(?:is|of)|up to) \W?(\d+)"),
+    re.compile(r"maximum tokens you requested exceeds the model limit of (\d+)"),
+)
+_UNWANTED = re.compile(
+    r"support|unrecogni[sz]ed|unknown|unexpected|permitted|not allowed|deprecated|extra|invalid|only the default",
     re.IGNORECASE,
 )
 _STATUS = {"invalid_request_error": 400, "request_too_large": 413}
@@ -24,6 +60,8 @@ def error_for_status(where: str, status: int, text: str, wait: str | None, *, ke
     """Return the error for a response with this status and body. `wait`: its `Retry-After`; `keyed`: a key was sent."""
     words, mark = error_message_of(text)
     message = f"{where} answered {status}: {words}"
+    if is_too_long(message, mark) and status not in (401, 403):
+        return WindowExceeded(message)
     if status in (401, 403):
         hint = "is the API key right?" if keyed or status == 403 else "no key was given: pass api_key=…"
         return ModelRefused(f"{message} ({hint})")
@@ -49,6 +87,8 @@ def error_in_stream(error: Any, redacted: Callable[[str], str]) -> ModelError:
     code = error.get("code") if isinstance(error, Mapping) else None
     refused = isinstance(code, int) and 400 <= code < 500 and code != 429
     message = f"the engine reports: {message:.300}"
+    if is_too_long(message, mark):
+        return WindowExceeded(message)
     if refused or (not isinstance(code, int) and mark.startswith(_REFUSALS)):
         return with_error_code(
             refusal(message, mark), code if isinstance(code, int) else _STATUS.get(mark.split(" ")[0])
@@ -58,13 +98,36 @@ def error_in_stream(error: Any, redacted: Callable[[str], str]) -> ModelError:
 
 def refusal(message: str, mark: str = "") -> ModelRefused:
     """Return a refusal; a prompt that is too long gets its own class."""
-    return (WindowExceeded if _TOO_LONG.search(f"{mark} {message}") else ModelRefused)(message)
+    return (WindowExceeded if is_too_long(message, mark) else ModelRefused)(message)
+
+
+def is_too_long(message: str, mark: str = "") -> bool:
+    """Return whether an error says, in any vendor's words, that the prompt is too long.
+
+    It does not if the reply would be too long, or if too much was asked for within a time.
+    """
+    if _PHRASES.search(f"{mark} {message}"):
+        return True
+    too_long = _LENGTH.search(message) and _TOO_MUCH.search(message) and not _OF_OTHER_LIMITS.search(message)
+    return bool(too_long)
+
+
+def output_limit(refused: ModelRefused) -> int | None:
+    """Return how many tokens a reply may have, if a refusal says that more were asked for."""
+    if found := _OUTPUT_BESIDE.search(str(refused)):
+        left = int(found[2]) - int(found[1])
+        return left if left >= _LEAST_OUTPUT else None
+    if isinstance(refused, WindowExceeded):
+        return None
+    return next((int(found[1]) for limit in _OUTPUT_LIMITS if (found := limit.search(str(refused)))), None)
 
 
 def names_parameter(refused: ModelRefused, parameter: str) -> bool:
     """Return whether the refusal is about this parameter."""
-    name = re.escape(parameter)
-    return re.search(rf"['\"`]{name}['\"`.]|(?<![\w'\"`]){name}(\.\w+)*:", str(refused)) is not None
+    name, said = re.escape(parameter), str(refused)
+    if re.search(rf"['\"`]{name}['\"`.]|(?<![\w'\"`]){name}(\.\w+)*:", said):
+        return True
+    return re.search(rf"(?<![\w'\"`]){name}(?![\w'\"`])", said) is not None and _UNWANTED.search(said) is not None
 
 
 def error_message_of(text: str) -> tuple[str, str]:
@@ -83,4 +146,4 @@ def _parts(body: Any, redacted: Callable[[str], str] = str) -> tuple[str, str]:
         mark = " ".join(str(error[key]) for key in ("type", "code") if error.get(key))
     else:
         message, mark = error, str(body.get("error_type", "")) if isinstance(body, dict) else ""  # TGI
-    return " ".join(redacted(str(message)).split())[:500], mark
+    return " ".join(redacted(well_formed(str(message))).split())[:500], mark

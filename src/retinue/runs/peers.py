@@ -13,7 +13,7 @@ from functools import partial
 from .._internal.supervision import supervise
 from ..errors import StoreUnavailable
 from ..store.clock import CLOCK
-from ..store.processes import EVERY, database_time, enter, forget_ended, leave, show_life
+from ..store.processes import EVERY, database_time, end_sessions_of_the_dead, enter, forget_ended, leave, show_life
 from .dispatcher import Recoverer
 from .driver import Runs
 from .notifier import SharedNotifier
@@ -73,6 +73,7 @@ class Peers:
                 if time.monotonic() - recovered >= _RECOVERS:
                     await self._follow_clock()
                     self._send_of(await self._runs.traces.find_dead())
+                    await self._runs.database.write_apart(end_sessions_of_the_dead)
                     await self._runs.database.write_apart(forget_ended)
                     await self._recovery.recover()
                     recovered = time.monotonic()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -77,14 +77,6 @@ async def create(body: EmbeddingsCreate, context: ContextDep) -> Response:
     told = partial(_told, pieces, vectors, sum(tokens), body)
     (content,) = await context.server.batches.done(context.scope.tenant, [told])
     return Response(content, media_type="application/json")
-
-
-def no_agent(name: str, agents: Iterable[str]) -> ApiError:
-    """Return the error for a model that is asked to answer, and is not an agent."""
-    if name == MODEL:
-        message = f"The model '{name}' embeds texts; it is used with POST /v1/embeddings only."
-        return ApiError(404, message, param="model", code="model_not_found")
-    return no_model(name, agents)
 
 
 def _texts(body: EmbeddingsCreate) -> list[str]:

@@ -29,11 +29,13 @@ async def health() -> Object:
 @router.get("/ready")
 @router.head("/ready", include_in_schema=False)
 async def ready(request: Request) -> Object:
-    """The server is ready: it is not stopping, and its database answers and is locked by this server."""
+    """The server is ready: it is not stopping, and its database answers, takes what is written, and is locked by this
+    server."""
     state = request.app.state
     if state.stopping:
         raise ApiError(503, "The server is stopping.", kind="server_error")
     state.server.database.check()
+    state.server.database.check_writes()
     try:
         async with asyncio.timeout(_SECONDS):
             await state.server.database.read(lambda connection: connection.execute(select(versions.c.version)).all())

@@ -30,9 +30,10 @@ from ..store.run_queries import (
 )
 from ..store.run_row import UNREADABLE, RunRow
 from ..store.run_store import find_run
+from ..store.silent_threads import delete_silent, silent_threads
 from ..store.usage_recount import fold_parts
 from .assistants.run_creation import admit_waiting_run
-from .context import Server
+from .context import Options, Server
 from .index_queue import expire
 from .middleware.idempotency import sweep
 from .wire.api_errors import ApiError
@@ -40,8 +41,10 @@ from .wire.api_errors import ApiError
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 _EVERY, _FORGETS = 1.0, 600.0  # seconds
-_CHATS = 86_400  # seconds for which a chat completion without `store` is kept
-_AT_ONCE = 500
+_AT_ONCE, _PAUSE = (
+    25,
+    0.05,
+)  # old runs, or threads, that are deleted in one transaction, and seconds for others after each
 
 
 async def run_maintenance(server: Server) -> None:
@@ -165,16 +168,28 @@ class _Seldom:
 
     async def forget(self) -> None:
         """Delete expired runs, idempotency keys and files, if it is time."""
-        database, retention = self._server.database, self._server.options.retention
-        if time.monotonic() - self._done < min(_FORGETS, retention or _FORGETS):
+        database, options = self._server.database, self._server.options
+        kept = (options.retention, options.chat_retention, options.thread_retention)
+        often = min(seconds or _FORGETS for seconds in (*kept, _FORGETS))
+        if time.monotonic() - self._done < often:
             return
         await database.write(sweep)
         await database.write(delete_unused_images)
         await database.write(fold_parts)
-        while await database.write(partial(_forget, retention=retention)):
-            pass  # in small batches, to let others write
+        while await database.write(partial(_forget, options=options)):  # noqa: ASYNC110 -- others write meanwhile
+            await asyncio.sleep(_PAUSE)
+        if options.thread_retention:
+            await self._forget_threads(int(time.time()) - options.thread_retention)
         self._server.indexing.wake(*await database.write(expire))
         self._done = time.monotonic()
+
+    async def _forget_threads(self, before: int) -> None:
+        """Delete the threads and conversations without news since `before`, which are found beside the writer."""
+        database = self._server.database
+        while ids := await database.read(partial(silent_threads, before=before, most=_AT_ONCE)):
+            if not await database.write(partial(delete_silent, before=before, ids=ids)):
+                return
+            await asyncio.sleep(_PAUSE)
 
 
 async def _follow_clock(database: Database) -> None:
@@ -202,7 +217,8 @@ def _expire(connection: Connection, run_id: str) -> RunRow | None:
     return cancel_run(connection, run, "expired") if run is not None and late else None
 
 
-def _forget(connection: Connection, retention: int) -> int:
+def _forget(connection: Connection, options: Options) -> int:
     """Delete a batch of runs that ended long ago, with their logs. Return how many. Messages on threads remain."""
     now = int(time.time())
-    return delete_old_runs(connection, now - retention if retention else None, now - _CHATS, _AT_ONCE)
+    before, unstored = (now - kept if kept else None for kept in (options.retention, options.chat_retention))
+    return delete_old_runs(connection, before, unstored, _AT_ONCE)

@@ -20,9 +20,9 @@ from ...store.tenant_view import TenantView
 from ...store.usage_sums import count_run
 from ..context import Options, Server
 from ..deployment import Deployment
-from ..embeddings import no_agent
 from ..middleware.quota_limits import check_quota
 from ..middleware.usage_limits import too_many
+from ..model_list import no_agent
 from ..overrides import check_functions, functions_in
 from ..run_acts import cancel_for
 from ..wire.api_errors import ApiError

@@ -14,7 +14,7 @@ from ...store.tenant_view import TenantView
 from ..context import ContextDep
 from ..conversations.compaction import TYPE, expand_compactions, seal_compaction
 from ..conversations.views import PREFIXES
-from ..embeddings import no_agent
+from ..model_list import no_agent
 from ..wire.api_errors import ApiError
 from ..wire.ids import new_id
 from ..wire.objects import Object

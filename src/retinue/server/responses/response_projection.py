@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from ...core.events import Called, Finished, Observed, Paused, Replied, Resumed, Stopped
+from ...core.events import Called, Finished, Observed, Paused, Resumed, Stopped, request_usage
 from ...core.tool import Tool
 from ...core.values import AgentAction, Observation, StopReason, Usage
 from ...runs import Followed
@@ -149,9 +149,8 @@ class ResponseProjection:
 
     def _entry(self, entry: Entry) -> Iterator[Object]:
         self._citations.see(entry.event)
+        self._usage += request_usage(entry.event) or Usage()
         match entry.event:
-            case Replied(reply=reply):
-                self._usage += reply.usage
             case Paused(action=action):
                 self._asked[action.id] += 1
                 yield from self._function(action) if action.tool in self._functions else self._approval(action)
@@ -161,7 +160,7 @@ class ResponseProjection:
                 yield from self._call(action)
             case Observed(observation=observation):
                 yield from self._observed(observation)
-        if isinstance(entry.event, Stopped) and entry.event.reason is StopReason.INVALID_ANSWER:
+        if isinstance(entry.event, Stopped) and entry.event.reason is StopReason.INVALID_ANSWER and entry.event.answer:
             yield from self._refused(entry.event.answer)
         else:
             for said in self._speech.hear(entry):

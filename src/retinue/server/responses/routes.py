@@ -14,8 +14,8 @@ from ...store.tenant_view import TenantView
 from .. import declared_tools
 from ..context import Context, ContextDep, Server
 from ..conversations.compaction import expand_compactions
-from ..embeddings import no_agent
 from ..image_intake import ImageLoader, take_in_history, take_in_images
+from ..model_list import no_agent
 from ..overrides import check_functions, tools_of
 from ..run_failure import error_of_run
 from ..run_session import RunSession
@@ -47,7 +47,7 @@ async def create(body: ResponseCreate, context: ContextDep, request: Request) ->
 
     run, number, new, halted = await context.write(work)
     part = Part(run, number)
-    lasting = part.stored or context.repeat is not None  # otherwise nobody can return to it
+    lasting = body.background or context.repeat is not None  # else it is cancelled with its connection, as at OpenAI
     session = RunSession(context.server, run, lasting=lasting)
     session.begin(new=new, halted=halted)
     if body.stream:

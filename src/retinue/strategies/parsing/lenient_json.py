@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ..._internal.well_formed import well_formed
 from .skeleton import ESCAPE, character
 
 MAX_DEPTH = 40
@@ -167,5 +168,4 @@ def _unescaped(text: str) -> str:
     """Unescape a string; escapes unknown to JSON stay unchanged."""
     if "\\" not in text:
         return text
-    plain = ESCAPE.sub(character, text)
-    return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return well_formed(ESCAPE.sub(character, text))
