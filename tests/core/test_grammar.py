@@ -176,6 +176,43 @@ def test_required_properties_come_first(text: str, fits: bool) -> None:
         ),
         ({"type": "array"}, ["[]", '[1, "a", null]'], ["[1, ]", "[[1]]"]),
         ({"type": "object"}, ["{}"], ['{"a": 1}']),
+        (
+            {"type": "object", "additionalProperties": {"type": "integer"}},
+            ["{}", '{"a": 1}', '{"a b": 1, "c": 2}'],
+            ['{"a": "x"}', '{"a": 1,}', '{"a": 1, }', '{"": 1}', "{1: 2}"],
+        ),
+        ({"type": "object", "additionalProperties": True}, ["{}", '{"a": 1, "b": "x"}'], ['{"a": }']),
+        ({"type": "object", "additionalProperties": False}, ["{}"], ['{"a": 1}']),
+        (
+            {"type": "object", "additionalProperties": {"type": "integer"}, "minProperties": 2},
+            ['{"a": 1, "b": 2}'],
+            ["{}", '{"a": 1}'],
+        ),
+        (
+            {"type": "object", "patternProperties": {"^x": {"type": "integer"}}, "additionalProperties": False},
+            ["{}", '{"xa": 1}'],
+            ['{"xa": true}'],
+        ),
+        (
+            {
+                **{"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]},
+                "additionalProperties": {"type": "integer"},
+            },
+            ['{"a": true}', '{"a": true, "b": 1}'],
+            ["{}", '{"b": 1}'],
+        ),
+        (
+            {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "boolean"}], "minItems": 2, "maxItems": 2},
+            ["[1, true]"],
+            ["[]", "[1]", "[true, 1]", "[1, true, 1]"],
+        ),
+        (
+            {"type": "array", "prefixItems": [{"type": "integer"}], "items": {"type": "boolean"}},
+            ["[1]", "[1, true, false]"],
+            ["[true]", "[1, 1]"],
+        ),
+        ({"type": "array", "items": [{"type": "integer"}, {"type": "boolean"}]}, ["[1, true]"], ["[true, 1]"]),
+        ({"type": "array", "items": {"type": "array", "items": {"type": "integer"}}}, ["[[1], []]"], ["[1]"]),
         ({}, ['"a"', "1", "true", "null"], ["{}", ""]),
         ({"properties": {"a": True}, "type": "object", "required": ["a"]}, ['{"a": "x"}'], ["{}"]),
     ],

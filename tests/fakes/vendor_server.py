@@ -32,7 +32,8 @@ class Answer:
     `calls`: names and inputs; an input that is a text is sent as the arguments as it is. `finish`: `stop`
     (which a reply with calls says in the vendor's word for it), `length`, or `None` for no reason at all.
     `piece`: characters in each event of a stream. `cached`: prompt tokens it says it had cached. `error`:
-    an error in the vendor's envelope, with `status` and `code`. `body`: exactly this instead of a reply.
+    an error in the vendor's envelope, with `status` and `code`. `body`: exactly these bytes instead of a reply,
+    each part in a write of its own; `sse` makes them of events.
     `cut`: how many bytes of the body are sent; `then`: what comes after them: the connection is closed, the
     answer ends as if it were whole, or nothing ever. `pause`: seconds before each piece. `event`: put into
     the stream, as it is, after the first piece of text; `broken`: an error reported there in the vendor's
@@ -49,7 +50,7 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
     error: str | None = None
     code: str | None = None
-    body: str | None = None
+    body: str | bytes | Sequence[bytes] | None = None
     content_type: str = "application/json"
     cut: int | None = None
     then: Literal["close", "end", "hang"] = "close"
@@ -97,6 +98,15 @@ def wrong_parts(content: Any) -> str:
 def arguments(given: Any) -> str:
     """A call's input as the text that is sent for it."""
     return given if isinstance(given, str) else json.dumps(given)
+
+
+def sse(*events: Any, content_type: str = "text/event-stream", end: str = "\n\n", **more: Any) -> Answer:
+    """A stream of exactly these events: bytes as they are, a text as data, anything else as JSON."""
+    parts = [
+        one if isinstance(one, bytes) else f"data: {one if isinstance(one, str) else json.dumps(one)}{end}".encode()
+        for one in events
+    ]
+    return Answer(body=parts, content_type=content_type, **more)
 
 
 def failure(status: int, message: str = "no", *, code: str | None = None, retry_after: str | None = None) -> Answer:
@@ -277,7 +287,8 @@ class VendorServer:
 
     def _parts(self, request: Request, answer: Answer, *, streamed: bool) -> list[bytes]:
         if answer.body is not None:
-            return [answer.body.encode()]
+            body = answer.body.encode() if isinstance(answer.body, str) else answer.body
+            return [body] if isinstance(body, bytes) else list(body)
         if answer.error is not None:
             return [json.dumps(self._format.error(answer)).encode()]
         if self.honours_stop and answer.text is not None:

@@ -266,3 +266,15 @@ def test_a_slash_at_the_end_of_a_path_changes_nothing_and_loses_no_body(served: 
     assert slashed.body["metadata"] == plain.body["metadata"] == {"k": path}
     assert served.ask("GET", "/v1/models/").body == served.ask("GET", "/v1/models").body
     assert served.ask("GET", f"{path}//").status == 404
+
+
+def test_the_only_agent_needs_no_name(tmp_path: Path) -> None:
+    """OPEA's worker functions post no model."""
+    asked = {"messages": "What is the capital of France?", "stream": False}
+    with Serving(tmp_path) as server:
+        said = server.ask("POST", "/v1/chat/completions", asked).body
+        assert (said["model"], said["text"]) == ("agent-1", "Paris.")
+    with Serving(tmp_path, {"one": answering("one"), "two": answering("two")}) as server:
+        said = server.ask("POST", "/v1/chat/completions", asked)
+    assert (said.status, said.error["param"]) == (400, "model")
+    assert said.error["message"].startswith("Missing required parameter: 'model'. This server has several models")

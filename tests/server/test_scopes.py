@@ -15,6 +15,7 @@ ALONE = ("read", "runs", "agents", "memories", "tools", "prompts", "audit")
 _POSTS = {
     "runs": """
         /v1/chat/completions
+        /v1/completions
         /v1/chat/completions/{completion_id}
         /v1/conversations
         /v1/conversations/{conversation_id}

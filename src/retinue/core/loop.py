@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any
 
 from .._internal.containment import call_contained, describe_error, is_own_error
+from .._internal.well_formed import well_formed
 from ..errors import LogMismatch, ModelError, RetinueError, StrategyFailed, WindowExceeded
 from .budgets import Budget, Meter
 from .context_window import ROOM, Window
@@ -41,7 +42,7 @@ from .prices import FREE, Price
 from .prompt import Ask, Prompt, PromptCache
 from .protocols import Act, Chunks, Effects, Flow, HumanRequest, Request, Retry, Sent
 from .tool_turn import ToolTurn
-from .values import UNUSED, AgentFinish, Decision, Message, Observation, Reply, StopReason, Usage
+from .values import CUT_SHORT, UNUSED, AgentFinish, Decision, Message, Observation, Reply, StopReason, Usage
 
 logger = logging.getLogger(__name__)
 FORCED = "Agent stopped due to iteration limit or time limit."  # LangChain's wording
@@ -161,6 +162,8 @@ class _Drive:
         return self._meter.exceeded()
 
     def _ending(self, finish: AgentFinish) -> Finished | Stopped:
+        """Return the final event. Only an ending that is listed here has an answer, whatever a strategy returns with
+        it: what it came to until then is the best attempt."""
         if finish.reason is StopReason.ANSWER and self._limit is StopReason.STAGNATED:
             return Stopped(StopReason.STAGNATED, "its last turns brought nothing new", finish.output)
         if finish.reason is StopReason.ANSWER:
@@ -168,10 +171,14 @@ class _Drive:
         if finish.reason is StopReason.MAX_ITERATION_EXCEEDED and self._limit:
             return self._stopped(self._limit)
         problem = finish.return_values.get("problem")
+        if finish.reason is StopReason.UNREADABLE_REPLY:
+            logger.warning("the model's replies could not be read: %s", problem or "the last has no answer")
         if problem is None:
             return self._stopped(finish.reason, finish.output)
-        code = finish.return_values.get("code", "")
-        return Stopped(finish.reason, str(problem), finish.output, code=str(code))
+        if finish.reason in CUT_SHORT.values() or finish.reason is StopReason.INVALID_ANSWER:
+            return Stopped(finish.reason, str(problem), finish.output)
+        code = str(finish.return_values.get("code", ""))
+        return Stopped(finish.reason, str(problem), best=finish.output or self._best, partial=self._shown, code=code)
 
     # ── asking the model ─────────────────────────────────────────────────────────────────────────
 
@@ -262,14 +269,13 @@ class _Drive:
                 continue
             first = first or clock() - began
             self._heard += len(chunk.text)
-            if request.answer is not None:
-                said += chunk.text
-                chunk = self._answering(chunk, request.answer(said))
+            said += chunk.text
+            chunk = self._answering(chunk, request.answer, said)
             await self._effects.tell(chunk)
         took = chunk.seconds or clock() - began
         first = chunk.first_token_seconds or first or took
         usage = self._usage(chunk, request.prompt)
-        return Reply(chunk.text, usage, chunk.finish, asked.closing, took, first, chunk.calls)
+        return Reply(well_formed(chunk.text), usage, chunk.finish, asked.closing, took, first, chunk.calls)
 
     async def _retry(self, retry: Retry, request: Ask, asked: Asked) -> None:
         used = retry.usage
@@ -291,13 +297,16 @@ class _Drive:
     def _estimate(self, prompt: Prompt, characters: int) -> Usage:
         return self._price.priced(self._window.estimate(prompt, characters))
 
-    def _answering(self, chunk: Delta, answer: str) -> Delta:
-        """Add the new part of `answer` to `chunk`; after a restarted reply, only what exceeds the text shown."""
-        shown = self._shown
+    def _answering(self, chunk: Delta, extract: Callable[[str], str] | None, said: str) -> Delta:
+        """Add the new part of the answer to `chunk`, the last of what was `said`; after a restarted reply, only what
+        exceeds the text shown."""
+        text, shown = well_formed(chunk.text), self._shown
+        chunk = chunk if text is chunk.text else replace(chunk, text=text)
+        answer = shown if extract is None else well_formed(extract(said))
         if len(answer) <= len(shown) or not answer.startswith(shown):
             return chunk
         self._shown = answer
-        return Delta(chunk.text, answer[len(shown) :])
+        return Delta(text, answer[len(shown) :])
 
     # ── acting, and consulting a person ──────────────────────────────────────────────────────────
 

@@ -33,10 +33,10 @@ _BEGUN = (Called, Paused)
 class RunResult:
     """The outcome of a run: a fold over its events.
 
-    `answer` is empty if there is none; `best_answer` is then the run's best attempt, possibly only a thought.
-    `return_values` is everything the strategy returned, with the answer under `output`. `error` explains the stop
-    reason `ERROR`. `events` is the log, from which the run can be resumed or replayed. `children` has the logs of
-    agents that were called, by the paths of their calls.
+    `answer` is empty if there is none; `best_answer` is then the run's best attempt, possibly only a thought. An answer
+    that was cut short is there as far as it goes, but the run is not `answered`. `error` says why it is not.
+    `return_values` is everything the strategy returned, with the answer under `output`. `events` is the log, from which
+    the run can be resumed or replayed. `children` has the logs of agents that were called, by the paths of their calls.
     """
 
     question: str
@@ -73,10 +73,19 @@ class RunResult:
         """Whether `agent.resume(result.events)` can continue the run, as it is or with a larger budget."""
         return self.stop_reason in RESUMABLE
 
+    @property
+    def answered(self) -> bool:
+        """Whether `answer` is the run's answer, and the whole of it."""
+        return ending(self.events).answered if self.events else self.stop_reason is StopReason.ANSWER
+
     def __str__(self) -> str:
-        return self.answer or f"no answer ({self.stop_reason}{': ' + self.error if self.error else ''})"
+        why = f"({self.stop_reason}{': ' + self.error if self.error else ''})"
+        if self.answered:
+            return self.answer
+        return f"{self.answer}\n(incomplete) {why}" if self.answer else f"no answer {why}"
 
 
+RESTING = frozenset({StopReason.AWAITING_HUMAN, StopReason.AWAITING_MEMBER})
 RESUMABLE = frozenset(StopReason) - {
     StopReason.ANSWER,
     StopReason.NO_APPROPRIATE_TOOL,
@@ -100,7 +109,7 @@ def result(
         tuple(steps(events)),
         usage_of(events),
         seconds,
-        end.detail if end.reason is StopReason.ERROR else "",
+        "" if end.answered or end.reason in RESTING else end.detail,
         tuple(events),
         end.values,
         end.answer or end.best,
@@ -117,12 +126,19 @@ class Ending(NamedTuple):
     detail: str = ""
     values: Mapping[str, Any] = MappingProxyType({})
 
+    @property
+    def answered(self) -> bool:
+        """Whether the run has its answer, and the whole of it: every reader of an ending decides by this."""
+        return self.reason is StopReason.ANSWER or (self.reason is StopReason.STAGNATED and bool(self.answer))
+
 
 def ending(events: Sequence[Event]) -> Ending:
     """Return how a run ended last, or rests; "cancelled" if its events do not say."""
     match next((event for event in reversed(events) if isinstance(event, ENDINGS)), None):
         case Finished() as end:
             return Ending(StopReason.ANSWER, end.answer, values=dict(end.return_values))
+        case Stopped(reason=StopReason.INVALID_ANSWER) as end:
+            return Ending(end.reason, "", end.answer or end.best, end.detail)
         case Stopped() as end:
             return Ending(end.reason, end.answer, end.best, end.detail)
     return Ending(StopReason.CANCELLED)

@@ -15,6 +15,7 @@ from typing import Any
 
 from .._internal.containment import TimedOut, call_contained, describe_error
 from .._internal.redaction import redact
+from .._internal.well_formed import well_formed
 from ..errors import UsageError
 from .budgets import Budget, BudgetSpent
 from .call_usage import SPENT, Spent
@@ -22,7 +23,7 @@ from .delegation import Delegate, MemberCall, Pending, is_member
 from .signature import InvalidInput
 from .stagnation import novelty_traces
 from .tool import Effects, Tool
-from .values import AgentAction, Observation, Outcome
+from .values import AgentAction, Decision, Observation, Outcome
 
 logger = logging.getLogger(__name__)
 MAX_INPUT = 2**18  # characters of a call's input
@@ -103,6 +104,19 @@ class Toolbox:
         """Return whether an equal call got an unknown outcome in this drive, which outdates earlier decisions."""
         return self._record_of(self.find(action.tool), action).is_news
 
+    def edit_problem(self, action: AgentAction, decision: Decision) -> str:
+        """Return why the input to which a person edited this action does not fit its tool, or an empty string."""
+        tool = self.find(action.tool)
+        if tool is None or decision.kind != "edit" or decision.tool_input is None:
+            return ""
+        try:
+            call_contained(tool.signature.arguments, decision.tool_input)
+        except InvalidInput as error:
+            return f"the edited input of {tool.name} is not valid: {error}"
+        except Exception:  # a check may raise anything; the call shows it
+            return ""
+        return ""
+
     def same(self, one: AgentAction, other: AgentAction) -> bool:
         """Return whether the two are equal calls: the same tool, with equivalent inputs."""
         return one.tool == other.tool and _key(self.find(one.tool), one) == _key(self.find(other.tool), other)
@@ -142,7 +156,7 @@ class Toolbox:
         finally:
             SO_FAR.reset(calls)
             SPENT.reset(spending)
-        text = _shortened(redact(text), MAX_RESULT if tool is None else tool.max_result)
+        text = _shortened(redact(well_formed(text)), MAX_RESULT if tool is None else tool.max_result)
         stale = outcome == "repeated" or self._is_old(action, tool, text, outcome)
         direct = outcome == "result" and tool is not None and tool.return_direct
         note = UNKNOWN.format(action.tool) if outcome == "unknown" else NUDGE if stale else ""

@@ -138,10 +138,10 @@ def _asking(agent: Agent, takes: Signature) -> Serve:
             async for event in events:
                 if message := _progress(event):
                     await report(message)
-        if not run.result.answer:
-            best = f" So far: {run.result.best_answer}" if run.result.best_answer else ""
-            raise ToolError(f"{run.result}{best}")
-        return run.result.answer
+        if run.result.answered:
+            return run.result.answer
+        best = "" if run.result.answer else run.result.best_answer
+        raise ToolError(f"{run.result}{f' So far: {best}' if best else ''}")
 
     return ask
 

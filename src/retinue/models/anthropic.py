@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..core.values import AgentAction, Message, Usage
+from .tool_schemas import declare_tool
 from .wire_format import (
     Encoded,
     PartialReply,
@@ -51,7 +52,7 @@ def _parameters(terms: Terms) -> dict[str, Any]:
     if terms.stream:
         parameters["stream"] = True
     if terms.tools:
-        parameters["tools"] = [_tool(tool.declaration) for tool in terms.tools]
+        parameters["tools"] = [_tool(declare_tool(tool, terms.model, terms.in_words)) for tool in terms.tools]
         parameters["tool_choice"] = {"type": _CHOICE[terms.tool_choice]}
     return parameters
 

@@ -25,6 +25,7 @@ from .server_detection import detect_server, first_of_ollama, not_found, sees, w
 from .settings import Api, Settings
 from .thought_filter import may_think
 from .tool_call_probe import Probed, probe_calls
+from .tool_schemas import refused_tools
 from .wire_format import Encoded, Terms, Wire
 
 _NO_HEADERS: Mapping[str, str] = {}
@@ -78,7 +79,7 @@ class HttpEngine:
     @property
     def name(self) -> str:
         """The model's name."""
-        return self._model or self._client.base_url
+        return self._model or self._client.shown
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Return the server's capabilities; `native` probes tool calls, once. Raises `ModelError`."""
@@ -163,7 +164,7 @@ class HttpEngine:
             self._dialect = self._dialect or kind
             self._model = self._model or found.model
         if not self._model:
-            raise ModelRefused(f"{self._client.base_url} lists no models; name the one to use")
+            raise ModelRefused(f"{self._client.shown} lists no models; name the one to use")
 
     async def _problem_with_calls(self) -> str:
         if self._only_completes:
@@ -235,6 +236,7 @@ class HttpEngine:
             settings.context,
             request.tools if wire is self._form.chat else (),
             request.tool_choice,
+            adapted.in_words,
         )
         parameters = wire.parameters(terms) | dict(self._constraint(request, wire))
         parameters = wire.with_options(parameters, settings.options)
@@ -281,15 +283,22 @@ class HttpEngine:
                 if names_parameter(refused, name):
                     self._adapted = replace(self._adapted, without=self._adapted.without | {name})
                     return
+            if tools := refused_tools(refused, request.tools) - sent_as.in_words:
+                self._adapted = replace(self._adapted, in_words=self._adapted.in_words | tools)
+                return
         raise refused
 
 
 @dataclass(frozen=True, slots=True)
 class _Adapted:
-    """What a server was found to reject: it is sent `without` these parameters, and asked for at most `most` tokens."""
+    """What a server was found to reject.
+
+    Requests are sent `without` these parameters, for at most `most` tokens, and with these tools described `in_words`.
+    """
 
     without: frozenset[str] = frozenset()
     most: int | None = None
+    in_words: frozenset[str] = frozenset()
 
 
 def _thinks_at_first(form: Format, settings: Settings) -> bool | None:
@@ -301,7 +310,9 @@ def _thinks_at_first(form: Format, settings: Settings) -> bool | None:
 
 def _with_root(base_url: str, root: str) -> str:
     """Return the address with its `/v1` or similar, which users often omit."""
-    address = base_url.rstrip("/")
+    address, mark, query = base_url.partition("?")
+    address = address.rstrip("/")
     if "://" not in address:
         address = f"http://{address}"
-    return address if address.split("://", 1)[1].count("/") else f"{address}{root}"
+    path = "" if address.split("://", 1)[1].count("/") else root
+    return f"{address}{path}{mark}{query}"

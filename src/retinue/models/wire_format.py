@@ -14,6 +14,7 @@ from .._internal.well_formed import well_formed, well_formed_json
 from ..core.tool import Tool
 from ..core.values import MAX_COUNT, AgentAction, Finish, Image, Message, ToolInput, Usage
 from ..errors import ModelRefused, UsageError
+from .tool_schemas import declare_tool
 
 _ONE_REQUEST = Usage(requests=1)
 _MAX_CALLS = 128  # of one reply
@@ -34,7 +35,7 @@ class Terms:
     """The parameters of a request besides the conversation.
 
     `context`: the window to request, where supported. `max_tokens`: `None` allows as many as the engine and the window
-    do.
+    do. `in_words`: names of the tools whose schemas the vendor does not accept.
     """
 
     model: str
@@ -45,6 +46,7 @@ class Terms:
     context: int
     tools: tuple[Tool, ...]
     tool_choice: Literal["auto", "required", "none"]
+    in_words: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,9 +222,9 @@ def content_parts(message: Message) -> list[dict[str, Any]]:
     return [{"type": "text", "text": text}, *parts] if text else parts
 
 
-def functions(tools: Sequence[Tool]) -> list[dict[str, Any]]:
-    """Describe the tools in OpenAI's format, which others have adopted."""
-    return [{"type": "function", "function": tool.declaration} for tool in tools]
+def functions(tools: Sequence[Tool], model: str = "", in_words: Collection[str] = ()) -> list[dict[str, Any]]:
+    """Describe the tools to `model` in OpenAI's format, which others have adopted. Those `in_words` have no schema."""
+    return [{"type": "function", "function": declare_tool(tool, model, in_words)} for tool in tools]
 
 
 def function_calls(calls: Sequence[AgentAction]) -> list[dict[str, Any]]:

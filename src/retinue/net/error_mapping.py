@@ -38,8 +38,9 @@ _OF_OTHER_LIMITS = re.compile(
     re.IGNORECASE,
 )
 _OUTPUT = r"max_(?:completion_|output_|new_)?tokens\b"
-_OUTPUT_LIMITS = (  # the last number is how many tokens a reply may have
-    re.compile(r"input length and `?max_tokens`? exceed context limit: (\d+) \+ \d+ > (\d+)"),
+_OUTPUT_BESIDE = re.compile(r"input length and `?max_tokens`? exceed context limit: (\d+) \+ \d+ > (\d+)")
+_LEAST_OUTPUT = 1024  # tokens of a reply for which the prompt need not be shortened
+_OUTPUT_LIMITS = (  # the number is how many tokens a reply may have
     re.compile(rf"{_OUTPUT}\W{{0,3}} ?:? ?\d+ > (\d+)"),
     re.compile(r"at most (\d+) (?:completion|output) tokens"),
     re.compile(rf"{_OUTPUT}.{{0,40}}?\[\d+, ?(\d+)\]"),
@@ -113,11 +114,12 @@ def is_too_long(message: str, mark: str = "") -> bool:
 
 def output_limit(refused: ModelRefused) -> int | None:
     """Return how many tokens a reply may have, if a refusal says that more were asked for."""
-    found = next((found for limit in _OUTPUT_LIMITS if (found := limit.search(str(refused)))), None)
-    if found is None:
+    if found := _OUTPUT_BESIDE.search(str(refused)):
+        left = int(found[2]) - int(found[1])
+        return left if left >= _LEAST_OUTPUT else None
+    if isinstance(refused, WindowExceeded):
         return None
-    *used, limit = map(int, found.groups())
-    return limit - sum(used)
+    return next((int(found[1]) for limit in _OUTPUT_LIMITS if (found := limit.search(str(refused)))), None)
 
 
 def names_parameter(refused: ModelRefused, parameter: str) -> bool:

@@ -120,7 +120,7 @@ class Runs:
 
     def _has_room(self) -> bool:
         """Whether this process should acquire a run without asking for its turn, and whether there is room for it."""
-        return self.limits is None and not self.turns.waiting and not self._context.parking.is_set()
+        return self.limits is None and not self.turns.queued and not self._context.parking.is_set()
 
     async def _dispatch_next(self, limits: ConcurrencyLimits) -> None:
         """Have the runs driven for which there is room by now."""

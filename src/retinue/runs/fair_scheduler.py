@@ -42,6 +42,11 @@ class FairScheduler:
         return self._driven.total()
 
     @property
+    def queued(self) -> int:
+        """The number of runs that wait."""
+        return len(self._waiting)
+
+    @property
     def waiting(self) -> list[str]:
         """The ids of the waiting runs."""
         return list(self._waiting)

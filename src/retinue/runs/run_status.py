@@ -28,7 +28,7 @@ def final_values(run: RunRow, log: Sequence[Entry], tools: Mapping[str, Tool], c
         told = [entry.event for entry in log]
         asked = Counter(event.action.id for event in told if isinstance(event, Paused))
         waiting = [Pending(one, arguments_of(one, tools), asked[one.id]) for one in pending(told)]
-        return values | RunValues(waiting=stored_calls(waiting))
+        return values | RunValues(waiting=stored_calls(waiting, tools))
     return values | RunValues(holds=False, expires_at=None, ended_at=int(now))
 
 
@@ -49,7 +49,7 @@ def _outcome(run: RunRow, event: Finished | Stopped, code: str) -> RunValues:
             return RunValues(status="completed")
         case reason if reason in _INCOMPLETE:
             return RunValues(status="incomplete", incomplete=_reason(event))
-        case reason if event.answer and reason is not StopReason.INVALID_ANSWER:
+        case _ if run_result.ending([event]).answered:
             return RunValues(status="completed")
     if event.code == "invalid_prompt":
         code = event.code

@@ -22,6 +22,8 @@ from .parsing.answer_stream import plain_answer
 from .parsing.lenient_json import find_values
 from .parsing.prose import uses_tool
 from .parsing.react_text import UnreadableReply
+from .parsing.tagged_calls import called_name
+from .parsing.text_calls import answer_beside_calls, calls_in_text
 from .prompting.prompt_parts import prompt_text
 from .prompting.transcript import flatten_tool_calls
 from .react_json import ReactJson, by_argument
@@ -91,7 +93,7 @@ class _Calls:
             self._written,
             tools=self._chosen,
             tool_choice=self._choice,
-            answer=plain_answer,
+            answer=answer_beside_calls if self._task.tools else plain_answer,
             options=self._options,
             chat=True,
         )
@@ -110,6 +112,11 @@ class _Calls:
             return ParsedReply(actions, reply.text, reply.text.strip())
         if not reply.text.strip() and reply.finish == "stop":
             raise UnreadableReply("the reply is empty")
+        if self._task.tools and self._choice != "none" and reply.finish == "stop":
+            calls, before = calls_in_text(reply.text, self._task.tools)
+            if calls:
+                actions = tuple(self._complete(call, reply) for call in calls[: self._most])
+                return ParsedReply(actions, before, before)
         return ParsedReply(finish_with(reply.text.strip(), reply.text))
 
     def _lacks(self, reply: Reply) -> bool:
@@ -150,7 +157,12 @@ class _Calls:
             given = values
         if not call.tool:
             raise UnreadableReply("a call names no tool")
-        return AgentAction(call.tool, given, reply.text)
+        return AgentAction(self._name(call.tool), given, reply.text)
+
+    def _name(self, written: str) -> str:
+        """Return the name of the tool, without what some models add to it."""
+        plain = called_name(written)
+        return plain if any(tool.name == plain for tool in self._task.tools) else written
 
     def _written(self, decided: Decided) -> Reply:
         if isinstance(decided, AgentFinish):

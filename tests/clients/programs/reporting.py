@@ -1,4 +1,4 @@
-"""What a client made of a server's answers, as JSON: an answer, a server's own tool, and a stream that fails."""
+"""What a client made of a server's answers, as JSON: an answer, the use of a tool, and a stream that fails."""
 
 import json
 import os

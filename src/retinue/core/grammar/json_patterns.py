@@ -12,6 +12,7 @@ from .patterns import Chars, Choice, Pattern, Repeat, Seq, Text, choice, optiona
 
 MAX_STRING = 400  # characters of a JSON string without a maxLength
 MAX_ITEMS = 16  # items of an array without a maxItems
+_MAX_KEY = 64  # characters of a property's name that the schema leaves open
 MAX_DEPTH = 8  # nesting of objects, arrays and references; anything deeper is a scalar
 MAX_PRINTED = 200_000  # approximate characters of a pattern printed as a regular expression
 _MAX_PARTS = 4_000  # of a pattern
@@ -59,9 +60,10 @@ class _Reading:
 def json_pattern(schema: Mapping[str, Any], max_string: int = MAX_STRING) -> Pattern:
     """Return a pattern of the JSON texts that fit `schema`, in the layout of `json.dumps`.
 
-    Supports types, properties, required, items, enum, const, anyOf, oneOf, single-schema allOf, local $ref and length
-    bounds. Other keywords (pattern, minimum, …) are left to later validation. So is the order of optional properties,
-    and then everything, if the pattern would exceed about `MAX_PRINTED` characters, e.g. because references branch.
+    Supports types, properties, required, additionalProperties, items, prefixItems, enum, const, anyOf, oneOf,
+    single-schema allOf, local $ref and length bounds. Other keywords (pattern, minimum, …) are left to later
+    validation. So is the order of optional properties, and then everything, if the pattern would exceed about
+    `MAX_PRINTED` characters, e.g. because references branch.
     """
     for free in (_MAX_FREE, 1):
         reading = _Reading(schema.get("$defs", {}), max_string, free, [_MAX_PARTS])
@@ -155,13 +157,28 @@ def _string(schema: Mapping[str, Any], most: int) -> Pattern:
 
 
 def _array(schema: Mapping[str, Any], again: Any) -> Pattern:
-    item = again(schema.get("items", {}))
+    first, rest = schema.get("prefixItems"), schema.get("items", {})
+    if isinstance(rest, list):  # how it was written before there was `prefixItems`
+        first, rest = rest, schema.get("additionalItems", {})
+    first = [again(one) for one in first] if isinstance(first, list) else []
     least = _least(schema, "minItems")
     most = max(least, int(min(schema.get("maxItems", MAX_ITEMS), MAX_ITEMS)))
-    if most == 0:
+    if first:
+        return _tuple(first[: schema.get("maxItems", len(first))], rest, least, most, again)
+    if most == 0 or rest is False:
         return Text("[]")
+    item = again(rest)
     filled = seq("[", item, Repeat(seq(", ", item), max(least - 1, 0), most - 1), "]")
     return filled if least else choice("[]", filled)
+
+
+def _tuple(first: Sequence[Pattern], rest: Any, least: int, most: int, again: Any) -> Pattern:
+    """Return a pattern of arrays that begin with `first`, all of which is written, also where less would do."""
+    listed = [part for one in first for part in (", ", one)][1:]
+    more = 0 if rest is False else most - len(first)
+    if more <= 0 or (rest in ({}, True) and least <= len(first)):
+        return seq("[", *listed, "]")
+    return seq("[", *listed, Repeat(seq(", ", again(rest)), max(least - len(first), 0), more), "]")
 
 
 def _object(schema: Mapping[str, Any], again: Any, reading: _Reading) -> Pattern:
@@ -172,10 +189,14 @@ def _object(schema: Mapping[str, Any], again: Any, reading: _Reading) -> Pattern
     reading.spend(sum(len(name) // 20 for name in properties))
     pairs = {name: seq(json.dumps(name) + ": ", again(inner)) for name, inner in properties.items()}
     maybe = {name: optional(seq(", ", pairs[name])) for name in free}
+    other = _other_pair(schema, again)
 
     if needed:
         first = seq(pairs[needed[0]], *(seq(", ", pairs[name]) for name in needed[1:]), *maybe.values())
-        return seq("{", first, "}")
+        others = [] if other is None else [Repeat(seq(", ", other), 0, MAX_ITEMS)]
+        return seq("{", first, *others, "}")
+    if other is not None:
+        return _any_pairs(choice(*pairs.values(), other) if pairs else other, schema)
     if not free:
         return Text("{}")
     if len(free) > reading.free:
@@ -183,3 +204,21 @@ def _object(schema: Mapping[str, Any], again: Any, reading: _Reading) -> Pattern
         return seq("{", optional(seq(pair, Repeat(seq(", ", pair), 0, len(free) - 1))), "}")
     starts = [seq(pairs[name], *(maybe[later] for later in free[at + 1 :])) for at, name in enumerate(free)]
     return seq("{", optional(choice(*starts)), "}")
+
+
+def _other_pair(schema: Mapping[str, Any], again: Any) -> Pattern | None:
+    """Return the pattern of a property that `schema` does not name, or `None` unless it says that there may be some."""
+    others = [*schema.get("patternProperties", {}).values()]
+    more = schema.get("additionalProperties")
+    if isinstance(more, Mapping) or more is True:
+        others.append(more)
+    if not others:
+        return None
+    key = seq('"', Repeat(_CHARACTER, 1, _MAX_KEY), '": ')
+    return seq(key, choice(*(again(inner) for inner in others)) if len(others) > 1 else again(others[0]))
+
+
+def _any_pairs(pair: Pattern, schema: Mapping[str, Any]) -> Pattern:
+    least = min(int(schema.get("minProperties", 0)), MAX_ITEMS)
+    filled = seq("{", pair, Repeat(seq(", ", pair), max(least - 1, 0), MAX_ITEMS - 1), "}")
+    return filled if least else choice("{}", filled)

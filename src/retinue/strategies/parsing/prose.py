@@ -58,6 +58,11 @@ def _acts_in_json(text: str, tools: Sequence[Tool]) -> bool:
     return any(match_tool(action.tool, tools) for action in actions)
 
 
+def announces_step(text: str) -> bool:
+    """Return whether words before something say that a step is taken with it ("I will look that up:")."""
+    return _INTENT.search(text) is not None
+
+
 def prose_reader(task: Task) -> Callable[[Reply], str]:
     """Return `prose` for the replies to a task; with constrained decoding, no reply counts as prose."""
     return (lambda reply: prose(reply, task.tools)) if not task.constrained else lambda reply: ""

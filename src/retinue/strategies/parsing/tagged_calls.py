@@ -1,13 +1,21 @@
-"""Tool calls in formats that models use whatever they are told: between tags, or on marked lines.
+"""Tool calls in formats that models use whatever they are told: between tags, after control tokens, on marked lines.
 
-`TOOL CALL: {"tool": …, "args": {…}}` (OPEA), `<tool_call>{"name": …, "arguments": {…}}</tool_call>` (Hermes, Qwen),
-`<function=name>{…}</function>` (Llama), with `<parameter=name>value</parameter>` in it (Qwen's coder), and
-`<tool>name</tool><tool_input>…</tool_input>` (LangChain's XML agent). A closing tag may be missing, since many engines
-use it as a stop word.
+- `TOOL CALL: {"tool": …, "args": {…}}` (OPEA)
+- `<tool_call>{"name": …, "arguments": {…}}</tool_call>` (Hermes, Qwen), and with other tags around the same JSON, or a
+  list of it: `<tool_calls>`, `<|tool_call|>`, `[TOOL_CALLS]` (Mistral), `<|python_tag|>` (Llama), `<|START_ACTION|>`
+- `<|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>{…}` (Kimi),
+  `<｜tool▁call▁begin｜>name<｜tool▁sep｜>{…}` (DeepSeek), `[TOOL_CALLS]name[ARGS]{…}` (Mistral),
+  `to=functions.name <|message|>{…}` (gpt-oss)
+- `<function=name>{…}</function>` (Llama), with `<parameter=name>value</parameter>` in it (Qwen's coder),
+  `<invoke name="…"><parameter name="…">value</parameter></invoke>`, `<tool_call>name<arg_key>…<arg_value>…` (GLM)
+- `<tool>name</tool><tool_input>…</tool_input>` (LangChain's XML agent)
+
+A closing tag may be missing, since many engines use it as a stop word.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -16,17 +24,39 @@ from .lenient_json import NotJson, Truncated, value_at
 
 _BEGIN = re.compile(
     r"^[ \t>*_#`-]*+tool[ _]?call[ \t]*+\d*+[*_`]*+[ \t]*+[:\uff1a][*_`]*+\s*+(?=\{)"
-    r"|<tool_call>\s*+(?=\{)"
     r"|<function=(?P<function>[\w.-]{1,64})>\s*+"
-    r"|<tool>\s*+(?P<tool>[\w .-]{1,64})</tool>\s*+<tool_input>",
+    r"|<tool>\s*+(?P<tool>[\w .-]{1,64})</tool>\s*+<tool_input>"
+    r"|(?P<token><\|?(?:tool_?calls?|function_?calls?)(?:_start|_begin)?\|?>|<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>)?"
+    r"|<\|(?:start_action|python_tag|plugin)\|>|\[TOOL_CALLS?\]|<(?:｜DSML｜|antml:)?invoke\s++name=\"|\bto=(?=functions\.))\s*+",
     re.IGNORECASE | re.MULTILINE,
 )
-_PARAMETER = re.compile(r"\s*+<parameter=([\w.-]{1,64})>", re.IGNORECASE)
-_END = re.compile(r"\s*+(?:</(?:function|tool_call|tool_input)>\s*+)*+", re.IGNORECASE)
+_NAME = re.compile(
+    r"(?P<name>[A-Za-z_][\w.:-]{0,79})(?P<after>(?:\s|\">|\[CALL_ID\]\w{1,40}|\[ARGS\]|<\|tool_call_argument_begin\|>"
+    r"|<｜tool▁sep｜>|```(?:json)?|<\|constrain\|>\w*+|<\|channel\|>\w++|<\|message\|>)*+)"
+)
+_PARAMETER = re.compile(
+    r"\s*+<(?:｜DSML｜|antml:)?(?:parameter=|parameter\s++name=\"|arg_key>\s*+)(?P<name>[\w.-]{1,64})"
+    r"(?:\"(?P<notes>[^>]{0,80})|\s*+</arg_key>\s*+<arg_value)?>",
+    re.IGNORECASE,
+)
+_PARAMETER_END = re.compile(r"</(?:｜DSML｜|antml:)?(?:parameter|arg_value)>", re.IGNORECASE)
+_END = re.compile(
+    r"\s*+(?:(?:</[^<>\s]{1,40}>|<[|｜][^<>|｜\s]{0,40}(?:end_|[_▁]end)[^<>|｜\s]{0,40}[|｜]>|<\|(?:end|call)\|>|```)\s*+)*+",
+    re.IGNORECASE,
+)
+_TOKENS_BEFORE = re.compile(r"^(?:<[|｜][^|｜<>]*+[|｜]>\s*+)+")
+_PREFIX = re.compile(r"^(?:functions?|tools?|default_api|default_functions)[.:/]")
+_SUFFIX = re.compile(r"(?::\d++|<[|｜].*+)\Z", re.DOTALL)
+
+
+def called_name(written: str) -> str:
+    """Return a tool's name without what some models' formats add: control tokens, `functions.`, and a number."""
+    name = _SUFFIX.sub("", _TOKENS_BEFORE.sub("", written.strip()))
+    return _PREFIX.sub("", name)
 
 
 class TaggedCall(NamedTuple):
-    """A call as written: an object with name and input, or a `Truncated`; with its position."""
+    """A call as written: an object with name and input, or a `Truncated`; with its position, which a list shares."""
 
     value: Any
     begin: int
@@ -43,7 +73,8 @@ def find_calls(text: str) -> Iterator[TaggedCall]:
             at = max(begun.end(), wrong.at)
             continue
         at = _after(text, at)
-        yield TaggedCall(value, begun.start(), at)
+        for one in value if isinstance(value, list) else [value]:
+            yield TaggedCall(one, begun.start(), at)
 
 
 def _given(text: str, begun: re.Match[str]) -> tuple[Any, int]:
@@ -51,26 +82,46 @@ def _given(text: str, begun: re.Match[str]) -> tuple[Any, int]:
     if name := begun["tool"]:
         end = _until(text, "</tool_input>", at)
         return {"name": name.strip(), "arguments": text[at:end].strip()}, end
-    if not (name := begun["function"]):
+    name = begun["function"]
+    if begun["token"] and text[at : at + 1] not in ("{", "["):
+        named = _NAME.match(text, at)
+        if named is None or (begun["token"].lower() == "to=" and "<|message|>" not in named["after"]):
+            raise NotJson(at)
+        name, at = called_name(named["name"]), named.end()
+    if not name:
         value, _, at = value_at(text, at)
         return value, at
     if text[at : at + 1] == "{":
         value, _, at = value_at(text, at)
     else:
+        begin = at
         value, at = _parameters(text, at)
+        closed = text.startswith(("</", "<|tool_call_end", "<｜tool▁call▁end"), at) and begun["token"] != "<tool_call>"
+        if begun["token"] and at == begin and not closed:
+            raise NotJson(at)  # a tag that a text speaks of
     return value if isinstance(value, Truncated) else {"name": name, "arguments": value}, at
 
 
 def _parameters(text: str, at: int) -> tuple[Any, int]:
-    """Parse values between tags of their own, as texts."""
+    """Parse values between tags of their own, as texts unless they are marked as JSON."""
     values: dict[str, Any] = {}
     while begun := _PARAMETER.match(text, at):
-        end = text.find("</parameter>", begun.end())
-        if end < 0:
+        end = _PARAMETER_END.search(text, begun.end())
+        if end is None:
             return Truncated(values), len(text)
-        values[begun[1]] = text[begun.end() : end].strip()
-        at = end + len("</parameter>")
+        value: Any = text[begun.end() : end.start()].strip()
+        if 'string="false"' in (begun["notes"] or ""):
+            value = value_at(value, 0).value if value[:1] in ("{", "[") else _scalar(value)
+        values[begun["name"]] = value
+        at = end.end()
     return values, at
+
+
+def _scalar(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def _until(text: str, tag: str, at: int) -> int:

@@ -19,7 +19,7 @@ export function signIn(value) {
 
 /** Forget the key. The page shows the sign-in form again. */
 export function signOut() {
-  sessionStorage.removeItem(KEY);
+  sessionStorage.clear(); // and what was decided but not sent
   window.dispatchEvent(new Event("retinue:signed-out"));
 }
 

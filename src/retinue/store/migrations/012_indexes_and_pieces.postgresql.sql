@@ -1,4 +1,8 @@
--- Indexes for what servers ask every second or every ten minutes, and for what is deleted with something else.
+-- Indexes for what servers ask every second or every ten minutes, and for what is deleted with something else. And a
+-- reply's streamed pieces go into its own row.
+-- Beside older servers: to a client that resumes a stream in the middle of such a reply they tell only its end.
+
+ALTER TABLE events ADD COLUMN pieces TEXT;
 
 CREATE INDEX runs_due ON runs (expires_at) WHERE holds;
 

@@ -1,0 +1,186 @@
+"""The JSON Schemas of tools as vendors accept them. A call is checked against the tool's own schema all the same.
+
+All vendors refuse unions at the root and arrays without `items`; Gemini knows few keywords, also behind other servers.
+Whatever else a vendor refuses is learned from its refusal: the tool is then described in words (`in_words`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..core.tool import Tool
+from ..errors import ModelRefused
+
+_TYPES = frozenset(("string", "integer", "number", "boolean", "null", "array", "object"))
+_OF_GEMINI = frozenset(
+    ("type", "description", "enum", "properties", "required", "items", "anyOf", "minItems", "maxItems", "minimum")
+) | {"maximum", "minLength", "maxLength"}
+_UNIONS = ("anyOf", "oneOf", "allOf")
+
+_MAPS = ("properties", "$defs", "definitions", "patternProperties")
+_MAX_DEPTH = 16
+_MAX_PARTS = 2_000  # of a schema whose references are written out
+_OF_SCHEMAS = re.compile(r"schema|function_declarations|\.parameters|\bpropert(?:y|ies)\b|\bitems\b", re.IGNORECASE)
+_INDEX = re.compile(r"(?:tools|function_declarations)[.\[](\d+)")
+
+
+def declare_tool(tool: Tool, model: str, in_words: Iterable[str]) -> dict[str, Any]:
+    """Return the name, description and parameters of a tool as `model` is sent them.
+
+    A function that its owner declared is sent as it was declared. Tools `in_words` have an open schema.
+    """
+    if tool.name in in_words:
+        described = tool.signature.parameters if tool.declared is None else tool.declared["parameters"]
+        words = f"{tool.description}\nIts arguments fit this JSON Schema: {json.dumps(described)}"
+        return {"name": tool.name, "description": words, "parameters": {"type": "object", "properties": {}}}
+    if tool.declared is not None:
+        return {"name": tool.name, **tool.declared}
+    parameters = _Sent(tool.signature.parameters, gemini="gemini" in model.lower()).root()
+    return {"name": tool.name, "description": tool.description, "parameters": parameters}
+
+
+def refused_tools(refused: ModelRefused, tools: Sequence[Tool]) -> frozenset[str]:
+    """Return the names of the tools whose schemas a refusal is about: those that it names, or else all."""
+    said = str(refused)
+    if not _OF_SCHEMAS.search(said) or "response_format" in said:
+        return frozenset()
+    named = {tool.name for tool in tools if re.search(rf"['\"`]{re.escape(tool.name)}['\"`]", said)}
+    named |= {tools[int(at)].name for at in _INDEX.findall(said) if int(at) < len(tools)}
+    of_tools = re.search(r"tool|function", said, re.IGNORECASE)
+    return frozenset(named or ({tool.name for tool in tools} if of_tools else ()))
+
+
+class _Sent:
+    """Converts one schema."""
+
+    def __init__(self, schema: Mapping[str, Any], *, gemini: bool) -> None:
+        self._schema = schema
+        self._gemini = gemini
+        self._left = _MAX_PARTS
+
+    def root(self) -> dict[str, Any]:
+        """Return the schema as an object without unions at its root."""
+        parts = list(self._parts(self._schema, _MAX_DEPTH))
+        properties: dict[str, Any] = {}
+        for part in parts:
+            for name, one in (part.get("properties") or {}).items():
+                known = properties.setdefault(name, one)
+                properties[name] = known if known == one else {"anyOf": [known, one]}
+        rest = {
+            key: value for key, value in self._schema.items() if key not in (*_UNIONS, "$ref", "enum", "not", "const")
+        }
+        required = dict.fromkeys(_list(self._schema.get("required")))
+        required |= dict.fromkeys(name for name in properties if self._requires(self._schema, name, _MAX_DEPTH))
+        known = {"required": list(required)} if required or "required" in self._schema else {}
+        return self._convert({**rest, "type": "object", "properties": properties, **known}, _MAX_DEPTH)
+
+    def _parts(self, schema: Any, depth: int) -> Iterator[Mapping[str, Any]]:
+        """Yield the schema and those that it is a union or an intersection of."""
+        if not isinstance(schema, Mapping) or depth == 0:
+            return
+        yield schema
+        yield from self._parts(self._referred(schema.get("$ref")), depth - 1)
+        for union in _UNIONS:
+            for one in _list(schema.get(union)):
+                yield from self._parts(one, depth - 1)
+
+    def _requires(self, schema: Any, name: str, depth: int) -> bool:
+        if not isinstance(schema, Mapping) or depth == 0:
+            return False
+        either = [one for union in ("anyOf", "oneOf") for one in _list(schema.get(union))]
+        return (
+            name in _list(schema.get("required"))
+            or self._requires(self._referred(schema.get("$ref")), name, depth - 1)
+            or any(self._requires(one, name, depth - 1) for one in _list(schema.get("allOf")))
+            or (bool(either) and all(self._requires(one, name, depth - 1) for one in either))
+        )
+
+    def _referred(self, reference: Any) -> Any:
+        begin, *path = str(reference or "").split("/")
+        found: Any = self._schema if begin == "#" else None
+        for key in (part.replace("~1", "/").replace("~0", "~") for part in path):
+            found = found.get(key) if isinstance(found, Mapping) else None
+        return found
+
+    def _convert(self, schema: Any, depth: int) -> dict[str, Any]:
+        self._left -= 1
+        if not isinstance(schema, Mapping) or depth == 0 or self._left < 0:
+            return {}
+        if "$ref" in schema and (self._gemini or not isinstance(self._referred(schema["$ref"]), Mapping)):
+            beside = {key: value for key, value in schema.items() if key == "description"}
+            return self._convert(self._referred(schema["$ref"]), depth - 1) | beside
+        made = {
+            key: self._value(key, value, schema, depth - 1) for key, value in schema.items() if _is_valid(key, value)
+        }
+        if "prefixItems" in made or ("array" in _list(schema.get("type")) and "items" not in made):
+            made.pop("prefixItems", None)
+            made["items"] = self._items(schema, depth - 1)
+        if "properties" in made and "required" in made:
+            made["required"] = [name for name in made["required"] if name in made["properties"]]
+        return _for_gemini(made) if self._gemini else made
+
+    def _value(self, key: str, value: Any, schema: Mapping[str, Any], depth: int) -> Any:
+        """Return the value of a keyword, with the schemas in it converted."""
+        if key in _MAPS:
+            return {name: self._convert(one, depth) for name, one in value.items()}
+        if key in _UNIONS:
+            return [self._convert(one, depth) for one in value]
+        if key == "items":
+            return self._items(schema, depth)
+        return self._convert(value, depth) if key == "additionalProperties" and isinstance(value, Mapping) else value
+
+    def _items(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
+        """Return what the items of an array are; of a tuple, any of what its parts are."""
+        items = schema.get("items")
+        listed = [*_list(schema.get("prefixItems")), *(items if isinstance(items, list) else [])]
+        if isinstance(items, Mapping):
+            listed.append(items)
+        made = [one for one in (self._convert(one, depth) for one in listed) if one]
+        made = [one for at, one in enumerate(made) if one not in made[:at]]
+        return {"anyOf": made} if len(made) > 1 else made[0] if made else {"type": "string"} if self._gemini else {}
+
+
+def _is_valid(key: str, value: Any) -> bool:
+    """Return whether a keyword is one of today's JSON Schema, with a value that it may have."""
+    match key:
+        case "additionalItems":
+            return False
+        case "type":
+            return bool(_list(value)) and all(kind in _TYPES for kind in _list(value))
+        case "enum" | "required":
+            return isinstance(value, list) and (bool(value) or key == "required")
+        case "exclusiveMinimum" | "exclusiveMaximum":
+            return not isinstance(value, bool)
+        case "properties" | "$defs" | "definitions" | "patternProperties":
+            return isinstance(value, Mapping)
+        case "anyOf" | "oneOf" | "allOf":
+            return isinstance(value, list) and bool(value)
+    return True
+
+
+def _for_gemini(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a converted schema with what Gemini knows: one type each, and an `enum` of texts only."""
+    made = dict(schema)
+    for one in _list(made.pop("allOf", None)):
+        made = {**one, **made}
+    if "oneOf" in made:
+        made.setdefault("anyOf", made["oneOf"])
+    if "const" in made:
+        made["enum"] = [made["const"]]
+    if not all(isinstance(value, str) for value in made.get("enum", ())):
+        values = ", ".join(json.dumps(value) for value in made.pop("enum"))
+        made["description"] = f"{made.get('description', '')} One of: {values}".strip()
+    if "enum" in made:
+        made["type"] = "string"
+    if isinstance(kinds := made.get("type"), list):
+        del made["type"]
+        made["anyOf"] = [{"type": kind, **({"items": made["items"]} if kind == "array" else {})} for kind in kinds]
+        made.pop("items", None)
+    return {key: value for key, value in made.items() if key in _OF_GEMINI}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None or isinstance(value, Mapping) else [value]

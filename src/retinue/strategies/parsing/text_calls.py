@@ -1,0 +1,130 @@
+"""Tool calls that a model writes as text where native ones were expected, and the answer beside them.
+
+Calls between tags or after control tokens are calls wherever they stand, except in code. JSON is a call if it is the
+whole reply, or follows words that announce a step; it names a tool that there is, and has nothing but a call in it. So
+an answer that happens to be JSON stays an answer.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ...core.tool import Tool
+from ...core.values import AgentAction
+from .answer_stream import plain_answer
+from .json_reply import read_reply
+from .lenient_json import Truncated, find_values
+from .prose import announces_step
+from .react_text import CUT_OFF, UnreadableReply, match_tool
+from .reserved_words import KEYS, key_of
+from .tagged_calls import TaggedCall, find_calls
+
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+_FENCED = re.compile(r"```[a-z_]*\s*+(.*?)\s*+```", re.DOTALL | re.IGNORECASE)
+_OF_CALLS = KEYS | {"id", "index", "name", "type"}
+_MAYBE_CALL = re.compile(
+    r"<[|｜]|<(?:tool|function|invoke|antml)|\[TOOL|\bto=functions|^[ >*_#`-]*TOOL ?CALL"
+    r"|(?:<\w{0,9}|\[T?O?O?L?|\bto=?\w{0,9}|```\w{0,9}\s*)\Z",
+    re.IGNORECASE | re.MULTILINE,
+)
+_MAYBE_JSON = re.compile(r"[{\[]|```(?:json|tool_\w+)?(?:\s|\Z)|`{1,2}\Z", re.IGNORECASE)
+
+
+def calls_in_text(text: str, tools: Sequence[Tool]) -> tuple[tuple[AgentAction, ...], str]:
+    """Return the calls in a reply, and the text before them. Raises `UnreadableReply` for one that is cut off."""
+    if tagged := _tagged(text):
+        if any(isinstance(call.value, Truncated) for call in tagged):
+            raise UnreadableReply(CUT_OFF)
+        actions = _read(json.dumps([call.value for call in tagged]), tools)
+        return actions, text[: tagged[0].begin].strip() if actions else text
+    before, written = _split(text)
+    if not written or (before and not announces_step(before)):
+        return (), text
+    actions = _read(written, tools)
+    known = bool(actions) and all(match_tool(action.tool, tools) for action in actions)
+    return (actions, before) if known else ((), text)
+
+
+def answer_beside_calls(text: str) -> str:
+    """Extract from a text that is itself the answer, unless it turns out to be a call; that is held back."""
+    begun = text.lstrip()
+    if _MAYBE_JSON.match(begun):
+        return ""
+    maybe = _MAYBE_CALL.search(text)
+    return plain_answer(text[: maybe.start()] if maybe else text)
+
+
+def _tagged(text: str) -> Sequence[TaggedCall]:
+    """Return the calls between tags that are not shown as code, unless the whole reply is code."""
+    fenced = _FENCED.fullmatch(text.strip())
+    if fenced:
+        return list(find_calls(fenced[1]))
+    code = [found.span() for found in _CODE.finditer(text)]
+    return [call for call in find_calls(text) if not any(begin <= call.begin < end for begin, end in code)]
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Return the words before the JSON that ends a reply, and that JSON; empty if there is none."""
+    stripped = text.strip()
+    if fenced := re.search(r"(?:\A|(?<=\n))" + _FENCED.pattern + r"\Z", stripped, _FENCED.flags):
+        before, inner = stripped[: fenced.start()].strip(), fenced[1].strip()
+        return (before, inner) if _is_of_calls(inner) else (text, "")
+    begin = min((at for at in (stripped.find("{"), stripped.find("[")) if at >= 0), default=-1)
+    if begin < 0 or not _is_of_calls(stripped[begin:]):
+        return text, ""
+    return stripped[:begin].strip(), stripped[begin:]
+
+
+def _is_of_calls(text: str) -> bool:
+    """Return whether a text is JSON, one value or one after the other, and has only keys that calls have."""
+    at = 0
+    for found in find_values(text):
+        if isinstance(found.value, Truncated) or text[at : found.begin].strip(" \t\r\n,;"):
+            return False
+        if not all(_has_only_keys_of_calls(value) for value in _objects(found.value)):
+            return False
+        at = found.end
+    return at > 0 and not text[at:].strip()
+
+
+def _objects(value: Any) -> Iterator[Any]:
+    yield from value if isinstance(value, list) else [value]
+
+
+def _has_only_keys_of_calls(value: Any) -> bool:
+    return isinstance(value, Mapping) and bool(value) and {key_of(str(key)) for key in value} <= _OF_CALLS
+
+
+def _read(written: str, tools: Sequence[Tool]) -> tuple[AgentAction, ...]:
+    values = [found.value for found in find_values(written)]
+    if len(values) > 1:
+        written = json.dumps(values)
+    try:
+        actions = read_reply(written, tools).actions
+    except UnreadableReply:
+        return ()
+    return tuple(_typed(action, match_tool(action.tool, tools)) for action in actions)
+
+
+def _typed(action: AgentAction, tool: Tool | None) -> AgentAction:
+    """Return the action with the types that the tool's schema wants: between tags everything is a text."""
+    given = action.tool_input
+    if tool is None or not isinstance(given, dict):
+        return action
+    properties = tool.signature.parameters.get("properties", {})
+    values = {name: _value(value, properties.get(name)) for name, value in given.items()}
+    return replace(action, tool_input=values)
+
+
+def _value(value: Any, schema: Any) -> Any:
+    kind = schema.get("type") if isinstance(schema, Mapping) else None
+    if not isinstance(value, str) or kind not in ("integer", "number", "boolean", "object", "array"):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
