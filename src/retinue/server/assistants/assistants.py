@@ -134,9 +134,11 @@ def configured(deployment: Deployment, config: Object, wishes: Object) -> Object
         raise _of_config(errors[0]) or first_error(
             [{**one, "loc": ("body", "agent_config", *one["loc"])} for one in errors]
         ) from error
-    names = list(deployment.agents)
-    wanted = (wishes.get("model"), heeded.agent_name, names[0])
-    model = next(name for name in wanted if name is not None and name in deployment.agents)
+    wanted = [name for name in (wishes.get("model"), heeded.agent_name) if name is not None]
+    model = next((name for name in wanted if name in deployment.agents), None)
+    if model is None and wanted and deployment.only is None:  # OPEA's clients name what the only agent is made of
+        raise no_model(wanted[0])
+    model = model or next(iter(deployment.agents))
     _check_strategy(heeded.strategy, model, deployment.agents[model].strategy.name)
     said = {
         "temperature": heeded.temperature,
