@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .._internal.sync_bridge import run_to_completion
+from .._internal.sync_bridge import limit_exit, run_to_completion
 from ..config.price_file import use_prices
 from ..errors import UsageError
 from .driving_options import (
@@ -106,6 +106,7 @@ def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
         **limits_of(given),
     )
     run_to_completion(serve(deployment, how, _ready, _made))
+    limit_exit()
     return 0
 
 
