@@ -195,6 +195,8 @@ HOSTILE: list[tuple[dict[str, Any], str]] = [
     ({"parameters": {"type": "object", "description": "x" * 60_000}}, "parameters"),
     ({"timeout": 1e9}, "timeout"),
     ({"effects": "none"}, "effects"),
+    ({"name": "file_search"}, "name"),
+    ({"name": "code_interpreter"}, "name"),
     ({"code": "print(1)"}, "code"),
     ({"callable_api": "tools.py:run"}, "callable_api"),
     ({"command": "sh"}, "command"),
