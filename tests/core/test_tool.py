@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from retinue import Document, RunResult, StopReason, Tool, Usage, UsageError, tool
+from retinue.core.result_text import as_text
 from retinue.core.signature import InvalidInput
-from retinue.core.tool import as_text, tool_of
+from retinue.core.tool import tool_of
 
 
 def answer(tool: Tool, tool_input: Any) -> str:
@@ -237,7 +238,7 @@ def finished(answer: str, reason: StopReason, error: str = "") -> RunResult:
             {
                 1,
             },
-            "{1}",
+            "[1]",
         ),
         (Ellipsis, "Ellipsis"),
     ],

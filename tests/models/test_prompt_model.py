@@ -142,6 +142,19 @@ def test_key_and_address_may_come_from_the_environment(server: OpenAIServer, mon
     assert PromptModel("some-model").run("hi").text == "hello"
 
 
+@pytest.mark.parametrize("name", ["opnai:gpt-5", "antropic:claude-sonnet-4-5", "olama:qwen3", "lokal"])
+def test_a_misspelt_engine_is_refused_also_where_the_address_is_set(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1")
+    with pytest.raises(UsageError, match="did you mean"):
+        PromptModel(name)
+
+
+@pytest.mark.parametrize("name", ["llama3:8b", "qwen3:8b", "gpt-oss:20b", "llama:7b", "mistral", "command-r:35b"])
+def test_names_of_models_at_a_server_may_contain_a_colon(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1")
+    assert PromptModel(name).name == name
+
+
 # ── run ──────────────────────────────────────────────────────────────────────────────────────────
 
 

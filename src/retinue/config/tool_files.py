@@ -6,6 +6,7 @@ packages must have been installed by `retinue lock`; nothing is installed here.
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -15,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from .._internal.suggestions import suggestion
 from ..core.signature import Argument, Signature, signature_of
 from ..core.tool import Tool, tool_of
 from ..errors import DataError, UsageError
@@ -122,7 +124,26 @@ def _tool(name: str, entry: ToolEntry, place: _Place, loading: Loading, modules:
     found = function_of(modules[what.file], what.function)
     if isinstance(found, Tool):
         return _named(found, name, entry)
+    if takes is not None:
+        _check_arguments(what.function, found, takes)
     return Tool(name, pick_output(found, entry.return_output), described, takes=takes, **entry.options)
+
+
+def _check_arguments(name: str, function: Callable[..., Any], takes: Signature) -> None:
+    """Raise `UsageError` if the function cannot be called with the declared arguments."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # as of some built-in functions
+        return
+    declared = takes.parameters["properties"]
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    named = {one: parameter for one, parameter in parameters.items() if parameter.kind not in variable}
+    takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    if unknown := [one for one in declared if one not in named and not takes_all]:
+        raise UsageError(f"args_schema: {name} has no parameter {unknown[0]!r}; {suggestion(unknown[0], named)}")
+    for one, parameter in named.items():
+        if parameter.default is parameter.empty and one not in declared:
+            raise UsageError(f"args_schema: {name} needs {one!r}, which is not declared")
 
 
 def _separate(name: str, what: FileFunction, entry: ToolEntry, place: _Place, loading: Loading) -> Callable[..., Any]:

@@ -42,7 +42,7 @@ from .prices import FREE, Price
 from .prompt import Ask, Prompt, PromptCache
 from .protocols import Act, Chunks, Effects, Flow, HumanRequest, Request, Retry, Sent
 from .tool_turn import ToolTurn
-from .values import UNUSED, AgentFinish, Decision, Message, Observation, Reply, StopReason, Usage
+from .values import CUT_SHORT, UNUSED, AgentFinish, Decision, Message, Observation, Reply, StopReason, Usage
 
 logger = logging.getLogger(__name__)
 FORCED = "Agent stopped due to iteration limit or time limit."  # LangChain's wording
@@ -140,8 +140,9 @@ class _Drive:
 
     def _stopped(self, reason: StopReason, detail: str = "") -> Stopped:
         """Return the final event, with the best answer so far."""
-        if reason in (StopReason.TOKEN_BUDGET_EXCEEDED, StopReason.COST_BUDGET_EXCEEDED):
-            detail = self._meter.scarcest(reason)
+        spent = self._meter.spent(reason)
+        if not detail or reason in (StopReason.TOKEN_BUDGET_EXCEEDED, StopReason.COST_BUDGET_EXCEEDED):
+            detail = spent
         return Stopped(reason, detail, best=self._best, partial=self._shown)
 
     def _stopped_by(self, error: Exception) -> Stopped:
@@ -162,6 +163,8 @@ class _Drive:
         return self._meter.exceeded()
 
     def _ending(self, finish: AgentFinish) -> Finished | Stopped:
+        """Return the final event. Only an ending that is listed here has an answer, whatever a strategy returns with
+        it: what it came to until then is the best attempt."""
         if finish.reason is StopReason.ANSWER and self._limit is StopReason.STAGNATED:
             return Stopped(StopReason.STAGNATED, "its last turns brought nothing new", finish.output)
         if finish.reason is StopReason.ANSWER:
@@ -169,10 +172,14 @@ class _Drive:
         if finish.reason is StopReason.MAX_ITERATION_EXCEEDED and self._limit:
             return self._stopped(self._limit)
         problem = finish.return_values.get("problem")
+        if finish.reason is StopReason.UNREADABLE_REPLY:
+            logger.warning("the model's replies could not be read: %s", problem or "the last has no answer")
         if problem is None:
             return self._stopped(finish.reason, finish.output)
-        code = finish.return_values.get("code", "")
-        return Stopped(finish.reason, str(problem), finish.output, code=str(code))
+        if finish.reason in CUT_SHORT.values() or finish.reason is StopReason.INVALID_ANSWER:
+            return Stopped(finish.reason, str(problem), finish.output)
+        code = str(finish.return_values.get("code", ""))
+        return Stopped(finish.reason, str(problem), best=finish.output or self._best, partial=self._shown, code=code)
 
     # ── asking the model ─────────────────────────────────────────────────────────────────────────
 

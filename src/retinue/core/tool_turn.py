@@ -41,7 +41,6 @@ class ToolTurn:
         self._deadline = deadline
         self._begun: dict[str, AgentAction] = {}
         self._paused: set[str] = set()
-        self._problems: dict[str, str] = {}  # why calls wait for a person
         self._decided: dict[str, Decision] = {}
         self._seen: dict[str, Observation] = {}
         self._pending: list[Pending] = []
@@ -86,7 +85,7 @@ class ToolTurn:
 
     def _waiting(self, calls: Sequence[AgentAction]) -> Stopped:
         """Return the end of a run that waits for a person's decision on `calls`, or for its members."""
-        said = [f"no person has decided on {one.tool} ({one.id}): {self._problems[one.id]}" for one in calls]
+        said = [f"no person has decided on {one.tool} ({one.id}): {self._must_ask(one)}" for one in calls]
         reason = StopReason.AWAITING_HUMAN if calls else stop_reason(self._pending)
         return Stopped(reason, "; ".join([*said, *(one.detail for one in self._pending)]))
 
@@ -108,7 +107,6 @@ class ToolTurn:
     async def _is_cleared(self, action: AgentAction) -> bool:
         """Return whether the action is begun or settled; otherwise it waits for a person."""
         if problem := self._must_ask(action):
-            self._problems[action.id] = problem
             await self._consult(self._begun.get(action.id, action), problem)  # possibly edited by a person
             if action.id not in self._decided:
                 return False

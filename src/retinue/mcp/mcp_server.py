@@ -166,10 +166,10 @@ def _asking(agent: Agent, takes: Signature) -> Serve:
                 if message := _progress(event):
                     await report(message)
         _check_ending(run.result)
-        if not run.result.answer:
-            best = f" So far: {run.result.best_answer}" if run.result.best_answer else ""
-            raise ToolError(f"{run.result}{best}")
-        return run.result.answer
+        if run.result.answered:
+            return run.result.answer
+        best = "" if run.result.answer else run.result.best_answer
+        raise ToolError(f"{run.result}{f' So far: {best}' if best else ''}")
 
     return ask
 

@@ -222,9 +222,9 @@ def content_parts(message: Message) -> list[dict[str, Any]]:
     return [{"type": "text", "text": text}, *parts] if text else parts
 
 
-def functions(terms: Terms) -> list[dict[str, Any]]:
-    """Describe the tools in OpenAI's format, which others have adopted."""
-    return [{"type": "function", "function": declare_tool(tool, terms.model, terms.in_words)} for tool in terms.tools]
+def functions(tools: Sequence[Tool], model: str = "", in_words: Collection[str] = ()) -> list[dict[str, Any]]:
+    """Describe the tools to `model` in OpenAI's format, which others have adopted. Those `in_words` have no schema."""
+    return [{"type": "function", "function": declare_tool(tool, model, in_words)} for tool in tools]
 
 
 def function_calls(calls: Sequence[AgentAction]) -> list[dict[str, Any]]:

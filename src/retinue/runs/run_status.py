@@ -49,7 +49,7 @@ def _outcome(run: RunRow, event: Finished | Stopped, code: str) -> RunValues:
             return RunValues(status="completed")
         case reason if reason in _INCOMPLETE:
             return RunValues(status="incomplete", incomplete=_reason(event))
-        case reason if event.answer and reason is not StopReason.INVALID_ANSWER:
+        case _ if run_result.ending([event]).answered:
             return RunValues(status="completed")
     if event.code == "invalid_prompt":
         code = event.code
@@ -86,8 +86,16 @@ _TOLD: Mapping[str, tuple[str, str]] = {  # the engine's own error text and addr
 }
 
 
+_ENDED = {
+    StopReason.UNREADABLE_REPLY: "the model's replies were empty or could not be read, also when it was asked again",
+    StopReason.MAX_ITERATION_EXCEEDED: "it is out of steps",
+    StopReason.MAX_EXECUTION_TIME_EXCEEDED: "its time is up",
+    StopReason.NO_APPROPRIATE_TOOL: "no tool of the agent fits the question",
+}
+
+
 def _words(event: Stopped) -> str:
-    said = event.detail or f"the run was stopped: {event.reason}"
+    said = event.detail or f"the run was stopped: {_ENDED.get(event.reason, event.reason)}"
     return f"{said} (the best answer so far: {event.best})" if event.best else said
 
 

@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from ..errors import RetinueError, StoreConflict, StoreUnavailable
 from ..runs import OutsideChanges
 from ..runs.cancellation import cancel_run, discard_run, fail_run
+from ..store.api_keys import keys_since
 from ..store.audit_chain import has_unsealed, seal
 from ..store.clock import CLOCK
 from ..store.database import Database
@@ -30,6 +31,7 @@ from ..store.run_queries import (
 )
 from ..store.run_row import UNREADABLE, RunRow
 from ..store.run_store import find_run
+from ..store.silent_threads import delete_silent, silent_threads
 from ..store.usage_recount import fold_parts
 from .assistants.run_creation import admit_waiting_run
 from .context import Options, Server
@@ -39,8 +41,12 @@ from .wire.api_errors import ApiError
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
+_NEW = 600  # seconds for which a key is new, also by another machine's clock
 _EVERY, _FORGETS = 1.0, 600.0  # seconds
-_AT_ONCE, _PAUSE = 25, 0.05  # old runs that are deleted in one transaction, and seconds for others after each
+_AT_ONCE, _PAUSE = (
+    25,
+    0.05,
+)  # old runs, or threads, that are deleted in one transaction, and seconds for others after each
 
 
 async def run_maintenance(server: Server) -> None:
@@ -53,6 +59,7 @@ async def run_maintenance(server: Server) -> None:
         "heeding commands": outside.heed,
         "adjusting run expiry to the clock": partial(_follow_clock, server.database),
         "indexing what other servers left": partial(_index_left, server),
+        "learning the limits of new keys": partial(_learn_keys, server),
     }
     shared: dict[str, Callable[[], Awaitable[None]]] = {
         "expiring runs": partial(_end_late, server),
@@ -129,6 +136,13 @@ async def _index_left(server: Server) -> None:
         server.indexing.wake()
 
 
+async def _learn_keys(server: Server) -> None:
+    """Learn the limits of keys that were created lately: a worker sees no request of theirs."""
+    if server.database.is_shared:
+        for key in await server.database.read(partial(keys_since, when=int(time.time()) - _NEW)):
+            server.limits.know(key)
+
+
 async def _of_run(server: Server, run_id: str, work: Callable[[Connection], T]) -> T | RunRow | None:
     """Return what `work`, which concerns one run, returns. If it raises, that run fails, without affecting others. If
     another server changes the run meanwhile, return `None`; the next round sees what is left to do."""
@@ -165,7 +179,8 @@ class _Seldom:
     async def forget(self) -> None:
         """Delete expired runs, idempotency keys and files, if it is time."""
         database, options = self._server.database, self._server.options
-        often = min(_FORGETS, options.retention or _FORGETS, options.chat_retention or _FORGETS)
+        kept = (options.retention, options.chat_retention, options.thread_retention)
+        often = min(seconds or _FORGETS for seconds in (*kept, _FORGETS))
         if time.monotonic() - self._done < often:
             return
         await database.write(sweep)
@@ -173,8 +188,18 @@ class _Seldom:
         await database.write(fold_parts)
         while await database.write(partial(_forget, options=options)):  # noqa: ASYNC110 -- others write meanwhile
             await asyncio.sleep(_PAUSE)
+        if options.thread_retention:
+            await self._forget_threads(int(time.time()) - options.thread_retention)
         self._server.indexing.wake(*await database.write(expire))
         self._done = time.monotonic()
+
+    async def _forget_threads(self, before: int) -> None:
+        """Delete the threads and conversations without news since `before`, which are found beside the writer."""
+        database = self._server.database
+        while ids := await database.read(partial(silent_threads, before=before, most=_AT_ONCE)):
+            if not await database.write(partial(delete_silent, before=before, ids=ids)):
+                return
+            await asyncio.sleep(_PAUSE)
 
 
 async def _follow_clock(database: Database) -> None:

@@ -99,7 +99,7 @@ def parse_decision(request: Mapping[str, Any], waiting: Pending, output: str) ->
         raise ApiError(400, "Missing required parameter: 'arguments'.", code="missing_required_parameter")
     edited = arguments if kind == "edit" else None
     if isinstance(edited, dict) and isinstance(action.tool_input, str) and set(edited) == set(shown):
-        edited = str(*edited.values())
+        (edited,) = (one if isinstance(one, str) else json.dumps(one, ensure_ascii=False) for one in edited.values())
     return Decision(kind, edited, str(said.get("message", "")))
 
 

@@ -111,8 +111,9 @@ ToolChoice = Annotated[
 
 
 class ChatCreate(OneOfTwo):
-    """The request. `thread_id` (a conversation stored by the server) and `reasoning` (the model's thoughts as
-    `reasoning_content`) are extensions; `messages` may be plain text (OPEA's RFC on agents)."""
+    """The request. `model` defaults to the file's only agent. `thread_id` (a conversation stored by the server) and
+    `reasoning` (the model's thoughts as `reasoning_content`) are extensions; `messages` may be plain text (OPEA's RFC
+    on agents)."""
 
     moved = {
         "input": "'messages'",
@@ -122,7 +123,7 @@ class ChatCreate(OneOfTwo):
         "previous_response_id": "'messages', which hold all that was said",
     }
 
-    model: str
+    model: str | None = None
     messages: Messages
     stream: bool | None = None
     stream_options: StreamOptions | None = None
