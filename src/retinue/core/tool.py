@@ -23,6 +23,7 @@ from .._internal.thread_pool import run_in_thread
 from ..errors import ForeignExit, NotDone, ToolError, UsageError
 from .declared_exceptions import exceptions
 from .result_text import as_text, exhaust, finish, is_unfinished, result_text
+from .run_result import RunResult
 from .signature import (
     InvalidInput,
     Signature,
@@ -227,6 +228,8 @@ class Tool:
     def _shown(self, value: Any, end: float) -> str:
         if isinstance(value, Iterator):
             value = exhaust(value, self.max_result, end)
+        if isinstance(value, RunResult) and hasattr(self.something, "run_spec") and not value.answered:
+            raise ToolError(str(value))  # called outside of an agent, which runs it as a member
         return result_text(value if self._function is self.something else self._main_output(value))
 
     def _end(self) -> float:

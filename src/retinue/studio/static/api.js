@@ -33,6 +33,12 @@ export function takeKeyFromAddress() {
   history.replaceState(null, "", location.pathname + location.search);
 }
 
+/** Remove a key from the address, unused. */
+export function dropKeyFromAddress() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("key");
+  if (given) history.replaceState(null, "", location.pathname + location.search);
+}
+
 /** "/v1/runs" and {status: ["failed"], limit: 5} → "/v1/runs?status=failed&limit=5". Empty values are left out. */
 export function withQuery(path, query = {}) {
   const given = new URLSearchParams();
