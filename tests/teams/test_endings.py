@@ -225,7 +225,7 @@ def test_the_library_and_the_command_line(name: str, capsys: pytest.CaptureFixtu
 
     done = supervisor(case.made(human_of(case)), "top").run("Go")
     (seen,) = [event.observation for event in done.events if isinstance(event, Observed)]
-    assert seen.outcome == ("result" if result.answered else "failed")
+    assert (seen.outcome == "result") == result.answered  # otherwise failed, or unknown if it may have had effects
     assert seen.text == case.answer if result.answered else case.why in seen.text
     assert result.answered or case.partly or DRAFT not in seen.text or name == "a member's reply is cut"
 
