@@ -9,7 +9,7 @@ WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo demo-docs test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens alerts studio chaos chaos-cluster upgrades simulate bench capacity chart image release site packages picture lock
+.PHONY: help setup model demo demo-docs test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens alerts studio chaos chaos-cluster upgrades simulate bench clients chart image release site packages picture lock
 
 help: ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -158,8 +158,15 @@ image: .chart/installed ## Carry out deploy/Dockerfile without a container engin
 	.chart/bin/python tests/chart_check/helm.py
 	@touch $@
 
-capacity: setup ## Predict three workers under four loads and measure them, into docs/capacity.md (five minutes)
-	PYTHONPATH=tests $(BIN)/python -m capacity
+clients: setup .clients/installed ## Try the server with other frameworks' clients and Codex CLI, which it installs (half a minute)
+	$(BIN)/pytest --full tests/clients
+
+.clients/installed: requirements/clients.txt tests/clients/programs/package-lock.json
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .clients
+	$(BIN)/uv pip install --quiet --python .clients/bin/python --require-hashes -r requirements/clients.txt
+	cp tests/clients/programs/package.json tests/clients/programs/package-lock.json tests/clients/programs/.npmrc .clients
+	cd .clients && ../$(BIN)/npm ci --silent
+	@touch $@
 
 packages: setup ## Build the wheel and the source distribution, and try them away from this tree (two minutes)
 	$(BIN)/pytest --full tests/release/test_packages.py
@@ -195,5 +202,6 @@ lock: setup ## Resolve the locked requirements anew
 	$(BIN)/uv pip compile $(LOCKED) --group build -c requirements/dev.txt -o requirements/build.txt
 	$(BIN)/uv pip compile $(LOCKED) --group chart --override requirements/chart.overrides -o requirements/chart.txt
 	$(BIN)/uv pip compile $(LOCKED) pyproject.toml --extra all --extra up -c requirements/dev.txt -o requirements/all.txt
+	$(BIN)/uv pip compile $(LOCKED) --group clients -o requirements/clients.txt
 	$(BIN)/uv pip compile $(LOCKED) --group release -c requirements/dev.txt -o requirements/release.txt
 	$(BIN)/uv pip compile $(LOCKED) --group site -c requirements/dev.txt -o requirements/site.txt

@@ -21,7 +21,7 @@ from .core.budgets import Budget, Limits, with_limits
 from .core.effects import Human as Human
 from .core.events import Delta, Event, Finished, Started
 from .core.protocols import Memory, Model, Prompting, Strategy
-from .core.run_result import RunResult, result
+from .core.run_result import RunResult, pending, result
 from .core.suggested_questions import suggested
 from .core.tool import Tool, tool_of
 from .core.toolbox import Toolbox
@@ -39,7 +39,7 @@ from .strategies.auto import Auto
 from .strategies.react import React
 
 Params = Mapping[str, Mapping[str, Any]]  # parameter values, by node name
-History = Sequence[Message]
+History = Sequence[Message | Mapping[str, Any]]
 Images = Sequence[ImageSource]
 
 
@@ -92,6 +92,8 @@ class Agent(YamlSerializable):
         self.strategy = STRATEGIES[strategy] if isinstance(strategy, str) else strategy
         self.prompt_node = prompt_node
         self.model: Model
+        if prompt_node is not None and model != "local":
+            raise UsageError("Agent: give a model or a prompt_node, which has a model of its own, and not both")
         if prompt_node is not None:
             self.model = limited(prompt_node.model, prompt_node.stop_words, prompt_node.max_length)
             if prompt_node.default_prompt_template and isinstance(self.strategy, React | Auto):
@@ -255,13 +257,18 @@ class Agent(YamlSerializable):
 
         `decisions` are a person's, by call id; `budget` may be larger; `key`, `children` and the `images`, which a
         stored log lacks, are the original run's. A `once` tool, or an agent, of whose call no outcome is recorded waits
-        for a decision. Raises `LogMismatch` if this agent did not write the log.
+        for a decision. Raises `LogMismatch` if this agent did not write the log, and `UsageError` for an edited input
+        that does not fit the tool.
         """
         started = log[0] if log else None
         if not isinstance(started, Started):
             raise LogMismatch("a log must begin with the event 'started'")
         if isinstance(log[-1], Finished):
-            return result(log)
+            return result(log, children={path: tuple(events) for path, events in (children or {}).items()})
+        toolbox, decided = Toolbox(self.tools), decisions or {}
+        for action in pending(log):
+            if action.id in decided and (wrong := toolbox.edit_problem(action, decided[action.id])):
+                raise UsageError(f"decisions: {action.id}: {wrong}")
         run = Run(self, started.question, started.history, Earlier(log, decisions or {}, children or {}), key)
         run.budget, run.images = budget or self.budget, tuple(images)
         return await run.finish()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,9 @@ from .core.effects import LibraryEffects
 from .core.event_stream import Tell, tell, told
 from .core.events import ENDINGS, Delta, Event, Started, Stopped
 from .core.image_format import check_together, messages_with_data, with_data
-from .core.log_context import LogContext, current_context, enter_context, log_context
+from .core.log_context import current_context, enter_context, log_context
 from .core.loop import drive
+from .core.prices import FREE, price_of
 from .core.protocols import Flow, Strategy, Task, blind, calls_natively, can_see
 from .core.replay import beginning, replaying
 from .core.run_log import log_event
@@ -38,6 +39,19 @@ from .telemetry.active import live_spans
 
 if TYPE_CHECKING:
     from .telemetry.recorder import LiveSpans
+
+
+def _read_history(history: Sequence[Message | Mapping[str, Any]]) -> tuple[Message, ...]:
+    """Return an earlier conversation, of which mappings have `role` and `content` as in OpenAI's API."""
+    found: list[Message] = []
+    for one in (history,) if isinstance(history, Message | str) else history:
+        if isinstance(one, Mapping) and one.keys() == {"role", "content"} and isinstance(one["content"], str):
+            found.append(Message(one["role"], one["content"]))
+        elif isinstance(one, Message):
+            found.append(one)
+        else:
+            raise UsageError(f"history: want Messages, or mappings with role and content as text, not {one!r:.80}")
+    return tuple(found)
 
 
 class Run:
@@ -60,10 +74,12 @@ class Run:
         self,
         agent: Specified,
         question: str,
-        history: Sequence[Message] = (),
+        history: Sequence[Message | Mapping[str, Any]] = (),
         earlier: Earlier = Earlier(),
         key: str = "",
     ) -> None:
+        if not isinstance(question, str):
+            raise UsageError(f"a question is a text, not a {type(question).__name__}; several go to run_batch")
         if not question.strip():
             raise UsageError("the question is empty; ask something")
         spec = agent.run_spec()
@@ -74,13 +90,13 @@ class Run:
         self._begun = tuple(earlier.log)
         self.budget = spec.budget
         self._spec = spec
-        self._task = Task(question, spec.tools, tuple(history))
+        self._task = Task(question, spec.tools, _read_history(history))
         self._decisions = earlier.decisions
         self._nested = NestedRuns(_nested, self._task, self.key, spec.human, earlier)
         self.delegate: Delegate = self._nested
         self._deadline = Deadline()
         self._seconds = self._since = 0.0
-        self._context = LogContext(self.key, current_context().request)
+        self._context = current_context().of_run(self.key)
         self._spans: LiveSpans | None = None
 
     def __repr__(self) -> str:
@@ -180,6 +196,7 @@ class Run:
             constrained=abilities.constrains,
             calls_tools=abilities.calls_tools,
             scripted=abilities.scripted,
+            window=abilities.window,
         )
         strategy = choose_strategy(self._spec.strategy, task, begun.strategy)
         started = replace(
@@ -193,7 +210,8 @@ class Run:
         toolbox = Toolbox(task.tools, self.key, self.delegate)
         world = LibraryEffects(self._spec.model, self._spec.human, toolbox, self._decisions, tell)
         flow = self._flow(task, strategy, started.instructions)
-        return drive(flow, replaying(world, self.log, regardless=self.regardless), started, self.budget, self._deadline)
+        effects = replaying(world, self.log, regardless=self.regardless)
+        return drive(flow, effects, started, self.budget, self._deadline, price_of(self._spec.model) or FREE)
 
     def _flow(self, task: Task, strategy: Strategy, instructions: str | None) -> Flow:
         """Return the strategy's generator; `instructions` is `None` in older logs. Raises `UsageError` if it cannot

@@ -37,13 +37,12 @@ class ModelError(RetinueError):
     """The model failed in a way that ends the run.
 
     `code` names the failure for programs: `context_length_exceeded`, `invalid_request`, `model_refused`,
-    `rate_limit_exceeded` or `model_unavailable`. `status` is the HTTP status of the engine's response, if it gave one.
-    `reached` is false if no request can have reached the engine.
+    `rate_limit_exceeded`, `model_unavailable`, or `model_unreachable` if no request can have reached the engine.
+    `status` is the HTTP status of the engine's response, if it gave one.
     """
 
     code = "model_refused"
     status: int | None = None
-    reached = True
 
 
 class ModelRefused(ModelError):
@@ -82,7 +81,12 @@ class NodeFailed(RetinueError):
 
 
 class StoreUnavailable(RetinueError):
-    """The database is unreachable, locked or full. This is never the outcome of a run."""
+    """The database is unreachable, locked or full. This is never the outcome of a run.
+
+    `uncertain`: the commit itself failed, so the write may have been done.
+    """
+
+    uncertain = False
 
 
 class StoreConflict(RetinueError):

@@ -7,13 +7,15 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from .core.delegation import MemberAnswer, MemberCall, Pending, answer_of
+from ._internal.containment import describe_error
+from .core.delegation import MemberAnswer, MemberCall, Pending, answer_of, with_effects
 from .core.effects import Human
 from .core.events import Delta, Event
-from .core.log_context import LogContext, current_context, log_context
+from .core.log_context import current_context, log_context
 from .core.protocols import Task
-from .core.run_result import RunResult
-from .core.values import Decision, StopReason
+from .core.run_result import RunResult, ending
+from .core.values import Decision, StopReason, Usage
+from .errors import ModelError
 from .run_spec import RunSpec, Specified
 
 Listener = Callable[[str, Event | Delta], None]
@@ -85,12 +87,20 @@ class NestedRuns:
 
     async def run(self, member: MemberCall) -> MemberAnswer:
         """Run the member to its end, or continue its run. Raises `Pending` if it waits for a person."""
+        try:
+            answer = await self._answer(member)
+        except ModelError as error:  # it never said anything
+            text = f"{member.tool.name} failed: {describe_error(error)}"
+            answer = MemberAnswer("failed", text, Usage(runs=1), 0.0)
+        return with_effects(answer, member, self.children.get(member.call, ()))
+
+    async def _answer(self, member: MemberCall) -> MemberAnswer:
         spec: RunSpec = member.tool.something.run_spec()
         given = Given(replace(spec, budget=member.budget(spec.budget), human=spec.human or self._human))
         task = self._task if member.passes_conversation else Task(member.question)
         run = self._start(given, task, self._earlier.of(member.call), f"{self._key}/{member.call}")
         run.listener = lambda path, event: self._heard(f"{member.call}/{path}", event)
-        context = LogContext(f"{self._key}/{member.call}", current_context().request)
+        context = current_context().of_run(f"{self._key}/{member.call}")
         try:
             with log_context(context):
                 await self._listen(member.call, run)
@@ -100,7 +110,7 @@ class NestedRuns:
         if result.stop_reason is StopReason.AWAITING_HUMAN:
             calls = ", ".join(f"{one.tool} ({member.call}/{one.id})" for one in result.waiting)
             raise Pending(result.stop_reason, f"{member.tool.name}: no person has decided on {calls}")
-        return answer_of(member.tool.name, result.stop_reason, result.answer, result.error, result.usage, 0.0)
+        return answer_of(member.tool.name, ending(result.events), result.usage, 0.0)
 
     async def _listen(self, call: str, run: NestedRun) -> None:
         async with aclosing(run.events()) as events:

@@ -165,7 +165,14 @@ async def _driven(
     """Drive the run from its first event to the end of the replay."""
     able = started.abilities
     task = Task(
-        started.question, spec.tools, started.history, able.constrains, able.calls_tools, able.scripted, started.images
+        started.question,
+        spec.tools,
+        started.history,
+        able.constrains,
+        able.calls_tools,
+        able.scripted,
+        started.images,
+        able.window,
     )
     strategy = choose_strategy(spec.strategy, task, started.strategy)
     words = spec.instructions if instructions is None else instructions

@@ -12,7 +12,7 @@ from typing import Any
 from fakes.postgres import postgres
 from retinue.evals.report import replace_section
 
-from . import cancels, faults, human, kills, neighbours, overload, points, streams, two
+from . import cancels, faults, human, kills, neighbours, overload, points, repeats, streams, two
 from .harness import site
 from .parts import Part, Told, head, made_by, parts_command, times
 
@@ -31,7 +31,7 @@ _SUFFERED = (
     "slowest `/health`",
     "going on",
 )
-_SAID = ("cancels", "human", "overload", "streams", "neighbours", "two")
+_SAID = ("cancels", "human", "overload", "streams", "neighbours", "two", "repeats")
 _GRACE = "0.2"  # seconds: less than a run takes
 
 
@@ -227,6 +227,20 @@ def _two(told: Told) -> tuple[str, int]:
     return text, seen.broken
 
 
+def _repeats(told: Told) -> tuple[str, int]:
+    text, doubled = "", 0
+    for name in repeats.WAYS:
+        for api in ("chat", "responses"):
+            seen = repeats.repeat(name, api, 50)
+            told(f"{name}, {api}: {seen}")
+            answers = ", ".join(f"{times} of {status}" for status, times in sorted(seen.answers.items()))
+            text += f"| {name} | {api} | {seen.requests} | {answers} | {seen.effects} | {len(seen.doubled)} |\n"
+            doubled += len(seen.doubled)
+    title = "`openai.OpenAI()` as it comes, in whose request something fails after its first payments:\n\n"
+    columns = ("what fails", "API", "requests", "answers", "payments", "twice")
+    return f"{title}{head(columns)}\n{text}", doubled
+
+
 def _total(statuses: dict[str, int]) -> int:
     return sum(statuses.values())
 
@@ -244,6 +258,7 @@ _PARTS: dict[str, Part] = {
     "streams": _streams,
     "neighbours": _neighbours,
     "two": _two,
+    "repeats": _repeats,
 }
 
 

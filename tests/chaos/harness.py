@@ -48,9 +48,9 @@ class Site:
 
 
 @contextmanager
-def two_servers(db: str) -> Iterator[Site]:
+def two_servers(db: str, *args: str, delay: float = 0.05) -> Iterator[Site]:
     """Two servers on the PostgreSQL database at this URL, and their world, while in the block."""
-    with site(db=db) as at:
+    with site(*args, db=db, delay=delay) as at:
         second = at.server.beside()
         at.servers.append(second)
         try:
@@ -74,7 +74,8 @@ def site(*args: str, db: str = "", delay: float = 0.05, env: Mapping[str, str] |
     try:
         assert world.stdout is not None
         address = world.stdout.readline().strip()
-        shutil.copy(_DEPLOYMENT / "tools.py", folder)
+        for name in ("tools.py", "freezing.py"):
+            shutil.copy(_DEPLOYMENT / name, folder)
         text = (_DEPLOYMENT / "agents.yml").read_text("utf-8")
         more = ("--db", db) if db else ()
         settings = {"CHAOS_WORLD": address, "PYTHONDONTWRITEBYTECODE": "", **(env or {})}

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import select
 
 from retinue.core.events import Called, Event, Observed, Replied
-from retinue.core.serialization import load
 from retinue.store.engines import engine_of
+from retinue.store.event_log import read_events
 from retinue.store.tables import events, runs
 
 Line = tuple[int, float, Event]  # number, Unix seconds, and the event itself
@@ -19,14 +19,10 @@ def logs(url: str) -> dict[str, list[Line]]:
     engine = engine_of(url)
     try:
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            query = select(events.c.run_id, events.c.seq, events.c.at, events.c.kind, events.c.payload)
-            rows = connection.execute(query.order_by(events.c.run_id, events.c.seq)).all()
+            ids = connection.execute(select(events.c.run_id).distinct()).scalars().all()
+            return {one: [(at.seq, at.at, at.event) for at in read_events(connection, one)] for one in sorted(ids)}
     finally:
         engine.dispose()
-    found: dict[str, list[Line]] = {}
-    for run_id, seq, at, kind, payload in rows:
-        found.setdefault(run_id, []).append((seq, at, load(kind, payload)))
-    return found
 
 
 def tree(url: str, run_id: str) -> dict[str, str]:

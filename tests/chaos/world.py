@@ -2,10 +2,11 @@
 
 The ledger does as a payment service would: an effect with an `Idempotency-Key` that it has seen is not done again; one
 without is done each time. The model works off an order: `Order 7: look, note+pay` is a call of `look`, then calls of
-`note` and `pay` side by side, each with what it is for (`7.0`, `7.1.0`, …), then an answer with all that they said.
-Where the last step is `slowly`, the answer has forty words more, and comes a word at a time; where it is
-`differently`, each time with other words. `at length` is an answer of 600 kB. Where the tools are agents, it gives
-each of them its share of the order, `Order 7.m0: look` and `Order 7.m1: note+pay`.
+`note` and `pay` side by side, each with what it is for (`7.0`, `7.1.0`, …), then an answer with all that they said. At
+a step `refused` it answers 401, and at `empty` its replies are empty. Where the last step is `slowly`, the answer has
+forty words more, and comes a word at a time; where it is `differently`, each time with other words. `at length` is an
+answer of 600 kB. Where the tools are agents, it gives each of them its share of the order, `Order 7.m0: look` and
+`Order 7.m1: note+pay`.
 
     python -m chaos.world BEFORE AFTER     (seconds from a request to its effect, and from there to the answer)
 """
@@ -76,9 +77,12 @@ async def _reply(request: web.Request) -> web.StreamResponse:
     asked = await request.json()
     agents = [name for one in asked.get("tools", ()) if (name := one["function"]["name"]).startswith(("hand", "lead"))]
     await asyncio.sleep(_THINKS)
+    choices = _choices(asked["messages"], agents)
+    if choices is None:
+        return web.json_response({"error": {"message": "no such key"}}, status=401)
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await response.prepare(request)
-    for choice in _choices(asked["messages"], agents):
+    for choice in choices:
         said = {"index": 0, "logprobs": None, "delta": choice["delta"], "finish_reason": choice["finish_reason"]}
         data = json.dumps({**_HEAD, "choices": [said]})
         await response.write(f"data: {data}\n\n".encode())
@@ -89,8 +93,8 @@ async def _reply(request: web.Request) -> web.StreamResponse:
     return response
 
 
-def _choices(messages: Sequence[Mapping[str, Any]], agents: Sequence[str]) -> list[dict[str, Any]]:
-    """The pieces of what the model says to `messages`; `agents` are the tools that are such."""
+def _choices(messages: Sequence[Mapping[str, Any]], agents: Sequence[str]) -> list[dict[str, Any]] | None:
+    """The pieces of what the model says to `messages`, if it does not refuse; `agents` are the tools that are such."""
     begin = max(at for at, one in enumerate(messages) if one["role"] == "user")
     order = _ORDER.search(messages[begin]["content"])
     if order is None:  # to find out whether this model calls tools
@@ -113,6 +117,10 @@ def _choices(messages: Sequence[Mapping[str, Any]], agents: Sequence[str]) -> li
         asked = [{"query": f"Order {part}: {share}"} for part, share in parts]
         return _calling(list(zip(agents, asked, strict=True)))
     tools = steps[done]
+    if tools == ["refused"]:
+        return None
+    if tools == ["empty"]:
+        return [{"delta": {}, "finish_reason": "stop"}]
     names = [f"{number}.{done}.{at}" if len(tools) > 1 else f"{number}.{done}" for at in range(len(tools))]
     return _calling([(tool, {"what": name}) for tool, name in zip(tools, names, strict=True)])
 

@@ -61,9 +61,14 @@ class Up:
         until(there, 90)
         return self.processes()
 
+    @property
+    def key(self) -> str:
+        (key,) = re.findall(r"Bearer (\S+)", self.said)
+        return str(key)
+
     def ask(self) -> str | None:
-        (address,), (key,) = (re.findall(one, self.said) for one in (r"ready on (http\S+)", r"Bearer (\S+)"))
-        client = OpenAI(base_url=f"{address}/v1", api_key=key, max_retries=0)
+        (address,) = re.findall(r"ready on (http\S+)", self.said)
+        client = OpenAI(base_url=f"{address}/v1", api_key=self.key, max_retries=0)
         said = client.chat.completions.create(model="agent", messages=[{"role": "user", "content": "Hi"}])
         return said.choices[0].message.content
 
@@ -75,6 +80,14 @@ def folder() -> Iterator[Path]:
     made.chmod(0o755)
     yield made
     shutil.rmtree(made)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="for root only, as whom PostgreSQL does not run")
+def test_a_folder_that_postgresql_may_not_enter_is_named(folder: Path) -> None:
+    folder.chmod(0o700)
+    up = Up(folder)
+    assert up.process.wait(90) == 2
+    assert f"may not enter {folder}" in up.said
 
 
 def gone(pid: int) -> bool:
@@ -105,14 +118,19 @@ def test_what_ended_is_started_again_and_the_data_is_kept(folder: Path) -> None:
         os.kill(before["worker 1"], signal.SIGKILL)
         until(lambda: up.processes()["worker 1"] != before["worker 1"], 60)
         assert up.ask() == "Hello."
+        key = up.key
     finally:
         up.process.terminate()
         assert up.process.wait(60) == 0
     assert (folder / "data" / "postgres" / "PG_VERSION").exists()
-    again = Up(folder)
+    assert (folder / "data" / "key").stat().st_mode & 0o777 == 0o600
+    again = Up(folder, "--", "--run-ttl", "77")
     try:
         again.ready()
-        assert again.ask() == "Hello."
+        assert (again.ask(), again.key) == ("Hello.", key)
+        for number in again.processes().values():
+            words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
+            assert b"retinue" not in words or words[-3:-1] == [b"--run-ttl", b"77"]
     finally:
         again.process.terminate()
         assert again.process.wait(60) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -137,7 +138,9 @@ def test_all_forms_of_what_may_be_called(tmp_path: Path) -> None:
     assert (tools["today"].signature.parameters["properties"], called(tools["today"])) == ({}, "2024-01-01")
     assert (tools["marked"].effects, tools["marked"].timeout, called(tools["marked"], "q")) == ("read", 5, "q")
     assert tools["mixed"].signature.parameters["required"] == ["a"]
-    assert called(tools["mixed"], {"a": "x", "b": 7, "json": "y"}) == '{"a": "x", "b": 7, "json": "y"}'
+    assert called(tools["mixed"], {"a": "x", "b": 7, "json": "y"}) == (
+        '{"a": "x", "b": 7, "c": 1, "d": false, "e": [1], "f": null, "json": "y"}'
+    )
 
 
 @pytest.mark.parametrize(
@@ -312,10 +315,10 @@ def echo() -> Iterator[Loopback]:
                 return web.Response(body=b"x", headers={"Content-Encoding": "gzip"})
             case "/hang":
                 await server.closing.wait()
+            case "/secret":
+                return web.Response(text=f"{request.headers.get('X-Key')} {request.headers.get('Authorization')}")
             case "/key":
                 return web.Response(text=request.headers.get("Idempotency-Key", "none"))
-            case "/missing":
-                return web.Response(status=404)
             case "/text":
                 return web.Response(text="plain")
         return web.Response(status=500, text="out of\norder")
@@ -340,8 +343,42 @@ plain: {{callable_api: "http://${{HOST}}/${{PLACE}}", description: d, return_out
 """
     tools = tools_of(tmp_path, text, loading=Loading({"HOST": echo.url.removeprefix("http://")}))
     assert called(tools["simple"], "Who?") == '{"given": {"query": "Who?"}, "type": "application/json"}'
-    assert called(tools["several"], {"rank": 1}) == '{"rank": 1}'
+    assert called(tools["several"], {"rank": 1}) == '{"rank": 1, "date": ""}'
     assert called(tools["plain"], "x") == "plain"
+
+
+def test_an_endpoint_is_sent_headers_whose_secrets_are_shown_to_nobody(echo: Loopback, tmp_path: Path) -> None:
+    text = f"""
+a:
+  callable_api: "{echo.url}/secret"
+  description: d
+  env: MINE=mine-12345678
+  headers: {{X-Key: "${{MINE}}", Authorization: "Bearer ${{THEIRS}}"}}
+"""
+    tools = tools_of(tmp_path, text, loading=Loading({"THEIRS": "theirs-12345678"}))
+    assert called(tools["a"], "q") == "mine-12345678 Bearer theirs-12345678"
+    assert asyncio.run(Toolbox(tools.values()).run(AgentAction("a", "q"))).text == "*** ***"
+
+
+@pytest.mark.parametrize(
+    ("headers", "problem"),
+    [
+        ("{Host: a}", "'Host' cannot be set"),
+        ("{'a b': c}", "'a b' cannot be set"),
+        ("{A: é}", "A: want printable ASCII"),
+        ("{A: '${NOT_SET}'}", "NOT_SET is not set"),
+        ("[a]", "headers: "),
+        ("{A: 7}", "A"),
+    ],
+)
+def test_headers_that_cannot_be_sent(headers: str, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=problem):
+        tools_of(tmp_path, f"a: {{callable_api: 'http://localhost/', description: d, headers: {headers}}}")
+
+
+def test_only_endpoints_are_sent_headers(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="headers: only for URLs"):
+        tools_of(tmp_path, "a: {callable_api: calculator, headers: {A: b}}")
 
 
 def test_an_endpoint_that_changes_something_is_told_the_calls_key(echo: Loopback, tmp_path: Path) -> None:
@@ -371,7 +408,6 @@ def test_a_tool_in_its_own_process_is_told_the_calls_key(tmp_path: Path) -> None
         ("/large", "the endpoint's answer is larger than 1,000,000 bytes"),
         ("/packed", "the endpoint's answer is packed (gzip), which was not asked for"),
         ("/wrong", "the endpoint answered 500: out of order"),
-        ("/missing", "the endpoint answered 404"),
         ("/hang", "a did not finish in time (its limit is 0.3 seconds)."),
     ],
 )
@@ -379,10 +415,59 @@ def test_an_endpoint_that_fails_is_an_observation(path: str, problem: str, echo:
     tools = tools_of(tmp_path, f"a: {{callable_api: '{echo.url}{path}', description: d, timeout: 0.3}}")
     seen = asyncio.run(Toolbox(tools.values()).run(AgentAction("a", "q")))
     assert problem in seen.text
-    assert seen.outcome == ("failed" if path == "/missing" else "unknown")
+    assert seen.outcome == "unknown"
 
 
 def test_an_endpoint_that_is_not_there_is_an_observation(tmp_path: Path) -> None:
     tools = tools_of(tmp_path, "a: {callable_api: 'http://127.0.0.1:1/', description: d}")
     with pytest.raises(NotDone, match="the endpoint cannot be reached"):
         called(tools["a"], "q")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ("{town: {type: str}}", "args_schema: where has no parameter 'town'; did you mean 'towns'?"),
+        ("{towns: {type: str}}", "args_schema: where needs 'unit', which is not declared"),
+    ],
+)
+def test_arguments_that_the_function_lacks_or_needs_are_named(arguments: str, problem: str, tmp_path: Path) -> None:
+    text = f"far: {{callable_api: 'code.py:where', description: d, args_schema: {arguments}}}"
+    with pytest.raises(DataError, match=re.escape(problem)):
+        tools_of(tmp_path, text, "def where(towns, unit, *more, scale=1): return unit")
+
+
+def test_a_separate_process_finishes_what_its_function_returns(tmp_path: Path) -> None:
+    code = """
+import asyncio, dataclasses, datetime, functools
+
+@dataclasses.dataclass
+class Stay:
+    nights: int
+
+async def work():
+    await asyncio.sleep(0)
+    return {"at": datetime.date(2024, 2, 29), "stay": Stay(2), "some": {2, 1}}
+
+def late():
+    return work()
+
+async def items():
+    yield 1
+
+def mapped():
+    return map(str, [1, 2])
+
+def function():
+    return work
+"""
+    text = "\n".join(
+        f"{name}: {{callable_api: 'code.py:{name}', description: d, env: X=y}}"
+        for name in ("late", "items", "mapped", "function")
+    )
+    tools = tools_of(tmp_path, text, code)
+    assert called(tools["late"]) == '{"at": "2024-02-29", "stay": {"nights": 2}, "some": [1, 2]}'
+    assert called(tools["items"]) == "[1]"
+    assert called(tools["mapped"]) == '["1", "2"]'
+    with pytest.raises(ToolError, match="it returned a function, which nobody called or entered"):
+        called(tools["function"])

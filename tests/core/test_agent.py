@@ -259,7 +259,7 @@ def test_an_engine_that_is_held_to_a_pattern_is_not_probed() -> None:
 
 def test_two_tools_of_one_name_are_refused() -> None:
     with pytest.raises(UsageError, match="two tools are called 'lookup'"):
-        agent().add_tool(Tool("lookup", print))
+        agent().add_tool(Tool("lookup", len))
 
 
 def test_an_unknown_strategy_is_refused_with_those_there_are() -> None:

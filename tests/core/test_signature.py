@@ -104,11 +104,11 @@ def one_number(days: int) -> str:
     return ""
 
 
-def all_optional(days: int = 3, city: str = "Paris") -> str:
+def one_flag(on: bool) -> str:
     return ""
 
 
-def positional(city: str, /) -> str:
+def all_optional(days: int = 3, city: str = "Paris") -> str:
     return ""
 
 
@@ -117,10 +117,6 @@ def many(*cities: str) -> str:
 
 
 def keywords(city: str, **more: int) -> str:
-    return ""
-
-
-def underscore(_city: str) -> str:
     return ""
 
 
@@ -208,6 +204,9 @@ def test_plain_text_goes_to_the_argument_of_a_tool_that_takes_one_text(
         (google, '{"city": "Paris"}', {"city": "Paris"}),
         (google, {"city": "Paris", "days": "2"}, {"city": "Paris", "days": 2}),
         (one_number, {"days": 2.0}, {"days": 2}),
+        (one_number, "2", {"days": 2}),
+        (one_flag, "true", {"on": True}),
+        (one_choice, "half", {"board": "half"}),
         (awkward, {"schema": "s", "json": 1, "copy": True}, {"schema": "s", "json": 1, "copy": True}),
     ],
 )
@@ -262,9 +261,7 @@ def test_any_text_is_arguments_or_invalid(text: str) -> None:
 @pytest.mark.parametrize(
     ("function", "problem"),
     [
-        (positional, "tool positional: a model passes arguments by name, so 'city: 'str'' is not supported"),
         (many, "tool many: a model passes arguments by name, so '*cities: 'str'' is not supported"),
-        (underscore, "tool underscore: a model cannot pass its parameters: Fields must not use names with leading"),
         (no_schema, "tool no_schema: a model cannot pass its parameters: Unable to generate pydantic-core schema for"),
     ],
 )

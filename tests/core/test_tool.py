@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from retinue import Document, RunResult, StopReason, Tool, Usage, UsageError, tool
+from retinue.core.result_text import as_text
 from retinue.core.signature import InvalidInput
-from retinue.core.tool import as_text, tool_of
+from retinue.core.tool import tool_of
 
 
 def answer(tool: Tool, tool_input: Any) -> str:
@@ -148,15 +149,15 @@ def test_what_a_model_is_not_told_of_a_function_is_a_line_on_the_log(caplog: pyt
     def bare(city, year=2020):  # type: ignore[no-untyped-def]
         return city
 
-    @tool(description="The city.")
+    @tool(description="The city.", effects="once")
     def described(city: str, **more: str) -> str:
         return city
 
     assert (bare.name, described.name) == ("bare", "described")
     (line,) = caplog.messages
-    lacking = "no docstring: the model is not told what it is for; no type hint for city, year"
+    lacking = "no docstring: the model is not told what it is for; no type hint for city, year; no effects: after a"
     assert line.startswith(f"tool bare ({__file__}:")
-    assert line.endswith(f") has {lacking}")
+    assert f") has {lacking}" in line
 
 
 def test_a_decorated_function_can_still_be_called() -> None:
@@ -237,7 +238,7 @@ def finished(answer: str, reason: StopReason, error: str = "") -> RunResult:
             {
                 1,
             },
-            "{1}",
+            "[1]",
         ),
         (Ellipsis, "Ellipsis"),
     ],

@@ -56,9 +56,9 @@ class Served:
             self.kill()
             raise AssertionError(f"retinue serve did not get ready; it said:\n{self.log}")
 
-    def beside(self) -> Served:
+    def beside(self, **env: str) -> Served:
         """Another server with the same file, database and settings, on a port of its own."""
-        return Served(self._file, self._env, self._args)
+        return Served(self._file, {**self._env, **env}, self._args)
 
     def kill(self) -> None:
         """End it without a warning (SIGKILL)."""

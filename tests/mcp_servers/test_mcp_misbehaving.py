@@ -67,7 +67,7 @@ def odd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
         ("silent", "it ended$"),
         ("pages", "offers more than 500 tools|did not answer"),
         ("many", "offers more than 500 tools"),
-        ("untyped", r"what it says is not valid MCP: tools\.0\.inputSchema: Input should be a valid dict"),
+        ("listless", r"what it says is not valid MCP: want a list of tools"),
         ("version", "Unsupported protocol version"),
     ],
 )
@@ -82,7 +82,7 @@ def test_servers_that_cannot_be_used(odd: Make, how: str, problem: str) -> None:
     [
         ("endless", "it sent more than 16,777,216 bytes at once"),
         ("chatter", "it writes what are no messages"),
-        ("shapeless", "answered what is no result of a tool"),
+        ("shapeless", "it answered what is no result of a tool"),
     ],
 )
 def test_answers_that_are_none(odd: Make, how: str, problem: str) -> None:
@@ -101,7 +101,8 @@ def test_one_that_hears_nothing_more_is_started_again(odd: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "said"), [("garbage", "said"), ("asks", "-32600"), ("family", "said"), ("stays", "said")]
+    ("how", "said"),
+    [(how, "said") for how in ("garbage", "family", "stays", "marked", "nameless")] + [("asks", "-32600")],
 )
 def test_what_does_no_harm(odd: Make, how: str, said: str) -> None:
     (tool,) = odd(how).tools()
@@ -114,11 +115,25 @@ def test_what_does_no_harm(odd: Make, how: str, said: str) -> None:
         ("twins", ["odd_other"], {"say": "two of the server's tools would be called odd_say"}),
         (
             "schemas",
-            ["odd_e", "odd_f", "odd_say"],
+            ["odd_c", "odd_e", "odd_f", "odd_say"],
             {
                 "b": "an argument cannot be called",
-                "c": "it requires an argument that it does not describe: 'ghost'",
                 "d": "its description and schema are longer than 65,536",
+            },
+        ),
+        (
+            "malformed",
+            [
+                f"odd_{name}"
+                for name in ("hint", "hints", "icons", "listed", "numbered", "result", "results", "say", "untold")
+            ],
+            {
+                "bare": "its inputSchema is missing",
+                "empty": "its inputSchema is missing",
+                "text": "its arguments are not an object",
+                "inside": "its argument 'required' is not described by a schema",
+                "tools[13]": "it has no name",
+                "tools[16]": "it has no name",
             },
         ),
         ("names", ["odd_a_b", "odd_say"], {"x" * 80: "its name has other characters", "\x1b[2J": "its name has"}),
@@ -139,7 +154,7 @@ def test_an_agent_is_told_and_goes_on(odd: Make) -> None:
     parrot = Parrot([" Try.\nAction: odd_say\nAction Input: {}\n", " So.\nFinal Answer: it is broken\n"])
     answer = Agent(parrot, tools).run("x")
     assert answer.answer == "it is broken"
-    assert answer.steps[0].observations[0].text.startswith("odd_say failed: odd answered what is no result")
+    assert answer.steps[0].observations[0].text.startswith("odd_say failed: it answered what is no result")
 
 
 def test_nothing_is_left_when_nobody_holds_it(odd: Make, tmp_path: Path) -> None:

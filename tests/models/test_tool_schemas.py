@@ -13,7 +13,7 @@ from fakes.engines import PROBED, model
 from fakes.openai_server import Answer, OpenAIServer, Request, failure
 from retinue import Agent, Tool
 from retinue.core.signature import signature_of_schema
-from retinue.models.tool_schemas import sent_parameters
+from retinue.models.tool_schemas import declare_tool
 
 
 class Node(BaseModel):
@@ -105,7 +105,7 @@ TOOLS += [WithSchema(schema).tool for schema in (UNION, ODD, {"type": "object"},
 @pytest.mark.parametrize("name", ["gpt-5-mini", "claude-sonnet-4-5", "google/gemini-3-pro"])
 def test_schemas_are_what_vendors_accept(name: str) -> None:
     for tool in TOOLS:
-        sent = sent_parameters(tool, name, ())
+        sent = declare_tool(tool, name, ())["parameters"]
         assert list(wrong(sent, gemini="gemini" in name)) == []
         json.dumps(sent)
 
@@ -119,11 +119,11 @@ def test_what_is_valid_is_sent_as_it_is() -> None:
         "additionalProperties": False,
         "$defs": {"x": {"type": "array", "items": {"type": "string"}, "description": "Texts."}},
     }
-    assert json.dumps(sent_parameters(WithSchema(schema).tool, "gpt-5", ())) == json.dumps(schema)
+    assert json.dumps(declare_tool(WithSchema(schema).tool, "gpt-5", ())["parameters"]) == json.dumps(schema)
 
 
 def test_a_union_at_the_root_keeps_its_arguments() -> None:
-    sent = sent_parameters(WithSchema(UNION).tool, "gpt-5", ())
+    sent = declare_tool(WithSchema(UNION).tool, "gpt-5", ())["parameters"]
     assert (list(sent["properties"]), sent["required"]) == (["id", "name", "mail"], ["id"])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 from sqlalchemy import Connection
@@ -16,8 +17,9 @@ from retinue.runs import FairScheduler, RunInput, Runs
 from retinue.runs.cancellation import cancel_run
 from retinue.runs.recovery import Recovery
 from retinue.store.database import Database
+from retinue.store.event_log import last_milestone
 from retinue.store.run_row import RunRow
-from retinue.store.run_store import find_run, insert_run
+from retinue.store.run_store import find_run, insert_run, update_run
 
 pytestmark = pytest.mark.anyio
 
@@ -120,6 +122,24 @@ async def test_a_key_has_as_many_as_it_may_and_keeps_no_other_away(url: str) -> 
         assert there.driver.turns.of_key("key_1") == 0
 
 
+async def test_there_is_a_place_for_tenants_that_have_none(url: str) -> None:
+    async with working(url, 20) as there:
+        of_a = [f"a{number}" for number in range(25)]
+        await there.add(*of_a, tenant="a")
+        await there.add("b1", "b2", tenant="b", at=2)
+        await there.add("c1", tenant="c", at=3)
+        for id_ in (*of_a, "b1", "b2", "c1"):
+            there.driver.start(id_)
+        await there.began_all(*of_a[:18], "b1", "c1")
+        assert set(there.driver.turns.waiting) == {*of_a[18:], "b2"}
+        for id_ in of_a[:2]:
+            await there.end(id_)
+        await there.began_all("b2")
+        assert there.driver.turns.waiting == of_a[18:]
+        for id_ in of_a[2:]:
+            await there.end(id_)
+
+
 async def test_one_that_waits_is_ended_at_once(url: str) -> None:
     async with working(url, 1) as there:
         await there.add("a1", "a2", "a3")
@@ -150,6 +170,27 @@ async def test_what_is_found_at_the_start_does_not_begin_all_at_once(any_url: st
             await there.end(id_)
             await recovery.recover()
         assert (there.began, there.most) == (ids, 4)
+
+
+async def test_after_deaths_from_outside_all_runs_soon_go_on_side_by_side(url: str) -> None:
+    ids = [f"run_{number}" for number in range(10)]
+
+    def left_by_the_dead(connection: Connection, attempts: int) -> None:
+        for id_ in ids:
+            run = find_run(connection, id_)
+            assert run is not None
+            made = last_milestone(connection, id_)[0]
+            update_run(connection, run, driver="dead", attempts=attempts, progress=made)
+
+    for attempts in (0, 2, 3):  # at the second death the calls are in the logs, and nothing is added after them
+        async with working(url, 100) as there:
+            if attempts:
+                await there.driver.database.write(partial(left_by_the_dead, attempts=attempts))
+            else:
+                await there.add(*ids)
+            await Recovery(there.driver, patience=0.001).recover()
+            await there.began_all(*ids)
+            assert there.most == 10
 
 
 async def test_what_waits_is_not_begun_when_the_server_stops(url: str) -> None:

@@ -7,15 +7,20 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from sqlalchemy import text
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
 from fakes.app_server import KEY, Serving, answering
+from retinue.errors import DataError
+from retinue.server.deployment import Deployment
 
 JSON = {"Content-Type": "application/json"}
 
@@ -137,7 +142,7 @@ def test_models(served: Serving) -> None:
     assert served.ask("GET", "/v1/models/agent-1").body == model
     said = served.ask("GET", "/v1/models/meta/llama:8b")
     assert (said.status, said.error["code"], said.error["param"]) == (404, "model_not_found", "model")
-    assert said.error["message"] == "The model 'meta/llama:8b' does not exist."
+    assert said.error["message"].startswith("The model 'meta/llama:8b' does not exist; ")
 
 
 def test_what_opea_asks(served: Serving) -> None:
@@ -150,6 +155,78 @@ def test_the_document_describes_what_is_answered(served: Serving) -> None:
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             assert set(operation["responses"]) == {"200", "4XX", "5XX"}, f"{method} {path}"
+    for place, schema in _schemas(document):
+        if "default" in schema:
+            own = {**schema, "components": document["components"]}
+            assert Draft202012Validator(own).is_valid(schema["default"]), place
+
+
+def _schemas(part: Any, place: str = "#") -> Iterator[tuple[str, dict[str, Any]]]:
+    if isinstance(part, dict):
+        yield from [(place, part)] if not place.endswith("/properties") else []
+    inner = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
+    for name, one in inner:
+        yield from _schemas(one, f"{place}/{name}")
+
+
+def test_what_openai_has_and_this_server_has_not(served: Serving) -> None:
+    said = served.ask("POST", "/v1/uploads", {})
+    assert (said.status, said.error["code"], "/v1/files" in said.error["message"]) == (404, "unknown_url", True)
+    headers = {"Authorization": f"Bearer {KEY}"}
+    for path in ("/v1/realtime?model=x", "/elsewhere"):
+        with pytest.raises(InvalidStatus) as refused, connect(f"ws{served.url[4:]}{path}", additional_headers=headers):
+            pass
+        body = json.loads(refused.value.response.body or b"")
+        assert (refused.value.response.status_code, body["error"]["code"]) == (404, "unknown_url")
+    for path in ("/health", "/ready"):
+        assert served.ask("HEAD", path, key=None).status == 200
+        assert served.ask("POST", path, {}).headers["allow"] == "GET, HEAD"
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "now"),
+    [
+        *(("responses", {name: value}, now) for name, value, now in (
+            ("messages", [], "'input'"),
+            ("response_format", {"type": "json_object"}, "'text.format'"),
+            ("max_tokens", 5, "'max_output_tokens'"),
+            ("max_completion_tokens", 5, "'max_output_tokens'"),
+            ("reasoning_effort", "low", "'reasoning.effort'"),
+            ("verbosity", "low", "'text.verbosity'"),
+            ("functions", [], "'tools'"),
+        )),
+        *(("chat/completions", {name: value}, now) for name, value, now in (
+            ("input", "Hi", "'messages'"),
+            ("instructions", "Be brief.", "'developer'"),
+            ("max_output_tokens", 5, "'max_completion_tokens'"),
+            ("text", {"format": {"type": "text"}}, "'response_format'"),
+            ("previous_response_id", "resp_1", "'messages'"),
+        )),
+    ],
+)  # fmt: skip
+def test_a_parameter_of_the_other_api_is_named_as_in_this_one(
+    served: Serving, path: str, given: dict[str, Any], now: str
+) -> None:
+    said = served.ask(
+        "POST", f"/v1/{path}", {"model": "a", "input" if path == "responses" else "messages": "Hi", **given}
+    )
+    (name,) = given
+    assert (said.status, said.error["code"], said.error["param"]) == (400, "unsupported_parameter", name)
+    assert now in said.error["message"]
+
+
+def test_an_unknown_model_is_told_which_there_are(served: Serving) -> None:
+    for path, more in (
+        ("chat/completions", {"messages": "Hi"}),
+        ("responses", {"input": "Hi"}),
+        ("assistants", {}),
+        ("completions", {"prompt": "Hi"}),
+    ):
+        said = served.ask("POST", f"/v1/{path}", {"model": "gpt-4", **more})
+        assert (said.status, said.error["code"]) == (404, "model_not_found")
+        assert said.error["message"].startswith("The model 'gpt-4' does not exist; there are: ")
+        embedder = served.ask("POST", f"/v1/{path}", {"model": "minilm", **more})
+        assert (embedder.status, "/v1/embeddings" in embedder.error["message"]) == (404, True)
 
 
 PAGES = ("/", "/docs", "/redoc", "/openapi.json")
@@ -191,3 +268,52 @@ def test_a_slash_at_the_end_of_a_path_changes_nothing_and_loses_no_body(served: 
     assert slashed.body["metadata"] == plain.body["metadata"] == {"k": path}
     assert served.ask("GET", "/v1/models/").body == served.ask("GET", "/v1/models").body
     assert served.ask("GET", f"{path}//").status == 404
+
+
+def test_the_only_agent_needs_no_name(tmp_path: Path) -> None:
+    """OPEA's worker functions post no model."""
+    asked = {"messages": "What is the capital of France?", "stream": False}
+    with Serving(tmp_path) as server:
+        said = server.ask("POST", "/v1/chat/completions", asked).body
+        assert (said["model"], said["text"]) == ("agent-1", "Paris.")
+    with Serving(tmp_path, {"one": answering("one"), "two": answering("two")}) as server:
+        said = server.ask("POST", "/v1/chat/completions", asked)
+    assert (said.status, said.error["param"]) == (400, "model")
+    assert said.error["message"].startswith("Missing required parameter: 'model'. This server has several models")
+
+
+SPEECH = """\
+retinue: 1
+components:
+  - {name: hears, type: SpeechToText, params: {folder: sounds}}
+agents:
+  - {name: agent, params: {script: [{when: "", say: done}]}}
+chains:
+  - {name: audio, steps: [hears, agent]}
+  - {name: outer, steps: [audio]EXPOSED}
+"""
+
+
+def test_what_takes_files_of_the_server_for_its_question_is_not_served(tmp_path: Path) -> None:
+    (tmp_path / "sounds").mkdir()
+    path = tmp_path / "agents.yml"
+    path.write_text(SPEECH.replace("EXPOSED", ""))
+    with pytest.raises(DataError, match="outer cannot be served: hears hears or speaks files of this machine"):
+        Deployment.load(path)
+    path.write_text(SPEECH.replace("EXPOSED", ", exposed: false").replace("done}]", "done}], exposed: true"))
+    assert list(Deployment.load(path).agents) == ["agent"]
+
+
+def test_sound_is_refused_with_its_reason(tmp_path: Path) -> None:
+    part = {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}
+    with Serving(tmp_path) as server:
+        asked = {"model": "agent-1", "messages": [{"role": "user", "content": [part]}]}
+        heard = server.ask("POST", "/v1/chat/completions", asked)
+        spoken = server.ask(
+            "POST",
+            "/v1/chat/completions",
+            {"messages": "Hello", "modalities": ["text", "audio"], "audio": {"voice": "alloy", "format": "wav"}},
+        )
+    assert (heard.status, spoken.status) == (400, 400)
+    assert "audio" in heard.error["message"]
+    assert spoken.error["param"] in ("audio", "modalities")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import io
 import json
 import re
 from collections.abc import Iterator
@@ -33,6 +34,7 @@ from retinue.store.tenant_view import TenantView
 
 RED, GIF = png(), gif()
 ASK = {"type": "text", "text": "Which color?"}
+IMAGE = {"type": "input_image", "image_url": data_url(RED)}
 LOCAL = "http://127.0.0.1:9/red.png"
 
 
@@ -86,6 +88,10 @@ def respond(served: Serving, *parts: Any, model: str = "seeing", **more: Any) ->
 
 def of_chat(url: str, **more: Any) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": url, **more}}
+
+
+def of_response(url: str) -> dict[str, Any]:
+    return {"type": "input_image", "image_url": url}
 
 
 def run_on(served: Serving, content: Any, model: str = "seeing", **more: Any) -> Answer:
@@ -179,9 +185,46 @@ def test_of_an_old_image_a_model_that_cannot_see_is_told(served: Serving, engine
     engine.replies += ["I cannot see it."]
     assistant = served.ask("POST", "/v1/assistants", {"model": "blind"}).body["id"]
     said: list[Any] = [{"role": "user", "content": [of_chat(data_url(RED))]}, {"role": "assistant", "content": "Red."}]
-    thread = {"messages": [*said, {"role": "user", "content": "And?"}]}
-    served.ask("POST", "/v1/threads/runs", {"assistant_id": assistant, "thread": thread, "stream": True})
-    assert engine.asked[-1].body["messages"][0]["content"] == "(an image, which cannot be shown to you)"
+    said.append({"role": "user", "content": "And?"})
+    for path, body in (
+        ("threads/runs", {"assistant_id": assistant, "thread": {"messages": said}, "stream": True}),
+        ("chat/completions", {"model": "blind", "messages": said}),
+        ("responses", {"model": "blind", "input": [{**said[0], "content": [IMAGE]}, *said[1:]]}),
+    ):
+        engine.replies[:] = ["I cannot see it."]
+        assert served.ask("POST", f"/v1/{path}", body).status == 200
+        assert engine.asked[-1].body["messages"][0]["content"] == "(an image, which cannot be shown to you)"
+
+
+def test_of_what_a_client_sends_again_with_each_request_the_newest_images_are_shown(
+    served: Serving, engine: OpenAIServer
+) -> None:
+    albums = [gif(number + 1, 1) for number in range(25)]
+    for path, kind in (("chat/completions", of_chat), ("responses", of_response)):
+        said: list[Any] = []
+        for data in albums:
+            said += [{"role": "user", "content": [kind(data_url(data))]}, {"role": "assistant", "content": "Nice."}]
+        said[-1:] = []  # the newest is asked about
+        engine.replies[:] = ["Nice."]
+        answer = served.ask(
+            "POST", f"/v1/{path}", {"model": "seeing", ("input" if kind is of_response else "messages"): said}
+        )
+        assert answer.status == 200, answer.body
+        assert seen(engine) == albums[-20:]
+    broken = [{"role": "user", "content": [of_chat(LOCAL)]}, {"role": "assistant", "content": "Nice."}, said[-1]]
+    engine.replies[:] = ["Nice."]
+    said = [*broken[:2], {"role": "user", "content": [of_chat(data_url(RED))]}]
+    assert served.ask("POST", "/v1/chat/completions", {"model": "seeing", "messages": said}).status == 200
+    assert seen(engine) == [RED]
+
+
+def test_the_largest_image_fits_into_a_request(served: Serving, engine: OpenAIServer) -> None:
+    large = RED + bytes(5_000_000 - len(RED))
+    engine.replies[:] = ["Red."]
+    said = {"model": "seeing", "messages": [{"role": "user", "content": [ASK, of_chat(data_url(large))]}]}
+    body, headers = io.BytesIO(json.dumps(said).encode()), {"Content-Type": "application/json"}
+    assert served.ask("POST", "/v1/chat/completions", data=body, headers=headers).status == 200
+    assert seen(engine) == [large]
 
 
 HOSTILE: list[tuple[str, str]] = [

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import socket
+import subprocess
+import sys
 import threading
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -153,6 +158,8 @@ def test_tokens_of_a_minute(tmp_path: Path, clock: Clock) -> None:
         words = "Rate limit reached for tokens per min (TPM): Limit 60, Used 100, Requested 1. Please try again in 41s."
         too_many(served.ask("POST", "/v1/chat/completions", CHAT), "tokens", words, 41000)
         assert served.ask("POST", "/v1/threads", {}).headers["x-ratelimit-remaining-tokens"] == "0"
+        run = served.ask("GET", "/v1/runs").body["data"][0]["id"]
+        too_many(served.ask("POST", f"/v1/runs/{run}/fork", {}), "tokens", words, 41000)
         clock.now += 41
         assert served.ask("POST", "/v1/chat/completions", CHAT).status == 200
 
@@ -346,6 +353,35 @@ def answers(served: Serving) -> bool:
         return served.ask("GET", "/health").status == 200
     except aiohttp.ClientError:
         return False
+
+
+def test_idle_connections_of_strangers_take_no_file_descriptor_that_is_needed(tmp_path: Path) -> None:
+    file = tmp_path / "agents.yml"
+    file.write_text("agents: [{name: a, params: {model: scripted, script: [{say: one}]}}]", "utf-8")
+    serve = f"ulimit -n 320; exec {sys.executable} -m retinue serve {file} --port 0 --db {tmp_path}/runs.db"
+    with (
+        subprocess.Popen(["bash", "-c", serve], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as server,
+        ExitStack() as stack,
+    ):
+        assert server.stdout is not None
+        stack.callback(server.kill)
+        url = next(line for line in server.stdout if b"ready" in line).split()[-1].decode()
+        place = ("127.0.0.1", int(url.rpartition(":")[2]))
+        busy = http.client.HTTPConnection(*place)
+        busy.request("GET", "/health")
+        busy.getresponse().read()
+        kept = busy.sock
+        idle = [socket.create_connection(place, source_address=(f"127.0.0.{2 + at % 2}", 0)) for at in range(400)]
+        for _ in range(5):
+            with urllib.request.urlopen(f"{url}/health", timeout=5) as response:
+                assert response.status == 200
+        busy.request("GET", "/health")
+        busy.getresponse().read()
+        assert busy.sock is kept  # of an address with few connections, none is closed
+        for one in (busy, *idle):
+            one.close()
+        server.terminate()
+        assert len(server.communicate(timeout=30)[1]) < 5_000
 
 
 @pytest.mark.parametrize("limits", LIMITS.values(), ids=LIMITS)

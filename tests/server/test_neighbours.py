@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from hypothesis import given, strategies as st
 from fakes.app_server import Answer, Serving, answering, upload
 from fakes.tenants import Customer
 from fakes.until import until
+from retinue import Agent, PromptModel, Tool
 from retinue.server.context import Options
 from retinue.server.round_robin import RoundRobin
 from retinue.server.tenant_shares import Shares
@@ -23,6 +27,24 @@ from retinue.store.tenant_view import Quota
 
 def asking(content: str = "Hi", **more: Any) -> dict[str, Any]:
     return {"model": "agent-1", "messages": [{"role": "user", "content": content}], **more}
+
+
+@pytest.mark.parametrize("places", [20, pytest.param(200, marks=pytest.mark.full)])
+def test_long_runs_of_one_tenant_leave_a_place_for_another(tmp_path: Path, places: int) -> None:
+    async def wait() -> str:
+        """Wait for ever."""
+        never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        return await never
+
+    rules = [{"when": "wait", "call": {"tool": "wait", "input": {}}}, {"when": "", "say": "Hello."}]
+    agent = Agent(PromptModel(script=rules), [Tool("wait", wait, effects="read", timeout=600)], name="agent-1")
+    with Serving(tmp_path, {"agent-1": agent}, at_once=places) as served:
+        one, other = Customer(served, "one"), Customer(served, "other")
+        for _ in range(places):
+            one.made("/v1/responses", {"model": "agent-1", "input": "Please wait.", "background": True})
+        began = time.monotonic()
+        assert other.ask("POST", "/v1/chat/completions", asking()).status == 200
+        assert time.monotonic() - began < 1 or places < 200  # how busy the machine is matters only to the figure
 
 
 def format_of(schema: dict[str, Any]) -> dict[str, Any]:
@@ -214,9 +236,9 @@ def test_a_name_that_is_there_twice_among_many_is_found(served: Serving) -> None
 
 @pytest.mark.parametrize("path", ["/v1/assistants", "/v1/vector_stores", "/v1/threads"])
 def test_only_uploads_may_be_large(path: str, served: Serving) -> None:
-    body = io.BytesIO(b'{"name":"' + b"x" * 4_000_000 + b'"}')
+    body = io.BytesIO(b'{"name":"' + b"x" * 8_000_000 + b'"}')
     said = served.ask("POST", path, data=body, headers={"Content-Type": "application/json"})
-    words = "The body of your request is too large: the limit is 4 MB."
+    words = "The body of your request is too large: the limit is 8 MB."
     assert (said.status, said.error["message"]) == (413, words)
 
 
@@ -245,6 +267,24 @@ def test_a_tenant_may_keep_so_many_bytes_and_files(small: Serving) -> None:
     assert upload(small, "a.txt", b"x" * 600, key=other.key).status == 200
     one.ask("DELETE", f"/v1/files/{first.body['id']}")
     assert upload(small, "d.txt", b"x" * 600, key=one.key).status == 200
+
+
+def test_uploads_that_come_together_are_counted_one_by_one(small: Serving) -> None:
+    one = Customer(small, "together")
+
+    def put(number: int) -> int:
+        return upload(small, f"{number}.txt", b"x", key=one.key).status
+
+    with ThreadPoolExecutor(12) as pool:
+        assert sorted(pool.map(put, range(12))) == [200] * 3 + [400] * 9
+
+
+def test_a_tenant_may_keep_so_many_texts(small: Serving) -> None:
+    one = Customer(small, "writes")
+    assert one.ask("POST", "/v1/assistants", {"model": "agent-1", "instructions": "x" * 500}).status == 200
+    kept = one.ask("POST", "/v1/threads", {"messages": [{"role": "user", "content": "x" * 500}]})
+    assert refused(kept, "1,000 bytes of texts")
+    assert len(one.ask("GET", "/v1/assistants").body["data"]) == 1
 
 
 def test_a_tenant_may_keep_so_many_vector_stores_and_files_in_them(small: Serving) -> None:

@@ -147,5 +147,7 @@ def test_one_that_is_not_there_or_somebody_elses(serving: Serving) -> None:
 
 
 def test_tools_are_used_as_often_as_they_may_be(serving: Serving) -> None:
-    said = serving.ask("POST", "/v1/responses", {"input": "round", "max_tool_calls": 2, "stream": True}).text
+    said = serving.ask(
+        "POST", "/v1/responses", {"input": "round", "max_tool_calls": 2, "stream": True, "include": ["mcp_call"]}
+    ).text
     assert said.count("event: response.mcp_call.in_progress") == 2

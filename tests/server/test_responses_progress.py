@@ -34,7 +34,8 @@ RUN = RunRow(
     request={
         "model": "m", "input": [], "messages": [], "rules": [],
         "tools": [{"type": "function", "function": {"name": "theirs"}}],
-        "asked": request_view({"background": True}, "m", None),
+        "include": ["mcp_call"],
+        "asked": request_view({"background": True, "tools": [{"type": "function", "name": "theirs"}]}, "m", None),
     },
 )  # fmt: skip
 
@@ -185,7 +186,7 @@ def test_what_became_of_a_run_that_waited_changes_nothing() -> None:
 
 def test_a_run_that_failed_without_a_word_is_told_so() -> None:
     events = told([ended("failed", error=RunError("server_error", "unreadable"))])
-    assert [event["type"] for event in events][-1] == "response.failed"
+    assert [event["type"] for event in events][-2:] == ["error", "response.failed"]
     assert events[-1]["response"]["error"] == {"code": "server_error", "message": "unreadable"}
 
 

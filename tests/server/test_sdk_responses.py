@@ -202,7 +202,7 @@ async def test_a_streamed_call(client: Any) -> None:
         ("none", ["message"]),
         (
             {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "no"}]},
-            ["mcp_call", "message"],
+            ["message"],
         ),
     ],
 )
@@ -219,7 +219,8 @@ async def test_a_tool_may_be_or_must_be_called(client: Any, choice: Any, kinds: 
 
 @pytest.mark.parametrize("model", ["tool_calling", "react", "react_json", "planexec"])
 async def test_the_servers_own_tools_are_shown(client: Any, model: str) -> None:
-    async with opened(client.responses.stream(model=model, input="What is 2 to the power of 3?")) as stream:
+    asked: Any = {"model": model, "input": "What is 2 to the power of 3?"}
+    async with opened(client.responses.stream(**asked, include=["mcp_call"])) as stream:
         events = [event async for event in each(stream)]
         final = await of(stream.get_final_response())
     assert in_short(event.type for event in events) == [*BEGUN, *USING, *SAYING, "response.completed"]
@@ -229,6 +230,19 @@ async def test_the_servers_own_tools_are_shown(client: Any, model: str) -> None:
     )  # fmt: skip
     assert json.loads(call.arguments) == {"expression": "2^3"}
     assert answer.content[0].text == "It is 8."
+    async with opened(client.responses.stream(**asked)) as stream:  # many clients know no such item
+        events = [event async for event in each(stream)]
+        final = await of(stream.get_final_response())
+    assert in_short(event.type for event in events) == [*BEGUN, *SAYING, "response.completed"]
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    assert {event.output_index for event in events if hasattr(event, "output_index")} == {0}
+    assert [item.type for item in final.output] == ["message"]
+    kept = await of(client.responses.retrieve(final.id, include=["mcp_call"]))
+    assert [item.type for item in kept.output] == ["mcp_call", "message"]
+    assert kept.output[1].id == final.output[0].id
+    declaring: Any = [{"type": "mcp", "server_label": model, "require_approval": "never"}]
+    declared = await of(client.responses.create(**asked, tools=declaring))
+    assert [item.type for item in declared.output] == ["mcp_call", "message"]
 
 
 @pytest.mark.parametrize(
@@ -262,12 +276,13 @@ async def test_an_engine_that_says_no_is_the_servers_error(client: Any) -> None:
         await of(client.responses.create(model="plain", input="Something unheard of"))
     assert raised.value.response.headers["x-should-retry"] == "false"
     stream = await of(client.responses.create(model="plain", input="Something unheard of", stream=True))
-    *_, last = [event async for event in each(stream)]
-    assert (last.type, last.response.status, last.response.error.code) == (
-        "response.failed", "failed", "server_error",
-    )  # fmt: skip
-    kept = await of(client.responses.retrieve(last.response.id))
-    assert (kept.status, kept.completed_at, kept.error) == ("failed", None, last.response.error)
+    events = each(stream)
+    begun = await anext(events)
+    with pytest.raises(openai.APIError) as told:
+        _ = [event async for event in events]
+    kept = await of(client.responses.retrieve(begun.response.id))
+    assert (kept.status, kept.completed_at, kept.error.code) == ("failed", None, "server_error")
+    assert (told.value.code, told.value.message) == ("server_error", kept.error.message)
 
 
 async def test_an_engine_that_fails_for_a_moment_is_asked_again(client: Any) -> None:

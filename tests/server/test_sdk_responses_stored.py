@@ -123,16 +123,21 @@ async def test_tokens_are_counted(client: Any) -> None:
     assert 0 < short.input_tokens < longer.input_tokens
 
 
-def test_who_is_not_stored_is_cancelled_when_its_client_goes_away(deployed_apart: Served) -> None:
+def test_closing_the_connection_cancels_a_response_unless_it_is_in_the_background(deployed_apart: Served) -> None:
     with deployed_apart.client() as client:
-        stream = client.responses.create(model="plain", input="Go on for ever", store=False, stream=True)
-        next(iter(stream))
-        stream.close()
-        kept = client.responses.create(model="plain", input="Answer slowly", stream=True)
-        begun: Any = next(iter(kept))
-        kept.close()
-        assert until(lambda: _found(client, begun.response.id)).output_text == "At last."
-        until(lambda: _counted(client) == {"cancelled": 1, "completed": 1})
+        for store in (True, False):
+            stream = client.responses.create(model="plain", input="Go on for ever", store=store, stream=True)
+            next(iter(stream))
+            stream.close()
+            with pytest.raises(openai.APITimeoutError):
+                client.with_options(timeout=0.3).responses.create(model="plain", input="Go on for ever", store=store)
+        until(lambda: _counted(client) == {"cancelled": 4})
+        key = {"Idempotency-Key": "comes back"}
+        for more in ({"background": True}, {"extra_headers": key}):
+            kept: Any = client.responses.create(model="plain", input="Answer slowly", stream=True, **more)
+            begun: Any = next(iter(kept))
+            kept.close()
+            assert until(lambda: _found(client, begun.response.id)).output_text == "At last."  # noqa: B023
 
 
 def _counted(client: openai.OpenAI) -> Any:

@@ -19,6 +19,7 @@ from chaos.kills import kill
 from chaos.logs import gaps, logs
 from chaos.orders import Order, tally, work_off
 from chaos.points import names, passages
+from chaos.repeats import WAYS, repeat
 from chaos.two import share
 from fakes.postgres import Postgres
 from fakes.until import until_async
@@ -129,6 +130,20 @@ async def test_a_run_that_ends_its_process_is_given_up_and_takes_no_other_along(
         assert "ended 5 times" in poison.run["last_error"]["message"]
         counted = await tally(client, others)
         assert not counted.broken, counted.problems
+
+
+def test_the_sdk_does_not_repeat_a_request_that_is_stopped_after_its_first_effects(full: bool) -> None:
+    for api in ("chat", "responses"):
+        seen = repeat("SIGTERM", api, 10 if full else 2)
+        assert (seen.doubled, sum(seen.answers.values())) == ([], seen.requests)
+
+
+@pytest.mark.full
+def test_the_sdk_repeats_no_effect_whatever_fails(a_postgres: Postgres) -> None:
+    for name, way in WAYS.items():
+        for api in ("chat", "responses"):
+            seen = repeat(name, api, 5, url=a_postgres.database() if way.servers == 2 else "")
+            assert (name, api, seen.doubled) == (name, api, [])
 
 
 @pytest.mark.full  # `test_two_servers` has each of these alone

@@ -7,10 +7,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from retinue.core.events import Called, Event, Finished, Observed, Paused, Replied, Stopped
+from retinue.core.events import Called, Event, Finished, Observed, Paused, Replied, Said, Stopped
 from retinue.core.serialization import load
 from retinue.runs import Followed
 from retinue.store.event_log import Entry
+from retinue.store.reply_pieces import load_pieces
 from retinue.store.run_row import ACTIVE
 
 from .clients import Clients, Order
@@ -99,10 +100,13 @@ def check_end(world: World, store: Store, clients: Clients, ledger: Ledger) -> N
 
 def _logs(world: World, store: Store) -> dict[str, list[tuple[Entry, int]]]:
     logs: dict[str, list[tuple[Entry, int]]] = defaultdict(list)
-    for run_id, seq, epoch, at, kind, payload in store.rows(
-        "SELECT run_id, seq, epoch, at, kind, payload FROM events ORDER BY run_id, seq"
+    for run_id, seq, epoch, at, kind, payload, pieces in store.rows(
+        "SELECT run_id, seq, epoch, at, kind, payload, pieces FROM events ORDER BY run_id, seq"
     ):
-        logs[run_id].append((Entry(seq, at, load(kind, payload)), epoch))
+        event = load(kind, payload)
+        if pieces and isinstance(event, Replied):
+            logs[run_id] += [(Entry(*one), epoch) for one in load_pieces(pieces, seq, event)]
+        logs[run_id].append((Entry(seq, at, event), epoch))
     return logs
 
 
@@ -167,10 +171,15 @@ def _check_effects(world: World, order: Order, status: str, ledger: Ledger) -> N
             world.failed(f"{tool} {what} was not done, and its run {order.run_id} is completed")
 
 
+def _timeless(entries: Sequence[Entry]) -> list[Entry]:
+    """Entries without the times of pieces, which are not kept with their reply."""
+    return [one._replace(at=0.0) if isinstance(one.event, Said) else one for one in entries]
+
+
 def _check_stream(world: World, order: Order, found: Sequence[Followed], log: Sequence[Entry], *, whole: bool) -> None:
     """Check what a stream told. If it is not `whole`, it may have broken off."""
     told = [one for one in found if isinstance(one, Entry)]
-    if order.done and not order.abandons and told != list(log if whole else log[: len(told)]):
+    if order.done and not order.abandons and _timeless(told) != _timeless(log if whole else log[: len(told)]):
         numbers = [one.seq for one in told]
         world.failed(f"a stream of {order.run_id} told {numbers} of {len(log)} entries, or others than the log's")
 

@@ -306,6 +306,7 @@ def test_of_processes_that_open_a_new_database_at_once_one_migrates_and_all_go_o
             return watching.execute(WAITING).scalars().all()
 
         with engine.connect() as holding:  # which the first process waits for while it migrates
+            holding.execute(text("SET idle_in_transaction_session_timeout = 0"))
             holding.execute(text("CREATE TABLE versions (a INTEGER)"))
             first = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
             until(lambda: waiting_for() == ["transactionid"])

@@ -145,7 +145,7 @@ async def test_a_transaction_of_a_frozen_process_is_ended(two: tuple[Database, D
     def limit(connection: Connection) -> object:
         return connection.exec_driver_sql("SHOW idle_in_transaction_session_timeout").scalar()
 
-    assert [await two[0].write(limit), await two[0].read(limit)] == ["20s", "20s"]
+    assert [await two[0].write(limit), await two[0].read(limit)] == ["5s", "5s"]
 
 
 def test_many_that_begin_at_once_find_one_schema(url: str) -> None:

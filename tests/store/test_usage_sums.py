@@ -49,7 +49,7 @@ def test_what_a_dead_drive_wrote_is_counted_by_the_next_one(connection: Connecti
 def test_what_was_counted_is_not_counted_again(connection: Connection) -> None:
     append_entries(connection, RUN, LOG[:2], log=LOG[:2])
     assert tokens(connection) == 23
-    append_entries(connection, RUN, LOG, end, again=True, log=LOG)
+    append_entries(connection, RUN, LOG, end, None, LOG)
     assert tokens(connection) == 36
     count_use(connection, RUN, LOG, 3)
     assert tokens(connection) == 36

@@ -43,9 +43,9 @@ def heard(done: RunResult) -> tuple[str, str]:
         ("hello", "result", "Hello World"),
         ("say this", "result", "Echo: say this"),
         ("stream it", "result", "Alpha, beta, gamma."),
-        ("fail", "failed", "It broke."),
-        ("reject", "failed", "Not my trade."),
-        ("auth", "failed", "Sign in."),
+        ("fail", "unknown", "It broke."),
+        ("reject", "unknown", "Not my trade."),
+        ("auth", "unknown", "Sign in."),
         ("file", "result", "See:\n[a file, not fetched: x.png image/png http://127.0.0.1:9/x.png]"),
     ],
 )

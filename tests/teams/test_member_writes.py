@@ -182,7 +182,7 @@ def member_of(connection: Connection, team: Team) -> tuple[RunRow, RunRow]:
     """The caller, and the row of its member, which has not begun."""
     delete_runs(connection, [MEMBER])
     caller = Caller(team.row(connection), "a", Task("?"), {"w"}, {})
-    return caller.run, new_member(caller, MemberCall(Tool("w", print), "q", "call_1_0", Budget), Budget())
+    return caller.run, new_member(caller, MemberCall(Tool("w", len), "q", "call_1_0", Budget), Budget())
 
 
 def test_of_two_drives_that_call_a_member_one_begins_it(any_engine: Engine) -> None:

@@ -18,6 +18,7 @@ postgresql://{{ .user | urlquery }}@{{ .host }}:{{ .port | int }}/{{ .name | url
 - --run-ttl={{ .ttl | int }}
 - --human-ttl={{ .humanTtl | int }}
 - --retention={{ .retention | int }}
+- --chat-retention={{ .chatRetention | int }}
 {{- if .tenantRuns }}
 - --tenant-runs={{ .tenantRuns | int }}
 {{- end }}

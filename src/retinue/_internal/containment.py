@@ -23,6 +23,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from ..errors import ForeignExit, RetinueError, ToolError
+from .forks import in_forked_child
 
 T = TypeVar("T")
 GRACE = 2.0  # seconds that a cancelled task may take to clean up before it is abandoned
@@ -32,8 +33,7 @@ _OFTEN = 64  # except each so many calls
 _count = itertools.count(1)
 _FOREIGN: ContextVar[bool] = ContextVar("FOREIGN", default=False)
 _here = types.SimpleNamespace(process=os.getpid())  # kept, for each call needs it, and the system takes long to say it
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: setattr(_here, "process", os.getpid()))
+in_forked_child(lambda: setattr(_here, "process", os.getpid()))
 _left_behind: set[asyncio.Task[Any]] = set()  # abandoned tasks; asyncio holds no references
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from .redaction import redact
 
 _MOST = 2_048  # bytes per field
-_IDS = ("request", "run", "step")
+_IDS = ("request", "client_request", "run", "step", "trace")
 
 
 class JsonLines(logging.Formatter):

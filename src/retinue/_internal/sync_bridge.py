@@ -16,11 +16,11 @@ import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
-from functools import cache
 from typing import Any, TypeVar, cast
 
 from ..errors import RetinueError, UsageError
 from .containment import contained_task_factory, describe_error, exit_forked_child, is_ours
+from .forks import in_forked_child, keep_from_parent
 from .tracebacks import shorten_traceback
 
 T = TypeVar("T")
@@ -47,6 +47,18 @@ def run_to_completion(work: Coroutine[Any, Any, T]) -> T:
         return task.result()
 
 
+def limit_exit(seconds: float = 5.0) -> None:
+    """Have this process end within so many seconds of its exit, whatever foreign code does then: what has to be done at
+    the end is done, and a supervisor waits."""
+
+    def begin() -> None:
+        timer = threading.Timer(seconds, os._exit, [0])
+        timer.daemon = True
+        timer.start()
+
+    atexit.register(begin)  # what is registered last is called first
+
+
 def _go_on(loop: asyncio.AbstractEventLoop, over: Callable[[], bool]) -> None:
     """Run `loop` until it is `over`, whatever is raised in it. Raises a person's `KeyboardInterrupt`."""
     process = os.getpid()
@@ -69,8 +81,8 @@ def run_blocking(work: Coroutine[Any, Any, T]) -> T:
 
     If the caller is interrupted, `work` is cancelled and cleans up before the interruption propagates.
     """
-    loop = _loop()
-    if threading.current_thread() is _thread(loop):
+    loop = _background.start()
+    if threading.current_thread() is _background.thread:
         work.close()
         raise UsageError("this call blocks, and it was made from asynchronous code of Retinue; use the _async form")
     ended = threading.Event()
@@ -99,17 +111,15 @@ async def run_in_background(work: Coroutine[Any, Any, T]) -> T:
 
     For resources that outlive the caller's loop, such as a connection shared by several runs.
     """
-    loop = _loop()
-    if threading.current_thread() is _thread(loop):
+    loop = _background.start()
+    if threading.current_thread() is _background.thread:
         return await work
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
 
 
 def start_in_background(work: Coroutine[Any, Any, T]) -> Future[T]:
     """Start `work` and return; it ends with the process at the latest."""
-    loop = _loop()
-    _thread(loop)
-    return asyncio.run_coroutine_threadsafe(work, loop)
+    return asyncio.run_coroutine_threadsafe(work, _background.start())
 
 
 def iterate_blocking(source: AsyncGenerator[T, None]) -> Iterator[T]:
@@ -128,26 +138,52 @@ async def _next(source: AsyncGenerator[T, None]) -> T | object:
     return await anext(source, _END)
 
 
-@cache
-def _loop() -> asyncio.AbstractEventLoop:
-    return asyncio.new_event_loop()
+class _BackgroundLoop:
+    """The event loop on which blocking callers' work runs, in a thread that starts on first use."""
+
+    def __init__(self) -> None:
+        self.thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._over = threading.Event()
+
+    def start(self) -> asyncio.AbstractEventLoop:
+        """Return the running loop."""
+        if self._loop is not None:
+            return self._loop
+        with self._starting:
+            if self._loop is None:
+                loop = asyncio.new_event_loop()
+                self.thread = threading.Thread(
+                    target=_go_on, args=(loop, self._over.is_set), name="retinue", daemon=True
+                )
+                self.thread.start()
+                self._loop = loop
+        return self._loop
+
+    def reset(self) -> None:
+        """Forget the loop in a forked child. Closing it there would unregister what the parent polls."""
+        keep_from_parent(self._loop)
+        self._starting, self._over = threading.Lock(), threading.Event()
+        self._loop = self.thread = None
+
+    def end(self) -> None:
+        """Cancel what still runs, and end the thread."""
+        loop, thread = self._loop, self.thread
+        if loop is None or thread is None:
+            return
+        self._loop = self.thread = None
+        asyncio.run_coroutine_threadsafe(_end_tasks(loop), loop).result(timeout=5.0)
+        self._over.set()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(timeout=5.0)
+        loop.close()
+        self._over = threading.Event()
 
 
-@cache
-def _thread(loop: asyncio.AbstractEventLoop) -> threading.Thread:
-    over = threading.Event()
-    thread = threading.Thread(target=_go_on, args=(loop, over.is_set), name="retinue", daemon=True)
-    thread.start()
-    atexit.register(_end, loop, thread, over)
-    return thread
-
-
-def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread, over: threading.Event) -> None:
-    asyncio.run_coroutine_threadsafe(_end_tasks(loop), loop).result(timeout=5.0)
-    over.set()
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(timeout=5.0)
-    loop.close()
+_background = _BackgroundLoop()
+atexit.register(_background.end)
+in_forked_child(_background.reset)
 
 
 async def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:

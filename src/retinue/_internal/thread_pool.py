@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from .containment import call_contained
+from .forks import in_forked_child
 
 T = TypeVar("T")
 _KEPT = 64  # idle threads kept; others exit
@@ -161,6 +162,8 @@ class _Work(NamedTuple):
 
 _waiting: deque[SimpleQueue[_Work]] = deque()  # a queue for each idle thread
 _calls: WeakKeyDictionary[asyncio.AbstractEventLoop, _Calls] = WeakKeyDictionary()
+in_forked_child(_waiting.clear)
+in_forked_child(_calls.clear)
 
 
 def _start(work: _Work) -> None:

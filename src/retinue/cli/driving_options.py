@@ -30,6 +30,19 @@ _OPTIONS = (
         "--retention", type=click.IntRange(0), default=0, help="Seconds to keep runs that ended.  [default: all]"
     ),
     click.option(
+        "--chat-retention",
+        type=click.IntRange(0),
+        default=86_400,
+        show_default=True,
+        help="Seconds to keep those of chat completions without `store`; 0: as others.",
+    ),
+    click.option(
+        "--thread-retention",
+        type=click.IntRange(0),
+        default=0,
+        help="Seconds to keep threads and conversations without news.  [default: all]",
+    ),
+    click.option(
         "--grace", type=click.FloatRange(0), default=10.0, show_default=True, help="Seconds for runs to finish."
     ),
     click.option("--runs-at-once", type=click.IntRange(1), default=200, show_default=True, help="Others are queued."),
@@ -117,6 +130,8 @@ def options_of(given: Mapping[str, Any], *, strict: bool = False) -> Options:
         quota=Quota(given["tenant_bytes"], given["tenant_files"], given["tenant_stores"], given["tenant_memory"]),
         image_hosts=given["image_hosts"],
         tool_hosts=given["tool_hosts"],
+        chat_retention=given["chat_retention"],
+        thread_retention=given["thread_retention"],
     )
 
 
@@ -132,7 +147,7 @@ def metrics_of(given: Mapping[str, Any]) -> MetricsPort | None:
     from ..server.metrics.metrics_port import MetricsPort
 
     port = given["metrics_port"]
-    return None if port is None else MetricsPort(given["metrics_host"], port, _metrics_served)
+    return None if port is None else MetricsPort(given["metrics_host"], port, _metrics_served, given.get("hosts") or ())
 
 
 def _metrics_served(address: str) -> None:

@@ -25,6 +25,7 @@ _EVERY = 1.0  # seconds between two looks
 
 @click.command("up")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[-- OPTIONS]")
 @click.option("--port", type=click.IntRange(0, 65_535), default=8000, show_default=True, help="0 picks a free one.")
 @click.option("--workers", type=click.IntRange(1, 20), default=2, show_default=True, help="How many.")
 @click.option(
@@ -34,11 +35,11 @@ _EVERY = 1.0  # seconds between two looks
     show_default=True,
     help="A folder for the database and the logs.",
 )
-def command(file: Path, port: int, workers: int, data: Path) -> int:
+def command(file: Path, options: tuple[str, ...], port: int, workers: int, data: Path) -> int:
     """Try FILE on a cluster on this machine: PostgreSQL, Temporal's development server, a server, and workers.
 
-    Everything that is started is stopped again, also if this command is killed. The data stays in a folder, and is
-    there the next time.
+    Everything that is started is stopped again, also if this command is killed. The data and the key stay in a folder,
+    and are there the next time. OPTIONS, after --, are passed to the server and the workers, e.g. -- --run-ttl 60.
     """
     try:
         from ..cluster.local_cluster import LocalCluster, Plan
@@ -49,12 +50,13 @@ def command(file: Path, port: int, workers: int, data: Path) -> int:
     stop = threading.Event()
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, lambda *_: stop.set())
-    cluster = LocalCluster(Plan(file.resolve(), data, port, workers))
+    cluster = LocalCluster(Plan(file.resolve(), data, port, workers, options))
     try:
         click.echo("Starting PostgreSQL, Temporal, a server and its workers …", err=True)
         cluster.start(lambda: not stop.is_set())
         if not stop.is_set():
             click.echo(f"Retinue is ready on {cluster.address}\nAuthorization: Bearer {cluster.key}")
+            click.echo(f"Its runs: retinue runs list --db '{cluster.database}'")
             _watch(cluster, stop)
     finally:
         click.echo("Stopping …", err=True)

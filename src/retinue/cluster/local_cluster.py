@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty
@@ -26,17 +26,19 @@ _UNPRIVILEGED = "nobody"  # as whom PostgreSQL runs where we are root
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to start: a file of agents, `workers` and the server's `port`. `data` is kept."""
+    """What to start: a file of agents, `workers` and the server's `port`. `data` is kept. `options` are further ones of
+    the server and of each worker."""
 
     file: Path
     data: Path
     port: int = 8000
     workers: int = 2
+    options: Sequence[str] = ()
 
 
 def commands(plan: Plan, database: str, temporal: str) -> tuple[list[str], list[str]]:
     """Return what follows `retinue` on the command lines of the server and of each worker."""
-    shared = ["--db", database, "--temporal", temporal, "--log-format", "text"]
+    shared = ["--db", database, "--temporal", temporal, "--log-format", "text", *plan.options]
     server = ["serve", str(plan.file), "--port", str(plan.port), "--dispatch", "temporal", *shared]
     return server, ["worker", str(plan.file), *shared]
 
@@ -46,7 +48,7 @@ class LocalCluster:
 
     def __init__(self, plan: Plan) -> None:
         self.states: dict[str, str] = {}
-        self.key = os.environ.get("RETINUE_API_KEYS", "").partition(",")[0] or f"sk-{secrets.token_urlsafe(24)}"
+        self.key = ""
         self.address = ""
         self._plan = plan
         self._socket = Path(tempfile.mkdtemp(prefix="retinue"))  # of few characters: there is a limit of 107
@@ -59,6 +61,7 @@ class LocalCluster:
         """Start all of it, one after the other, while it is `wanted`. Raises `UsageError` if a program does not get
         ready."""
         self._plan.data.mkdir(parents=True, exist_ok=True)
+        self.key = os.environ.get("RETINUE_API_KEYS", "").partition(",")[0] or _key_in(self._plan.data / "key")
         postgres, temporal = postgres_program("postgres"), temporal_program()
         self._start(self._postgres(postgres), lambda: (self._socket / ".s.PGSQL.5432").exists(), wanted)
         port = _free_port()
@@ -117,6 +120,8 @@ class LocalCluster:
         if hasattr(os, "geteuid") and os.geteuid() == 0:  # as whom PostgreSQL does not run
             user = _UNPRIVILEGED
             data = self._plan.data.resolve() / "postgres"
+            for path in (data, Path(program)):
+                _check_open(path)
             data.mkdir(exist_ok=True)
             shutil.chown(data, user)
             shutil.chown(self._socket, user)
@@ -161,6 +166,24 @@ class LocalCluster:
     def _last(self, name: str) -> str:
         lines = self._said(name).strip().splitlines()
         return f"{lines[-1][:300] if lines else 'it says nothing'} (see {self._programs[name].log})"
+
+
+def _key_in(file: Path) -> str:
+    """Return the key in a file, which is made if there is none."""
+    if not file.exists():
+        file.touch(mode=0o600)
+        file.write_text(f"sk-{secrets.token_urlsafe(24)}\n", "utf-8")
+    return file.read_text("utf-8").strip()
+
+
+def _check_open(path: Path) -> None:
+    """Raise `UsageError` if a folder around `path` is closed to the user as whom PostgreSQL runs."""
+    for folder in path.parents:
+        if not folder.stat().st_mode & 0o001:
+            raise UsageError(
+                f"PostgreSQL does not run as root, and the user {_UNPRIVILEGED} may not enter {folder}: "
+                f"run retinue up as another user, or with an installation and --data outside of {folder}"
+            )
 
 
 def _free_port() -> int:

@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..core.tool import as_text
+from ..core.result_text import as_text
 from ..errors import DataError, UsageError
 
 INLINE = "custom-at-query-time"

@@ -83,7 +83,8 @@ def _model(agent: Agent) -> Any:
 
 def rebuild(kept: Mapping[str, Any], agent: Agent) -> Agent:
     """Return the agent with the specification `kept`, where `agent` is the one served now: with its code, and the words
-    and settings that were kept. Raises `AgentChanged` with all that is in the way."""
+    and settings that were kept. Raises `AgentChanged` with all that is in the way, except for settings of the strategy:
+    with an upgrade, they may be others, which matters only to a run that they make ask otherwise."""
     problems = list(_tool_problems(kept["tools"], agent.tools))
     if not problems:
         tools = _tools(kept["tools"], agent.tools)
@@ -165,7 +166,7 @@ def _differences(kept: Mapping[str, Any], now: Mapping[str, Any], parts: Sequenc
             yield f"the {part.replace('_', ' ')} changed"
         elif before.get("type") != after.get("type"):
             yield f"the {part} was {_name(before)} and is {_name(after)}"
-        else:
+        elif part != "strategy":  # whose questions are compared with the log when that is replayed
             changed = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
             yield f"the {part} {_name(before)} changed: its {', '.join(changed)}"
 

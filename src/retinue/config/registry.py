@@ -175,7 +175,7 @@ COMPONENTS: Mapping[str, TypeEntry] = {
         "retinue.teams:RemoteAgent",
         {
             "url": TEXT, "model": TEXT, "api_key": TEXT, "name": TEXT, "stream": FLAG, "seconds": NUMBER,
-            "price": MAPPING,
+            "effects": EFFECTS, "price": MAPPING,
         },
         ("url",),
     ),

@@ -94,6 +94,7 @@ class ToolEntry(ToolOptions):
     callable_api: Name
     description: str | None = None
     env: str | None = None
+    headers: dict[str, str] | None = None
     pip_dependencies: str | None = None
     args_schema: dict[str, ArgumentSpec] | None = None
     return_output: str | None = None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..tools.endpoint import header_problems
 from ..tools.packages import requirements
 from .callables import BuiltIn, Endpoint, FileFunction, environment, existing_path, parse_callable, path_within
 from .places import Found, Node, Problem, Source, shown, unknown
@@ -65,6 +66,15 @@ def _check_callable(entry: Node, folder: Path, roots: Roots) -> Iterator[Found]:
         yield Found(entry.at("pip_dependencies").path, "pip_dependencies: only for functions of files", at_key=True)
     if entry.at("env").text and not isinstance(what, FileFunction | Endpoint):
         yield Found(entry.at("env").path, "env: only for functions of files, and for URLs", at_key=True)
+    yield from _check_headers(entry.at("headers"), what)
+
+
+def _check_headers(headers: Node, what: object) -> Iterator[Found]:
+    if headers.value and not isinstance(what, Endpoint):
+        yield Found(headers.path, "headers: only for URLs", at_key=True)
+    for header in headers:
+        for problem in header_problems({str(header.path[-1]): header.text}):
+            yield Found(header.path, problem)
 
 
 def check_params(entry: Node, known: TypeEntry, what: str) -> Iterator[Found]:

@@ -6,6 +6,7 @@ packages must have been installed by `retinue lock`; nothing is installed here.
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -15,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from .._internal.suggestions import suggestion
 from ..core.signature import Argument, Signature, signature_of
 from ..core.tool import Tool, tool_of
 from ..errors import DataError, UsageError
@@ -72,12 +74,14 @@ def entry_tools(
         env = resolve(entry.env or "", loading.environ)
         own = {} if env.missing else environment(env.value)
         api = resolve(entry.callable_api, {**loading.environ, **own})
-        missing = [(part, one) for part, resolved in (("callable_api", api), ("env", env)) for one in resolved.missing]
+        headers = resolve(entry.headers or {}, {**loading.environ, **own})
+        parts = (("callable_api", api), ("env", env), ("headers", headers))
+        missing = [(part, one) for part, resolved in parts for one in resolved.missing]
         problems += [source.problem(Found((name, part), f"{part}: {one.message}")) for part, one in missing]
         if missing:
             continue
         try:
-            tools.append(_tool(name, entry, _Place(folder, api.value, own), loading, modules))
+            tools.append(_tool(name, entry, _Place(folder, api.value, own, headers.value), loading, modules))
         except (DataError, UsageError, ValueError) as error:
             problems.append(Problem(source.file, *source.place((name, "callable_api")), f"{name}: {error}"))
     fail(sorted(problems))
@@ -86,11 +90,12 @@ def entry_tools(
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """An entry's folder and callable, with environment variables resolved."""
+    """An entry's folder, callable and headers, with environment variables resolved."""
 
     folder: Path
     api: str
     env: Mapping[str, str]
+    headers: Mapping[str, str]
 
 
 class _Modules(dict[Path, ModuleType]):
@@ -107,7 +112,8 @@ def _tool(name: str, entry: ToolEntry, place: _Place, loading: Loading, modules:
     what = parse_callable(place.api, place.folder, loading.roots)
     if isinstance(what, Endpoint):
         takes = takes or signature_of(name, {"query": Argument(str, "the question")})
-        return Tool(name, endpoint(what.url, entry.return_output), described, takes=takes, **entry.options)
+        call = endpoint(what.url, entry.return_output, headers=place.headers)
+        return Tool(name, call, described, takes=takes, **entry.options)
     if isinstance(what, BuiltIn):
         return _named(_built_in(what, entry, place.folder), name, entry)
     if isinstance(what, ModuleTool):
@@ -118,7 +124,26 @@ def _tool(name: str, entry: ToolEntry, place: _Place, loading: Loading, modules:
     found = function_of(modules[what.file], what.function)
     if isinstance(found, Tool):
         return _named(found, name, entry)
+    if takes is not None:
+        _check_arguments(what.function, found, takes)
     return Tool(name, pick_output(found, entry.return_output), described, takes=takes, **entry.options)
+
+
+def _check_arguments(name: str, function: Callable[..., Any], takes: Signature) -> None:
+    """Raise `UsageError` if the function cannot be called with the declared arguments."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # as of some built-in functions
+        return
+    declared = takes.parameters["properties"]
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    named = {one: parameter for one, parameter in parameters.items() if parameter.kind not in variable}
+    takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    if unknown := [one for one in declared if one not in named and not takes_all]:
+        raise UsageError(f"args_schema: {name} has no parameter {unknown[0]!r}; {suggestion(unknown[0], named)}")
+    for one, parameter in named.items():
+        if parameter.default is parameter.empty and one not in declared:
+            raise UsageError(f"args_schema: {name} needs {one!r}, which is not declared")
 
 
 def _separate(name: str, what: FileFunction, entry: ToolEntry, place: _Place, loading: Loading) -> Callable[..., Any]:

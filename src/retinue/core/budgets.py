@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict, TypeVar
 
 from .._internal.suggestions import suggestion
 from ..errors import UsageError
-from .events import Asked, Event, Replied
+from .events import Asked, Event, Replied, request_usage
 from .values import Observation, StopReason, Usage
 
 T = TypeVar("T", int, float)
@@ -70,10 +70,15 @@ class Budget:
         return self.total_steps or (None if self.steps is None else 10 * self.steps)
 
     def within(self, share: Budget) -> Budget:
-        """Return this budget, cut to what `share` leaves of the limits that a team has in common."""
+        """Return this budget, cut to what `share` leaves of the limits that a team has in common. Of those that only
+        teams have, a default of this budget does not count: its caller's holds."""
 
         def least(mine: T | None, left: T | None) -> T | None:
             return mine if left is None else left if mine is None else min(mine, left)
+
+        def team(name: Literal["total_steps", "depth", "children"]) -> int | None:
+            mine, left = getattr(self, name), getattr(share, name)
+            return left if mine == getattr(Budget(), name) else least(mine, left)
 
         return replace(
             self,
@@ -81,9 +86,9 @@ class Budget:
             tokens=least(self.tokens, share.tokens),
             input_tokens=least(self.input_tokens, share.input_tokens),
             output_tokens=least(self.output_tokens, share.output_tokens),
-            total_steps=least(self.replies, share.total_steps),
-            depth=least(self.depth, share.depth),
-            children=least(self.children, share.children),
+            total_steps=team("total_steps"),
+            depth=team("depth"),
+            children=team("children"),
             cost=least(self.cost, share.cost),
         )
 
@@ -187,9 +192,10 @@ class Meter:
         """Count `event`."""
         if isinstance(event, Asked):
             self.steps = event.step
-        elif isinstance(event, Replied):
+        elif (usage := request_usage(event)) is not None:
             for tokens in self._counted:
-                tokens.add(event.reply.usage)
+                tokens.add(usage)
+        if isinstance(event, Replied):
             self._replies += event.reply.usage.requests or 1
             self._slowest = max(self._slowest, event.reply.seconds)
 
@@ -271,10 +277,18 @@ class Meter:
             cost=counted.get("cost"),
         )
 
-    def scarcest(self, reason: StopReason) -> str:
-        """Describe the budget of tokens, or of cost, that ran out."""
-        scarcest = min((one for one in self._counted if one.reason is reason), key=lambda one: one.lack)
-        return f"{scarcest.name}: {_shown(scarcest.used)} of {_shown(scarcest.limit)} are used"
+    def spent(self, reason: StopReason) -> str:
+        """Describe the limit that ran out; empty for a reason that is none."""
+        if reason is StopReason.MAX_EXECUTION_TIME_EXCEEDED and self.budget.seconds is not None:
+            return f"seconds: the {self.budget.seconds:g} of the budget do not suffice for another reply"
+        if reason is StopReason.MAX_ITERATION_EXCEEDED:
+            if self.budget.steps is not None and self.steps >= self.budget.steps:
+                return f"steps: {self.steps} of {self.budget.steps} are used"
+            if self.budget.replies is not None:
+                return f"total_steps: {self._replies} of {self.budget.replies} are used"
+        counted = [one for one in self._counted if one.reason is reason]
+        scarcest = min(counted, key=lambda one: one.lack, default=None)
+        return f"{scarcest.name}: {_shown(scarcest.used)} of {_shown(scarcest.limit)} are used" if scarcest else ""
 
     def exceeded(self, *, aside: bool = False) -> StopReason | None:
         """Return the reason why the model may not be asked again, if any."""

@@ -1,4 +1,5 @@
-"""Shortens prompts that outgrow the model's context window, oldest observations first.
+"""Shortens prompts that outgrow the model's context window: the oldest results of tools first, then what the assistant
+said earlier, then the oldest turns as a whole. System messages and the question are never shortened.
 
 The strategy's own prompt stays whole; the model is sent a fitted copy, extended along with the original.
 Shortening makes room for many steps at a time, so the prefix cached by a provider changes rarely, and only from the
@@ -7,12 +8,14 @@ first shortened message on.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 from .prompt import Prompt, PromptCache
-from .values import Message, Reply
+from .values import Message, Reply, Usage
 
 ROOM = 0.6  # fraction of the window for the prompt, after shortening
 REPLY = 512  # tokens reserved for a reply that has no limit of its own
@@ -28,6 +31,7 @@ class Window:
         self._tokens = tokens
         self._per_token = 3.0  # characters per token; calibrated by the engine's counts
         self._any = False
+        self._openings = WeakKeyDictionary[Prompt, int]()
 
     @cached_property
     def _fitted(self) -> PromptCache[Prompt]:  # not for each run that waits: few need it
@@ -39,12 +43,24 @@ class Window:
 
     def fit(self, prompt: Prompt) -> Prompt:
         """Return the fitted copy of `prompt`."""
+        opening = self._opening(prompt)
         if not self._any:
             return prompt
         kept, new = self._fitted.extend(prompt)
         fitted = Prompt(new[0]).add(*new[1:]) if kept is None else kept.add(*new)
+        if kept is None:
+            self._openings[fitted] = opening
         self._fitted.keep(prompt, fitted)
         return fitted
+
+    def _opening(self, prompt: Prompt) -> int:
+        """Return how many messages of `prompt` its conversation began with: the earlier turns, up to the question."""
+        at: Prompt | None = prompt
+        more = 0
+        while at is not None and at not in self._openings:
+            at, more = at.before, more + 1
+        found = self._openings[prompt] = more if at is None else self._openings[at]
+        return found
 
     def size(self, fitted: Prompt) -> int:
         """Return its length in characters."""
@@ -63,18 +79,26 @@ class Window:
     def shorten(self, prompt: Prompt, characters: int) -> bool:
         """Fit `prompt` into `characters` as well as possible; return whether anything changed."""
         fitted = self.fit(prompt)
-        messages = list(fitted.messages)
-        short = _shortened(messages, characters)
+        messages, opening = fitted.messages, self._opening(fitted)
+        short = _Shortened(messages, opening, characters).messages
         first = next((at for at, (old, new) in enumerate(zip(messages, short, strict=True)) if old != new), None)
         if first is None:
             return False
         kept: Prompt | None = fitted
         for _ in messages[first:]:
             kept = kept.before if kept else None
-        again = Prompt(short[first]) if kept is None else kept.add(short[first])
+        head, *rest = [message for message in short[first:] if message is not None]
+        again = (Prompt(head) if kept is None else kept.add(head)).add(*rest)
         self._any = True
-        self._fitted.keep(prompt, again.add(*short[first + 1 :]))
+        self._openings[again] = opening - short.count(None)
+        self._fitted.keep(prompt, again)
         return True
+
+    def estimate(self, fitted: Prompt, characters: int) -> Usage:
+        """Return about how many tokens a request used whose engine has not said so: those of its prompt, and of so many
+        `characters` of a reply."""
+        asked, said = (math.ceil(size / self._per_token) for size in (self.size(fitted), characters))
+        return Usage(asked, said, requests=1)
 
     def learn(self, fitted: Prompt, reply: Reply) -> None:
         """Calibrate with the number of tokens that the engine counted in `fitted`."""
@@ -90,22 +114,44 @@ def _length(message: Message) -> int:
     )
 
 
-def _shortened(messages: Sequence[Message], characters: int) -> list[Message]:
-    """Cut the middle out of messages, oldest first, except the opening and the model's own.
+class _Shortened:
+    """`messages`, the first `opening` of which its conversation began with, fitted into `characters` as well as
+    possible. `None` stands for what was dropped.
 
-    If that is not enough, the cuts get larger; the newest messages come last and lose only as much as needed.
+    The newest results of tools come last and lose only as much as needed.
     """
-    short = list(messages)
-    excess = sum(map(_length, short)) - characters
-    opening = next((at for at, message in enumerate(short) if message.role == "user"), 0)
-    theirs = [at for at in range(opening + 1, len(short)) if short[at].role in ("user", "tool")]
-    newest = [at for at in theirs if at >= len(short) - 2]
-    old = [at for at in theirs if at < len(short) - 2]
-    for places, kept in ((old, _KEPT), (old, _KEPT // 4), (newest, _KEPT)):
+
+    def __init__(self, messages: Sequence[Message], opening: int, characters: int) -> None:
+        self.messages: list[Message | None] = list(messages)
+        self._excess = sum(map(_length, messages)) - characters
+        asked = next((at for at in reversed(range(opening)) if messages[at].role == "user"), opening - 1)
+        seen = [at for at, one in enumerate(messages) if one.role == "tool" or (one.role == "user" and at > asked)]
+        newest = [at for at in seen if at >= len(messages) - 2]
+        old = [at for at in seen if at < len(messages) - 2]
+        prose = [at for at in range(asked) if messages[at].role == "assistant"]
+        for kept in (_KEPT, _KEPT // 4):
+            self._cut(old, kept)
+            self._cut(prose, kept)
+        self._drop(asked)
+        self._cut(newest, _KEPT, as_needed=True)
+
+    def _cut(self, places: Sequence[int], kept: int, *, as_needed: bool = False) -> None:
+        """Cut the middle out of messages, while there is too much."""
         for at in places:
-            content = short[at].content
-            keep = max(kept, len(content) - excess - len(_CUT)) if places is newest else kept
-            if excess > 0 and len(content) > keep + len(_CUT):
-                short[at] = replace(short[at], content=content[: keep - keep // 3] + _CUT + content[-(keep // 3) :])
-                excess -= len(content) - len(short[at].content)
-    return short
+            message = self.messages[at]
+            content = "" if message is None else message.content
+            keep = max(kept, len(content) - self._excess - len(_CUT)) if as_needed else kept
+            if message is not None and self._excess > 0 and len(content) > keep + len(_CUT):
+                short = content[: keep - keep // 3] + _CUT + content[-(keep // 3) :]
+                self.messages[at] = replace(message, content=short)
+                self._excess -= len(content) - len(short)
+
+    def _drop(self, asked: int) -> None:
+        """Drop the oldest turns before the question, each with all that answered it, while there is too much."""
+        for at, message in enumerate(self.messages[:asked]):
+            if message is None or message.role == "system":
+                continue
+            if message.role == "user" and self._excess <= 0:
+                return
+            self.messages[at] = None
+            self._excess -= _length(message)

@@ -66,7 +66,7 @@ class Deadline:
         On a timeout or cancellation, cancels the awaitable and raises `Interrupted`. Whatever foreign code in it
         raises becomes an `Exception`.
         """
-        if self._over or self._cancelled:
+        if self.is_over:
             close = getattr(awaitable, "close", None) or getattr(awaitable, "cancel", None)
             if close is not None:  # a coroutine that was never started
                 close()
@@ -93,6 +93,11 @@ class Deadline:
         self._over = True
         if self._waiting is not None:
             self._waiting.cancel()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing may begin any more."""
+        return self._over or self._cancelled
 
     @property
     def _interrupted(self) -> Interrupted:

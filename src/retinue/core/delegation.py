@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from .budgets import Budget
+from .events import Called, Event, Observed, Replied, Stopped
+from .run_result import Ending
 from .tool import Tool
 from .values import Outcome, StopReason, Usage
 
@@ -84,16 +86,40 @@ def is_member(tool: Tool | None) -> bool:
     return tool is not None and hasattr(tool.something, "run_spec")
 
 
-def answer_of(name: str, reason: StopReason, answer: str, detail: str, usage: Usage, seconds: float) -> MemberAnswer:
-    """Return what the caller observes of the run of the member `name`, which ended for `reason`, perhaps without an
-    `answer`; `usage` is that of the whole run."""
+def answer_of(name: str, end: Ending, usage: Usage, seconds: float) -> MemberAnswer:
+    """Return what the caller observes of the run of the member `name`, which ended so; `usage` is that of the whole
+    run. Only a whole answer is a result."""
     used = usage + Usage(runs=1)
-    if answer:
-        return MemberAnswer("result", answer, used, seconds)
-    return MemberAnswer("failed", f"{name} did not answer ({reason}{f': {detail}' if detail else ''}).", used, seconds)
+    if end.answered:
+        return MemberAnswer("result", end.answer, used, seconds)
+    why = f"({end.reason}{f': {end.detail}' if end.detail else ''})"
+    if end.answer:
+        return MemberAnswer("failed", f"{name} did not end its answer {why}. It begins: {end.answer}", used, seconds)
+    return MemberAnswer("failed", f"{name} did not answer {why}.", used, seconds)
 
 
 def stop_reason(pending: Sequence[Pending]) -> StopReason:
     """Return why a run stops that waits for these members: for a person, if any of them does."""
     human = any(one.reason is StopReason.AWAITING_HUMAN for one in pending)
     return StopReason.AWAITING_HUMAN if human else StopReason.AWAITING_MEMBER
+
+
+def with_effects(answer: MemberAnswer, member: MemberCall, log: Sequence[Event]) -> MemberAnswer:
+    """Return the answer of a member's run with this `log`, whose outcome is unknown if there is no result and the run
+    may have taken effect. Its caller may then not ask the same again unless a person says so, as the new run would know
+    nothing of it."""
+    if answer.outcome != "failed" or member.tool.effects != "once" or not _may_have_acted(member, log):
+        return answer
+    return answer._replace(outcome="unknown")
+
+
+def _may_have_acted(member: MemberCall, log: Sequence[Event]) -> bool:
+    """Whether a `once` tool was called and took effect, or may have, or the model is an agent elsewhere that did."""
+    spec = member.tool.something.run_spec()
+    if getattr(spec.model, "effects", "read") == "once":
+        last = next((event for event in reversed(log) if isinstance(event, Stopped)), None)
+        return any(isinstance(event, Replied) for event in log) or last is None or last.code != "model_unreachable"
+    once = {tool.name for tool in spec.tools if tool.effects == "once"}
+    begun = {event.action.id for event in log if isinstance(event, Called) and event.action.tool in once}
+    seen = {event.observation.call_id: event.observation.outcome for event in log if isinstance(event, Observed)}
+    return any(seen.get(call, "unknown") in ("result", "unknown") for call in begun)

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ..errors import ModelError, ModelUnavailable, NodeFailed, RetinueError, StrategyFailed
-from .values import AgentAction, Capabilities, Decision, Image, Message, Observation, Reply, StopReason
+from .values import (
+    UNUSED,
+    AgentAction,
+    Capabilities,
+    Decision,
+    Image,
+    Message,
+    Observation,
+    Reply,
+    StopReason,
+    Usage,
+    schema_with_field,
+)
+
+if TYPE_CHECKING:
+    from pydantic import Field
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +65,15 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Retried:
-    """The engine failed and is asked again after `seconds`. Text already shown of this reply is void."""
+    """The engine failed and is asked again after `seconds`. Text already shown of this reply is void; `usage` is what
+    it used, as far as that is known."""
 
     step: int
     problem: str
     seconds: float
+    usage: Annotated[Usage, Field(exclude_if=operator.not_)] = UNUSED
+
+    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +130,10 @@ class Finished:
 class Stopped:
     """The run ended without a normal finish; `detail` explains it to a person.
 
-    `answer` is the answer that the closing question produced, `best` the best one so far, `partial` the part of an
-    answer already shown. `code` is that of the `ModelError` that ended the run; `retry_after` is the delay in seconds
-    that the engine asked for.
+    `answer` is the answer that the closing question produced, the part of an answer that was cut short, or one that
+    does not fit the schema; no other ending has one. `best` is the best attempt so far, `partial` the part of an
+    answer already shown. `code` is that of the `ModelError` that ended the run, or `invalid_prompt`; `retry_after` is
+    the delay in seconds that the engine asked for. `usage` is what a reply used that was cut off.
     """
 
     reason: StopReason
@@ -122,6 +143,19 @@ class Stopped:
     partial: str = ""
     code: str = ""
     retry_after: float = 0.0
+    usage: Annotated[Usage, Field(exclude_if=operator.not_)] = UNUSED
+
+    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
+
+
+def request_usage(event: Event) -> Usage | None:
+    """Return what a request to the model used, whole or cut off, or `None` if `event` is about none."""
+    match event:
+        case Replied(reply=reply):
+            return reply.usage
+        case Retried(usage=usage) | Stopped(usage=usage) if usage:
+            return usage
+    return None
 
 
 def stopped_by(error: RetinueError, best: str = "", partial: str = "") -> Stopped:

@@ -1,4 +1,5 @@
-"""Log records carry the run, step and request that they belong to: `record.run`, `record.step`, `record.request`.
+"""Log records carry what they belong to: `record.run`, `record.step`, `record.request`, the client's own id of the
+request in `record.client_request`, and `record.trace`, the id of its trace.
 
 This holds for every record of the logger tree `retinue`; secrets in messages are redacted, and the tree stays quiet
 below warnings until logging is configured. As a handler's filter, `ContextFilter` adds the fields to other records.
@@ -11,19 +12,31 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from .trace_context import current_trace
+
 STORED_ID = "request_id"
 """Where the id of the request that began a run is stored: in what the run was asked for."""
 
 
 class LogContext:
-    """The ids of a run and of the request that started it (empty: none), and the current step number."""
+    """The ids of a run and of the request that started it (empty: none), and the current step number. `client_request`
+    and `trace` are the client's own ids of the request and of its trace; the trace of a run that is driven is known
+    without."""
 
-    __slots__ = ("request", "run", "step")
+    __slots__ = ("client_request", "request", "run", "step", "trace")
 
-    def __init__(self, run: str = "", request: str = "", step: int = 0) -> None:
+    def __init__(
+        self, run: str = "", request: str = "", step: int = 0, client_request: str = "", trace: str = ""
+    ) -> None:
         self.run = run
         self.request = request
         self.step = step
+        self.client_request = client_request
+        self.trace = trace
+
+    def of_run(self, run: str) -> LogContext:
+        """Return the context of a run that begins here."""
+        return LogContext(run, self.request, client_request=self.client_request, trace=self.trace)
 
 
 _current: ContextVar[LogContext] = ContextVar("retinue_log_context")
@@ -56,13 +69,16 @@ class log_context:
 
 
 class ContextFilter(logging.Filter):
-    """Adds `run`, `step` and `request` to every record, from `extra` or else from the current context."""
+    """Adds the ids to every record, from `extra` or else from the current context."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Add the fields; never drop the record."""
         here, fields = _current.get(_NOTHING), vars(record)
-        for name in ("run", "step", "request"):
+        for name in ("run", "step", "request", "client_request"):
             fields.setdefault(name, getattr(here, name))
+        if "trace" not in fields:
+            of_run = None if here.trace else current_trace()
+            fields["trace"] = here.trace if of_run is None else of_run.trace_id.hex()
         return True
 
 

@@ -38,24 +38,25 @@ from .events import (
     stopped_by,
 )
 from .flow import advance
+from .prices import FREE, Price
 from .prompt import Ask, Prompt, PromptCache
-from .protocols import Act, Effects, Flow, HumanRequest, Request, Retry, Sent
+from .protocols import Act, Chunks, Effects, Flow, HumanRequest, Request, Retry, Sent
 from .tool_turn import ToolTurn
-from .values import AgentFinish, Decision, Message, Observation, Reply, StopReason
+from .values import CUT_SHORT, UNUSED, AgentFinish, Decision, Message, Observation, Reply, StopReason, Usage
 
 logger = logging.getLogger(__name__)
 FORCED = "Agent stopped due to iteration limit or time limit."  # LangChain's wording
 
 
 def drive(
-    flow: Flow, effects: Effects, started: Started, budget: Budget, deadline: Deadline
+    flow: Flow, effects: Effects, started: Started, budget: Budget, deadline: Deadline, price: Price = FREE
 ) -> Callable[[], Coroutine[Any, Any, None]]:
-    """Return what drives `flow` to its end, emitting events through `effects`.
+    """Return what drives `flow` to its end, emitting events through `effects`. `price` is the model's.
 
     The last event is `Finished` or `Stopped`, even if the run is cancelled or times out, or the model or strategy
     fails. After `Stopped`, raises the error of a model that never replied. Raises `LogMismatch` as the effects do.
     """
-    driven = _Drive(flow, effects, Meter(budget), deadline, Window(started.abilities.window))
+    driven = _Drive(flow, effects, Meter(budget), deadline, Window(started.abilities.window), price)
     return partial(driven.run, started)
 
 
@@ -63,16 +64,21 @@ class _Drive:
     """The state of one drive; it is discarded at the end, the log remains."""
 
     __slots__ = (  # each run that waits has one; likewise in other classes of a run
-        "_acted", "_best", "_consulted", "_deadline", "_effects", "_flow", "_limit",
-        "_meter", "_opens", "_prompt_count", "_prompts", "_shown", "_window",
+        "_acted", "_best", "_consulted", "_cut", "_deadline", "_effects", "_flow", "_heard", "_limit",
+        "_meter", "_opens", "_price", "_prompt_count", "_prompts", "_shown", "_window",
     )  # fmt: skip
 
-    def __init__(self, flow: Flow, effects: Effects, meter: Meter, deadline: Deadline, window: Window) -> None:
+    def __init__(
+        self, flow: Flow, effects: Effects, meter: Meter, deadline: Deadline, window: Window, price: Price
+    ) -> None:
         self._flow = flow
         self._effects = effects
         self._meter = meter
         self._deadline = deadline
         self._window = window
+        self._price = price
+        self._heard = 0  # characters of the reply that is streamed
+        self._cut = UNUSED  # what a reply used that was cut off
         self._prompts: PromptCache[int] = PromptCache()
         self._prompt_count = 0
         self._consulted = 0
@@ -95,12 +101,12 @@ class _Drive:
                 sent = self._ending(request) if isinstance(request, AgentFinish) else await self._do(request)
             await self._effects.tell(sent)
         except asyncio.CancelledError:
-            await self._effects.tell(self._stopped(StopReason.CANCELLED))
+            await self._effects.tell(replace(self._stopped(StopReason.CANCELLED), usage=self._cut))
             raise
         except LogMismatch:
             raise
         except Exception as error:
-            await self._effects.tell(self._stopped_by(error))
+            await self._effects.tell(replace(self._stopped_by(error), usage=self._cut))
             if isinstance(error, ModelError) and sent is None:  # the model has never replied
                 raise
         finally:
@@ -134,8 +140,9 @@ class _Drive:
 
     def _stopped(self, reason: StopReason, detail: str = "") -> Stopped:
         """Return the final event, with the best answer so far."""
-        if reason in (StopReason.TOKEN_BUDGET_EXCEEDED, StopReason.COST_BUDGET_EXCEEDED):
-            detail = self._meter.scarcest(reason)
+        spent = self._meter.spent(reason)
+        if not detail or reason in (StopReason.TOKEN_BUDGET_EXCEEDED, StopReason.COST_BUDGET_EXCEEDED):
+            detail = spent
         return Stopped(reason, detail, best=self._best, partial=self._shown)
 
     def _stopped_by(self, error: Exception) -> Stopped:
@@ -156,6 +163,8 @@ class _Drive:
         return self._meter.exceeded()
 
     def _ending(self, finish: AgentFinish) -> Finished | Stopped:
+        """Return the final event. Only an ending that is listed here has an answer, whatever a strategy returns with
+        it: what it came to until then is the best attempt."""
         if finish.reason is StopReason.ANSWER and self._limit is StopReason.STAGNATED:
             return Stopped(StopReason.STAGNATED, "its last turns brought nothing new", finish.output)
         if finish.reason is StopReason.ANSWER:
@@ -165,9 +174,12 @@ class _Drive:
         problem = finish.return_values.get("problem")
         if finish.reason is StopReason.UNREADABLE_REPLY:
             logger.warning("the model's replies could not be read: %s", problem or "the last has no answer")
-        if problem is None or not finish.output:
-            return self._stopped(finish.reason, finish.output if problem is None else str(problem))
-        return Stopped(finish.reason, str(problem), finish.output)
+        if problem is None:
+            return self._stopped(finish.reason, finish.output)
+        if finish.reason in CUT_SHORT.values() or finish.reason is StopReason.INVALID_ANSWER:
+            return Stopped(finish.reason, str(problem), finish.output)
+        code = str(finish.return_values.get("code", ""))
+        return Stopped(finish.reason, str(problem), best=finish.output or self._best, partial=self._shown, code=code)
 
     # ── asking the model ─────────────────────────────────────────────────────────────────────────
 
@@ -230,31 +242,61 @@ class _Drive:
             request = replace(request, max_tokens=min(left, request.max_tokens or left), tokens_left=left)
         if self._opens:
             request, self._opens = replace(request, opening=True), False
+        self._heard, sent = 0, not self._deadline.is_over
+        chunks = self._effects.ask(request)
+        try:
+            replied = Replied(asked.step, await self._read(chunks, request, asked))
+            await self._effects.tell(replied)
+        except BaseException as error:
+            if self._heard or (sent and isinstance(error, Interrupted | asyncio.CancelledError)):
+                self._cut = self._estimate(request.prompt, self._heard)
+            raise
+        finally:
+            await chunks.aclose()
+        return replied
+
+    async def _read(self, chunks: Chunks, request: Ask, asked: Asked) -> Reply:
+        """Tell the pieces of a reply as they arrive, and return the whole."""
         clock = asyncio.get_running_loop().time
         began = clock()
         first = 0.0
         said = ""
-        chunks = self._effects.ask(request)
-        try:
-            while not isinstance(chunk := await self._deadline.wait(anext(chunks, None)), Reply):
-                if chunk is None:
-                    raise ModelError("the model ended without a reply")
-                if isinstance(chunk, Retry):
-                    said = ""
-                    await self._effects.tell(Retried(asked.step, chunk.problem, chunk.seconds))
-                    continue
-                first = first or clock() - began
-                said += chunk.text
-                chunk = self._answering(chunk, request.answer, said)
-                await self._effects.tell(chunk)
-            took = chunk.seconds or clock() - began
-            first = chunk.first_token_seconds or first or took
-            reply = Reply(well_formed(chunk.text), chunk.usage, chunk.finish, asked.closing, took, first, chunk.calls)
-            replied = Replied(asked.step, reply)
-            await self._effects.tell(replied)
-        finally:
-            await chunks.aclose()
-        return replied
+        while not isinstance(chunk := await self._deadline.wait(anext(chunks, None)), Reply):
+            if chunk is None:
+                raise ModelError("the model ended without a reply")
+            if isinstance(chunk, Retry):
+                said = ""
+                await self._retry(chunk, request, asked)
+                continue
+            first = first or clock() - began
+            self._heard += len(chunk.text)
+            said += chunk.text
+            chunk = self._answering(chunk, request.answer, said)
+            await self._effects.tell(chunk)
+        took = chunk.seconds or clock() - began
+        first = chunk.first_token_seconds or first or took
+        usage = self._usage(chunk, request.prompt)
+        return Reply(well_formed(chunk.text), usage, chunk.finish, asked.closing, took, first, chunk.calls)
+
+    async def _retry(self, retry: Retry, request: Ask, asked: Asked) -> None:
+        used = retry.usage
+        if self._heard and not used:
+            used = self._estimate(request.prompt, self._heard)
+        self._heard = 0
+        retried = Retried(asked.step, retry.problem, retry.seconds, used)
+        await self._effects.tell(retried)
+        self._meter.add(retried)
+
+    def _usage(self, reply: Reply, prompt: Prompt) -> Usage:
+        """Return what a reply used: about as much as its texts suggest if the engine does not say, or nothing that can
+        be."""
+        used = reply.usage
+        if used.is_possible and (used.total_tokens or not used.requests):
+            return used
+        return self._estimate(prompt, len(reply.text) + sum(len(str(call.tool_input)) for call in reply.calls))
+
+    def _estimate(self, prompt: Prompt, characters: int) -> Usage:
+        return self._price.priced(self._window.estimate(prompt, characters))
 
     def _answering(self, chunk: Delta, extract: Callable[[str], str] | None, said: str) -> Delta:
         """Add the new part of the answer to `chunk`, the last of what was `said`; after a restarted reply, only what

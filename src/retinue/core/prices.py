@@ -40,8 +40,8 @@ class Price:
 
     def priced(self, usage: Usage) -> Usage:
         """Return `usage` with its cost."""
-        new = usage.input_tokens - usage.cached_tokens
-        cost = new * self.input + usage.cached_tokens * self.cached + usage.output_tokens * self.output
+        cached = min(usage.cached_tokens, usage.input_tokens)
+        cost = (usage.input_tokens - cached) * self.input + cached * self.cached + usage.output_tokens * self.output
         return replace(usage, cost=cost / _MILLION)
 
 

@@ -10,7 +10,19 @@ from .budgets import Budget
 from .events import Delta, Event
 from .prompt import Ask
 from .tool import Tool
-from .values import AgentAction, AgentFinish, Capabilities, Decision, Image, Message, Observation, Reply, StopReason
+from .values import (
+    UNUSED,
+    AgentAction,
+    AgentFinish,
+    Capabilities,
+    Decision,
+    Image,
+    Message,
+    Observation,
+    Reply,
+    StopReason,
+    Usage,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +32,7 @@ class Task:
     `images` are the question's. A strategy need not mind them: its prompts show them anyway.
 
     `constrained`: the engine constrains every reply to the requested pattern. `calls_tools`: its native tool calls were
-    probed and work. `scripted`: its replies are scripted.
+    probed and work. `scripted`: its replies are scripted. `window`: its context window in tokens, `None` if unknown.
     """
 
     question: str
@@ -30,6 +42,7 @@ class Task:
     calls_tools: bool = False
     scripted: bool = False
     images: tuple[Image, ...] = ()
+    window: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +123,12 @@ def consult(action: AgentAction, problem: str) -> Generator[Request, Sent, Decis
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """An engine failed and is asked again in `seconds`; the text it has streamed of this reply is void."""
+    """An engine failed and is asked again in `seconds`; the text it has streamed of this reply is void. `usage` is what
+    that used, if a log says so."""
 
     problem: str
     seconds: float
+    usage: Usage = UNUSED
 
 
 Chunks = AsyncGenerator[Delta | Retry | Reply, None]

@@ -6,24 +6,40 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from html import escape
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from .events import ENDINGS, Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Started, Stopped
+from .events import (
+    ENDINGS,
+    Asked,
+    Called,
+    Event,
+    Finished,
+    Observed,
+    Paused,
+    Replied,
+    Resumed,
+    Started,
+    Stopped,
+    request_usage,
+)
 from .values import AgentAction, Message, Observation, Step, StopReason, Usage, sum_of
 
 _UNICODE = json.JSONEncoder(ensure_ascii=False)
 _BEGUN = (Called, Paused)
+_SHOWN = 200  # characters of an answer in a representation
 
 
 @dataclass(frozen=True)
 class RunResult:
     """The outcome of a run: a fold over its events.
 
-    `answer` is empty if there is none; `best_answer` is then the run's best attempt, possibly only a thought.
-    `return_values` is everything the strategy returned, with the answer under `output`. `error` explains the stop
-    reason `ERROR`. `events` is the log, from which the run can be resumed or replayed. `children` has the logs of
-    agents that were called, by the paths of their calls.
+    `answer` is empty if there is none; `best_answer` is then the run's best attempt, possibly only a thought. An answer
+    that was cut short is there as far as it goes, but the run is not `answered`. `error` says why it is not: the limit
+    that ran out, the calls that wait for a person and why, or what failed. `return_values` is everything the strategy
+    returned, with the answer under `output`. `events` is the log, from which the run can be resumed or replayed.
+    `children` has the logs of agents that were called, by the paths of their calls.
     """
 
     question: str
@@ -60,10 +76,29 @@ class RunResult:
         """Whether `agent.resume(result.events)` can continue the run, as it is or with a larger budget."""
         return self.stop_reason in RESUMABLE
 
+    @property
+    def answered(self) -> bool:
+        """Whether `answer` is the run's answer, and the whole of it."""
+        return ending(self.events).answered if self.events else self.stop_reason is StopReason.ANSWER
+
+    def __repr__(self) -> str:
+        told = (self.answer or self.error)[:_SHOWN]
+        return f"RunResult({told!r}, {self.stop_reason}, steps={len(self.steps)}, tokens={self.usage.total_tokens})"
+
+    def _repr_html_(self) -> str:
+        """Show a notebook the answer, with the transcript folded."""
+        told, text = escape(str(self)), escape(self.transcript)
+        heading = f"{self.stop_reason}, {len(self.steps)} steps, {self.usage.total_tokens} tokens"
+        return f"<p>{told}</p><details><summary>{heading}</summary><pre>{text}</pre></details>"
+
     def __str__(self) -> str:
-        return self.answer or f"no answer ({self.stop_reason}{': ' + self.error if self.error else ''})"
+        why = f"({self.stop_reason}{': ' + self.error if self.error else ''})"
+        if self.answered:
+            return self.answer
+        return f"{self.answer}\n(incomplete) {why}" if self.answer else f"no answer {why}"
 
 
+RESTING = frozenset({StopReason.AWAITING_HUMAN, StopReason.AWAITING_MEMBER})
 RESUMABLE = frozenset(StopReason) - {
     StopReason.ANSWER,
     StopReason.NO_APPROPRIATE_TOOL,
@@ -87,7 +122,7 @@ def result(
         tuple(steps(events)),
         usage_of(events),
         seconds,
-        end.detail if end.reason is StopReason.ERROR else "",
+        "" if end.answered else end.detail,
         tuple(events),
         end.values,
         end.answer or end.best,
@@ -104,12 +139,19 @@ class Ending(NamedTuple):
     detail: str = ""
     values: Mapping[str, Any] = MappingProxyType({})
 
+    @property
+    def answered(self) -> bool:
+        """Whether the run has its answer, and the whole of it: every reader of an ending decides by this."""
+        return self.reason is StopReason.ANSWER or (self.reason is StopReason.STAGNATED and bool(self.answer))
+
 
 def ending(events: Sequence[Event]) -> Ending:
     """Return how a run ended last, or rests; "cancelled" if its events do not say."""
     match next((event for event in reversed(events) if isinstance(event, ENDINGS)), None):
         case Finished() as end:
             return Ending(StopReason.ANSWER, end.answer, values=dict(end.return_values))
+        case Stopped(reason=StopReason.INVALID_ANSWER) as end:
+            return Ending(end.reason, "", end.answer or end.best, end.detail)
         case Stopped() as end:
             return Ending(end.reason, end.answer, end.best, end.detail)
     return Ending(StopReason.CANCELLED)
@@ -119,10 +161,10 @@ def usage_of(events: Iterable[Event]) -> Usage:
     """Sum the tokens of all requests to the model, and of agents used as its tools."""
     used = []
     for event in events:
-        if isinstance(event, Replied):
-            used.append(event.reply.usage)
-        elif isinstance(event, Observed):
+        if isinstance(event, Observed):
             used.append(event.observation.usage)
+        elif (usage := request_usage(event)) is not None:
+            used.append(usage)
     return sum_of(used)
 
 
@@ -172,7 +214,8 @@ def transcript(events: Iterable[Event]) -> str:
 
 def _said(message: Message) -> str:
     shown = "".join(f"[{one.media_type} {one.id[:12]}]\n" for one in message.images)
-    return shown + message.content + "".join(map(_call, message.calls)) + "\n" * bool(message.calls or message.call_id)
+    ends = message.calls or message.call_id or (message.role == "system" and not message.content.endswith("\n"))
+    return shown + message.content + "".join(map(_call, message.calls)) + "\n" * bool(ends)
 
 
 def _call(action: AgentAction) -> str:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, get_type_hints
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from ..errors import UsageError
 from .json_schema import errors_of
@@ -16,7 +20,7 @@ from .schema_keywords import TooMuch
 from .values import ToolInput
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel, ValidationError
+    from pydantic import BaseModel
 
 _SORTED = json.JSONEncoder(sort_keys=True)
 Checked = Callable[[dict[str, Any]], dict[str, Any]]
@@ -65,6 +69,9 @@ class Signature:
         except (ValueError, RecursionError):
             values = None
         if not isinstance(values, dict):
+            named = list(self.parameters.get("properties", {}))
+            if len(named) == 1:  # the text is the only argument: a number, a list, one of several words
+                return {named[0]: text if values is None else values}
             names = ", ".join(json.dumps(name) for name in self.parameters.get("properties", {}))
             raise InvalidInput(f"the input must be a JSON object with {names or 'no keys'}, not {text[:80]!r}")
         return values
@@ -72,7 +79,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument of a tool; `default` applies if it is not `required`."""
+    """One argument of a tool. If it is not `required`, the tool is passed `default` without it."""
 
     type: Any
     description: str = ""
@@ -81,35 +88,30 @@ class Argument:
 
 
 def read_signature(function: Callable[..., Any]) -> Signature:
-    """Return the signature of `function`. Raises `UsageError` for parameters that cannot be passed by name."""
-    from pydantic import Field
+    """Return the signature of `function`. Raises `UsageError` for parameters that a model cannot supply."""
+    from pydantic.fields import FieldInfo
 
     described = described_parameters(function)
-    definitions: dict[str, Any] = {}
-    hints = _hints(function)
-    for parameter in _parameters(function):
-        if parameter.kind is parameter.VAR_KEYWORD:
-            continue
-        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
-            raise UsageError(
-                f"tool {_name(function)}: a model passes arguments by name, so '{parameter}' is not supported"
-            )
-        annotation = hints.get(parameter.name, str if parameter.default is parameter.empty else Any)
+    parameters = parameters_of(function)
+    hints = _hints(function, parameters)
+    read: dict[str, _Parameter] = {}
+    for name, parameter in parameters.items():
+        unknown = parameter.default is not parameter.empty or inspect.isbuiltin(function)
+        hint = hints.get(name, Any if unknown else str)
         default = ... if parameter.default is parameter.empty else parameter.default
-        notes: Any = {"description": described[parameter.name]} if described.get(parameter.name) else {}
-        definitions[parameter.name] = (annotation, Field(default, **notes))
-    return _signature(_name(function), definitions)
+        passed = isinstance(default, FieldInfo) or parameter.kind is parameter.POSITIONAL_ONLY
+        field = default if isinstance(default, FieldInfo) else None
+        read[name] = _Parameter(hint, default, _own_description(hint, field) or described.get(name, ""), passed)
+    return _signature(_name(function), read)
 
 
 def signature_of(tool: str, arguments: Mapping[str, Argument]) -> Signature:
     """Return the signature of a tool from declared arguments instead of a function. Raises `UsageError`."""
-    from pydantic import Field
-
-    definitions: dict[str, Any] = {}
-    for name, argument in arguments.items():
-        notes: Any = {"description": argument.description} if argument.description else {}
-        definitions[name] = (argument.type, Field(... if argument.required else argument.default, **notes))
-    return _signature(tool, definitions)
+    declared = {
+        name: _Parameter(one.type, ... if one.required else one.default, one.description, is_passed=True)
+        for name, one in arguments.items()
+    }
+    return _signature(tool, declared)
 
 
 def signature_of_schema(schema: Mapping[str, Any]) -> Signature:
@@ -119,6 +121,9 @@ def signature_of_schema(schema: Mapping[str, Any]) -> Signature:
     def checked(values: dict[str, Any]) -> dict[str, Any]:
         try:
             errors = sorted(errors_in(values), key=lambda error: error.json_path)
+            read = _read_texts(values, [re.split(r"[.\[]", one.json_path[2:])[0] for one in errors])
+            if read is not None and not list(errors_in(read)):
+                return read
         except TooMuch as error:
             raise InvalidInput("it takes too long to hold this against the tool's schema; want less") from error
         problems = [f"{error.json_path[2:] or 'input'}: {error.message:.200}" for error in errors[:5]]
@@ -129,49 +134,177 @@ def signature_of_schema(schema: Mapping[str, Any]) -> Signature:
     return Signature(schema, _text_argument(schema), checked)
 
 
-def _signature(tool: str, definitions: dict[str, Any]) -> Signature:
-    from pydantic import ConfigDict, PydanticUserError, ValidationError, create_model
+class _Parameter(NamedTuple):
+    """A parameter as a model is told of it; `default` may be a `Field`. `is_passed`: a default is passed to the
+    function, which does not know it."""
 
+    hint: Any
+    default: Any
+    description: str
+    is_passed: bool
+
+
+def _signature(tool: str, parameters: Mapping[str, _Parameter]) -> Signature:
+    from pydantic import ConfigDict, Field, PydanticUserError, create_model
+    from pydantic.fields import FieldInfo
+
+    fields: dict[str, Any] = {}  # under names of our own, for pydantic takes `model_config` or `_city` for its own
+    for number, (name, one) in enumerate(parameters.items()):
+        told: Any = {"description": one.description} if one.description else {}
+        if not (isinstance(one.default, FieldInfo) and one.default.alias):
+            told["alias"] = name
+        fields[f"field_{number}"] = (Annotated[one.hint, Field(**told)], _told_default(one.default))
     try:
-        with warnings.catch_warnings(action="ignore"):  # a parameter may shadow pydantic's `json` or `schema`
-            model = create_model(tool, __config__=ConfigDict(extra="forbid"), **definitions)
-            parameters = _without_titles(model.model_json_schema())
+        with warnings.catch_warnings(action="ignore"):  # a default may not be JSON
+            model = create_model(tool, __config__=ConfigDict(extra="forbid"), **fields)
+            schema = _clean(model.model_json_schema())
     except PydanticUserError as error:
         raise UsageError(f"tool {tool}: a model cannot pass its parameters: {error.message}") from error
-    except (NameError, ValueError) as error:  # pydantic's own names, and names that begin with "_"
-        raise UsageError(f"tool {tool}: {error}") from error
-    return Signature(parameters, _text_argument(parameters), partial(_checked_by, model, ValidationError))
+    except (NameError, TypeError, ValueError) as error:
+        raise UsageError(f"tool {tool}: a model cannot pass its parameters: {error}") from error
+    names = {f"field_{number}": name for number, name in enumerate(parameters)}
+    passed = {field for field, name in names.items() if parameters[name].is_passed}
+    nullable = [name for name, one in parameters.items() if one.default is None]
+    return Signature(schema, _text_argument(schema), partial(_checked_by, model, names, passed, nullable))
 
 
-def _checked_by(model: type[BaseModel], invalid: type[ValidationError], values: dict[str, Any]) -> dict[str, Any]:
+def _told_default(default: Any) -> Any:
+    """Return a default for pydantic, which copies it and tells the model; one that JSON lacks is neither."""
+    from pydantic import Field
+    from pydantic.fields import FieldInfo
+    from pydantic_core import to_jsonable_python
+
+    if default is not ... and not isinstance(default, FieldInfo | str | int | float | None):
+        try:
+            to_jsonable_python(deepcopy(default))
+        except Exception:  # of the value's own methods, too
+            return Field(default_factory=lambda: default)
+    return default
+
+
+def _checked_by(
+    model: type[BaseModel],
+    names: Mapping[str, str],
+    passed: Set[str],
+    nullable: Sequence[str],
+    values: dict[str, Any],
+) -> dict[str, Any]:
+    from pydantic import ValidationError
+
+    if absent := [name for name in nullable if name in values and values[name] is None]:
+        values = {name: value for name, value in values.items() if name not in absent}
     try:
-        checked = model.model_validate(values)
-    except invalid as error:
+        try:
+            checked = model.model_validate(values)
+        except ValidationError as error:
+            if (read := _read_texts(values, [str(one["loc"][0]) for one in error.errors() if one["loc"]])) is None:
+                raise
+            checked = model.model_validate(read)
+    except ValidationError as error:
         problems = [f"{'.'.join(map(str, e['loc'])) or 'input'}: {e['msg']}" for e in error.errors()]
         raise InvalidInput("; ".join(problems)) from error
-    given = checked.model_fields_set
-    return {name: value for name, value in checked.__dict__.items() if name in given}
+    given = checked.model_fields_set | passed
+    return {names[field]: value for field, value in checked.__dict__.items() if field in given}
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def _read_texts(values: dict[str, Any], wrong: Iterable[str]) -> dict[str, Any] | None:
+    """Return `values` with those of the `wrong` ones as lists or objects that are written as JSON, if there are any."""
+    read = dict(values)
+    for name in wrong:
+        if isinstance(text := values.get(name), str) and text.strip()[:1] in ("[", "{"):
+            with suppress(ValueError, RecursionError):
+                read[name] = json.loads(text)
+    return read if any(read[name] is not values[name] for name in read) else None
+
+
+def _own_description(hint: Any, field: Any) -> str:
+    """Return what a parameter's `field`, or a `Field`, a text or a `Doc` in its annotation, says."""
+    for one in (field, *reversed(get_args(hint)[1:] if get_origin(hint) is Annotated else ())):
+        said = one if isinstance(one, str) else getattr(one, "description", None) or getattr(one, "documentation", None)
+        if isinstance(said, str):
+            return said
+    return ""
+
+
+def _hints(function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
+    """Return the type hints of `parameters`; what is returned may be unknown, as under `TYPE_CHECKING`."""
+    source = documented_function(function)
+    if isinstance(source, type):
+        source = vars(source).get("__init__", source)
+    elif not hasattr(source, "__annotations__"):  # a callable object
+        source = type(source).__call__
+    wanted = {name: hint for name, hint in getattr(source, "__annotations__", {}).items() if name in parameters}
+    if not wanted:
+        return {}
+    within: Any = inspect.unwrap(getattr(source, "__func__", source))
+    known = getattr(within, "__globals__", {})
+    local = {**_names_around(within), **{str(one): one for one in getattr(within, "__type_params__", ())}}
+    holder = SimpleNamespace(__annotations__=wanted)
     try:
-        return get_type_hints(function, include_extras=True)
+        return get_type_hints(holder, known, local, include_extras=True)
     except NameError as error:
         raise UsageError(f"tool {_name(function)}: its type hints refer to unknown names: {error}") from error
-    except TypeError:  # a callable object: use the hints of its __call__
-        return get_type_hints(type(function).__call__, include_extras=True)
+    except (SyntaxError, TypeError) as error:
+        raise UsageError(f"tool {_name(function)}: its type hints cannot be read: {error}") from error
 
 
-def _parameters(function: Callable[..., Any]) -> Iterable[inspect.Parameter]:
+def _names_around(function: Any) -> Mapping[str, Any]:
+    """Return the variables around a function defined in another one that is still running."""
+    around, _, _ = getattr(function, "__qualname__", "").rpartition(".<locals>.")
+    frame = inspect.currentframe() if around else None
+    while frame is not None:
+        if frame.f_code.co_qualname == around and frame.f_globals is function.__globals__:
+            return dict(frame.f_locals)
+        frame = frame.f_back
+    return {}
+
+
+def needs_names_around(function: Any) -> bool:
+    """Return whether the hints of a function refer to what is known only while the function around it runs."""
+    if not inspect.isfunction(function) or "<locals>" not in function.__qualname__:
+        return False
     try:
-        return inspect.signature(function).parameters.values()
-    except ValueError as error:
-        raise UsageError(f"tool {_name(function)}: it has no readable signature; wrap it in a function") from error
+        get_type_hints(function)
+    except Exception:
+        return True
+    return False
+
+
+def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Return the parameters that a model sets, by name. Raises `UsageError` if it cannot set one."""
+    name = _name(function)
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"tool {name}: it has no readable signature; wrap it in a function") from error
+    fixed = function.keywords if isinstance(function, partial) else {}
+    found: dict[str, inspect.Parameter] = {}
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            raise UsageError(f"tool {name}: a model passes arguments by name, so '{parameter}' is not supported")
+        if parameter.kind is not parameter.VAR_KEYWORD and parameter.name not in fixed:
+            found[parameter.name] = parameter
+    return found
+
+
+def method_owner(function: Any) -> str:
+    """Return the name of the class in whose body a function with `self` or `cls` was defined; empty for others."""
+    if not inspect.isfunction(function):
+        return ""
+    owner = function.__qualname__.rpartition(".<locals>.")[2].rpartition(".")[0]
+    return owner if owner and next(iter(inspect.signature(function).parameters), "") in ("self", "cls") else ""
+
+
+def documented_function(function: Any) -> Any:
+    """Return the function whose name, hints and docstring count: of a `partial`, the one that it calls."""
+    while isinstance(function, partial):
+        function = function.func
+    return function
 
 
 def described_parameters(function: Callable[..., Any]) -> dict[str, str]:
     """Parse the parameters' descriptions from a Google, NumPy or reST docstring."""
-    doc = inspect.getdoc(function)
+    doc = inspect.getdoc(documented_function(function))
     if not doc:
         return {}
     from docstring_parser import parse
@@ -185,11 +318,12 @@ def summary(function: Callable[..., Any]) -> str:
     if hasattr(agent, "run_spec"):
         tools = ", ".join(tool.name for tool in agent.tools)
         return f"Asks the agent {agent.name}{f', whose tools are: {tools}' if tools else ''}."
-    return " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
+    return " ".join((inspect.getdoc(documented_function(function)) or "").partition("\n\n")[0].split())
 
 
 def _name(function: Callable[..., Any]) -> str:
-    return getattr(function, "__name__", type(function).__name__)
+    found = documented_function(function)
+    return str(getattr(found, "__name__", type(found).__name__))
 
 
 def _text_argument(parameters: Mapping[str, Any]) -> str | None:
@@ -198,8 +332,9 @@ def _text_argument(parameters: Mapping[str, Any]) -> str | None:
     names = list(needed) or list(properties)
     if len(names) == 1 and len(properties) == 1:
         (name,) = names
-        kind = properties[name].get("type")
-        return name if kind == "string" and not {"enum", "const"} & set(properties[name]) else None
+        field = properties[name]
+        kinds = [one.get("type") for one in field.get("anyOf", [field]) if not {"enum", "const"} & set(one)]
+        return name if kinds in (["string"], ["string", "null"]) else None
     return None
 
 
@@ -221,14 +356,28 @@ def _plain(value: Any) -> Any:
     return _plain(to_jsonable_python(value))
 
 
-def _without_titles(schema: Any) -> Any:
-    """Remove the titles that pydantic gives every field; the model does not need the name twice."""
-    if isinstance(schema, dict):
-        return {
-            key: {name: _without_titles(inner) for name, inner in value.items()}
-            if key in ("properties", "$defs")
-            else _without_titles(value)
-            for key, value in schema.items()
-            if key != "title"
-        }
-    return [_without_titles(inner) for inner in schema] if isinstance(schema, list) else schema
+def _clean(schema: Any) -> Any:
+    """Remove the titles that pydantic gives every field, which only repeat the name, and defaults that JSON lacks."""
+    if isinstance(schema, list):
+        return [_clean(inner) for inner in schema]
+    if not isinstance(schema, dict):
+        return schema
+    cleaned: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in ("properties", "$defs"):
+            cleaned[key] = {name: _clean(inner) for name, inner in value.items()}
+        elif key in ("default", "examples", "enum", "const"):
+            if _is_json(value):
+                cleaned[key] = value
+        elif key != "title":
+            cleaned[key] = _clean(value)
+    return cleaned
+
+
+def _is_json(value: Any) -> bool:
+    """Return whether `value` can be written as JSON, which has no infinity."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True

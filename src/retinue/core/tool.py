@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 import logging
 import math
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Literal, cast, get_args, overload
@@ -21,10 +22,20 @@ from .._internal.sync_bridge import run_blocking
 from .._internal.thread_pool import run_in_thread
 from ..errors import ForeignExit, NotDone, ToolError, UsageError
 from .declared_exceptions import exceptions
+from .result_text import as_text, exhaust, finish, is_unfinished, result_text
 from .run_result import RunResult
-from .signature import InvalidInput, Signature, read_signature, summary
+from .signature import (
+    InvalidInput,
+    Signature,
+    documented_function,
+    method_owner,
+    needs_names_around,
+    parameters_of,
+    read_signature,
+    summary,
+)
 from .tool_example import ToolExample
-from .values import Document, ToolInput
+from .values import ToolInput
 
 logger = logging.getLogger(__name__)
 Effects = Literal["read", "idempotent", "once"]
@@ -60,6 +71,8 @@ class Tool:
         max_result: How many characters of a result are kept.
         examples: Worked examples, of which strategies show the first ones to models that are held to a pattern.
             Defaults to the attribute `tool_examples` of `something`.
+        declared: The description, `parameters` and `strict` of a function as its owner declared it. Engines that call
+            tools natively are sent these as they are.
 
     Raises `UsageError` if `something` cannot be called, an option is invalid, or the name is not of A-Z, a-z, 0-9, _.
     """
@@ -78,6 +91,7 @@ class Tool:
     output_variable: str | None = None
     max_result: int = 8_000
     examples: tuple[ToolExample, ...] = ()
+    declared: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_]{1,64}", self.name):
@@ -86,8 +100,15 @@ class Tool:
                 "Use only letters (a-z, A-Z), digits (0-9) and underscores (_)."
                 + (" At most 64 of them." if len(self.name) > 64 else "")
             )
+        if isinstance(self.something, classmethod):
+            raise UsageError(f"tool {self.name}: a classmethod is no function yet; make a tool of Class.{self.name}")
         if not callable(self._function):
             raise UsageError(f"tool {self.name}: {self.something!r} is not callable and has no run or run_async")
+        if self.takes is None and self._names_arguments:
+            parameters_of(self._function)  # raises for those that a model cannot set
+            if needs_names_around(self._function):
+                with suppress(UsageError):  # said when it is read again
+                    object.__setattr__(self, "takes", read_signature(self._function))
         if not self.effects:
             object.__setattr__(self, "effects", getattr(self.something, "effects", None) or "once")
         if self.timeout is _UNTIMED:
@@ -115,11 +136,20 @@ class Tool:
         except ValueError as error:
             yield f"not_done: {error}"
 
+    def __get__(self, instance: Any, owner: type) -> Tool:
+        """Bind the tool of a method, as a method is bound: `Weather("key").forecast` is a tool without `self`."""
+        named = {one.__name__ for one in owner.__mro__}
+        if instance is None or method_owner(self.something).rpartition(".")[2] not in named:
+            return self
+        return replace(self, something=self.something.__get__(instance, owner))
+
     @cached_property
     def signature(self) -> Signature:
         """The tool's signature, read from the function on first use."""
         if self.takes is not None:
             return self.takes
+        if owner := method_owner(self.something):
+            raise UsageError(f"tool {self.name}: it is a method; use that of an object: {owner}(…).{self.name}")
         return read_signature(self._function if self._names_arguments else _takes_query)
 
     def __call__(self, *args: Any, **values: Any) -> Any:
@@ -153,17 +183,26 @@ class Tool:
     async def invoke(self, arguments: Mapping[str, Any]) -> str:
         """Run with checked arguments. Raises `TimedOut` on a timeout, and an `Exception` for what the tool raises."""
         call = self._function
-        if not self._names_arguments and "query" not in inspect.signature(call).parameters:
+        if self._positional:
+            given = [arguments[name] for name in self._positional if name in arguments]
+            named = {name: value for name, value in arguments.items() if name not in self._positional}
+            call, arguments = partial(call, *given), named
+        elif not self._names_arguments and "query" not in inspect.signature(call).parameters:
             call, arguments = partial(call, *arguments.values()), {}
         if self._is_async:
-            return await await_isolated(self._awaited(call, arguments), self.timeout)
+            return await await_isolated(self._awaited(partial(call, **arguments)), self.timeout)
         try:
             async with asyncio.timeout(self.timeout) as limit:
-                return await run_in_thread(self._called, call, arguments)
+                until = limit.when()
+                text = await run_in_thread(self._called, call, arguments, self._end())
         except TimeoutError as error:
             if limit.expired():
                 raise TimedOut from error
             raise
+        if isinstance(text, str):
+            return text
+        left = math.inf if until is None else max(0.0, until - asyncio.get_running_loop().time())
+        return await await_isolated(self._awaited(lambda: text), left)
 
     def was_not_done(self, error: BaseException) -> bool:
         """Return whether `error`, raised by the tool, means that the call did not happen."""
@@ -172,14 +211,42 @@ class Tool:
         elsewhere = error.kinds if isinstance(error, ToolError) else ()
         return isinstance(raised, (NotDone, *declared)) or any(one.__name__ in elsewhere for one in declared)
 
-    async def _awaited(self, call: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
-        return self._shown(await call(**arguments))
+    async def _awaited(self, call: Callable[[], Any]) -> str:
+        """Return the text of what `call` returns, which may have to be awaited; called on the event loop."""
+        value = call()
+        while is_unfinished(value):
+            value = await finish(value, self.max_result)
+        if isinstance(value, Iterator):  # whose code may block
+            return await run_in_thread(self._shown, value, self._end())
+        return self._shown(value, math.inf)
 
-    def _called(self, call: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
-        return self._shown(call(**arguments))
+    def _called(self, call: Callable[..., Any], arguments: Mapping[str, Any], end: float) -> Any:
+        """Return the text of what `call` returns, or what can be finished on the event loop only."""
+        value = call(**arguments)
+        return value if is_unfinished(value) else self._shown(value, end)
 
-    def _shown(self, value: Any) -> str:
-        return as_text(value if self._function is self.something else self._main_output(value))
+    def _shown(self, value: Any, end: float) -> str:
+        if isinstance(value, Iterator):
+            value = exhaust(value, self.max_result, end)
+        if isinstance(value, RunResult) and hasattr(self.something, "run_spec") and not value.answered:
+            raise ToolError(str(value))  # called outside of an agent, which runs it as a member
+        return result_text(value if self._function is self.something else self._main_output(value))
+
+    def _end(self) -> float:
+        return time.monotonic() + self.timeout
+
+    @cached_property
+    def _positional(self) -> tuple[str, ...]:
+        """The parameters that are passed by position: those before `/`, and that on which `singledispatch` decides."""
+        if not self._names_arguments:
+            return ()
+        try:
+            parameters = inspect.signature(self._function).parameters
+        except (TypeError, ValueError):  # as of some built-in functions, whose arguments were declared
+            return ()
+        if hasattr(self._function, "dispatch") and hasattr(self._function, "registry"):
+            return tuple(parameters)[:1]
+        return tuple(name for name, one in parameters.items() if one.kind is one.POSITIONAL_ONLY)
 
     @cached_property
     def _is_async(self) -> bool:
@@ -219,25 +286,6 @@ def _only(value: Any) -> Any:
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
-def as_text(value: Any) -> str:
-    """Convert a tool's result to text for the model: documents by content, values as JSON."""
-    match value:
-        case str():
-            return value
-        case None:
-            return ""
-        case RunResult():
-            return value.answer or str(value)
-        case Document():
-            return value.content
-        case list() | tuple() if value and all(isinstance(item, Document) for item in value):
-            return "\n".join(item.content for item in value)
-    try:
-        return json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError):
-        return str(value)
-
-
 @overload
 def tool(function: Callable[..., Any], /) -> Tool: ...
 @overload
@@ -273,19 +321,28 @@ def tool_of(something: Any, **options: Any) -> Tool:
     """Return `something` as a tool: with these options if it is one, otherwise named after the function or object."""
     if isinstance(something, Tool):
         return replace(something, **options) if options else something
-    name = getattr(something, "__name__", None) or getattr(something, "name", None) or type(something).__name__
+    name = (
+        getattr(documented_function(something), "__name__", None)
+        or getattr(something, "name", None)
+        or type(something).__name__
+    )
     made = Tool(**({"name": name, "something": something} | options))
-    if inspect.isfunction(something) and (lacking := _lacking(made, something)):
+    labelled = "effects" in options or getattr(something, "effects", None)
+    if inspect.isfunction(something) and (lacking := _lacking(made, something, labelled=bool(labelled))):
         code = something.__code__
         logger.warning("tool %s (%s:%d) has %s", made.name, code.co_filename, code.co_firstlineno, lacking)
     return made
 
 
-def _lacking(made: Tool, function: Callable[..., Any]) -> str:
-    """Describe which documentation for the model a function lacks."""
+def _lacking(made: Tool, function: Callable[..., Any], *, labelled: bool) -> str:
+    """Describe what a function lacks: documentation for the model, and the word on its effects."""
     untold = [] if made.description else ["no docstring: the model is not told what it is for"]
     parameters = inspect.signature(function).parameters.values()
     bare = [one.name for one in parameters if one.annotation is one.empty and one.kind is not one.VAR_KEYWORD]
     if bare and made.takes is None:
         untold.append(f"no type hint for {', '.join(bare)}")
+    if not labelled:
+        untold.append(
+            "no effects: after a failure an equal call waits for a person (say effects='read' if it only looks)"
+        )
     return "; ".join(untold)

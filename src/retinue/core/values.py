@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import operator
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 Role = Literal["system", "user", "assistant", "tool"]
 ToolInput = str | dict[str, Any]
 Finish = Literal["stop", "length", "content_filter"]
+MAX_COUNT = 1_000_000_000
+"""Tokens of one request; an engine that reports more is mistaken, and no sum of such counts could be stored."""
 
 
 class StopReason(StrEnum):
@@ -36,6 +40,13 @@ class StopReason(StrEnum):
     ERROR = "ERROR"
 
 
+CUT_SHORT: Mapping[Finish, StopReason] = {
+    "length": StopReason.REPLY_TRUNCATED,
+    "content_filter": StopReason.CONTENT_FILTERED,
+}
+"""Why a run has only a part of its answer, by how its last reply ended."""
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """A text and its source. `score` is the relevance assigned by a search, if any."""
@@ -46,12 +57,12 @@ class Document:
     score: float | None = None
 
 
-def _schema_with_field(cls: type, source: Any, handler: Callable[[Any], Any]) -> Any:
+def schema_with_field(cls: type, source: Any, handler: Callable[[Any], Any]) -> Any:
     """Return pydantic's schema of a class whose annotations name its `Field`: only who needs one imports pydantic,
     which takes as long as everything else."""
     from pydantic import Field
 
-    globals()["Field"] = Field
+    vars(sys.modules[cls.__module__])["Field"] = Field
     return handler(source)
 
 
@@ -81,7 +92,7 @@ class Image:
     detail: str = "auto"
     data: Annotated[bytes, Field(exclude=True)] = field(default=b"", repr=False, compare=False)
 
-    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(_schema_with_field)
+    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +110,7 @@ class Message:
     tool: str = ""
     images: Annotated[tuple[Image, ...], Field(exclude_if=operator.not_)] = field(default=(), repr=False)
 
-    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(_schema_with_field)
+    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +139,22 @@ class Usage:
     runs: Annotated[int, Field(exclude_if=operator.not_)] = 0
     cost: Annotated[float, Field(exclude_if=operator.not_)] = 0.0
 
-    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(_schema_with_field)
+    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
 
     @property
     def total_tokens(self) -> int:
         """The sum of input and output."""
         return self.input_tokens + self.output_tokens
+
+    def __bool__(self) -> bool:
+        return self != UNUSED
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether one request can have used this: a foreign engine may report anything."""
+        tokens = (self.input_tokens, self.output_tokens, self.cached_tokens)
+        whole = all(isinstance(count, int) and 0 <= count <= MAX_COUNT for count in tokens)
+        return whole and 0 <= self.cost < math.inf and self.cached_tokens <= self.input_tokens
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -144,6 +165,9 @@ class Usage:
             self.runs + other.runs,
             self.cost + other.cost,
         )
+
+
+UNUSED = Usage()
 
 
 def sum_of(used: Sequence[Usage]) -> Usage:

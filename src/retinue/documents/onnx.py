@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from .._internal.forks import in_forked_child, keep_from_parent
 from ..errors import DataError, UsageError
 from ..tools.keyword_search import storable
 
@@ -55,7 +56,9 @@ class OnnxModel:
         if missing:
             raise UsageError("a model as ONNX needs the extra 'rank': pip install 'retinue[rank]'")
         self.folder = folder
-        self._session = _session(_model_file(folder))
+        self._file = _model_file(folder)
+        self._session = _session(self._file)
+        in_forked_child(self._forget_session)
         self._tokenizer, self._pad = _tokenizer(folder / "tokenizer.json", max_tokens)
         self._types = {given.name: given.type for given in self._session.get_inputs()}
         if not {"input_ids"} <= set(self._types) <= _INPUTS:
@@ -81,6 +84,11 @@ class OnnxModel:
         """Return the tokens with these ids, as written by the tokenizer."""
         return [self._tokenizer.id_to_token(int(one)) or "" for one in ids]
 
+    def _forget_session(self) -> None:
+        """Drop the session in a forked child, which lacks its threads."""
+        keep_from_parent(self._session)
+        self._session = None
+
     def _encode(self, text: str | tuple[str, str]) -> Any:
         one, *other = (text,) if isinstance(text, str) else text
         return self._tokenizer.encode(storable(one), *map(storable, other))
@@ -100,6 +108,8 @@ class OnnxModel:
             name: values[name].astype(numpy.int32) if kind == "tensor(int32)" else values[name]
             for name, kind in self._types.items()
         }
+        if self._session is None:
+            self._session = _session(self._file)
         try:
             output = self._session.run(None, given)[0]
         except Exception as error:  # onnxruntime's exceptions have no common base class

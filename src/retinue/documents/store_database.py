@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._internal.forks import in_forked_child, keep_from_parent
 from ..errors import DataError, UsageError
 from ..tools.keyword_search import TOKENIZE
 
@@ -68,6 +69,11 @@ class Database:
         self.path = path if path == ":memory:" else Path(path).expanduser()
         self._lock = threading.RLock()
         self._connection: apsw.Connection | None = None
+        self._is_closed = False
+        self._connect()
+        in_forked_child(self._forget_connection)
+
+    def _connect(self) -> None:
         with self._errors():
             connection = _connected(self.path)
             try:
@@ -76,6 +82,14 @@ class Database:
                 connection.close()
                 raise
             self._connection = connection
+
+    def _forget_connection(self) -> None:
+        """Let a forked child open the file anew. SQLite forbids it to use or to close the parent's connection; a
+        database in memory is the child's own copy."""
+        self._lock = threading.RLock()
+        if self._connection is not None and self.path != ":memory:":
+            keep_from_parent(self._connection)
+            self._connection = None
 
     def rows(self, sql: str, bound: Any = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query. `bound`: its parameters."""
@@ -105,13 +119,16 @@ class Database:
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
-                self._connection = None
+            self._connection, self._is_closed = None, True
 
     @contextmanager
     def _open(self) -> Iterator[apsw.Connection]:
         with self._lock, self._errors():
-            if self._connection is None:
+            if self._is_closed:
                 raise UsageError(f"the store {self.path} has been closed")
+            if self._connection is None:
+                self._connect()
+            assert self._connection is not None
             yield self._connection
 
     @contextmanager

@@ -25,7 +25,7 @@ from .kept_results import keep, records
 from .marks import marks_of
 from .questions import Question
 
-_UNREACHED = ("model_unavailable", "rate_limit_exceeded")
+_UNREACHED = ("model_unavailable", "model_unreachable", "rate_limit_exceeded")
 _MISTAKES = ("model_refused", "invalid_request")
 _IN_A_ROW = 10  # failures after which the model is taken to be gone
 

@@ -3,46 +3,47 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-
-from mcp_types import (
-    AudioContent,
-    CallToolResult,
-    EmbeddedResource,
-    ImageContent,
-    ResourceLink,
-    TextContent,
-    TextResourceContents,
-)
+from collections.abc import Mapping
+from typing import Any
 
 from ..errors import ToolError
 
 MAX_RESULT = 1024 * 1024  # bytes
+_MOST = 500  # characters of a part of an unknown type
 
 
-def result_text(result: CallToolResult) -> str:
-    """Return the result's text, with notes in place of other content. Raises `ToolError` if the result is an error or
-    larger than 1 MiB."""
-    text = "\n".join(_parts(result))
-    if not text and result.structured_content is not None:
-        text = json.dumps(result.structured_content, ensure_ascii=False)
+def result_text(result: Mapping[str, Any]) -> str:
+    """Return the text of a server's result, with notes in place of other content. Raises `ToolError` if the result is
+    an error, none at all, or larger than 1 MiB."""
+    if result.get("resultType", "complete") != "complete":
+        raise ToolError(
+            "it requires input from a person in the middle of the call (elicitation), which is not supported"
+        )
+    parts, structured = result.get("content"), result.get("structuredContent")
+    if not isinstance(parts, list | str) and structured is None:
+        raise ToolError("it answered what is no result of a tool: want a list as its content")
+    text = "\n".join(map(_part, [parts] if isinstance(parts, str) else parts or ()))
+    if not text and structured is not None:
+        text = json.dumps(structured, ensure_ascii=False)
     if len(text.encode(errors="replace")) > MAX_RESULT:
         raise ToolError(f"the result is larger than {MAX_RESULT:,} bytes")
-    if result.is_error:
+    if result.get("isError"):
         raise ToolError(text or "it failed and does not say why")
     return text
 
 
-def _parts(result: CallToolResult) -> Iterator[str]:
-    for part in result.content:
-        match part:
-            case TextContent():
-                yield part.text
-            case ImageContent() | AudioContent():
-                yield f"({part.type}, {part.mime_type}, {len(part.data) * 3 // 4:,} bytes: not shown)"
-            case ResourceLink():
-                yield f"({part.name}: {part.uri})"
-            case EmbeddedResource(resource=TextResourceContents(text=text)):
-                yield text
-            case _:
-                yield f"({part.type}: not shown)"
+def _part(part: Any) -> str:
+    match part:
+        case str(text) | {"type": "text", "text": str(text)}:
+            return text
+        case {"type": "image" | "audio" as kind, "data": str(data)}:
+            return f"({kind}, {part.get('mimeType')}, {len(data) * 3 // 4:,} bytes: not shown)"
+        case {"type": "resource_link", "uri": str(uri)}:
+            return f"({part.get('name') or 'a resource'}: {uri})"
+        case {"type": "resource", "resource": {"text": str(text)}}:
+            return text
+        case {"type": "resource", "resource": {"blob": str(data), **resource}}:
+            return f"({resource.get('uri')}, {resource.get('mimeType')}, {len(data) * 3 // 4:,} bytes: not shown)"
+        case _:  # of a type that is not known, or not as its type must be
+            said = json.dumps(part, ensure_ascii=False)
+            return said if len(said) <= _MOST else f"{said[:_MOST]} …"

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from mcp import ClientSession, MCPError
-from mcp_types import CONNECTION_CLOSED, ListToolsRequest, ListToolsResult, PaginatedRequestParams, Tool as ListedTool
+from mcp_types import CONNECTION_CLOSED, ListToolsRequest, PaginatedRequestParams
 from pydantic import ValidationError
 
 from ..core.tool import Effects
 from ..errors import ToolError
+from .messages import raw_result
 from .server_address import Server
-from .tool_pins import Offer
+from .streamable_http import OWN_FAILURE
+from .tool_pins import Malformed, Offer
 
 MAX_TOOLS = 500
 
@@ -22,7 +25,7 @@ async def shake_hands(session: ClientSession) -> None:
     try:
         await session.initialize()
     except MCPError as error:
-        if error.code == CONNECTION_CLOSED:
+        if error.code in (CONNECTION_CLOSED, OWN_FAILURE):
             raise
         try:
             await session.discover()
@@ -30,26 +33,34 @@ async def shake_hands(session: ClientSession) -> None:
             raise error from None
 
 
-async def list_all(session: ClientSession) -> list[Offer]:
+async def list_all(session: ClientSession) -> list[Offer | Malformed]:
     """Return all tools that the server lists. Raises `ToolError` if there are too many."""
-    offers: list[Offer] = []
+    found: list[Offer | Malformed] = []
     cursor: str | None = None
     while True:
-        request = ListToolsRequest(params=PaginatedRequestParams(cursor=cursor))
-        page = await session.send_request(request, ListToolsResult)
-        offers += [_offer(tool) for tool in page.tools]
-        cursor = page.next_cursor
-        if len(offers) > MAX_TOOLS:
+        page = await raw_result(session, ListToolsRequest(params=PaginatedRequestParams(cursor=cursor)))
+        listed, cursor = page.get("tools"), page.get("nextCursor")
+        if not isinstance(listed, list):
+            raise ToolError("what it says is not valid MCP: want a list of tools")
+        found += [_offer(tool, number) for number, tool in enumerate(listed, len(found))]
+        if len(found) > MAX_TOOLS:
             raise ToolError(f"it offers more than {MAX_TOOLS} tools")
-        if not cursor:
-            return offers
+        if not cursor or not isinstance(cursor, str):
+            return found
 
 
-def _offer(tool: ListedTool) -> Offer:
-    hints = tool.annotations
-    read, same = hints and hints.read_only_hint, hints and hints.idempotent_hint
+def _offer(tool: Any, number: int) -> Offer | Malformed:
+    name = tool.get("name") if isinstance(tool, dict) else None
+    if not isinstance(name, str) or not name:
+        return Malformed(f"tools[{number}]", "it has no name")
+    schema, description = tool.get("inputSchema"), tool.get("description")
+    if not isinstance(schema, dict):
+        return Malformed(name, f"its inputSchema is {'missing' if schema is None else 'not an object'}")
+    hints = tool.get("annotations")
+    hints = hints if isinstance(hints, dict) else {}
+    read, same = hints.get("readOnlyHint") is True, hints.get("idempotentHint") is True
     effects: Effects = "read" if read else "idempotent" if same else "once"
-    return Offer(tool.name, tool.description or "", tool.input_schema, effects)
+    return Offer(name, description if isinstance(description, str) else "", schema, effects)
 
 
 def first_problem(error: Exception, server: Server) -> str:

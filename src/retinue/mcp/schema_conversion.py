@@ -7,9 +7,10 @@ keywords that strategies know are kept. The server checks the rest, and the mode
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
+from functools import reduce
 from typing import Any
+from urllib.parse import unquote
 
 from ..errors import DataError
 
@@ -19,18 +20,17 @@ MAX_CHARS = 60_000
 _TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _SIZES = {"minLength": 1_000, "maxLength": 1_000_000, "minItems": 16, "maxItems": 1_000}
-_NAME = re.compile(r"[\w$@:. -]{1,64}")
+_MAX_NAME = 256  # characters of an argument's name
 
 
 def convert_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of a tool as a converted schema. Raises `DataError` if they are invalid or too large."""
-    if schema.get("type", "object") != "object" or not isinstance(schema.get("properties", {}), Mapping):
-        raise DataError("its arguments are not an object with properties")
-    made = _Plain(schema).of(schema, MAX_DEPTH)
-    required = schema.get("required", ())
-    if missing := [name for name in required if name not in made.get("properties", {})]:
-        raise DataError(f"it requires an argument that it does not describe: {missing[0]!r:.80}")
-    made = {"type": "object", "properties": {}} | made
+    kinds = schema.get("type") or "object"
+    if "object" not in (kinds if isinstance(kinds, list) else [kinds]):
+        raise DataError(f"its arguments are not an object, but of the type {kinds!r:.80}")
+    if not isinstance(schema.get("properties") or {}, Mapping):
+        raise DataError("the 'properties' of its arguments are not an object")
+    made = {"properties": {}} | _Plain(schema).of(schema, MAX_DEPTH) | {"type": "object"}
     if len(json.dumps(made)) > MAX_CHARS:
         raise DataError(f"the description of its arguments exceeds {MAX_CHARS:,} characters")
     return made
@@ -47,42 +47,51 @@ class _Plain:
         self._left -= 1
         if not isinstance(schema, Mapping) or depth == 0 or self._left < 0:
             return {}
-        if "$ref" in schema:
-            return self._said(schema) | self.of(self._referred(schema["$ref"]), depth - 1)
+        if parts := self._parts(schema):
+            own = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
+            return reduce(_merge, [*(self.of(part, depth - 1) for part in parts), self.of(own, depth)])
         made = self._said(schema) | dict(self._sizes(schema))
         for choice in ("anyOf", "oneOf"):
             if isinstance(schema.get(choice), list) and schema[choice]:
                 made["anyOf"] = [self.of(one, depth - 1) for one in schema[choice][:16]]
-        if isinstance(schema.get("allOf"), list) and len(schema["allOf"]) == 1:
-            made = self.of(schema["allOf"][0], depth - 1) | made
         if isinstance(schema.get("items"), Mapping):
             made["items"] = self.of(schema["items"], depth - 1)
         if isinstance(schema.get("prefixItems"), list):
             made["prefixItems"] = [self.of(one, depth - 1) for one in schema["prefixItems"][:16]]
         if isinstance(schema.get("additionalProperties"), Mapping):
             made["additionalProperties"] = self.of(schema["additionalProperties"], depth - 1)
-        if isinstance(schema.get("properties"), Mapping):
+        if isinstance(schema.get("properties"), Mapping) or schema.get("required"):
             made |= self._object(schema, depth)
         return made
 
     def _object(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
-        properties = schema["properties"]
-        if wrong := [name for name in properties if not _NAME.fullmatch(name)]:
+        properties, required = schema.get("properties"), schema.get("required")
+        described: Mapping[str, Any] = properties if isinstance(properties, Mapping) else {}
+        needed = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+        names = dict.fromkeys([*described, *needed])  # a required argument that is not described takes any value
+        if wrong := [name for name in names if not (name.isprintable() and 0 < len(name) <= _MAX_NAME)]:
             raise DataError(f"an argument cannot be called {wrong[0][:40]!r}")
-        made: dict[str, Any] = {"properties": {name: self.of(one, depth - 1) for name, one in properties.items()}}
-        required = schema.get("required")
-        if isinstance(required, list) and required and all(isinstance(name, str) for name in required):
-            made["required"] = list(dict.fromkeys(required))
+        made: dict[str, Any] = {"properties": {name: self.of(described.get(name), depth - 1) for name in names}}
+        if needed:
+            made["required"] = list(dict.fromkeys(needed))
         if schema.get("additionalProperties") is False:
             made["additionalProperties"] = False
         return made
 
+    def _parts(self, schema: Mapping[str, Any]) -> list[Any]:
+        """Return the other schemas that must fit as well: one that is referred to, and all of `allOf`."""
+        referred = [self._referred(schema["$ref"])] if "$ref" in schema else []
+        return [*referred, *schema["allOf"][:16]] if isinstance(schema.get("allOf"), list) else referred
+
     def _referred(self, reference: Any) -> Any:
         """Return what a reference such as `#/$defs/city` points to; `None` for other references."""
-        begin, *path = str(reference).split("/")
+        begin, *path = unquote(str(reference)).split("/")
         found: Any = self._root if begin == "#" else None
         for key in (part.replace("~1", "/").replace("~0", "~") for part in path):
-            found = found.get(key) if isinstance(found, Mapping) else None
+            if isinstance(found, list):
+                found = found[int(key)] if key.isdecimal() and int(key) < len(found) else None
+            else:
+                found = found.get(key) if isinstance(found, Mapping) else None
         return found
 
     def _said(self, schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,3 +112,24 @@ class _Plain:
         for key, most in _SIZES.items():
             if isinstance(value := schema.get(key), int) and not isinstance(value, bool) and 0 <= value <= most:
                 yield key, value
+
+
+def _merge(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return a converted schema for what fits both. What cannot be expressed is as in `other`."""
+    made = one | other
+    for key in one.keys() & other.keys():
+        match key:
+            case "properties":
+                both = {name: _merge(one[key].get(name, {}), schema) for name, schema in other[key].items()}
+                made[key] = one[key] | both
+            case "items":
+                made[key] = _merge(one[key], other[key])
+            case "required":
+                made[key] = list(dict.fromkeys([*one[key], *other[key]]))
+            case "enum":
+                made[key] = [value for value in other[key] if value in one[key]] or other[key]
+            case "minimum" | "exclusiveMinimum" | "minLength" | "minItems":
+                made[key] = max(one[key], other[key])
+            case "maximum" | "exclusiveMaximum" | "maxLength" | "maxItems":
+                made[key] = min(one[key], other[key])
+    return made

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import json
 import logging
 import math
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 from weakref import WeakSet
 
@@ -20,28 +20,27 @@ import anyio
 from mcp import ClientSession, MCPError
 from mcp_types import (
     CONNECTION_CLOSED,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    PARSE_ERROR,
     CallToolRequest,
     CallToolRequestParams,
-    CallToolResult,
+    EmptyResult,
     Implementation,
+    PingRequest,
     ToolListChangedNotification,
 )
-from pydantic import ValidationError
 
+from .._internal.forks import in_forked_child, keep_from_parent
 from .._internal.sync_bridge import run_blocking
-from ..errors import NotDone, ToolError
+from ..core.call_failure import call_failure
+from ..errors import NotDone
 from .disconnect import Disconnect
 from .handshake import first_problem, list_all, shake_hands
+from .messages import Dispatcher, raw_result
 from .server_address import Server
 from .stdio import over_stdio
-from .streamable_http import over_http
+from .streamable_http import OWN_FAILURE, over_http
 from .tool_pins import Offer, Offered, usable_offers
 
-_REFUSED = (PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS)  # JSON-RPC errors: the call was not begun
+_NO_SESSION = (404, 400)  # statuses of servers that do not know a session; the first one is MCP's
 IDLE = 60.0  # idle seconds before the connection and the tool list are checked
 MAX_PAUSE = 30.0  # maximum seconds before an unreachable server is tried again
 _CHECK = 10.0  # seconds for the answer to a check
@@ -59,6 +58,10 @@ class Session:
         self.pinned = pinned
         self.offered: Offered | None = None
         self._changed: set[str] = set()
+        self._begin_unconnected()
+        in_forked_child(self._forget_connection)
+
+    def _begin_unconnected(self) -> None:
         self._owner: asyncio.Task[None] | None = None
         self._opened: asyncio.Future[ClientSession]
         self._lost = Disconnect()
@@ -69,6 +72,11 @@ class Session:
         self._failures = 0
         self._not_before = 0.0
 
+    def _forget_connection(self) -> None:
+        """Let a forked child connect anew."""
+        keep_from_parent(self._owner)
+        self._begin_unconnected()
+
     # ── what others ask of it ────────────────────────────────────────────────────────────────────
 
     async def listed(self) -> Offered:
@@ -77,33 +85,59 @@ class Session:
         assert self.offered is not None
         return self.offered
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], *, repeatable: bool) -> CallToolResult:
-        """Call `tool`. Raises `ToolError`: `NotDone` if the server never received the call, or rejected the request.
+    async def call(self, tool: str, arguments: Mapping[str, Any], *, repeatable: bool) -> Mapping[str, Any]:
+        """Call `tool` and return the server's result. Raises `ToolError`, and `NotDone` by the rule in
+        `core/call_failure.py`.
 
-        If the server dies during the call, a call that is `repeatable`, or was never received, is repeated once.
+        If the connection or the server's session is lost during the call, a call that is `repeatable`, or that cannot
+        have been executed, is repeated once.
         """
         again = True
         while True:
             session = await self._connected()
             if problem := self.problem(tool):
                 raise NotDone(problem)
-            lost, name = self._lost, self.server.name
+            lost, owner, name = self._lost, self._owner, self.server.name
             try:
                 return await self._call(session, tool, arguments)
             except MCPError as error:
-                unknown = error.message == "Session terminated"  # a restarted server, which did nothing
-                if error.code != CONNECTION_CLOSED and not unknown:
+                sent, reason = await self._fate(session, lost, error)
+                if not reason:
                     detail = f" ({lost.complaint})" if lost.complaint else ""
-                    kind = NotDone if error.code in _REFUSED else ToolError
-                    raise kind(f"{name}: {error.message:.500}{detail}") from error
-                lost.because(error.message)
-                await self._over()
-                if not again or not (repeatable or unknown):
-                    outcome = "whether it took effect is not known"
-                    raise ToolError(f"{name} was lost during the call: {lost}; {outcome}") from error
+                    raise call_failure(f"{name}: {_words(error)}{detail}", sent=sent) from error
+                lost.because(reason)
+                if owner is not None:
+                    await asyncio.wait({owner})  # until it has closed the connection
+                if not again or (sent and not repeatable):
+                    outcome = "; whether it took effect is not known" if sent else ""
+                    raise call_failure(f"{name} was lost during the call: {lost}{outcome}", sent=sent) from error
                 again = False
-            except (ValidationError, ValueError, RuntimeError) as error:
-                raise ToolError(f"{name} answered what is no result of a tool") from error
+
+    async def _fate(self, session: ClientSession, lost: Disconnect, error: MCPError) -> tuple[bool, str]:
+        """Return whether a failed call may have been executed, and why the connection is lost, if it is.
+
+        Neither a code nor a wording says whether it is: servers use the SDK's codes for errors of their own, and say of
+        a session that they do not know what they like. So the server is asked for a sign of life in the same session.
+        """
+        own = error.error.data if error.code == OWN_FAILURE else {}
+        sent, status = own.get("sent", True), own.get("status", 0)
+        if lost.event.is_set():
+            return sent, lost.reason or error.message
+        if not (status in _NO_SESSION or error.code == CONNECTION_CLOSED or (own and not status)):
+            return sent, ""
+        try:
+            with anyio.fail_after(min(_CHECK, self.server.seconds)):
+                await session.send_request(PingRequest(), EmptyResult)
+        except MCPError as refusal:
+            if refusal.code not in (OWN_FAILURE, CONNECTION_CLOSED):
+                return sent, ""  # it knows no ping, and is there
+            if own and status and status == refusal.error.data.get("status"):
+                return status != _NO_SESSION[0], "it does not know the session any more"
+        except Exception as silence:
+            return sent, first_problem(silence, self.server)
+        else:
+            return sent, ""
+        return sent, error.message
 
     def problem(self, tool: str) -> str:
         """Return why `tool` cannot be used now; empty if it can."""
@@ -148,7 +182,7 @@ class Session:
         if self._owner is None or self._owner.done():
             if (pause := self._not_before - loop.time()) > 0:
                 raise NotDone(f"{self.server.name}: {self._lost}; it is tried again in {pause:.1f} seconds")
-            _live().add(self)
+            _live.add(self)
             self._stopping = False
             self._opened = loop.create_future()
             self._opened.add_done_callback(lambda opened: opened.cancelled() or opened.exception())
@@ -192,7 +226,9 @@ class Session:
         with anyio.CancelScope() as leaving:
             async with (
                 transport(self.server, self._lost) as streams,
-                ClientSession(*streams, message_handler=self._heard, client_info=client) as session,
+                ClientSession(
+                    dispatcher=Dispatcher(*streams), message_handler=self._heard, client_info=client
+                ) as session,
                 anyio.create_task_group() as tasks,
             ):
                 tasks.start_soon(self._tell_when_lost)
@@ -256,12 +292,12 @@ class Session:
             if name in now.refused or (name in now.offers and now.offers[name].sha256 != offer.sha256):
                 self._changed.add(name)
 
-    async def _call(self, session: ClientSession, tool: str, arguments: Mapping[str, Any]) -> CallToolResult:
+    async def _call(self, session: ClientSession, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         # Not session.call_tool: it would also evaluate the server's output schema, with its regular expressions, here.
         self._under_way += 1
         try:
             params = CallToolRequestParams(name=tool, arguments=dict(arguments))
-            return await session.send_request(CallToolRequest(params=params), CallToolResult)
+            return await raw_result(session, CallToolRequest(params=params))
         except asyncio.CancelledError:  # timed out, perhaps because the server is gone
             self._news.set()
             raise
@@ -269,15 +305,21 @@ class Session:
             self._under_way -= 1
 
 
-@cache
-def _live() -> WeakSet[Session]:
-    """Return the open sessions. They end at exit, before the background loop, since that was registered earlier."""
-    atexit.register(_stop_all)
-    return WeakSet()
+def _words(error: MCPError) -> str:
+    """Return an error's message with its `data`, which often says more."""
+    data = None if error.code == OWN_FAILURE else error.error.data
+    said = data if isinstance(data, str) else "" if data is None else json.dumps(data, ensure_ascii=False, default=str)
+    return f"{error.message:.500}{f' ({said:.500})' if said else ''}"
 
 
 def _stop_all() -> None:
     async def stop() -> None:
-        await asyncio.gather(*(session.stop() for session in _live()))
+        await asyncio.gather(*(session.stop() for session in _live))
 
-    run_blocking(stop())
+    if _live:
+        run_blocking(stop())
+
+
+_live: WeakSet[Session] = WeakSet()  # the open sessions
+atexit.register(_stop_all)  # and so before the background loop ends, which was registered earlier
+in_forked_child(_live.clear)

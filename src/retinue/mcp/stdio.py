@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 from asyncio.subprocess import PIPE, Process
@@ -18,11 +19,14 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
 
+from .._internal.redaction import redact
 from ..errors import ToolError
 from .disconnect import Disconnect
+from .messages import read_messages, write_message
 from .server_address import Server
+
+logger = logging.getLogger(__name__)
 
 MAX_MESSAGE = 16 * 1024 * 1024  # bytes; the result may contain images
 GRACE = 1.0  # seconds to exit after its input is closed
@@ -42,7 +46,7 @@ async def over_stdio(server: Server, lost: Disconnect) -> AsyncIterator[tuple[An
         async with anyio.create_task_group() as tasks:
             heard = anyio.Event()
             tasks.start_soon(_listen, process, lost, heard)
-            tasks.start_soon(_read, process, inward, lost, heard)
+            tasks.start_soon(_read, server.name, process, inward, lost, heard)
             tasks.start_soon(_write, process, outward)
             try:
                 yield reading, writing
@@ -68,7 +72,11 @@ async def _started(server: Server) -> Process:
 
 
 async def _read(
-    process: Process, inward: MemoryObjectSendStream[SessionMessage | Exception], lost: Disconnect, heard: anyio.Event
+    name: str,
+    process: Process,
+    inward: MemoryObjectSendStream[SessionMessage | Exception],
+    lost: Disconnect,
+    heard: anyio.Event,
 ) -> None:
     """Read messages from the server. Other lines, which some servers print, are skipped."""
     assert process.stdout is not None
@@ -79,10 +87,13 @@ async def _read(
             if line is None:
                 return
             try:
-                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                messages = read_messages(line, guess=True)
             except ValueError:
                 garbage += len(line)
-            else:
+                if line.startswith((b"{", b"[")):
+                    logger.warning("%s wrote what cannot be read: %s", name, redact(repr(line[:200])))
+                continue
+            for message in messages:
                 await inward.send(SessionMessage(message))
         lost.because("it writes what are no messages")
 
@@ -104,8 +115,7 @@ async def _write(process: Process, outward: MemoryObjectReceiveStream[SessionMes
     assert process.stdin is not None
     with contextlib.suppress(ConnectionError):  # it exited; the reader reports that
         async for message in outward:
-            text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-            process.stdin.write(text.encode() + b"\n")
+            process.stdin.write(write_message(message.message) + b"\n")
             await process.stdin.drain()
 
 

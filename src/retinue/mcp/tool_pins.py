@@ -45,6 +45,14 @@ class Offer:
 
 
 @dataclass(frozen=True)
+class Malformed:
+    """A listed tool that is not as MCP has it, and why."""
+
+    name: str
+    problem: str
+
+
+@dataclass(frozen=True)
 class Offered:
     """The usable tools of a server, by name, and the unusable ones with the reason."""
 
@@ -52,13 +60,16 @@ class Offered:
     refused: Mapping[str, str]
 
 
-def usable_offers(server: str, offers: Iterable[Offer]) -> Offered:
+def usable_offers(server: str, offers: Iterable[Offer | Malformed]) -> Offered:
     """Split tools into usable and unusable ones. If two would have the same name, neither is usable, since one may
     shadow the other."""
     usable: dict[str, Offer] = {}
     refused: dict[str, str] = {}
     by_name: dict[str, str] = {}
     for offer in offers:
+        if isinstance(offer, Malformed):
+            refused[offer.name] = offer.problem
+            continue
         called = offer.called(server)
         if problem := _problem(offer, called):
             refused[offer.name] = problem
@@ -79,9 +90,16 @@ def _problem(offer: Offer, called: str) -> str:
         if len(json.dumps([offer.name, offer.description, offer.schema])) > MAX_TOOL:
             return f"its description and schema are longer than {MAX_TOOL:,} characters"
         convert_schema(offer.schema)
+        if wrong := _undescribed(offer.schema.get("properties")):
+            return f"its argument {wrong[0]!r:.80} is not described by a schema"
     except (DataError, RecursionError, ValueError) as error:
         return str(error)
     return ""
+
+
+def _undescribed(properties: Any) -> list[str]:
+    named = properties.items() if isinstance(properties, Mapping) else ()
+    return [name for name, schema in named if not isinstance(schema, Mapping | bool)]
 
 
 # ── the file ─────────────────────────────────────────────────────────────────────────────────────

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 
+from .._internal.forks import in_forked_child
 from .._internal.sync_bridge import start_in_background
 from ..errors import RetinueError
 
@@ -25,6 +26,11 @@ class Background:
         self._name = name
         self._due = due
         self._work = work
+        self._begin_idle()
+        in_forked_child(self._begin_idle)
+
+    def _begin_idle(self) -> None:
+        """Note that no work runs: a forked child's is done by its parent."""
         self._lock = threading.Lock()
         self._running: Future[None] | None = None
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from .._internal.forks import in_forked_child
 from ..errors import DataError, UsageError
 
 S = TypeVar("S")
@@ -32,9 +33,13 @@ class StateFile(Generic[S]):
 
     def __init__(self, kind: type[S], path: str | Path | None, state: S | None = None) -> None:
         self.path = None if path is None else Path(path).expanduser()
+        self._make_locks()
+        in_forked_child(self._make_locks)
+        self.state = state or (kind() if self.path is None or not self.path.exists() else _read(kind, self.path))
+
+    def _make_locks(self) -> None:
         self.lock = threading.Lock()  # for reading and changing the state from any thread
         self._saving = threading.Lock()
-        self.state = state or (kind() if self.path is None or not self.path.exists() else _read(kind, self.path))
 
     def save(self) -> None:
         """Write the current state, if there is a file. Raises `UsageError`."""

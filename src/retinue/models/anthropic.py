@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..core.values import AgentAction, Message, Usage
-from .tool_schemas import sent_description, sent_parameters
+from .tool_schemas import declare_tool
 from .wire_format import (
     Encoded,
     PartialReply,
@@ -52,14 +52,7 @@ def _parameters(terms: Terms) -> dict[str, Any]:
     if terms.stream:
         parameters["stream"] = True
     if terms.tools:
-        parameters["tools"] = [
-            {
-                "name": tool.name,
-                "description": sent_description(tool, terms.in_words),
-                "input_schema": sent_parameters(tool, terms.model, terms.in_words),
-            }
-            for tool in terms.tools
-        ]
+        parameters["tools"] = [_tool(declare_tool(tool, terms.model, terms.in_words)) for tool in terms.tools]
         parameters["tool_choice"] = {"type": _CHOICE[terms.tool_choice]}
     return parameters
 
@@ -67,6 +60,11 @@ def _parameters(terms: Terms) -> dict[str, Any]:
 def _most(model: str) -> int:
     """Return how long a reply of `model` may be. If it is too much, the API says so, and the engine learns it."""
     return next(most for family, most in _MOST if family.search(model))
+
+
+def _tool(declared: Mapping[str, Any]) -> dict[str, Any]:
+    told = {name: declared[name] for name in ("name", "description") if declared.get(name)}
+    return {**told, "input_schema": declared["parameters"]}
 
 
 def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from ..core.values import Capabilities, Reply
 from ..errors import ModelNotFound, ModelRefused, ModelUnavailable, UsageError, WindowExceeded
 from ..net.error_mapping import names_parameter, output_limit
 from ..net.http_client import Headers, HttpClient, bearer
-from ..net.retry import next_retry
+from ..net.retry import Retries, next_retry
 from ..net.time_limits import TimeLimits
 from .dialects import DIALECTS, HOLD_TO_PATTERN
 from .known_servers import KnownModel, recall, remember
@@ -64,6 +64,7 @@ class HttpEngine:
             settings.api_key,
             settings.limits or TimeLimits(),
             form.headers,
+            resends=settings.retries != Retries(tries=1),
         )
         self._dialect = settings.dialect or form.dialect
         self._model = settings.model
@@ -81,7 +82,7 @@ class HttpEngine:
     @property
     def name(self) -> str:
         """The model's name."""
-        return self._model or self._client.base_url
+        return self._model or self._client.shown
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Return the server's capabilities; `native` probes tool calls, once. Raises `ModelError`."""
@@ -175,7 +176,7 @@ class HttpEngine:
             self._dialect = self._dialect or kind
             self._model = self._model or found.model
         if not self._model:
-            raise ModelRefused(f"{self._client.base_url} lists no models; name the one to use")
+            raise ModelRefused(f"{self._client.shown} lists no models; name the one to use")
 
     async def _problem_with_calls(self) -> str:
         if self._only_completes:
@@ -332,7 +333,9 @@ def _thinks_at_first(form: Format, settings: Settings) -> bool | None:
 
 def _with_root(base_url: str, root: str) -> str:
     """Return the address with its `/v1` or similar, which users often omit."""
-    address = base_url.rstrip("/")
+    address, mark, query = base_url.partition("?")
+    address = address.rstrip("/")
     if "://" not in address:
         address = f"http://{address}"
-    return address if address.split("://", 1)[1].count("/") else f"{address}{root}"
+    path = "" if address.split("://", 1)[1].count("/") else root
+    return f"{address}{path}{mark}{query}"

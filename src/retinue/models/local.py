@@ -18,8 +18,10 @@ import threading
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+from .._internal.forks import in_forked_child
 from .._internal.progress import Progress, progress_listener
 from ..core.prompt import Ask, Prompt, PromptCache
 from ..core.protocols import Chunks
@@ -36,7 +38,8 @@ from .vendors import VENDORS
 from .weights import find
 
 _KEY = secrets.token_urlsafe(32)
-_LOADING = threading.Lock()
+_loading = SimpleNamespace(turn=threading.Lock())
+in_forked_child(lambda: setattr(_loading, "turn", threading.Lock()))
 _LOADED: set[tuple[Path, int]] = set()
 _LOAD = CpuLoad()
 _THREADS = "RETINUE_THREADS"  # in the environment: always so many
@@ -65,7 +68,9 @@ class LocalEngine:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._path = _weights(settings.model)
-        self._served: dict[int, tuple[RunningServer, HttpEngine]] = {}  # by threads; servers live while referenced
+        self._served: dict[
+            tuple[int, int], tuple[RunningServer, HttpEngine]
+        ] = {}  # by process and threads; servers live while referenced
         self._read_by: PromptCache[int] = PromptCache()  # the threads of the server that knows a prompt
 
     @property
@@ -98,8 +103,9 @@ class LocalEngine:
             await server.client.close()
 
     async def _any(self) -> HttpEngine:
-        for _, engine in self._served.values():
-            return engine
+        for (process, _), (_, engine) in self._served.items():
+            if process == os.getpid():
+                return engine
         return (await self._loaded(_suitable_threads()))[1]
 
     async def _for(self, prompt: Prompt) -> tuple[RunningServer, HttpEngine]:
@@ -110,7 +116,8 @@ class LocalEngine:
         return await self._loaded(chosen)
 
     async def _loaded(self, count: int) -> tuple[RunningServer, HttpEngine]:
-        if count not in self._served:
+        key = os.getpid(), count  # a forked child has none of the threads of its parent's servers
+        if key not in self._served:
             server = await asyncio.to_thread(_shared_server, self._path, self._settings.context, count)
             engine = HttpEngine(
                 replace(
@@ -123,8 +130,8 @@ class LocalEngine:
                 ),
                 VENDORS["llamacpp"].format,
             )
-            self._served.setdefault(count, (server, engine))
-        return self._served[count]
+            self._served.setdefault(key, (server, engine))
+        return self._served[key]
 
 
 def _weights(name: str) -> Path:
@@ -152,10 +159,10 @@ def _counted(reply: Reply, read: int) -> Reply:
 
 
 def _shared_server(path: Path, context: int, threads: int) -> RunningServer:
-    with _LOADING:  # concurrent callers wait for the load instead of repeating it
+    with _loading.turn:  # concurrent callers wait for the load instead of repeating it
         if (progress := progress_listener()) is not None and (path, context) not in _LOADED:
             _read(path, progress)
-        server = _server(path, context, threads)
+        server = _server(path, context, threads, os.getpid())
         _LOADED.add((path, context))
         return server
 
@@ -172,8 +179,8 @@ def _read(path: Path, progress: Progress) -> None:
 
 
 @lru_cache(maxsize=4)
-def _server(path: Path, context: int, threads: int) -> RunningServer:
-    """Return a running llama.cpp server for the model at `path`, with a window of `context` tokens."""
+def _server(path: Path, context: int, threads: int, _process: int) -> RunningServer:
+    """Return this process's llama.cpp server for the model at `path`, with a window of `context` tokens."""
     xllamacpp = load_engine()
     states = made_folder()
     parameters = xllamacpp.CommonParams()

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
-from .._internal.redaction import redacted_excerpt
+from .._internal.redaction import address_without_secrets
 from .._internal.representation import one_line_repr
 from .._internal.suggestions import nearest, suggestion
 from .._internal.sync_bridge import run_blocking
@@ -95,7 +95,7 @@ class PromptModel:
             engine = name.partition(":")[0]  # names of models at other servers may contain a colon
         kind = engine or named or ("openai" if name or base_url else "scripted" if "script" in settings else "local")
         self._kind = kind
-        self._about = {"engine": kind, "base_url": base_url and redacted_excerpt(base_url)}
+        self._about = {"engine": kind, "base_url": base_url and address_without_secrets(base_url)}
         if kind not in ENGINES:
             raise UsageError(f"no engine {kind!r}; {suggestion(kind, ENGINES)}")
         if not (named or engine or base_url):

@@ -9,12 +9,14 @@ from .._internal.well_formed import TextPieces
 from ..core.events import Delta
 from ..core.protocols import Retry
 from ..core.values import Reply
-from ..errors import ModelUnavailable
+from ..errors import ModelRefused, ModelUnavailable
 from ..net.error_mapping import error_in_stream
 from ..net.http_client import DONE
 from .stop_sequences import StopCutter
 from .thought_filter import ThoughtFilter
 from .wire_format import PartialReply, Wire
+
+_MAX_REPLY = 1_000_000  # characters, of text and arguments: a quarter of a million tokens, more than engines allow
 
 
 class ReplyReader:
@@ -52,6 +54,9 @@ class ReplyReader:
         arriving = self._arriving
         for body in bodies:
             self._read_body(body)
+        arguments = sum(len(call.arguments) for call in arriving.calls.values())
+        if len(self._text) + len(arriving.said) + arguments > _MAX_REPLY:
+            raise ModelRefused(f"the engine's reply has more than {_MAX_REPLY:,} characters")
         if arriving.separates:
             self._thoughts.separates()
         if said := arriving.said:
@@ -63,7 +68,8 @@ class ReplyReader:
             self._arriving.ended = True
             return
         if not isinstance(body, dict):
-            raise ModelUnavailable(f"the engine sent {self._redacted(repr(body)):.80} instead of an object")
+            shown = "an array" if isinstance(body, list) else f"{self._redacted(repr(body)):.80}"
+            raise ModelUnavailable(f"the engine sent {shown} instead of an object")
         error = body.get("error") or (body if body.get("object") == "error" else None)
         if not error:
             self._read(body, self._arriving)

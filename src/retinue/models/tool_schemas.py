@@ -27,18 +27,19 @@ _OF_SCHEMAS = re.compile(r"schema|function_declarations|\.parameters|\bpropert(?
 _INDEX = re.compile(r"(?:tools|function_declarations)[.\[](\d+)")
 
 
-def sent_parameters(tool: Tool, model: str, in_words: Iterable[str]) -> dict[str, Any]:
-    """Return the schema of the tool's arguments as `model` is sent it; tools `in_words` have an open one."""
+def declare_tool(tool: Tool, model: str, in_words: Iterable[str]) -> dict[str, Any]:
+    """Return the name, description and parameters of a tool as `model` is sent them.
+
+    A function that its owner declared is sent as it was declared. Tools `in_words` have an open schema.
+    """
     if tool.name in in_words:
-        return {"type": "object", "properties": {}}
-    return _Sent(tool.signature.parameters, gemini="gemini" in model.lower()).root()
-
-
-def sent_description(tool: Tool, in_words: Iterable[str]) -> str:
-    """Return the tool's description; of one `in_words`, with its arguments."""
-    if tool.name not in in_words:
-        return tool.description
-    return f"{tool.description}\nIts arguments fit this JSON Schema: {json.dumps(tool.signature.parameters)}"
+        described = tool.signature.parameters if tool.declared is None else tool.declared["parameters"]
+        words = f"{tool.description}\nIts arguments fit this JSON Schema: {json.dumps(described)}"
+        return {"name": tool.name, "description": words, "parameters": {"type": "object", "properties": {}}}
+    if tool.declared is not None:
+        return {"name": tool.name, **tool.declared}
+    parameters = _Sent(tool.signature.parameters, gemini="gemini" in model.lower()).root()
+    return {"name": tool.name, "description": tool.description, "parameters": parameters}
 
 
 def refused_tools(refused: ModelRefused, tools: Sequence[Tool]) -> frozenset[str]:

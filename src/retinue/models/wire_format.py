@@ -9,13 +9,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
+from .._internal.strict_json import LENIENT, check_depth
 from .._internal.well_formed import well_formed, well_formed_json
 from ..core.tool import Tool
-from ..core.values import AgentAction, Finish, Image, Message, ToolInput, Usage
-from ..errors import UsageError
-from .tool_schemas import sent_description, sent_parameters
+from ..core.values import MAX_COUNT, AgentAction, Finish, Image, Message, ToolInput, Usage
+from ..errors import ModelRefused, UsageError
+from .tool_schemas import declare_tool
 
 _ONE_REQUEST = Usage(requests=1)
+_MAX_CALLS = 128  # of one reply
 _LENGTH = re.compile(r"length|max_?tokens|max_?output|token_?limit|context_window")
 _FILTERED = re.compile(
     r"content_?filter|filtered|sensitive|safety|refusal|recitation|prohibited|blocklist|guardrail|toxic|spii"
@@ -25,7 +27,6 @@ _FENCE = re.compile(r"```\w*+")
 _TRAILING = re.compile(r"(?:<[^<>]{1,40}>|```|\s)*+")
 _THOUGHTS = ("thinking", "reasoning", "redacted_thinking", "thought", "reasoning_content")
 _DEPTH = 4  # of contents in contents
-_DECODER = json.JSONDecoder(strict=False)
 _UNICODE = json.JSONEncoder(ensure_ascii=False)  # `json.dumps` would make one for each value
 
 
@@ -130,6 +131,8 @@ class PartialReply:
         arguments = given if isinstance(given, str | dict) else "" if given is None else json.dumps(given)
         call = self._call_of(index, id, taken)
         if call is None or call.is_followed_by(id, name, arguments):
+            if len(self.calls) >= _MAX_CALLS:
+                raise ModelRefused(f"the engine's reply has more than {_MAX_CALLS} tool calls")
             call = PartialCall(index)
             self.calls[len(self.calls)] = call
         elif name and id and id == call.id and arguments == call.arguments:
@@ -219,19 +222,9 @@ def content_parts(message: Message) -> list[dict[str, Any]]:
     return [{"type": "text", "text": text}, *parts] if text else parts
 
 
-def functions(terms: Terms) -> list[dict[str, Any]]:
-    """Describe the tools in OpenAI's format, which others have adopted."""
-    return [
-        {
-            "type": "function",
-            "function": {
-                "name": tool.name,
-                "description": sent_description(tool, terms.in_words),
-                "parameters": sent_parameters(tool, terms.model, terms.in_words),
-            },
-        }
-        for tool in terms.tools
-    ]
+def functions(tools: Sequence[Tool], model: str = "", in_words: Collection[str] = ()) -> list[dict[str, Any]]:
+    """Describe the tools to `model` in OpenAI's format, which others have adopted. Those `in_words` have no schema."""
+    return [{"type": "function", "function": declare_tool(tool, model, in_words)} for tool in tools]
 
 
 def function_calls(calls: Sequence[AgentAction]) -> list[dict[str, Any]]:
@@ -274,9 +267,10 @@ def _decoded(text: str, depth: int = 2) -> Any:
     if text in ("", "null", "None", "undefined"):
         return None
     try:
-        value, end = _DECODER.raw_decode(text)
+        value, end = LENIENT.raw_decode(text)
         while value == {} and text[end : end + 1] == "{":  # some engines put an empty object first
-            value, end = _DECODER.raw_decode(text, end)
+            value, end = LENIENT.raw_decode(text, end)
+        check_depth(value, text)
     except (ValueError, RecursionError):
         return text
     rest = text[end:]
@@ -319,8 +313,8 @@ def _text(value: Any) -> str:
 
 
 def token_count(value: Any) -> int:
-    """Return a token count, or 0 if it is invalid."""
-    return value if isinstance(value, int) else 0
+    """Return a token count, or 0 if it is invalid: negative, or more than any request can use."""
+    return value if isinstance(value, int) and 0 <= value <= MAX_COUNT else 0
 
 
 def text_or_empty(value: Any) -> str:

@@ -26,9 +26,15 @@ class CannotConnectError(Exception):
 
 
 class ConnectionPool:
-    """The running event loop's connections to one server. `context` is called if TLS is needed."""
+    """The running event loop's connections to one server. `context` is called if TLS is needed.
 
-    def __init__(self, way: Route, limits: TimeLimits, context: Callable[[], SSLContext]) -> None:
+    Without `resends`, each request has a connection of its own and is sent once, since nobody knows whether a server
+    that closes an idle connection has read the request before.
+    """
+
+    def __init__(
+        self, way: Route, limits: TimeLimits, context: Callable[[], SSLContext], *, resends: bool = True
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self.way = way
         self._limits = limits
@@ -36,6 +42,7 @@ class ConnectionPool:
         self._open: set[Connection] = set()
         self._resting: list[Connection] = []  # longest idle first
         self._closed = False
+        self._resends = resends
         self.heads: dict[tuple[str, str], bytes] = {}  # of earlier requests, by method and path
 
     async def ask(self, request: bytes) -> Connection:
@@ -63,7 +70,7 @@ class ConnectionPool:
 
     def done(self, connection: Connection) -> None:
         """Return the connection to the pool, or close it if it cannot be reused."""
-        if connection.rest() and not self._closed:
+        if connection.rest() and self._resends and not self._closed:
             self._resting.append(connection)
         else:
             self._close(connection)

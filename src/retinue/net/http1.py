@@ -10,6 +10,7 @@ import httptools
 
 _HEAD = 64 * 1024  # bytes of a head, of trailers, or of anything else besides the body
 _UNREAD = 1024 * 1024  # unread bytes of a body before reading from the network pauses
+_INFLATED = 64 * 1024  # bytes at a time, since a kilobyte may inflate to a megabyte
 _ENCODINGS = {"": 0, "identity": 0, "gzip": 31, "x-gzip": 31, "deflate": 15}  # zlib's window bits
 
 
@@ -35,8 +36,8 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (  # a run that waits has one, and without them it takes a kilobyte more
         "_active", "_busy", "_chunks", "_encoding", "_ended", "_error", "_head_size", "_idle", "_inflater", "_keeps",
-        "_loop", "_no_body", "_parser", "_paused", "_timer", "_transport", "_unread", "_until", "_until_close",
-        "_waiter", "headers", "heard", "rested", "status",
+        "_loop", "_no_body", "_packed", "_parser", "_paused", "_timer", "_transport", "_unread", "_until",
+        "_until_close", "_waiter", "headers", "heard", "rested", "status",
     )  # fmt: skip
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -63,6 +64,7 @@ class Connection(asyncio.Protocol):
         self._unread = self._head_size = self._no_body = 0
         self._encoding = 0
         self._inflater: zlib._Decompress | None = None
+        self._packed: bytes | None = None  # of what has arrived, the rest to inflate
         self._idle, self._until = idle, until
         self._busy = True
         if self._timer is None:  # another one is due before this exchange can be late, and looks again
@@ -78,11 +80,15 @@ class Connection(asyncio.Protocol):
     async def read(self) -> bytes:
         """Return the next part of the body, or nothing at its end. Raises `OSError`."""
         while True:
-            while not self._chunks and not self._ended:
-                await self._more()
-            if not self._chunks:
-                break
-            data = self._taken()
+            if self._packed is not None:
+                await asyncio.sleep(0)  # others have their turn, however much this inflates to
+                data = self._packed
+            else:
+                while not self._chunks and not self._ended:
+                    await self._more()
+                if not self._chunks:
+                    break
+                data = self._taken()
             text = self._inflated(data) if self._encoding else data
             if text:
                 return text
@@ -165,13 +171,16 @@ class Connection(asyncio.Protocol):
         self._wake()
 
     def _inflated(self, data: bytes) -> bytes:
+        """Return the beginning of inflated `data`; the rest is `_packed`."""
         if self._inflater is None:
             raw = self._encoding == 15 and data[0] & 15 != 8  # some servers send "deflate" without zlib's header
             self._inflater = zlib.decompressobj(-15 if raw else self._encoding)
         try:
-            return self._inflater.decompress(data)
+            text = b"" if self._inflater.eof else self._inflater.decompress(data, _INFLATED)
         except zlib.error as error:
-            raise UnreadableAnswerError from error
+            raise UnreadableAnswerError(f"its {self.headers['content-encoding']} data is invalid") from error
+        self._packed = self._inflater.unconsumed_tail if len(text) == _INFLATED else None
+        return text
 
     # ── what the event loop calls ────────────────────────────────────────────────────────────────
 
@@ -191,8 +200,9 @@ class Connection(asyncio.Protocol):
             self._parser = httptools.HttpResponseParser(self)
         try:
             self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            return self._fail(UnreadableAnswerError())
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            ours = error.__context__  # what a callback raised
+            return self._fail(ours if isinstance(ours, UnreadableAnswerError) else UnreadableAnswerError())
         if self._no_body > _HEAD:
             return self._fail(UnreadableAnswerError())
         if self._unread > _UNREAD and not self._paused:
@@ -234,7 +244,10 @@ class Connection(asyncio.Protocol):
         status = self._parser.get_status_code()
         if status < 200:
             return
-        self._encoding = _ENCODINGS[self.headers.get("content-encoding", "").lower()]  # others are unsupported
+        coding = self.headers.get("content-encoding", "")
+        if coding.lower() not in _ENCODINGS:
+            raise UnreadableAnswerError(f"unsupported Content-Encoding: {coding[:40]}")
+        self._encoding = _ENCODINGS[coding.lower()]
         self._keeps = self._parser.should_keep_alive()
         self._until_close = "content-length" not in self.headers and "transfer-encoding" not in self.headers
         self.status = status

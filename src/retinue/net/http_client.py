@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import json
 import os
 import re
 import socket
@@ -16,12 +15,13 @@ from hashlib import sha256
 from typing import Any
 from weakref import WeakKeyDictionary, finalize, ref
 
-from .._internal.redaction import redact, register_secret, register_url_secrets
+from .._internal.redaction import address_without_secrets, redact, register_secret, register_url_secrets
+from .._internal.strict_json import TooDeepError, read_strict_json
 from .._internal.well_formed import well_formed_json
 from ..errors import ModelError, ModelRefused, ModelUnavailable, UsageError
 from .connection_pool import CannotConnectError, ConnectionPool
 from .error_mapping import error_for_status, with_error_code
-from .http1 import Connection
+from .http1 import Connection, UnreadableAnswerError
 from .proxy_route import route
 from .sse_parser import JsonLines, ServerSentEvents, looks_like_events
 from .time_limits import TimeLimits
@@ -30,6 +30,9 @@ Headers = Callable[[str], Mapping[str, str]]  # builds headers from the key
 
 DONE: dict[str, Any] = {}
 """Stands for `[DONE]`: the end of a stream, as the server itself says."""
+MAX_STREAM = 64_000_000  # bytes of a streamed response
+MAX_VALUE = 8_000_000  # bytes of any other response, or of an event: as values, JSON may take 25 times as much memory
+_MAX_ERROR = 64_000  # bytes that are read of an error's body
 _HEAD = 1024  # bytes by which a body has begun
 _LINES = frozenset(("application/x-ndjson", "application/jsonl", "application/x-jsonlines", "application/stream+json"))
 _ALWAYS = {
@@ -47,7 +50,8 @@ def bearer(key: str) -> Mapping[str, str]:
 
 class HttpClient:
     """A client of one server. It may be used from several event loops; each has its own connections, which close with
-    the loop (or by `close`).
+    the loop (or by `close`). Without `resends`, no request is ever sent twice. `shown` is its address without what may
+    be a secret.
     """
 
     def __init__(
@@ -56,15 +60,20 @@ class HttpClient:
         api_key: str | None = None,
         limits: TimeLimits = TimeLimits(),
         headers: Headers = bearer,
+        *,
+        resends: bool = True,
     ) -> None:
         self.base_url = base_url
+        self._resends = resends
         self._headers = headers
         self._api_key = (api_key or "").strip()
         if not self._api_key.isprintable():
             raise UsageError("the API key has characters that no key has, such as a line break")
         register_secret(self._api_key)
         register_url_secrets(base_url)
-        self._shown = redact(base_url)
+        self._address, mark, query = base_url.partition("?")
+        self._query = mark + query
+        self.shown = address_without_secrets(base_url)
         self._limits = limits
         self._keepers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Keeper] = WeakKeyDictionary()
 
@@ -73,15 +82,15 @@ class HttpClient:
         async with aclosing(self.exchange(path, body)) as reads:
             async for bodies in reads:
                 return well_formed_json(bodies[0])
-        raise ModelUnavailable(f"{self._shown}{path} returned an empty response")
+        raise ModelUnavailable(f"{self.shown}{path} returned an empty response")
 
     async def exchange(
-        self, path: str, body: bytes | None = None, more: Mapping[str, str] = {}, most: int | None = None
+        self, path: str, body: bytes | None = None, more: Mapping[str, str] = {}, most: int = MAX_STREAM
     ) -> AsyncGenerator[list[Any], None]:
         """Yield the JSON values of the response, in batches per network read, and `DONE` if the server says so.
 
         Sends a POST with `body`, otherwise a GET; `more` are further headers. Raises `ModelError`, also for a response
-        with more than `most` bytes.
+        with more than `most` bytes, or a value in it with more than 8 MB.
         """
         keeper = self._keepers.get(asyncio.get_running_loop()) or await self._new_keeper()
         connections, connection = keeper[0], None
@@ -90,12 +99,11 @@ class HttpClient:
             del body, more  # a copy is sent, and the reply may take long
             connection = await asking
             if connection.status != 200:
-                raise self._failure(connection, (await _text(connection, most)).decode("utf-8", "replace"))
+                raise self._failure(connection, await _text(connection, _MAX_ERROR, cut=True))
             kind = _kind(connection)
             head, reader = await self._reader(connection, kind)
             if reader is None:
-                text = (head + await _text(connection, most)).decode("utf-8", "replace")
-                yield self._values(text, path, kind)
+                yield self._values(await _text(connection, min(most, MAX_VALUE), head), path, kind)
                 return
             size, chunk = 0, head
             while chunk := chunk or await connection.read():  # read to the end, so the connection can be reused
@@ -104,13 +112,14 @@ class HttpClient:
                 found = [
                     value for text in reader.feed(chunk) if text.strip() for value in self._values(text, path, kind)
                 ]
+                _check_size(reader.held, MAX_VALUE, "an event of ")
                 if found:
                     yield found
                 chunk = b""
             if found := self._last_values(reader, path, kind):
                 yield found
         except (OSError, CannotConnectError) as error:
-            raise self._problem(error, f"{self._shown}{path}") from None  # the cause adds nothing
+            raise self._problem(error, f"{self.shown}{path}") from None  # the cause adds nothing
         finally:
             if connection is not None:
                 connections.done(connection)  # closes it unless all was read
@@ -127,7 +136,9 @@ class HttpClient:
         head = None if more else by.heads.get((method, path))
         if head is None:
             try:
-                head = by.way.head(method, f"{self.base_url}{path}", _ALWAYS | dict(self._key_headers) | dict(more))
+                head = by.way.head(
+                    method, f"{self._address}{path}{self._query}", _ALWAYS | dict(self._key_headers) | dict(more)
+                )
             except ValueError:
                 raise self._no_address() from None
             if not more:
@@ -140,10 +151,12 @@ class HttpClient:
             case TimeoutError():
                 return ModelUnavailable(f"{url} did not answer in time")
             case CannotConnectError():
-                problem = f"cannot connect to {self._shown}: {_reason(error.reason)}{_hint(error.reason)}"
+                problem = f"cannot connect to {self.shown}: {_reason(error.reason)}{_hint(error.reason)}"
                 unreached = ModelUnavailable(problem)
-                unreached.reached = False
+                unreached.code = "model_unreachable"
                 return unreached
+            case UnreadableAnswerError():
+                return ModelUnavailable(f"{url} cannot be understood: {error}")
         return ModelUnavailable(f"{url} broke off: {type(error).__name__}")
 
     async def _new_keeper(self) -> _Keeper:
@@ -162,7 +175,7 @@ class HttpClient:
             way = route(self.base_url)
         except ValueError:
             raise self._no_address() from None
-        connections = ConnectionPool(way, self._limits, lambda: self._trust)
+        connections = ConnectionPool(way, self._limits, lambda: self._trust, resends=self._resends)
         try:
             yield connections
         finally:
@@ -185,8 +198,7 @@ class HttpClient:
         return sha256(self._api_key.encode()).hexdigest()[:16]
 
     def _no_address(self) -> ModelRefused:
-        shown = re.sub("//[^/]*@", "//***@", self._shown)  # hides passwords
-        return ModelRefused(f"{shown!r} is not the address of a server (want http://host:port)")
+        return ModelRefused(f"{self.shown!r} is not the address of a server (want http://host:port)")
 
     async def _reader(self, connection: Connection, kind: str) -> tuple[bytes, ServerSentEvents | JsonLines | None]:
         """Return the beginning of the body and what reads the rest; `None`: it is not streamed.
@@ -224,23 +236,25 @@ class HttpClient:
 
     def _parsed(self, text: str, path: str, kind: str) -> Any:
         try:
-            return json.loads(text.removeprefix("\ufeff"))
-        except (ValueError, RecursionError):
+            return read_strict_json(text.removeprefix("\ufeff"))
+        except TooDeepError as error:
+            raise ModelUnavailable(f"{self.shown}{path} answered with JSON that is no reply: {error}") from None
+        except ValueError:
             raise ModelUnavailable(
-                f"{self._shown}{path} answered with {kind} that is not JSON: {self.redacted(text)[:80]!r}"
+                f"{self.shown}{path} answered with {kind} that is not JSON: {self.redacted(text)[:80]!r}"
             ) from None
 
     def _failure(self, connection: Connection, text: str) -> ModelError:
         said, wait = self.redacted(text), connection.headers.get("retry-after")
         if (exact := connection.headers.get("retry-after-ms", "")).strip().replace(".", "", 1).isdigit():
             wait = str(float(exact) / 1000)
-        failure = error_for_status(self._shown, connection.status, said, wait, keyed=bool(self._api_key))
+        failure = error_for_status(self.shown, connection.status, said, wait, keyed=bool(self._api_key))
         failure.status = connection.status
         return with_error_code(failure, connection.status)
 
     def redacted(self, text: str) -> str:
-        """Return `text` without the key, which some servers repeat in their errors."""
-        return redact(text.replace(self._api_key, "***") if self._api_key else text)
+        """Return `text` without secrets, which some servers repeat in their errors."""
+        return redact(text)
 
 
 _Keeper = tuple[ConnectionPool, AsyncGenerator[ConnectionPool, None]]
@@ -258,19 +272,19 @@ def _kind(connection: Connection) -> str:
     return connection.headers.get("content-type", "").partition(";")[0].strip().lower() or "application/octet-stream"
 
 
-async def _text(connection: Connection, most: int | None) -> bytes:
-    """Read the whole body. Raises `ModelRefused` as `_check_size` does."""
-    pieces, size = [], 0
-    while piece := await connection.read():
-        pieces.append(piece)
-        size += len(piece)
-        _check_size(size, most)
-    return b"".join(pieces)
+async def _text(connection: Connection, most: int, head: bytes = b"", *, cut: bool = False) -> str:
+    """Read the rest of the body after `head`, or, to `cut` it, the first `most` bytes. Raises as `_check_size` does."""
+    body = bytearray(head)
+    while (not cut or len(body) < most) and (piece := await connection.read()):
+        body += piece
+        if not cut:
+            _check_size(len(body), most)
+    return body[:most].decode("utf-8", "replace")
 
 
-def _check_size(size: int, most: int | None) -> None:
-    if most is not None and size > most:
-        raise ModelRefused(f"the response has more than {most:,} bytes")
+def _check_size(size: int, most: int, part: str = "") -> None:
+    if size > most:
+        raise ModelRefused(f"{part}the response has more than {most:,} bytes")
 
 
 def _reason(error: OSError) -> str:

@@ -16,27 +16,30 @@ class ServerSentEvents:
 
     def __init__(self) -> None:
         self._begun = False
-        self._rest = b""
+        self._rest = bytearray()
         self._after_cr = False  # the last byte was a CR; a following LF belongs to it
         self._data: list[str] = []
+        self._size = 0  # bytes of `_data`, without the ends of lines
 
     def feed(self, chunk: bytes) -> list[str]:
         """Return the data of the events that `chunk` completes."""
-        events = []
+        events: list[str] = []
         new = chunk.removeprefix(b"\n") if self._after_cr else chunk
         self._after_cr = chunk.endswith(b"\r") if chunk else self._after_cr
-        held = self._rest + new
+        self._rest += new
+        if b"\n" not in new and b"\r" not in new:  # a long line is looked at once, however many chunks it comes in
+            return events
+        held = bytes(self._rest)
         if not self._begun:
-            if len(held) < len(_BOM) and _BOM.startswith(held):
-                self._rest = held
-                return []
             held, self._begun = held.removeprefix(_BOM), True
-        *lines, self._rest = _LINE_END.split(held) if b"\r" in held else held.split(b"\n")
+        *lines, rest = _LINE_END.split(held) if b"\r" in held else held.split(b"\n")
+        self._rest = bytearray(rest)
         for line in lines:
             if line:
                 name, _, value = line.partition(b":")
                 if name == b"data":
                     self._data.append(value.removeprefix(b" ").decode("utf-8", "replace"))
+                    self._size += len(line)
             elif self._data:
                 events += self._take()
         return events
@@ -46,20 +49,35 @@ class ServerSentEvents:
         return [*self.feed(b"\n"), *self._take()] if self._rest else self._take()
 
     def _take(self) -> list[str]:
-        events, self._data = ["\n".join(self._data)] if self._data else [], []
+        events = ["\n".join(self._data)] if self._data else []
+        self._data, self._size = [], 0
         return events
+
+    @property
+    def held(self) -> int:
+        """Bytes of the event so far."""
+        return len(self._rest) + self._size
 
 
 class JsonLines:
     """An incremental parser of one text per line. `feed` drops a line without its line break, which is the `rest`."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest = bytearray()
 
     def feed(self, chunk: bytes) -> list[str]:
         """Return the lines that `chunk` completes, except blank ones."""
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        self._rest += chunk
+        if b"\n" not in chunk:
+            return []
+        *lines, rest = bytes(self._rest).split(b"\n")
+        self._rest = bytearray(rest)
         return [line.decode("utf-8", "replace") for line in lines if line.strip()]
+
+    @property
+    def held(self) -> int:
+        """Bytes of the line so far."""
+        return len(self._rest)
 
     def rest(self) -> list[str]:
         """Return a last line that the stream ended without a line break."""

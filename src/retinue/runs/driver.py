@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from .._internal.supervision import supervise
 from ..core.handover import enter_handover
-from ..core.log_context import STORED_ID, LogContext, current_context, enter_context
+from ..core.log_context import STORED_ID, current_context, enter_context
 from ..errors import StoreConflict, StoreUnavailable
 from ..store.database import Database
 from ..store.event_log import Entry, Fenced
@@ -66,6 +66,7 @@ class Runs:
         self.assign = assign
         self.turns = turns or FairScheduler()
         self.dispatch: Dispatcher = self.start
+        self.dispatches: Callable[[], bool] | None = None  # whether what dispatches for others takes runs
         self._live: dict[str, Drive] = {}
         self.notifier = notifier_of(database, self._live.keys())
         self.followers = Subscriptions(database, self.notifier)
@@ -120,7 +121,7 @@ class Runs:
 
     def _has_room(self) -> bool:
         """Whether this process should acquire a run without asking for its turn, and whether there is room for it."""
-        return self.limits is None and not self.turns.waiting and not self._context.parking.is_set()
+        return self.limits is None and not self.turns.queued and not self._context.parking.is_set()
 
     async def _dispatch_next(self, limits: ConcurrencyLimits) -> None:
         """Have the runs driven for which there is room by now."""
@@ -129,6 +130,11 @@ class Runs:
             for run_id in await self.database.read(chosen):
                 if run_id not in self._live and not self._context.parking.is_set():
                     self.dispatch(run_id)
+
+    @property
+    def stopping(self) -> bool:
+        """Whether this process leaves its runs to the next one."""
+        return self._context.parking.is_set()
 
     def beside(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         """Run background work beside the runs; `close` cancels it."""
@@ -179,7 +185,7 @@ class Runs:
 
     async def _keep_driving(self, run_id: str, run: RunRow | None) -> None:
         """Drive the run, with backoff while the database is unavailable."""
-        enter_context(LogContext(run_id, current_context().request))
+        enter_context(current_context().of_run(run_id))
         enter_handover(self._context.parking.is_set)
         tries = 0
         while run_id in self._wanted and not self._context.parking.is_set():

@@ -8,14 +8,21 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from heapq import heappop, heappush
 from itertools import count
+from typing import TypeVar
 
 from ..store.run_row import RunRow
 
+T = TypeVar("T")
 AT_ONCE = 200
+_TIMES_FREE = 9  # a tenant drives at most so many times as many runs as there are free places
+_SEVERAL, _KEPT = 10, 20  # of several places, one in so many is kept for tenants of which no run is driven
 
 
 class FairScheduler:
     """Grants turns to at most `at_once` runs at a time, round-robin over tenants and oldest run first.
+
+    Places are shared, too: some are kept for tenants of which no run is driven, and of the others a tenant gets another
+    one only while it has less than nine times as many as are free.
 
     `most` returns the concurrency limit of an API key, given the key's id; `None` means no limit."""
 
@@ -26,12 +33,18 @@ class FairScheduler:
         self._lanes: dict[str, dict[str | None, list[_Turn]]] = {}  # by tenant (next one first) and key
         self._waiting: dict[str, _Turn] = {}
         self._driven: Counter[str | None] = Counter()
+        self._driven_of: Counter[str] = Counter()  # by tenant
         self._here: Counter[str | None] = Counter()
 
     @property
     def driven(self) -> int:
         """The number of runs being driven."""
         return self._driven.total()
+
+    @property
+    def queued(self) -> int:
+        """The number of runs that wait."""
+        return len(self._waiting)
 
     @property
     def waiting(self) -> list[str]:
@@ -61,6 +74,7 @@ class FairScheduler:
             _one_less(self._here, run.key_id)
             if turn.counted:
                 _one_less(self._driven, run.key_id)
+                _one_less(self._driven_of, run.tenant)
             self._call()
 
     def let_by(self, run_id: str) -> None:
@@ -74,9 +88,12 @@ class FairScheduler:
             self._waiting.pop(turn.run.id, None)
             turn.counted = True
             self._driven[turn.run.key_id] += 1
+            self._driven_of[turn.run.tenant] += 1
             turn.come.set_result(None)
 
     def _next(self) -> _Turn | None:
+        kept = max(1, self.at_once // _KEPT) if self.at_once >= _SEVERAL else 0
+        most = _TIMES_FREE * (self.at_once - kept - self._driven.total())
         for tenant in list(self._lanes):
             lanes = self._lanes[tenant]
             for key_id, lane in list(lanes.items()):
@@ -88,7 +105,7 @@ class FairScheduler:
                 del self._lanes[tenant]
                 continue
             open_ = [lane for key_id, lane in lanes.items() if self._has_room(key_id)]
-            if open_:
+            if open_ and (not self._driven_of[tenant] or self._driven_of[tenant] < most):
                 self._lanes[tenant] = self._lanes.pop(tenant)  # moves to the end
                 return heappop(min(open_, key=lambda lane: lane[0]))
         return None
@@ -113,8 +130,8 @@ class _Turn:
         return self._age < other._age
 
 
-def _one_less(counted: Counter[str | None], key_id: str | None) -> None:
-    """Decrement a key's count, and forget keys that reach zero."""
-    counted[key_id] -= 1
-    if not counted[key_id]:
-        del counted[key_id]
+def _one_less(counted: Counter[T], key: T) -> None:
+    """Decrement a count, and forget those that reach zero."""
+    counted[key] -= 1
+    if not counted[key]:
+        del counted[key]

@@ -19,7 +19,7 @@ from .concurrency_limits import ConcurrencyLimits
 
 _DEATHS = 5  # drives in a row that died in the same tool call: the tool kills the process
 _ELSEWHERE = 10  # drives in a row without progress outside a tool call: other runs kill processes, too
-_SUSPECT = 2  # drives without progress after which a run is watched more closely
+SUSPECT = 2  # drives without progress after which a run is watched more closely
 
 
 class Lease(NamedTuple):
@@ -133,7 +133,7 @@ def _tries(run: RunRow, now: int) -> int:
 
 def is_suspect(tries: int) -> bool:
     """Whether a run may be what kills the process, given its number of drives without progress."""
-    return tries >= _SUSPECT
+    return tries >= SUSPECT
 
 
 def is_new(run: RunRow) -> bool:

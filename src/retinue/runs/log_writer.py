@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence, Set, Sized
 from functools import partial
 from typing import overload
 
-from ..core.events import Asked, Called, Delta, Event, Observed, Replied, Retried, Started
+from ..core.events import Asked, Called, Delta, Event, Observed, Replied, Retried, Said, Started
 from ..errors import StoreUnavailable
 from ..store.clock import CLOCK
 from ..store.database import Database
@@ -249,9 +249,9 @@ class LogWriter:
         work = partial(
             append_entries,
             holder=self.run,
-            entries=entries,
+            entries=[*self._said_before(entries), *entries],
             change=change,
-            again=self._unsure,
+            written=None if self._unsure else self._written,
             log=self.log if self._counted == len(self.log) else None,
         )
         if self._telling is not None:
@@ -264,6 +264,14 @@ class LogWriter:
         else:
             future.add_done_callback(partial(self._pass_on, entries))
         return future
+
+    def _said_before(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Return the pieces of the reply among `entries` that are written already."""
+        first = self._written
+        if any(isinstance(one.event, Replied) for one in entries):
+            while first and isinstance(self.log[first - 1].event, Said):
+                first -= 1
+        return self.log[first : self._written]
 
     def _pass_on(self, entries: Sequence[Entry], future: asyncio.Future[RunRow | None]) -> None:
         if future.cancelled():

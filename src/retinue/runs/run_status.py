@@ -28,7 +28,7 @@ def final_values(run: RunRow, log: Sequence[Entry], tools: Mapping[str, Tool], c
         told = [entry.event for entry in log]
         asked = Counter(event.action.id for event in told if isinstance(event, Paused))
         waiting = [Pending(one, arguments_of(one, tools), asked[one.id]) for one in pending(told)]
-        return values | RunValues(waiting=stored_calls(waiting))
+        return values | RunValues(waiting=stored_calls(waiting, tools))
     return values | RunValues(holds=False, expires_at=None, ended_at=int(now))
 
 
@@ -49,10 +49,13 @@ def _outcome(run: RunRow, event: Finished | Stopped, code: str) -> RunValues:
             return RunValues(status="completed")
         case reason if reason in _INCOMPLETE:
             return RunValues(status="incomplete", incomplete=_reason(event))
-        case reason if event.answer and reason is not StopReason.INVALID_ANSWER:
+        case _ if run_result.ending([event]).answered:
             return RunValues(status="completed")
+    if event.code == "invalid_prompt":
+        code = event.code
     code, message = _TOLD.get(event.code, (code, _words(event)))
-    return RunValues(status="failed", error=RunError(code, message, event.code, event.retry_after))
+    cause = event.code or ("" if event.reason is StopReason.ERROR else event.reason.lower())
+    return RunValues(status="failed", error=RunError(code, message, cause, event.retry_after))
 
 
 def _reason(event: Stopped) -> str:
@@ -79,11 +82,20 @@ _TOLD: Mapping[str, tuple[str, str]] = {  # the engine's own error text and addr
     "model_refused": ("server_error", "The model behind this agent cannot be used. Please contact the operator."),
     "server_error": ("server_error", "The run failed because of a server error. Please contact the operator."),
     "model_unavailable": ("server_error", f"The model behind this agent could not be reached, or failed. {_LATER}"),
+    "model_unreachable": ("server_error", f"The model behind this agent could not be reached, or failed. {_LATER}"),
+}
+
+
+_ENDED = {
+    StopReason.UNREADABLE_REPLY: "the model's replies were empty or could not be read, also when it was asked again",
+    StopReason.MAX_ITERATION_EXCEEDED: "it is out of steps",
+    StopReason.MAX_EXECUTION_TIME_EXCEEDED: "its time is up",
+    StopReason.NO_APPROPRIATE_TOOL: "no tool of the agent fits the question",
 }
 
 
 def _words(event: Stopped) -> str:
-    said = event.detail or f"the run was stopped: {event.reason}"
+    said = event.detail or f"the run was stopped: {_ENDED.get(event.reason, event.reason)}"
     return f"{said} (the best answer so far: {event.best})" if event.best else said
 
 

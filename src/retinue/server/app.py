@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -38,7 +39,7 @@ from . import (
 )
 from .a2a import routes as a2a
 from .assistants import assistants, messages, run_steps, runs, threads
-from .chat import routes as chat, stored_completions as chat_stored
+from .chat import routes as chat, stored_completions as chat_stored, text_completions
 from .context import Server
 from .conversations import routes as conversations
 from .files import routes as files, vector_store_files, vector_stores
@@ -76,6 +77,7 @@ ROUTERS = (
     vector_stores.router,
     vector_store_files.router,
     chat_stored.router,
+    text_completions.router,
     model_list.router,
     embeddings.router,
     memory_list.router,
@@ -112,7 +114,8 @@ def routes() -> Sequence[BaseRoute]:
     app.include_router(a2a.router)
     for router in ROUTERS:
         app.include_router(router, prefix="/v1", dependencies=[_BEARER])
-    return [*app.router.routes, WebSocketRoute(websocket.PATH, websocket.serve)]
+    sockets = [WebSocketRoute(websocket.PATH, websocket.serve), WebSocketRoute("/{path:path}", websocket.refuse)]
+    return [*app.router.routes, *sockets]
 
 
 def _plain_app() -> FastAPI:
@@ -177,16 +180,27 @@ async def _refused(request: Request, error: Exception) -> Response:
     """Convert FastAPI's own refusals."""
     assert isinstance(error, HTTPException)
     said: dict[int, tuple[str, str | None]] = {
-        404: (f"Invalid URL ({request.method} {request.url.path})", "unknown_url"),
+        404: (f"Invalid URL ({request.method} {request.url.path}){_instead_of(request.url.path)}", "unknown_url"),
         405: (f"Not allowed to {request.method} on {request.url.path}.", "method_not_supported"),
         408: ("The body of your request did not arrive in time.", "request_timeout"),
         413: (str(error.detail), "request_too_large"),
     }
+    if isinstance(error.__cause__, MemoryError | OSError | RuntimeError):  # FastAPI takes it for a fault of the body
+        logging.getLogger(__name__).error("a body could not be read: %s", error.__cause__)
+        message = "The server has no memory, threads or disk space for your request at the moment."
+        return answer_of(ApiError(503, message, kind="server_error", code="server_overloaded"))
     message, code = said.get(error.status_code, (str(error.detail), None))
     headers: Any = error.headers
     if error.status_code == 405:
         headers = {"Allow": ", ".join(_allowed(request.url.path))}
     return answer_of(ApiError(error.status_code, message, code=code, headers=headers))
+
+
+def _instead_of(path: str) -> str:
+    """Return what to use instead of an address that OpenAI has."""
+    if path.startswith("/v1/uploads"):
+        return ": files are not uploaded in parts here. Send the whole file, of up to 20 MB, to /v1/files."
+    return ""
 
 
 def _allowed(path: str) -> list[str]:

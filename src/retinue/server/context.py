@@ -13,16 +13,19 @@ from fastapi import Depends, Request
 from sqlalchemy import Connection
 
 from ..core.trace_context import HEADER, STATE_HEADER, TraceParent
+from ..errors import StoreUnavailable
 from ..runs import Runs
 from ..store.audit_author import Author
 from ..store.database import Database
 from ..store.run_counts import TIERS
 from ..store.run_row import RunRow
+from ..store.storage_use import texts_kept
 from ..store.tenant_view import Quota, TenantView
 from ..telemetry.active import recorder
 from .call_circles import ServerId, incoming_call
 from .deployment import Deployment
 from .fair_batches import FairBatches
+from .files.storage_quota import check_texts
 from .indexer import Indexer
 from .middleware.idempotency import Repeat
 from .middleware.usage_limits import UsageLimits, room
@@ -41,7 +44,9 @@ class Options:
     """Seconds that a run may take, that it may wait for a person or a client's tool, and for which it is kept (0: for
     ever); whether unknown parameters are refused; which tools runs may use that are the server's own; what each
     tenant may keep; and the private servers from which images may be fetched, and those that
-    registered tools may call, as `host:port`; the folder with reports of evaluations that the studio shows."""
+    registered tools may call, as `host:port`; the folder with reports of evaluations that the studio shows; seconds
+    for which the run of a chat completion without `store` is kept (0: as others), and after which a thread or a
+    conversation without news is deleted (0: never)."""
 
     run_ttl: int = 600
     human_ttl: int = 86_400
@@ -52,6 +57,8 @@ class Options:
     image_hosts: tuple[str, ...] = ()
     tool_hosts: tuple[str, ...] = ()
     evals: Path | None = None
+    chat_retention: int = 86_400
+    thread_retention: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +98,8 @@ class Server:
 class Context:
     """A request's: the server, the tenant's view of what it keeps, and whether the request may come again. `written` is
     called after what it wrote; `begin_stream` before a stream is made, which raises `ApiError` (429) for one too many.
-    `own` are responses that its connection may go on from though they are not stored; `size`: bytes of its body."""
+    `own` are responses that its connection may go on from though they are not stored; `size`: bytes of its body.
+    `state` is the request's: its `wrote` says whether a write was committed, or may have been."""
 
     server: Server
     scope: TenantView
@@ -100,6 +108,7 @@ class Context:
     begin_stream: Callable[[], None] = lambda: None
     own: frozenset[str] = frozenset()
     size: float = 0
+    state: dict[str, Any] = field(default_factory=dict)
 
     async def read(self, work: Callable[[Connection, TenantView], T], *, small: bool = False) -> T:
         """What `work`, which only reads, returns. `small` says that it reads a few rows by their keys."""
@@ -111,13 +120,28 @@ class Context:
         must be JSON, a run, or a tuple of these. `small` says that it writes a few rows, if its body is not large."""
         once = work if self.repeat is None else self.repeat.once(work)
         until = self.server.database.deadline()
+        before = self.state.get("wrote", False)
+        self.state["wrote"] = True  # also if the server stops while the write is under way
         try:
             async with self.server.shares.of_write(self.scope.tenant, self.size):
                 written = self.server.database.write
                 brief = small and self.size <= LARGE
-                return await written(lambda connection: once(connection, self.scope), small=brief, until=until)
+                return await written(partial(self._within_quota, once), small=brief, until=until)
+        except Exception as error:
+            self.state["wrote"] = before or (isinstance(error, StoreUnavailable) and error.uncertain)
+            raise
         finally:
             self.written()
+
+    def _within_quota(self, work: Callable[[Connection, TenantView], T], connection: Connection) -> T:
+        """Return what `work` returns, unless the texts that it wrote are more than the tenant may keep: checked here,
+        whatever the route, for each request that has a body."""
+        if not self.size:
+            return work(connection, self.scope)
+        before = texts_kept(connection, self.scope.tenant)
+        result = work(connection, self.scope)
+        check_texts(connection, self.scope, before)
+        return result
 
 
 async def context_of(request: Request) -> Context:  # async: FastAPI has a thread do what is not
@@ -125,6 +149,7 @@ async def context_of(request: Request) -> Context:  # async: FastAPI has a threa
     server, state = request.app.state.server, request.state
     key, quota = state.key, server.options.quota
     scope = TenantView(key.tenant, key.id, room(server.limits.of(key.id), server.runs.turns.at_once), key.scopes, quota)
+    scope.check_begin = partial(server.limits.tokens, key.id)
     scope.process = server.database.process
     scope.author = Author(key.id, getattr(state, "request_id", None), request.client.host if request.client else None)
     scope.incoming = await incoming_call(request.headers, server.id)
@@ -138,6 +163,7 @@ async def context_of(request: Request) -> Context:  # async: FastAPI has a threa
         state.begin_stream,
         own,
         _size_of(request),
+        request.scope["state"],
     )
 
 

@@ -82,7 +82,7 @@ async def create(body: EmbeddingsCreate, context: ContextDep) -> Response:
 def _texts(body: EmbeddingsCreate) -> list[str]:
     """Return the texts of a request. Raises `ApiError` for token input, for empty text, and for an unknown model."""
     if body.model != MODEL:
-        raise no_model(body.model)
+        raise no_model(body.model, [MODEL])
     if not is_here():
         raise _not_here()
     given = [body.input] if isinstance(body.input, str) else body.input

@@ -20,18 +20,22 @@ _SECONDS = 5.0  # for the database to answer
 
 
 @router.get("/health")
+@router.head("/health", include_in_schema=False)  # which monitors and proxies ask
 async def health() -> Object:
     """The process is alive."""
     return {"status": "ok"}
 
 
 @router.get("/ready")
+@router.head("/ready", include_in_schema=False)
 async def ready(request: Request) -> Object:
-    """The server is ready: it is not stopping, and its database answers and is locked by this server."""
+    """The server is ready: it is not stopping, and its database answers, takes what is written, and is locked by this
+    server."""
     state = request.app.state
     if state.stopping:
         raise ApiError(503, "The server is stopping.", kind="server_error")
     state.server.database.check()
+    state.server.database.check_writes()
     try:
         async with asyncio.timeout(_SECONDS):
             await state.server.database.read(lambda connection: connection.execute(select(versions.c.version)).all())

@@ -18,6 +18,7 @@ from ..core.values import Image
 from ..errors import DataError, ModelError, ToolError, UsageError
 from ..net.image_source import fetch_image
 from ..net.ssrf_guard import SsrfGuard
+from ..store.advisory_lock import COUNTING, lock_until_end
 from ..store.database import Database
 from ..store.images import keep_images, show_images
 from ..store.storage_use import bytes_used
@@ -94,6 +95,8 @@ class ImageLoader:
 
     def _keep(self, connection: Connection, images: Sequence[Image], run_id: str | None) -> None:
         quota, more = self._scope.quota, sum(len(one.data) for one in images)
+        if quota is not None:
+            lock_until_end(connection, COUNTING)
         if quota is not None and bytes_used(connection, self._scope.tenant, images_kept) + more > quota.bytes:
             raise reached("bytes of images", quota.bytes)
         check_bytes(connection, self._scope, more)
@@ -103,32 +106,21 @@ class ImageLoader:
 
 
 async def take_in_images(context: Context, agent: Agent, given: Iterable[Place]) -> Shown:
-    """Return the images of a request, loaded and kept, by their sources. Raises `ApiError` that names the place of one
-    that the agent's model cannot be shown."""
-    found = [(place, number, source) for place in given for number, source in images_in(place.content)]
-    if not found:
-        return {}
-    places = dict[ImageSource, str]()
-    for place, number, source in found:
-        where = f"{place.where}[{number}]"
-        if place.role != "user":
-            raise invalid_value(where, "a model is shown the images of a user's messages only")
-        places.setdefault(source, where)
-    await check_sight(agent, next(iter(places.values())))
-    if len(found) > MAX_IMAGES:
-        raise invalid_value(list(places.values())[-1], f"a model is shown at most {MAX_IMAGES} images at once")
-    loader = ImageLoader.of(context)
-    async with loader.fetching():
-        images = await load_all(loader, places)
-    await loader.keep(list(images.values()))
-    return images
+    """Return the images of a request, as `take_in_history` does: clients send with each request all that was said.
+    Raises `ApiError` that names the place of an image that is not a user's. Those in tools' results are not shown."""
+    said = [place for place in given if place.role != "tool"]
+    for place in said:
+        for number, _ in images_in(place.content):
+            if place.role != "user":
+                raise invalid_value(f"{place.where}[{number}]", "a model is shown the images of a user's messages only")
+    return await take_in_history(ImageLoader.of(context), agent, said)
 
 
 async def take_in_history(loader: ImageLoader, agent: Agent, said: Sequence[Place], run_id: str | None = None) -> Shown:
-    """Return the images of a stored conversation, as `take_in_images` does.
+    """Return the images of a conversation, loaded and kept, by their sources.
 
-    Those since the model's last answer must be there, and the model must see them. The newest of the earlier ones
-    are shown as far as they can be."""
+    Those since the model's last answer must be there, and the model must see them; `ApiError` names the place of one
+    that it cannot be shown. The newest of the earlier ones are shown as far as they can be."""
     since = next((len(said) - at for at, one in enumerate(reversed(said)) if one.role == "assistant"), 0)
     places = [(at, source, f"{one.where}[{n}]") for at, one in enumerate(said) for n, source in images_in(one.content)]
     needed = {source: where for at, source, where in places if at >= since}
@@ -137,6 +129,8 @@ async def take_in_history(loader: ImageLoader, agent: Agent, said: Sequence[Plac
         return {}
     if needed:
         await check_sight(agent, next(iter(needed.values())))
+        if sum(at >= since for at, _, _ in places) > MAX_IMAGES:
+            raise invalid_value(places[-1][2], f"a model is shown at most {MAX_IMAGES} images at once")
     elif not await _sees(agent):
         return {}
     async with loader.fetching():

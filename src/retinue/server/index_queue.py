@@ -81,11 +81,12 @@ def expire(connection: Connection) -> list[str]:
     now = int(time.time())
     over = select(files.c.id).where(files.c.expires_at <= now)
     ended = select(vector_stores.c.id).where(vector_stores.c.expires_at <= now)
-    lost = _COLUMNS.file_id.in_(over) | _COLUMNS.vector_store_id.in_(ended)
-    stores = list(connection.execute(select(_COLUMNS.vector_store_id).where(lost).distinct()).scalars())
-    connection.execute(delete(vector_store_files).where(lost))
+    stores: set[str] = set()
+    for lost in (_COLUMNS.file_id.in_(over), _COLUMNS.vector_store_id.in_(ended)):
+        gone = delete(vector_store_files).where(lost).returning(_COLUMNS.vector_store_id)
+        stores.update(connection.execute(gone).scalars())
     connection.execute(delete(contents).where(contents.c.id.in_(over)))
-    gone = delete(files).where(files.c.expires_at <= now).returning(files.c.tenant, files.c.body)
-    for row in sorted(connection.execute(gone), key=lambda one: str(one.tenant)):
+    deleted = delete(files).where(files.c.expires_at <= now).returning(files.c.tenant, files.c.body)
+    for row in sorted(connection.execute(deleted), key=lambda one: str(one.tenant)):
         count_bytes(connection, row.tenant, files, -int(row.body["bytes"]))
-    return stores
+    return list(stores)

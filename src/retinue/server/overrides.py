@@ -12,7 +12,7 @@ from ..agent import Agent
 from ..core.protocols import Model, Strategy
 from ..core.signature import signature_of_schema
 from ..core.tool import Tool
-from ..errors import UsageError
+from ..errors import DataError, UsageError
 from ..mcp.schema_conversion import convert_schema
 from ..models import PromptModel
 from ..models.reply_limits import Limited, limited
@@ -23,12 +23,15 @@ from ..strategies.tool_calling import ToolCalling
 from ..strategies.wrappers.wrapper import Wrapper, with_tool_names
 from .declared_tools import left
 from .deployment import Deployment
+from .wire.api_errors import ApiError
 
 _SAMPLING = (
     *("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty", "stop", "logit_bias"),
     *("reasoning_effort", "verbosity"),
 )
 _ECHOED = ("temperature", "top_p")
+_NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
+HUMAN = "human_input"  # the function whose calls ask a client for a person's decision
 
 
 def override_agent(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Tool] = ()) -> Agent:
@@ -110,7 +113,34 @@ def client_tools(agent: Agent, given: Sequence[Mapping[str, Any]]) -> list[Tool]
     for function in functions:
         if inner_name(function["name"]) in own:
             raise UsageError(f"the agent {agent.name} already has a tool '{function['name']}'; give yours another name")
-    return [_client_tool(function) for function in functions]
+    return [_client_tool(function) for function in functions if not _asks_a_person(agent, function)]
+
+
+def check_functions(agent: Agent, functions: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+    """Raise `ApiError` unless `agent` can be given these functions of the client, each with its place in the
+    request."""
+    names = [inner_name(function["name"]) for _, function in functions]  # models see these
+    for (place, function), name in zip(functions, names, strict=True):
+        if names.count(name) > 1:
+            problem = f"Invalid 'tools': two tools are called '{function['name']}'."
+            raise ApiError(400, problem, param="tools", code="invalid_value")
+        try:
+            client_tools(agent, [{"type": "function", "function": function}])
+        except UsageError as error:
+            raise ApiError(400, f"Invalid 'tools': {error}.", param="tools", code="invalid_value") from error
+        except DataError as error:
+            problem = f"Invalid schema for function '{function['name']}': {error}."
+            raise ApiError(400, problem, param=f"{place}.parameters", code="invalid_function_parameters") from error
+
+
+def functions_in(tools: Sequence[Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the functions among `tools`, with their places in the request."""
+    return [(f"tools[{at}].function", one["function"]) for at, one in enumerate(tools) if one["type"] == "function"]
+
+
+def _asks_a_person(agent: Agent, function: Mapping[str, Any]) -> bool:
+    """Whether a function is how the client has a person decide on the agent's tools, and not one for the model."""
+    return function["name"] == HUMAN and bool(agent.tools)
 
 
 def tools_of(deployment: Deployment, run: RunRow) -> Mapping[str, Tool]:
@@ -133,14 +163,15 @@ def _other_names(given: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _client_tool(function: Mapping[str, Any]) -> Tool:
-    schema = function.get("parameters") or {"type": "object", "properties": {}}
-    takes = signature_of_schema(convert_schema(schema))
+    schema = function.get("parameters") or _NO_PARAMETERS
+    sent = {name: function[name] for name in ("description", "strict") if function.get(name) is not None}
     return Tool(
         inner_name(function["name"]),
         _elsewhere,
         function.get("description") or function["name"],
         approval=True,
-        takes=takes,
+        takes=signature_of_schema(convert_schema(schema)),
+        declared={**sent, "parameters": schema},
     )
 
 

@@ -61,7 +61,7 @@ class RunSession:
         server: The server.
         run: The run's row, as the session begins.
         since: The number of the log's last entry that was told before.
-        lasting: Whether the client can return to the run. Otherwise the run is cancelled if the client disconnects
+        lasting: Whether the run goes on without its client. Otherwise it is cancelled if the client disconnects
             before it was told everything.
     """
 
@@ -106,6 +106,7 @@ class RunSession:
     async def wait(self, projection: Projection, request: Request) -> RunRow:
         """Return the run's row once everything was told, or the run is suspended. The client of `request` may
         disconnect meanwhile."""
+        request.state.run = self.run.id  # which error responses name
         watch = asyncio.create_task(wait_for_disconnect(request))
         following = asyncio.create_task(self.rest(projection))
         try:
@@ -133,7 +134,9 @@ class RunSession:
         return run
 
     def _left(self, projection: Projection) -> None:
-        if projection.last is None and not self.lasting and not self.server.runs.interrupt(self.run.id):
+        if projection.last is not None or self.lasting or self.server.runs.stopping:
+            return
+        if not self.server.runs.interrupt(self.run.id):
             self.server.runs.beside("cancelling a run that its client left", self._cancel)
 
     async def _cancel(self) -> None:

@@ -7,12 +7,18 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from sqlalchemy import Connection
+
+from ..core.signature import InvalidInput, signature_of_schema
 from ..core.values import Decision
 from ..runs.submissions import Pending, pending_calls
 from ..store.run_row import RunRow
+from ..store.run_store import find_own_run
+from ..store.tenant_view import TenantView
 from .overrides import inner_name
 from .wire.api_errors import ApiError
-from .wire.objects import call_id
+from .wire.objects import call_id, run_of_call
+from .wire.validation import invalid_value
 
 _KINDS = ("approve", "edit", "reject", "respond")
 
@@ -39,8 +45,10 @@ def parse_submission(run: RunRow, outputs: Sequence[tuple[str, str]]) -> ParsedO
     if sorted(given) != sorted(waiting):
         raise ApiError(400, f"Expected tool outputs for call_ids {list(waiting)}, got {given}")
     said = dict(outputs)
+    decisions = {one.action.id: parse_decision(run.request, one, said[call]) for call, one in waiting.items()}
+    _check_edits(run, decisions)
     return ParsedOutputs(
-        {one.action.id: parse_decision(run.request, one, said[call]) for call, one in waiting.items()},
+        decisions,
         mark,
         frozenset(one.action.id for one in waiting.values() if _is_function(run.request, one)),
     )
@@ -49,6 +57,22 @@ def parse_submission(run: RunRow, outputs: Sequence[tuple[str, str]]) -> ParsedO
 def submission_digest(outputs: Sequence[tuple[str, str]]) -> str:
     """Return a digest of `outputs`, whatever their order."""
     return hashlib.sha256(json.dumps(sorted(outputs)).encode()).hexdigest()[:32]
+
+
+def check_decided(connection: Connection, scope: TenantView, call: str | None, param: str) -> None:
+    """Raise `ApiError` if a run waits for a decision on this call, which a request answers, but not at its end: what
+    follows would be heard, and the decision dropped."""
+    run_id = None if call is None else run_of_call(call)
+    run = None if run_id is None else find_own_run(connection, scope, run_id)
+    if run is None or run.status != "requires_action":
+        return
+    for one in pending_calls(run):
+        if call_id(run.id, one.action.id, one.asked) == call and not _is_function(run.request, one):
+            problem = (
+                f"the decision on the call of '{one.action.tool}' must come last. Send what follows it in a request of "
+                "its own, once the call was answered"
+            )
+            raise invalid_value(param, problem)
 
 
 def parse_decision(request: Mapping[str, Any], waiting: Pending, output: str) -> Decision:
@@ -75,8 +99,19 @@ def parse_decision(request: Mapping[str, Any], waiting: Pending, output: str) ->
         raise ApiError(400, "Missing required parameter: 'arguments'.", code="missing_required_parameter")
     edited = arguments if kind == "edit" else None
     if isinstance(edited, dict) and isinstance(action.tool_input, str) and set(edited) == set(shown):
-        edited = str(*edited.values())
+        (edited,) = (one if isinstance(one, str) else json.dumps(one, ensure_ascii=False) for one in edited.values())
     return Decision(kind, edited, str(said.get("message", "")))
+
+
+def _check_edits(run: RunRow, decisions: Mapping[str, Decision]) -> None:
+    """Raise `ApiError` for edited arguments that do not fit their tool, which nobody would see otherwise."""
+    for call in run.waiting:
+        edited = decisions[call["id"]].tool_input
+        if edited is not None and "schema" in call:
+            try:
+                signature_of_schema(call["schema"]).arguments(edited)
+            except InvalidInput as error:
+                raise ApiError(400, f"The edited arguments of {call['tool']} are not valid: {error}") from None
 
 
 def _is_function(request: Mapping[str, Any], waiting: Pending) -> bool:

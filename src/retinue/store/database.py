@@ -38,6 +38,7 @@ _QUICK = 0.005  # seconds that a transaction may block the event loop
 _BRIEF = 0.01  # seconds that its statements may, without the commit
 _READERS = 8  # concurrent readers; more would contend for threads
 _AGAIN = 0.05  # seconds between retries while the database is locked or unavailable
+_STUCK = 5.0  # seconds for which writes wait and none is done, after which the database counts as unavailable
 
 
 class Database:
@@ -52,8 +53,8 @@ class Database:
     timed: Callable[[float, bool], None] | None = None  # told of each transaction: its seconds, and whether it failed
 
     def __init__(self, url: str, patience: float = 10.0) -> None:
-        self.engine: Engine = engine_of(url)
         self.process = new_process_id()
+        self.engine: Engine = engine_of(url, self.process)
         self._readers, self._at_hand = Readers(self.engine), Readers(self.engine, waits=False)
         self._patience = patience
         try:
@@ -74,6 +75,7 @@ class Database:
         self._given: deque[Piece[Any]] = deque()  # for the writer thread
         self._executed: Sequence[Piece[Any]] = ()  # on the loop; the writer thread commits them
         self._writing, self._under_way = False, 0  # the number of writes of the current transaction
+        self._stuck_since: float | None = None  # in monotonic time: since then, nothing that was begun is done
         self._ending = False
         self._local = self.engine.dialect.name == "sqlite"  # the event loop may wait for nothing remote
         self._quick, self._brief = False, True  # was the last transaction fast? were the last one's statements, here?
@@ -99,10 +101,17 @@ class Database:
         """Raise `StoreUnavailable` if a write would be lost, or if the lock is lost. Takes a few microseconds."""
         self._lock.check()
 
+    def check_writes(self) -> None:
+        """Raise `StoreUnavailable` if writes wait and none is done: another process may hold a lock that they need."""
+        since, waiting = self._stuck_since, self.waiting_writes()
+        if since is not None and waiting and (seconds := time.monotonic() - since) > _STUCK:
+            raise StoreUnavailable(f"the database: {waiting} writes wait, and none was done for {seconds:.0f} s")
+
     async def look(self) -> None:
         """Check that the database is there and locked by this process, and try to retake a lost lock. Call it
-        periodically. Raises as `check` does."""
+        periodically. Raises as `check` and `check_writes` do."""
         await run_in_thread(self._look)
+        self.check_writes()
 
     def waiting_writes(self) -> int:
         """Return how many writes are submitted and not yet committed."""
@@ -277,6 +286,7 @@ class Database:
         """Commit all pieces in one transaction; the caller has set `_writing`. Return the finished pieces; the others
         are requeued ahead of later ones."""
         began, self._under_way = time.perf_counter(), len(pieces)
+        self._stuck_since = self._stuck_since or time.monotonic()
         try:
             by, executed = self._connection or self.engine, bool(self._executed)
             self._connection = commit_pieces(self._lock, by, pieces, executed=executed)
@@ -288,6 +298,8 @@ class Database:
         if self.timed is not None:
             self.timed(time.perf_counter() - began, any(isinstance(one.error, StoreUnavailable) for one in pieces))
         now, self._under_way = time.monotonic(), 0
+        if not all(isinstance(one.error, StoreUnavailable) for one in pieces):
+            self._stuck_since = None
         left = [piece for piece in pieces if piece.untouched and now < piece.until]
         with self._turn:
             self._quick = self._local and not left and time.perf_counter() - began < _QUICK

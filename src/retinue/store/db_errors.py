@@ -26,9 +26,10 @@ def translate_errors() -> Iterator[None]:
         raise StoreUnavailable(_first_line(error)) from error
 
 
-def was_rolled_back(error: BaseException | None) -> bool:
-    """Whether PostgreSQL rolled back the transaction in favour of another one, so that it may simply be repeated."""
-    return _state(error) in _ROLLED_BACK
+def may_be_repeated(error: BaseException | None) -> bool:
+    """Whether PostgreSQL rolled back the transaction in favour of another one, or would not wait for its locks, so that
+    it may simply be repeated."""
+    return _state(error) in _ROLLED_BACK or was_locked_out(error)
 
 
 def was_locked_out(error: BaseException | None) -> bool:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
 from .._internal.redaction import register_url_secrets
 from ..errors import UsageError
 
 _BUSY = 30_000  # milliseconds to wait for another process's transaction
-_IDLE = 20_000  # milliseconds
+_IDLE = 5_000  # milliseconds that a transaction may wait for its process, whose locks others wait for
+_LOCKED = 2_000  # milliseconds that a statement of a server waits for a lock, before it is repeated
 _PRAGMAS = (
     "page_size = 1024",  # of new files: a commit writes whole pages, and a step of a run is smaller than one
     f"busy_timeout = {_BUSY}",
@@ -25,13 +27,22 @@ _PRAGMAS = (
     "cache_size = -500",  # kB per connection, of which there are ten; the system caches repeated reads as well
 )
 
-_REACHED = {"connect_timeout": 5, "tcp_user_timeout": 30_000}  # seconds; milliseconds: for an unresponsive PostgreSQL
+_POOLED = "pooled"  # key of a connection's `info`: what sets the limits of one transaction
+_REACHED = {  # of a PostgreSQL that is gone without a word; in seconds, but for tcp_user_timeout
+    "connect_timeout": 5,
+    "tcp_user_timeout": 30_000,
+    "keepalives_idle": 15,  # also of a session that only listens
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+}
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
-def engine_of(url: str) -> Engine:
-    """Create an engine for `url`. Raises `UsageError` if it is neither SQLite nor PostgreSQL."""
+def engine_of(url: str, process: str = "") -> Engine:
+    """Create an engine for `url`. On PostgreSQL, sessions are named after the server's `process`, by which others end
+    those of a frozen one; a command has none, and waits for locks as long as it must. Raises `UsageError` if the
+    database is neither SQLite nor PostgreSQL."""
     register_url_secrets(url)
     try:
         parsed = make_url(url)
@@ -41,12 +52,10 @@ def engine_of(url: str) -> Engine:
         raise UsageError(
             f"unsupported database {url.split('@')[-1]!r}: expected sqlite:///FILE or postgresql://USER@HOST/NAME"
         )
-    options: dict[str, Any] = {"json_serializer": json_text, "pool_pre_ping": True}
+    options: dict[str, Any] = {"json_serializer": json_text, "pool_pre_ping": True, "hide_parameters": True}
     if parsed.get_backend_name() == "postgresql":
         try:
-            engine = create_engine(parsed.set(drivername="postgresql+psycopg"), connect_args=_REACHED, **options)
-            event.listen(engine, "connect", _limit_idle)
-            return engine
+            return _postgresql(parsed, process, options)
         except ImportError as error:
             raise UsageError("PostgreSQL needs the extra 'postgres': pip install 'retinue[postgres]'") from error
     if parsed.database in (None, "", ":memory:"):
@@ -63,10 +72,38 @@ def json_text(value: Any) -> str:
     return _encode(value).encode("utf-8", "replace").decode()
 
 
-def _limit_idle(connection: Any, _record: Any) -> None:
-    """Have PostgreSQL end a transaction of a frozen process, whose locks would stop all other servers."""
-    connection.execute(f"SET idle_in_transaction_session_timeout = {_IDLE}")
-    connection.commit()
+def _postgresql(url: URL, process: str, options: Mapping[str, Any]) -> Engine:
+    """Return an engine that holds up no other server: PostgreSQL ends a transaction whose process is frozen between two
+    statements, and no statement waits long for a lock."""
+    named = {"application_name": session_name(process)} if process else {}
+    engine = create_engine(url.set(drivername="postgresql+psycopg"), connect_args={**_REACHED, **named}, **options)
+
+    limits = {"idle_in_transaction_session_timeout": _IDLE} | ({"lock_timeout": _LOCKED} if process else {})
+
+    def limit(connection: Any, record: Any) -> None:
+        values = ", ".join(f"set_config('{name}', '{most}', false)" for name, most in limits.items())
+        backend, *_ = connection.execute(f"SELECT pg_backend_pid(), {values}").fetchone()
+        if backend != connection.info.backend_pid:  # a pooler answers, which may give each transaction another session
+            connection.prepare_threshold = None
+            record.info[_POOLED] = ", ".join(f"set_config('{name}', '{most}', true)" for name, most in limits.items())
+        connection.commit()
+
+    event.listen(engine, "connect", limit)
+    event.listen(engine, "do_executemany", _execute_one_by_one)
+    return engine
+
+
+def session_name(process: str) -> str:
+    """Return the `application_name` of a server's sessions."""
+    return f"retinue {process}"
+
+
+def _execute_one_by_one(cursor: Any, statement: str, rows: Sequence[Any], _context: Any) -> bool:
+    """Execute a statement for each row: the driver would send all of them at once, and PostgreSQL does not count the
+    time for which it waits for the rest as idle."""
+    for row in rows:
+        cursor.execute(statement, row)
+    return True
 
 
 def _prepare(connection: Any, _record: Any) -> None:
@@ -89,6 +126,13 @@ def begin(connection: Connection) -> None:
         driver.execute("BEGIN IMMEDIATE")
     else:
         connection.begin()
+        if values := connection.info.get(_POOLED):
+            connection.exec_driver_sql(f"SELECT {values}")
+
+
+def is_pooled(connection: Connection) -> bool:
+    """Whether a pooler is between this process and PostgreSQL, so that what belongs to a session may be lost."""
+    return _POOLED in connection.info
 
 
 def commit(connection: Connection) -> None:

@@ -6,19 +6,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Integer, bindparam, func, insert, or_, select
+from sqlalchemy import Connection, Integer, bindparam, delete, func, insert, or_, select
 
-from ..core.events import ENDINGS, Event, Observed, Replied, Said
+from ..core.events import ENDINGS, Called, Event, Observed, Replied, Said
 from ..core.serialization import dump, load
 from ..errors import DataError, StoreConflict
 from .prepared_statements import Prepared, bound_insert
+from .reply_pieces import Piece, dump_pieces, load_pieces
 from .run_row import RunRow, RunValues
 from .run_store import find_run, update_run
 from .tables import events, messages, runs
 from .usage_sums import count_use
 
 _HOLDER = (runs.c.id == bindparam("run"), runs.c.epoch == bindparam("held"))
-_COLUMNS = ("run_id", "seq", "epoch", "at", "kind", "payload")
+_COLUMNS = ("run_id", "seq", "epoch", "at", "kind", "payload", "pieces")
 _APPEND = Prepared(
     insert(events).from_select(
         _COLUMNS,  # only the holder: a single statement fences and writes
@@ -28,14 +29,22 @@ _APPEND = Prepared(
     )
 )
 _LATER = (
-    select(events.c.seq, events.c.at, events.c.kind, events.c.payload, events.c.version)
+    select(*(events.c[name] for name in ("seq", "at", "kind", "payload", "version", "pieces")))
     .where(events.c.run_id == bindparam("run"), events.c.seq > bindparam("after"))
     .order_by(events.c.seq)
 )
 _PAGE = Prepared(_LATER.limit(bindparam("most", type_=Integer())))
 _READ = Prepared(_LATER)
 _OUTCOME = Prepared(
-    _LATER.where(or_(*(events.c.kind == kind.__name__.lower() for kind in (Replied, Observed, *ENDINGS))))
+    _LATER.where(or_(*(events.c.kind == kind.__name__.lower() for kind in (Called, Replied, Observed, *ENDINGS))))
+)
+_JOINED = Prepared(
+    delete(events).where(
+        events.c.run_id == bindparam("run"),
+        events.c.seq >= bindparam("first"),
+        events.c.seq < bindparam("reply"),
+        events.c.kind == Said.__name__.lower(),
+    )
 )
 _VERSION = 1  # of the events' format
 _AT_ONCE = 500  # ids per statement
@@ -77,21 +86,24 @@ def append_entries(
     holder: RunRow,
     entries: Sequence[Entry],
     change: Callable[[RunRow], Change] | None = None,
-    again: bool = False,
+    written: int | None = 0,
     log: Sequence[Entry] | None = None,
 ) -> RunRow | None:
     """Append `entries` to the log of the run acquired as `holder`, and apply `change` to its row. Return the new row,
-    or `None` without a change. With `again`, entries that an earlier attempt wrote are skipped. With `log`, the whole
-    log up to these entries, what it says was used is counted for the tenant, unless it was counted. Raises `Fenced` if
-    the epoch of `holder` is no longer the run's latest."""
+    or `None` without a change. With `log`, the whole log up to these entries, what it says was used is counted for the
+    tenant, unless it was counted. Raises `Fenced` if the epoch of `holder` is no longer the run's latest.
+
+    Entries up to number `written` are there already; `None` says that an earlier attempt may have written some. Those
+    that are pieces of a reply which follows go into its row."""
     run_id, epoch = holder.id, holder.epoch
     last = entries[-1].seq if entries else None
-    if again:
-        written = length(connection, run_id)
-        entries = [entry for entry in entries if entry.seq > written]
-    rows = [_row(run_id, epoch, entry) for entry in entries]
+    again = written is None
+    written = length(connection, run_id) if written is None else written
+    rows, joined = _rows(run_id, epoch, entries, written)
     if rows and _APPEND.run_many(connection, rows) != len(rows):
         raise Fenced(run_id)
+    for first, reply in joined:
+        _JOINED.run(connection, {"run": run_id, "first": first, "reply": reply})
     run = find_run(connection, run_id, holder.request, lock=change is not None) if change or not rows else None
     if not rows and (run is None or run.epoch != epoch):
         raise Fenced(run_id)
@@ -123,25 +135,25 @@ def _has_let_go(holder: RunRow, run: RunRow) -> bool:
 
 def read_events(connection: Connection, run_id: str, after: int = 0) -> list[Entry]:
     """Return the events after number `after`. Raises `DataError` if a row holds no valid event."""
-    return [_entry(*row) for row in _READ.rows(connection, {"run": run_id, "after": after})]
+    return [one for row in _READ.rows(connection, {"run": run_id, "after": after}) for one in _entries(after, *row)]
 
 
 def read_outcome(connection: Connection, run_id: str) -> list[Entry]:
-    """Return the events that say how a run ended and what it took: replies, observations and the ends of drives. Raises
-    as `read_events` does."""
-    return [_entry(*row) for row in _OUTCOME.rows(connection, {"run": run_id, "after": 0})]
+    """Return the events that say how a run ended, what it took and what it did: replies, calls, observations and the
+    ends of drives. Raises as `read_events` does."""
+    return [_entry(*row[:-1]) for row in _OUTCOME.rows(connection, {"run": run_id, "after": 0})]
 
 
 def read_page(connection: Connection, run_id: str, after: int, most: int = 100) -> list[Entry]:
-    """Return the next entries after number `after`, at most `most`, and of limited size: some thousand characters
-    for each that was wanted. Raises as `read_events` does."""
+    """Return the next entries after number `after`: about `most`, and of limited size, some thousand characters for
+    each that was wanted. Raises as `read_events` does."""
     page: list[Entry] = []
     size = 0
     with closing(_PAGE.each(connection, {"run": run_id, "after": after, "most": most})) as rows:
-        for seq, at, kind, payload, version in rows:
-            page.append(_entry(seq, at, kind, payload, version))
-            size += len(payload)
-            if size > max(_PAGE_SIZE, most * _ENTRY_SIZE):
+        for row in rows:
+            page += _entries(after, *row)
+            size += len(row[3])
+            if size > max(_PAGE_SIZE, most * _ENTRY_SIZE) or len(page) >= most:
                 break
     return page
 
@@ -175,7 +187,42 @@ def _entry(seq: int, at: float, kind: str, payload: str, version: int) -> Entry:
     return Entry(seq, at, load(kind, payload))
 
 
+def _entries(after: int, seq: int, *row: Any) -> Iterator[Entry]:
+    """Yield the entry of a row; before that of a reply those of its pieces whose numbers are greater than `after`."""
+    *read, pieces = row
+    entry = _entry(seq, *read)
+    if pieces is not None and isinstance(entry.event, Replied):
+        yield from (Entry(*one) for one in load_pieces(pieces, seq, entry.event) if one.seq > after)
+    yield entry
+
+
+def _rows(
+    run_id: str, epoch: int, entries: Sequence[Entry], written: int
+) -> tuple[list[dict[str, Any]], list[tuple[int, int]]]:
+    """Return the rows of the entries that are not `written`, and the numbers of the first piece and of the reply, of
+    each reply of which pieces are written."""
+    rows: list[dict[str, Any]] = []
+    joined: list[tuple[int, int]] = []
+    pieces: list[Piece] = []
+    for entry in entries:
+        if isinstance(entry.event, Said):
+            pieces.append(Piece(entry.seq, entry.at, entry.event))
+        elif entry.seq > written:
+            row = _row(run_id, epoch, entry)
+            if isinstance(entry.event, Replied) and pieces:
+                row["pieces"] = dump_pieces(pieces, entry.event)
+                joined += [(pieces[0].seq, entry.seq)] if pieces[0].seq <= written else []
+                pieces.clear()
+            rows += [*(_row(run_id, epoch, Entry(*one)) for one in pieces if one.seq > written), row]
+            pieces.clear()
+        else:
+            pieces.clear()
+    rows += [_row(run_id, epoch, Entry(*one)) for one in pieces if one.seq > written]
+    return rows, joined
+
+
 def _row(run_id: str, epoch: int, entry: Entry) -> dict[str, Any]:
     kind, payload = dump(entry.event)
     held = {"run": run_id, "held": epoch}
-    return {**held, "seq": entry.seq, "epoch": epoch, "at": entry.at, "kind": kind, "payload": payload}
+    values = {"seq": entry.seq, "epoch": epoch, "at": entry.at, "kind": kind, "payload": payload, "pieces": None}
+    return held | values

@@ -56,7 +56,11 @@ class Prepared:
     def run_many(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> int:
         """Execute a write for each of `rows` (at least one). Return the number of rows written."""
         plan = self._plan(connection.dialect)
-        return int(_execute(connection, plan.text, [_converted(values, plan) for values in rows]).rowcount)
+        given = [_converted(values, plan) for values in rows]
+        if isinstance(connection.dialect, SQLiteDialect):
+            driver: Any = connection.connection.dbapi_connection
+            return int(driver.executemany(plan.text, given).rowcount)
+        return sum(int(connection.exec_driver_sql(plan.text, one).rowcount) for one in given)
 
     def _plan(self, dialect: Dialect) -> _Plan:
         return self._plans.get(dialect.name) or self._plans.setdefault(dialect.name, _planned(self._statement, dialect))
@@ -107,8 +111,8 @@ def _read(row: Sequence[Any], found: Sequence[tuple[int, _Convert]]) -> tuple[An
     return tuple(values)
 
 
-def _execute(connection: Connection, text: str, given: dict[str, Any] | list[dict[str, Any]]) -> Any:
+def _execute(connection: Connection, text: str, given: dict[str, Any]) -> Any:
     if not isinstance(connection.dialect, SQLiteDialect):
         return connection.exec_driver_sql(text, given)
     driver: Any = connection.connection.dbapi_connection
-    return driver.executemany(text, given) if isinstance(given, list) else driver.execute(text, given)
+    return driver.execute(text, given)

@@ -13,9 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Float, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Float, bindparam, delete, func, insert, or_, select, text, update
 from sqlalchemy.ext.compiler import compiles
 
+from .engines import session_name
 from .prepared_statements import Prepared
 from .tables import processes
 
@@ -61,6 +62,11 @@ _FORGET = Prepared(delete(processes).where(processes.c.seen_at < _Now() - _FORGO
 _HERE = Prepared(select(processes.c.id).where(processes.c.id.startswith(bindparam("place"))))
 _ALIVE = Prepared(select(processes.c.id).where(_IS_SELF, _IsRecent()))
 _COUNT = Prepared(select(func.count()).select_from(processes).where(_IsRecent()))
+_END_SESSIONS = text(
+    "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity JOIN processes "
+    f"ON application_name = '{session_name('')}' || processes.id "
+    f"WHERE datname = current_database() AND usename = current_user AND seen_at <= {NOW['postgresql']} - {_DEAD_AFTER}"
+)
 _FIRST = Prepared(select(func.min(processes.c.id)).where(_IsRecent()))
 
 
@@ -132,6 +138,13 @@ def dead_processes(connection: Connection, process: str) -> list[str]:
     recent = set(connection.execute(select(processes.c.id).where(_IsRecent())).scalars())
     leads = min(recent.difference(ended), default=process) == process
     return [*ended, *(one for one in others if leads and one not in recent and one not in ended)]
+
+
+def end_sessions_of_the_dead(connection: Connection) -> None:
+    """End the sessions of servers that show no life, so that nobody waits for the locks of one that is frozen in the
+    middle of a statement. Once it goes on, it opens others."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(_END_SESSIONS)
 
 
 def leave(connection: Connection, process: str) -> None:

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, func, select
 
-from ..core.events import Observed, Replied
+from ..core.events import Observed, request_usage
 from ..core.serialization import load
+from ..core.values import Usage
 from ..errors import DataError
 from .run_queries import RunFilter, page_runs
 from .run_row import RunRow
@@ -82,14 +83,14 @@ def _question(payload: str) -> str | None:
 
 
 def _costs(connection: Connection, run_ids: Sequence[str]) -> Iterator[tuple[str, float]]:
-    kinds = events.c.kind.in_(("replied", "observed"))
+    kinds = events.c.kind.in_(("replied", "observed", "retried", "stopped"))
     priced = (events.c.run_id.in_(run_ids), kinds, events.c.payload.like(_PRICED))
     for run_id, kind, payload in connection.execute(
         select(events.c.run_id, events.c.kind, events.c.payload).where(*priced)
     ):
         with suppress(DataError):
             match load(kind, payload):
-                case Replied(reply=reply):
-                    yield run_id, reply.usage.cost
                 case Observed(observation=seen):
                     yield run_id, seen.usage.cost
+                case event:
+                    yield run_id, (request_usage(event) or Usage()).cost

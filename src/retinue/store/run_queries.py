@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Integer, bindparam, exists, fu
 
 from .prepared_statements import Prepared
 from .processes import is_free
-from .run_row import ACTIVE, BY_MEMBERS, Kind, RunRow, Status
+from .run_row import ACTIVE, BY_MEMBERS, ENDED, Kind, RunRow, Status
 from .run_store import COLUMNS, delete_runs, find_run, read_runs
 from .tables import events, run_metadata, runs
 from .tenant_view import Page, TenantView
@@ -146,6 +146,12 @@ def active_members(connection: Connection, run_id: str) -> dict[str, Status]:
     return dict(_MEMBERS.rows(connection, {"run": run_id}))
 
 
+def active_team(connection: Connection, run_id: str) -> list[RunRow]:
+    """Return the runs of a run's members, at all levels, that have not ended."""
+    members = [run for one in active_members(connection, run_id) if (run := find_run(connection, one)) is not None]
+    return [*members, *(below for one in members for below in active_team(connection, one.id))]
+
+
 def last_handoff(connection: Connection, run: RunRow, beginning: str) -> str | None:
     """Return the path of the agent to which the last run on the run's thread before it handed the conversation over, or
     `None`. The names of such members begin with `beginning`."""
@@ -220,30 +226,33 @@ def shift_expiry(connection: Connection, by: int) -> None:
     connection.execute(update(runs).where(runs.c.expires_at.is_not(None)).values(expires_at=runs.c.expires_at + by))
 
 
-def delete_old_runs(connection: Connection, before: int | None, unstored_before: int, most: int) -> int:
+def delete_old_runs(connection: Connection, before: int | None, unstored_before: int | None, most: int) -> int:
     """Delete at most `most` runs that have ended, with those of their members. Return how many.
 
     Args:
         connection: A connection.
         before: Deletes runs created before this time, in Unix seconds; `None`: none of them.
-        unstored_before: Deletes runs created before this time that have no thread and are not stored.
+        unstored_before: Deletes runs created before this time that have no thread and are not stored, likewise.
         most: The size of a batch.
     """
-    old = runs.c.thread_id.is_(None) & (runs.c.created_at < unstored_before) & runs.c.stored.is_(False)
-    if before is not None:
-        old |= runs.c.created_at < before
     tops = runs.c.parent_id.is_(None)  # members go with their callers, which find their answers there
-    query = select(runs.c.id).where(runs.c.status.not_in(ACTIVE), old, tops).limit(most)
-    found = list(connection.execute(query).scalars())
+    unstored = (runs.c.thread_id.is_(None), ~runs.c.stored, runs.c.status.not_in(ACTIVE))
+    of_status = [(runs.c.status == one, runs.c.created_at < before) for one in ENDED] if before is not None else []
+    of_chats = [(*unstored, runs.c.created_at < unstored_before)] if unstored_before is not None else []
+    found: list[str] = []
+    for old in (*of_chats, *of_status):  # one after the other, so that an index finds each
+        query = select(runs.c.id).where(*old, tops, runs.c.id.not_in(found))
+        found += connection.execute(query.limit(most - len(found))).scalars()
     if found:
         delete_runs(connection, found)
     return len(found)
 
 
 def delete_thread_runs(connection: Connection, scope: TenantView, thread_id: str) -> list[RunRow]:
-    """Delete the runs of a thread. Return those that held it."""
+    """Delete the runs of a thread. Return those that held it, and those of their members that had not ended."""
     mine = (runs.c.tenant == scope.tenant, runs.c.thread_id == thread_id)
     there = read_runs(connection, ROWS.where(*mine, runs.c.holds))
+    there += [member for run in there for member in active_team(connection, run.id)]
     delete_runs(connection, connection.execute(select(runs.c.id).where(*mine)).scalars().all())
     return there
 

@@ -27,6 +27,7 @@ REGARDLESS = ""
 BY_MEMBERS = "members"
 """The `driver` of a run that waits for the runs of its members: no process drives it until they have ended."""
 ACTIVE: frozenset[str] = frozenset({"queued", "in_progress", "requires_action", "cancelling"})
+ENDED: tuple[Status, ...] = ("completed", "failed", "cancelled", "expired", "incomplete")
 
 
 class RunError(NamedTuple):

@@ -59,6 +59,7 @@ messages = _owned(
     Column("run_id", String(64)),
     Column("body", _JSON, nullable=False),
     Index("messages_of_thread", "thread_id", "number"),
+    Index("messages_of_run", "run_id"),
 )
 
 # `run_row.RunRow` says what the columns mean. `request` is never changed
@@ -105,6 +106,13 @@ runs = _owned(
     Index("runs_of_tenant_by_time", "tenant", "created_at"),
     Index("runs_of_parent", "parent_id"),
     Index("runs_of_origin", "forked_from"),
+    Index("runs_due", "expires_at", sqlite_where=text("holds = 1"), postgresql_where=text("holds")),
+    Index(
+        "runs_not_stored",
+        "created_at",
+        sqlite_where=text("stored = 0 AND thread_id IS NULL AND parent_id IS NULL"),
+        postgresql_where=text("NOT stored AND thread_id IS NULL AND parent_id IS NULL"),
+    ),
 )
 
 # by which a waiting run resumed: `run_row.Submission` says what the columns mean
@@ -153,6 +161,7 @@ events = Table(
     Column("kind", String(16), nullable=False),
     Column("payload", Text, nullable=False),
     Column("version", SmallInteger, nullable=False, server_default=text("1")),
+    Column("pieces", Text),  # of a reply: how it was streamed (`reply_pieces`)
 )
 
 conversations = _owned("conversations", Column("body", _JSON, nullable=False))
@@ -170,7 +179,12 @@ items = _owned(
     Index("items_by_id", "tenant", "item_id"),
 )
 
-files = _owned("files", Column("expires_at", _TIME), Column("body", _JSON, nullable=False))
+files = _owned(
+    "files",
+    Column("expires_at", _TIME),
+    Column("body", _JSON, nullable=False),
+    Index("files_by_expiry", "expires_at"),
+)
 
 # contents of files, under their ids, in a table of their own so that listing files does not read them; and long
 # conversations of runs (JSON), because updating a row rewrites all of it
@@ -224,12 +238,18 @@ registered_tools = _owned(
 # the definitions of the registered tools with which a run began
 run_tools = _of_runs("run_tools", Column("body", _JSON, nullable=False))
 
-vector_stores = _owned("vector_stores", Column("expires_at", _TIME), Column("body", _JSON, nullable=False))
+vector_stores = _owned(
+    "vector_stores",
+    Column("expires_at", _TIME),
+    Column("body", _JSON, nullable=False),
+    Index("vector_stores_by_expiry", "expires_at"),
+)
 
 vector_store_batches = _owned(
     "vector_store_batches",
     Column("vector_store_id", String(64), nullable=False),
     Column("body", _JSON, nullable=False),
+    Index("batches_of_store", "vector_store_id"),
 )
 
 # a file in a vector store; adding it again replaces its row. `body` has its attributes and chunking; `batch_id` is the
@@ -245,6 +265,7 @@ vector_store_files = _owned(
     Column("body", _JSON, nullable=False),
     UniqueConstraint("vector_store_id", "file_id"),
     Index("files_of_batch", "batch_id"),
+    Index("entries_of_file", "file_id"),
     Index("files_by_status", "status", "number"),
     Index("files_in_turn", "status", "tenant", "number"),
     Index("bytes_in_stores", "tenant", "usage_bytes"),
@@ -260,6 +281,7 @@ requests = Table(
     Column("created_at", _TIME, nullable=False),
     Column("body_hash", String(64), nullable=False),
     Column("response", _JSON),
+    Index("requests_by_age", "created_at"),
 )
 
 # `hash` is the key's SHA-256, `prefix` its first characters. `scopes` null: all. `limits`: the key's own
@@ -276,6 +298,7 @@ keys = Table(
     Column("limits", _JSON),
     Column("expires_at", _TIME),
     Column("revoked_at", _TIME),
+    Index("keys_by_age", "created_at"),
 )
 
 # random bytes by purpose

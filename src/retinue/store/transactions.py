@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from ..errors import StoreConflict, StoreLost, StoreUnavailable
 from .database_lock import Lock
-from .db_errors import translate_errors, was_rolled_back
+from .db_errors import may_be_repeated, translate_errors
 from .engines import begin, begin_at_once, commit, roll_back
 from .prepared_statements import run_text
 
@@ -94,6 +94,7 @@ def commit_pieces(
     for piece in pieces:
         _check_again(connection, piece)
     if (lost := _lost(lock, connection)) is not None:
+        lost.uncertain = True
         for piece in pieces:
             piece.error = piece.error or lost
     if any(isinstance(piece.error, StoreUnavailable) for piece in pieces):
@@ -175,12 +176,14 @@ def _do(connection: Connection, pieces: Sequence[Piece[Any]], *, executed: bool 
             commit(connection)
     except BaseException as raised:
         error = raised
+        if worked and isinstance(error, StoreUnavailable):
+            error.uncertain = True
         _undo(connection)
     if error is None:
         return False
     away = isinstance(error, StoreUnavailable) and not worked and (not begun or connection.invalidated)
     for piece in pieces:
-        piece.error, piece.untouched = error, away or (not worked and was_rolled_back(error))
+        piece.error, piece.untouched = error, away or (not worked and may_be_repeated(error))
     return begun and not worked and not away
 
 

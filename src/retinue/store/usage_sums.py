@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, Integer, bindparam, func, select, update
 
-from ..core.events import Event, Observed, Replied
+from ..core.events import Event, Observed, request_usage
 from ..core.values import Usage
 from .clock import CLOCK
 from .prepared_statements import Prepared
@@ -27,7 +27,6 @@ NANOS = 1_000_000_000
 """Money is counted in billionths, as whole numbers: their sum does not depend on the order."""
 SHARED = ""
 """The part of what ended processes counted, and of SQLite's one writer."""
-_UNUSED = Usage()
 _MOST = 2**62
 _KEY = (
     usage_sums.c.tenant == bindparam("of"),
@@ -80,11 +79,9 @@ def day_of(at: float) -> int:
 def use_of(event: Event, members: Container[str]) -> Usage | None:
     """Return what an event says was used; `None` if nothing. `members` are calls of members, whose own logs say it."""
     match event:
-        case Replied(reply=reply):
-            return reply.usage
-        case Observed(observation=seen) if seen.usage != _UNUSED and seen.call_id not in members:
-            return seen.usage
-    return None
+        case Observed(observation=seen):
+            return seen.usage if seen.usage and seen.call_id not in members else None
+    return request_usage(event)
 
 
 def used_by(usage: Usage) -> Used:
@@ -103,7 +100,7 @@ def count_use(connection: Connection, run: RunRow, log: Sequence[tuple[int, floa
     days: dict[int, Used] = {}
     members: Container[str] | None = None
     for _, at, event in log[rows[0][0] : length]:
-        if members is None and isinstance(event, Observed) and event.observation.usage != _UNUSED:
+        if members is None and isinstance(event, Observed) and event.observation.usage:
             members = {call for (call,) in _MEMBERS.rows(connection, {"run": run.id})}
         if (usage := use_of(event, members or ())) is not None:
             day = day_of(at)

@@ -85,7 +85,7 @@ class _Run:
         return (yield from self._answered_alone(last, said))
 
     def _answered_alone(self, question: str, history: Sequence[Message]) -> Flow:
-        terms = terms_of((yield from standalone(self._said, question, history)))
+        terms = terms_of((yield from standalone(self._said, question, history, self._task.window)))
         question, self._facts.units = terms.question, terms.units
         steps = yield from planned(self._said, question)
         finish = yield from self._worked(question, steps)

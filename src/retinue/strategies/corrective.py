@@ -65,7 +65,7 @@ class _Run:
     """The state of one run: what was searched for so far, in which source."""
 
     def __init__(self, task: Task, sources: Sequence[Tool], rewordings: int) -> None:
-        self._question, self._history = task.question.strip(), task.history
+        self._question, self._history, self._window = task.question.strip(), task.history, task.window
         self._sources = [tool.name for tool in sources]
         self._described = {tool.name: tool.description for tool in sources}
         self._out = next((tool for tool in task.tools if "title" in _arguments(tool)), None)
@@ -83,7 +83,7 @@ class _Run:
 
     def _answered(self) -> Flow:
         """Search the sources in turn: the first one, that which the question is for, and the others."""
-        self._question = yield from standalone(self._said, self._question, self._history)
+        self._question = yield from standalone(self._said, self._question, self._history, self._window)
         wanted = yield from self._wanted()
         first, question = self._sources[0], self._question
         queries, thought = [question], ""

@@ -17,8 +17,9 @@ _WANTED = 'want {"tool": NAME, "input": …}, or a list of these'
 class GivenActions:
     """The strategy. The question is JSON: one action, or a list of actions that run concurrently.
 
-    The answer to one action is its result, and a failure ends the run as `ERROR`. The answer to a list is a list of
-    `{"tool", "outcome", "output"}`.
+    The answer to one action is its result, and a failure ends the run as `ERROR`; if nothing was run because the
+    question is wrong, with the code `invalid_prompt`. The answer to a list is a list of `{"tool", "outcome",
+    "output"}`.
     """
 
     name: str = "executor"
@@ -28,17 +29,22 @@ class GivenActions:
         try:
             actions = read_actions(task.question)
         except ValueError as error:
-            return AgentFinish({"output": "", "problem": str(error)}, reason=StopReason.ERROR)
+            return _failed(str(error), "invalid_prompt")
         seen = yield from act(*actions)
         if len(seen) == 1 and task.question.lstrip()[:1] == "{":
             if seen[0].outcome == "result":
                 return AgentFinish({"output": seen[0].text})
-            return AgentFinish({"output": "", "problem": seen[0].text}, reason=StopReason.ERROR)
+            refused = seen[0].outcome in ("unknown_tool", "invalid_input")
+            return _failed(seen[0].text, "invalid_prompt" if refused else "")
         results = [
             {"tool": action.tool, "outcome": one.outcome, "output": one.text}
             for action, one in zip(actions, seen, strict=True)
         ]
         return AgentFinish({"output": json.dumps(results, ensure_ascii=False), "results": results})
+
+
+def _failed(problem: str, code: str) -> AgentFinish:
+    return AgentFinish({"output": "", "problem": problem, "code": code}, reason=StopReason.ERROR)
 
 
 def read_actions(text: str) -> tuple[AgentAction, ...]:

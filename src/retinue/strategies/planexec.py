@@ -260,7 +260,7 @@ class _Run:
         return prompt_parts("planexec")[part].safe_substitute(
             tools=describe_tools(self._task.tools) or _NO_TOOLS,
             most=self._by.max_steps,
-            history=history_lines(self._task.history),
+            history=history_lines(self._task.history, self._task.window),
             question=self._task.question,
             known=self._notes.known,
             remarks=f"{problems}{self._notes.told}",
@@ -278,7 +278,7 @@ def _succeeded(finish: AgentFinish) -> bool:
 def _refused(decision: Decision) -> AgentFinish:
     said = decision.message or "nothing"
     problem = f"there is no plan that a person agrees to; the last was met with {decision.kind}: {said}"
-    return AgentFinish({"output": "", "problem": problem}, reason=StopReason.CANCELLED)
+    return AgentFinish({"output": "", "problem": problem}, reason=StopReason.ERROR)
 
 
 def _shown_if_found(text: str) -> str:

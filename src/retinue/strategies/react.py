@@ -66,7 +66,7 @@ class React:
             tool_names=", ".join(tool.name for tool in task.tools),
             answer=f", {answer}" if answer else "",
             examples=examples_as_text(task.tools) if task.constrained else "",
-            history=history_lines(task.history),
+            history=history_lines(task.history, task.window),
             question=task.question,
             query=task.question,
         )

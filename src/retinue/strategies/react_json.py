@@ -80,7 +80,7 @@ class ReactJson:
             tools=tools_as_json(task.tools),
             tool_lines=describe_tools(task.tools, "arguments"),
             examples="".join(shown),
-            history=history_lines(task.history),
+            history=history_lines(task.history, task.window),
             question=task.question,
         )
 

@@ -85,7 +85,7 @@ class SelfAsk:
             input=f", the name being one of [{names}]" if several else "",
             answer=f", {answer}" if answer else "",
             examples="".join(_example(example, several=several) for example in examples_for(task.tools)),
-            history=history_lines(task.history),
+            history=history_lines(task.history, task.window),
             question=task.question,
         )
 

@@ -15,8 +15,8 @@ from typing import Protocol
 
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, act, ask
-from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply, StopReason
-from .parsing.final_answer import CUT, mark_truncated
+from ..core.values import CUT_SHORT, AgentAction, AgentFinish, Message, Observation, Reply, StopReason
+from .parsing.final_answer import mark_truncated
 from .parsing.react_text import NO_TOOL, UnreadableReply
 from .prompting.injection_guard import neutralize
 
@@ -125,7 +125,7 @@ def step_by_step(form: TranscriptFormat, trim: int = -1, prose: Callable[[Reply]
 
 
 def _or_none(finish: AgentFinish, reason: StopReason = StopReason.MAX_ITERATION_EXCEEDED) -> AgentFinish:
-    if finish.output.strip() or finish.reason in CUT.values():
+    if finish.output.strip() or finish.reason in CUT_SHORT.values():
         return finish
     return AgentFinish({}, finish.log, reason)
 

@@ -56,7 +56,7 @@ class A2AAgent(Agent):
         effects: Effects = "once",
         human: Human | None = None,
     ) -> None:
-        tasks = _Tasks(A2AConnection(url, api_key or "", allow, seconds))
+        tasks = _Tasks(A2AConnection(url, api_key or "", allow, seconds), repeatable=effects != "once")
         tools = [
             Tool("send", tasks.send, "Sends a message to the agent.", effects=effects, timeout=seconds),
             Tool("follow", tasks.follow, "Waits for a task.", effects="read", timeout=seconds, polls=True),
@@ -108,8 +108,9 @@ def _failed(problem: str) -> AgentFinish:
 class _Tasks:
     """What the strategy does: it sends messages, and follows tasks."""
 
-    def __init__(self, connection: A2AConnection) -> None:
+    def __init__(self, connection: A2AConnection, *, repeatable: bool) -> None:
         self._connection = connection
+        self._repeatable = repeatable
 
     async def send(self, message: str, task: str = "", context: str = "", turn: int = 0) -> str:
         """Send a message, of a task or else of a new one, and return a report at once."""
@@ -124,7 +125,7 @@ class _Tasks:
         wishes = {"returnImmediately": True, "acceptedOutputModes": ["text/plain", "application/json"]}
         headers = {"Idempotency-Key": f"{key}/{turn}"[-255:]} if key else {}
         request = {"message": said, "configuration": wishes}
-        sending = asyncio.ensure_future(self._connection.send(request, headers))
+        sending = asyncio.ensure_future(self._connection.send(request, headers, repeatable=self._repeatable))
         try:
             return str(report_of(await asyncio.shield(sending)))
         except asyncio.CancelledError:

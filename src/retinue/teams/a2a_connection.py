@@ -11,6 +11,7 @@ from contextlib import aclosing
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from ..core.call_failure import call_failure
 from ..core.call_path import callers_header
 from ..core.trace_context import trace_headers
 from ..errors import ModelError, ModelUnavailable, NotDone, ToolError, UsageError
@@ -43,7 +44,7 @@ class A2AConnection:
             raise UsageError(f"an A2A agent's url is the address of its server or its card, not {url[:200]!r}")
         self._url = url
         self._key = api_key.strip()
-        self._allow = tuple(allow)
+        self._allow = (allow,) if isinstance(allow, str) else tuple(allow)
         self._limits = TimeLimits(min(10.0, seconds), seconds, seconds)
         self._known: _Known | None = None
 
@@ -51,14 +52,14 @@ class A2AConnection:
         """Whether the agent's tasks can be followed."""
         return (await self._agent()).card.streaming
 
-    async def send(self, params: Body, headers: Mapping[str, str] = _NONE) -> Any:
-        """Send a message, and return the task or message that answers it. It is sent again only if the agent cannot
-        have begun. Raises `NotDone`, or `ToolError` if it is not known what became of it."""
+    async def send(self, params: Body, headers: Mapping[str, str] = _NONE, *, repeatable: bool = False) -> Any:
+        """Send a message, and return the task or message that answers it. It is sent again if it cannot have arrived,
+        or if it is `repeatable`. Raises `ToolError`, and `NotDone` by the rule in `core/call_failure.py`."""
         ask = self._caller("SendMessage", "/message:send", params, headers)
-        return await _retried(ask, lambda error: not error.reached or error.status in (429, 503), self._url)
+        return await _retried(ask, lambda error: repeatable or not _was_sent(error), self._url)
 
     async def get(self, task: str) -> Any:
-        """Return a task. Raises `NotDone`, and `ToolError`."""
+        """Return a task. Raises `ToolError`."""
         ask = self._caller("GetTask", f"/tasks/{quote(task, safe='')}", {"id": task}, method="GET")
         return await _retried(ask, lambda error: True, self._url)
 
@@ -107,7 +108,7 @@ class A2AConnection:
             try:
                 card = await fetch_card(self._url, self._key, self._allow, self._limits)
             except ModelError as error:
-                error.reached = False  # whatever was to be sent was not
+                error.code = "model_unreachable"  # whatever was to be sent was not
                 raise
             except NotDone as error:
                 logger.warning("%s", error)
@@ -121,11 +122,11 @@ class A2AConnection:
             return {card.key_header: key} if card.key_header else {"Authorization": f"Bearer {key}"}
 
         url = card.url if card.binding == "JSONRPC" else card.url.rstrip("/")
-        return HttpClient(url, self._key, self._limits, headers)
+        return HttpClient(url, self._key, self._limits, headers, resends=False)
 
 
 async def _results(bodies: AsyncGenerator[list[Any], None], *, rpc: bool) -> AsyncGenerator[Any, None]:
-    """Yield the results in a response or stream. Raises `NotDone` for an error in it."""
+    """Yield the results in a response or stream. Raises `ToolError` for an error in it."""
     async with aclosing(bodies):
         async for several in bodies:
             for body in several:
@@ -138,7 +139,7 @@ def _result(body: Any, *, rpc: bool) -> Any:
         raise ToolError(f"the agent answered with {str(body)[:80]!r}; want an object")
     if (error := body.get("error")) is not None:
         said = error.get("message") if isinstance(error, Mapping) else error
-        raise NotDone(f"the agent refuses: {' '.join(str(said).split())[:500]}")
+        raise call_failure(f"the agent refuses: {' '.join(str(said).split())[:500]}", sent=True)
     return body.get("result") if rpc else body
 
 
@@ -154,13 +155,15 @@ async def _retried(ask: Callable[[], Awaitable[Any]], may: Callable[[ModelError]
 
 
 def _pause(failures: int, error: ModelError, may: Callable[[ModelError], bool], url: str) -> float:
-    """Return the seconds before the next try. If there is none, raise `NotDone`, or `ToolError` if the agent may be at
-    work."""
+    """Return the seconds before the next try. Raises `ToolError` if there is none."""
     try:
         if not isinstance(error, ModelUnavailable) or not may(error):
             raise error
         return next_retry(failures, error, _RETRIES).seconds
     except ModelError as last:
-        ended = last.status is not None or not last.reached
         logger.warning("%s", last)
-        raise (NotDone if ended else ToolError)(without_address(str(last), url)) from None
+        raise call_failure(without_address(str(last), url), sent=_was_sent(last)) from None
+
+
+def _was_sent(error: ModelError) -> bool:
+    return error.code != "model_unreachable"

@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from ..agent import Agent
 from ..core.budgets import Budget
+from ..core.call_failure import call_failure
 from ..core.call_path import callers_header
 from ..core.effects import Human
 from ..core.log_context import current_context
 from ..core.prices import Price, price_of
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Chunks, Flow, Model, Task, ask, consult
+from ..core.tool import Effects
 from ..core.trace_context import trace_headers
 from ..core.values import AgentAction, AgentFinish, Capabilities, Message, Reply
-from ..errors import ModelRefused, NotDone, UsageError
+from ..errors import ModelRefused, ModelUnavailable, UsageError
 from ..models import PromptModel
+from ..net.http_client import HttpClient
+from ..net.retry import Retries, next_retry
 from ..net.time_limits import TimeLimits
 from ..strategies.parsing.final_answer import mark_truncated
 from .human_answers import words_of
 from .remote_address import without_address
+
+_RETRIES = Retries()
 
 
 class RemoteAgent(Agent):
     """An agent of another Retinue, or any model behind an OpenAI-compatible API. As a tool it is a member like any
     agent.
 
-    Failures are retried as a model's are, and the tokens that it reports count as its own. A Retinue is told the path
-    of callers, so that circles are refused, and a key by which a repeated request gets the same run. If that run waits
-    for a person, a person here is asked.
+    The tokens that it reports count as its own. A Retinue is told the path of callers, so that circles are refused, and
+    a key by which a repeated request gets the same run. If that run waits for a person, a person here is asked.
 
     Args:
         url: The server's address; without a path, `/v1` is added.
@@ -41,6 +48,8 @@ class RemoteAgent(Agent):
         name: Its name here.
         stream: Whether the answer is streamed.
         seconds: The most that a question may take.
+        effects: Whether a question may be sent again if it may have arrived (`Tool.effects`). `once`: only to a
+            Retinue, which knows the key. For a mere model, say `read`.
         human: Asked what the other agent asks; otherwise the caller's, or the run waits.
         price: What the tokens cost that the other server reports, as a `PromptModel`'s.
 
@@ -56,11 +65,13 @@ class RemoteAgent(Agent):
         name: str = "remote_agent",
         stream: bool = True,
         seconds: float = 600.0,
+        effects: Effects = "once",
         human: Human | None = None,
         price: Mapping[str, float] | None = None,
     ) -> None:
         if not url.startswith(("http://", "https://")):
             raise UsageError(f"a remote agent's url is the address of its server, not {url[:200]!r}")
+        limits = TimeLimits(min(10.0, seconds), seconds, seconds)
         remote = PromptModel(
             model,
             engine="vllm",  # of all OpenAI-compatible engines, one that takes no key from the environment
@@ -70,21 +81,26 @@ class RemoteAgent(Agent):
             dialect="openai",
             stream=stream,
             options={"temperature": None},  # as the other agent has it
-            limits=TimeLimits(min(10.0, seconds), seconds, seconds),
+            limits=limits,
+            retries=Retries(tries=1),  # RemoteModel has its own
             headers=_headers,
             price=price,
         )
         budget = Budget(steps=None, seconds=seconds, stale_steps=None)
-        super().__init__(RemoteModel(remote, url), strategy=RemoteChat(name), budget=budget, name=name, human=human)
+        client = HttpClient(f"{url.rstrip('/')}{'' if urlsplit(url).path.strip('/') else '/v1'}", api_key, limits)
+        model_there = RemoteModel(remote, url, client, effects)
+        super().__init__(model_there, strategy=RemoteChat(name), budget=budget, name=name, human=human)
 
 
 @dataclass(frozen=True)
 class RemoteModel:
     """The other server as a model. What it refuses is told with its reason, which is about the question; a model's own
-    words go to the operator alone."""
+    words go to the operator alone. `effects` are those of its answers; `client` asks the server what it is."""
 
     inner: Model
     url: str
+    client: HttpClient
+    effects: Effects
 
     @property
     def name(self) -> str:
@@ -101,13 +117,38 @@ class RemoteModel:
         return await self.inner.abilities(native=native)
 
     async def reply(self, request: Ask) -> Chunks:
-        """Stream the reply. Raises `NotDone` if the request is refused, and `ModelError`."""
+        """Stream the reply. Raises `ToolError` if the request is refused, and `ModelError`. A request that may have
+        been executed is sent again only where that does no harm."""
+        failures, sent, harmless = 0, False, self.effects != "once"
+        while True:
+            if not sent or harmless:
+                try:
+                    async with aclosing(self.inner.reply(request)) as chunks:
+                        async for chunk in chunks:
+                            yield chunk
+                    return
+                except ModelRefused as error:
+                    raise call_failure(without_address(str(error), self.url), sent=True) from None
+                except ModelUnavailable as error:
+                    last, sent = error, sent or error.code != "model_unreachable"
+            failures += 1
+            if sent and not harmless:
+                with suppress(ModelUnavailable):  # it may be starting again
+                    harmless = await self._knows_keys()
+                    if not harmless:
+                        break
+            retry = next_retry(failures, last, _RETRIES)
+            yield retry
+            await asyncio.sleep(retry.seconds)
+        raise last
+
+    async def _knows_keys(self) -> bool:
+        """Whether a request that is repeated under its key gets the same run. Raises `ModelUnavailable`."""
         try:
-            async with aclosing(self.inner.reply(request)) as chunks:
-                async for chunk in chunks:
-                    yield chunk
-        except ModelRefused as error:
-            raise NotDone(without_address(str(error), self.url)) from None
+            models = await self.client.get("/models") if current_context().run else {}
+            return bool(models["data"][0]["owned_by"] == "retinue")
+        except (ModelRefused, LookupError, TypeError):
+            return False
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from ..core.tool import Effects, Tool, as_text
+from ..core.result_text import as_text, finish, is_unfinished
+from ..core.tool import Effects, Tool
 from ..core.values import Document
 from ..errors import ToolError, UsageError
 
@@ -148,16 +149,15 @@ def _in_json(function: Callable[..., Any], name: str) -> Callable[..., Any]:
         raise UsageError(f"role {name}: the parameters of {function!r:.80} are not known; wrap it in a def") from error
     parameters = signature.parameters.values()
     unnamed = [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY]
-    made: Callable[..., Any]
-    if inspect.iscoroutinefunction(function):
 
-        async def made(**values: Any) -> str:
-            return json_of(await function(*[values.pop(one) for one in unnamed if one in values], **values))
+    def made(**values: Any) -> Any:
+        value = function(*[values.pop(one) for one in unnamed if one in values], **values)
+        return finish_as_json(value) if is_unfinished(value) else json_of(value)
 
-    else:
-
-        def made(**values: Any) -> str:
-            return json_of(function(*[values.pop(one) for one in unnamed if one in values], **values))
+    async def finish_as_json(value: Any) -> str:
+        while is_unfinished(value):
+            value = await finish(value, Tool.max_result)
+        return json_of(value)
 
     functools.update_wrapper(made, function)
     hints = dict.fromkeys(signature.parameters, Any)  # a parameter without a hint takes any value
@@ -172,6 +172,8 @@ def json_of(value: Any) -> str:
     documents = isinstance(value, list) and value and all(isinstance(one, Document) for one in value)
     if documents or isinstance(value, Document) or hasattr(value, "stop_reason"):
         value = as_text(value)
+    if isinstance(value, Iterator):
+        value = list(value)
     try:
         return json.dumps(to_jsonable_python(value), ensure_ascii=False, allow_nan=False)
     except (PydanticSerializationError, ValueError, RecursionError) as error:

@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from .._internal.forks import in_forked_child
 from .otlp_environment import Pace
 from .otlp_exporter import Exporter, NotSent
 from .span_record import SpanRecord
@@ -28,7 +29,6 @@ class SpanQueue:
         self.gather: Callable[[], None] = lambda: None
         self._waiting: deque[SpanRecord] = deque(maxlen=pace.most)
         self._dropped = 0
-        self._wake, self._flushed = threading.Event(), threading.Condition()
         self._closed = False
         self._rounds = self._asked = 0
         self._held: list[SpanRecord] = []  # a batch that is tried again
@@ -36,8 +36,20 @@ class SpanQueue:
         self._not_before = 0.0
         self._metrics_at = time.monotonic() + pace.metrics
         self._said_at = -_QUIET
+        self._start()
+        in_forked_child(self._restart)
+
+    def _start(self) -> None:
+        self._wake, self._flushed = threading.Event(), threading.Condition()
         self._thread = threading.Thread(target=self._work, name="retinue-telemetry", daemon=True)
         self._thread.start()
+
+    def _restart(self) -> None:
+        """Begin anew in a forked child: the parent sends what waits there."""
+        self._waiting.clear()
+        self._held = []
+        if not self._closed:
+            self._start()
 
     def put(self, record: SpanRecord) -> None:
         """Add a span. Never waits, never raises."""

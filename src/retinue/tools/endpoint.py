@@ -6,39 +6,50 @@ Addresses that come from the operator may be private; any other passes a guard. 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
-from .._internal.redaction import register_url_secrets
+from .._internal.redaction import register_named_secrets, register_url_secrets
+from ..core.call_failure import call_failure
 from ..core.toolbox import idempotency_header
-from ..errors import NotDone, ToolError, UsageError
+from ..errors import ToolError, UsageError
 from ..net.ssrf_guard import SsrfGuard
 
 MAX_ANSWER = 1_000_000  # bytes
-_ELSEWHERE = (301, 307, 308)  # the request itself belongs elsewhere; 302 and 303 may follow a completed action
+_NO_HEADERS: Mapping[str, str] = {}
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_OURS = (
+    "host", "content-length", "content-type", "transfer-encoding", "connection", "accept-encoding", "idempotency-key",
+)  # fmt: skip
 
 
-def endpoint(url: str, output: str | None = None, guard: SsrfGuard | None = None) -> Callable[..., Awaitable[Any]]:
+def endpoint(
+    url: str, output: str | None = None, guard: SsrfGuard | None = None, headers: Mapping[str, str] = _NO_HEADERS
+) -> Callable[..., Awaitable[Any]]:
     """Return a function that posts its arguments to `url`, wherever that is, or where `guard` allows it.
 
     If the response is a JSON object, the value under `output` is the result; otherwise its text. The function raises
-    `NotDone` if the endpoint is unreachable or rejects the call (4xx), and `ToolError` for other failures. Raises
-    `UsageError` without the extra `web`.
+    `ToolError`, and `NotDone` by the rule in `core/call_failure.py`: if the endpoint cannot be reached. `headers` are
+    sent with each call. Raises `UsageError` without the extra `web`, and for headers that cannot be sent.
     """
     try:
         import aiohttp
     except ImportError as error:
         raise UsageError("tools behind HTTP need the extra 'web': pip install 'retinue[web]'") from error
 
+    if problem := next(header_problems(headers), None):
+        raise UsageError(problem)
     register_url_secrets(url)
+    register_named_secrets(headers)
 
     async def call(**arguments: Any) -> Any:
-        headers = {"Accept-Encoding": "identity", **idempotency_header()}
+        sent = {**headers, "Accept-Encoding": "identity", **idempotency_header()}
         target, connector = await _checked(url, guard)
         try:
             async with (
                 aiohttp.ClientSession(
-                    headers=headers, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar(), connector=connector
+                    headers=sent, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar(), connector=connector
                 ) as http,
                 http.post(target, json=arguments, allow_redirects=False, timeout=aiohttp.ClientTimeout()) as answer,
             ):
@@ -47,12 +58,21 @@ def endpoint(url: str, output: str | None = None, guard: SsrfGuard | None = None
                 return _picked(text, output)
         except (aiohttp.ClientConnectorError, aiohttp.InvalidURL) as error:
             reason = getattr(getattr(error, "os_error", None), "strerror", None) or type(error).__name__
-            raise NotDone(f"the endpoint cannot be reached: {reason}") from error  # hides the address
+            raise call_failure(f"the endpoint cannot be reached: {reason}", sent=False) from error  # hides the address
         except aiohttp.ClientError as error:
             reason = getattr(getattr(error, "os_error", None), "strerror", None) or type(error).__name__
-            raise ToolError(f"the endpoint broke off: {reason}") from error
+            raise call_failure(f"the endpoint broke off: {reason}", sent=True) from error
 
     return call
+
+
+def header_problems(headers: Mapping[str, str]) -> Iterator[str]:
+    """Yield what is wrong with headers for an endpoint."""
+    for name, value in headers.items():
+        if not _TOKEN.fullmatch(name) or name.lower() in _OURS:
+            yield f"headers: {name[:80]!r} cannot be set"
+        elif not (value.isprintable() and value.isascii()):
+            yield f"headers: {name}: want printable ASCII on one line"
 
 
 async def _checked(url: str, guard: SsrfGuard | None) -> tuple[Any, Any]:
@@ -64,7 +84,7 @@ async def _checked(url: str, guard: SsrfGuard | None) -> tuple[Any, Any]:
     try:
         address, ips = await guard.addresses(url)
     except ToolError as error:
-        raise NotDone(str(error)) from error
+        raise call_failure(str(error), sent=False) from error
     return URL(str(address), encoded=True), guard.connector(ips)
 
 
@@ -85,14 +105,11 @@ async def _text(answer: Any) -> str:
 
 def _refuse(status: int, text: str, location: str) -> None:
     if 300 <= status < 400:
-        raise (NotDone if status in _ELSEWHERE else ToolError)(
-            f"the endpoint answered {status}, to go to {location[:200]!r}; redirects are not followed"
-        )
+        where = f"to go to {location[:200]!r}; redirects are not followed"
+        raise call_failure(f"the endpoint answered {status}, {where}", sent=True)
     if not 200 <= status < 300:
-        refused = 400 <= status < 500
-        raise (NotDone if refused else ToolError)(
-            f"the endpoint answered {status}: {' '.join(text.split())[:500] or '(no message)'}"
-        )
+        said = " ".join(text.split())[:500] or "(no message)"
+        raise call_failure(f"the endpoint answered {status}: {said}", sent=True)
 
 
 def _picked(text: str, output: str | None) -> Any:

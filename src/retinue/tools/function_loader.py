@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import wraps
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
@@ -78,17 +78,13 @@ def pick_output(function: Callable[..., Any], output: str | None) -> Callable[..
     def picked(value: Any) -> Any:
         return value[output] if isinstance(value, dict) and output in value else value
 
-    if inspect.iscoroutinefunction(function):
-
-        @wraps(function)
-        async def later(*args: Any, **kwargs: Any) -> Any:
-            return picked(await function(*args, **kwargs))
-
-        return later
+    async def picked_later(value: Awaitable[Any]) -> Any:
+        return picked(await value)
 
     @wraps(function)
     def now(*args: Any, **kwargs: Any) -> Any:
-        return picked(function(*args, **kwargs))
+        value = function(*args, **kwargs)
+        return picked_later(value) if inspect.isawaitable(value) else picked(value)
 
     return now
 

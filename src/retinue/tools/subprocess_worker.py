@@ -9,6 +9,9 @@ import inspect
 import json
 import os
 import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from importlib.util import module_from_spec, spec_from_file_location
 from typing import Any
 
@@ -43,18 +46,38 @@ def _called(task: dict[str, Any]) -> Any:
     if getattr(function, "__module__", None) != "retinue_tool":
         raise ValueError(f"{task['function']} is no function that this file defines")
     value = function(**task["arguments"])
-    if inspect.isawaitable(value):
+    if inspect.isawaitable(value) or isinstance(value, AsyncIterator):
         import asyncio
 
-        value = asyncio.run(_awaited(value))
+        value = asyncio.run(_finish(value))
+    if isinstance(value, Iterator):
+        value = list(value)
+    if inspect.isroutine(value) or hasattr(value, "gen"):
+        raise TypeError(f"it returned a {type(value).__name__}, which nobody called or entered")
     return value
 
 
-async def _awaited(value: Any) -> Any:
-    return await value
+async def _finish(value: Any) -> Any:
+    while inspect.isawaitable(value):
+        value = await value
+    return [item async for item in value] if isinstance(value, AsyncIterator) else value
 
 
 def _plain(value: Any) -> Any:
+    """Return a simpler form of a value that JSON lacks; a library's own is known by a method's name."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=repr)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if is_dataclass(value) and hasattr(value, "content"):
+        return value.content
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    for name in ("model_dump", "to_string", "tolist", "isoformat"):
+        if callable(form := getattr(type(value), name, None)):
+            return form(value)
     return getattr(value, "content", None) or str(value)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import time
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import aiohttp
 
 from retinue import idempotency_key
 
+if "CHAOS_FREEZE" in os.environ:
+    runpy.run_path(str(Path(__file__).with_name("freezing.py")))
 _WORLD = os.environ["CHAOS_WORLD"]
 
 

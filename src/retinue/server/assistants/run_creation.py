@@ -22,8 +22,10 @@ from ..context import Options, Server
 from ..deployment import Deployment
 from ..middleware.quota_limits import check_quota
 from ..middleware.usage_limits import too_many
+from ..model_list import no_agent
+from ..overrides import check_functions, functions_in
 from ..run_acts import cancel_for
-from ..wire.api_errors import ApiError, no_model
+from ..wire.api_errors import ApiError
 from ..wire.ids import new_id
 from ..wire.lookup import find_row
 from .messages import add_messages
@@ -120,7 +122,10 @@ def add_run(connection: Connection, scope: TenantView, new: NewRun, ttl: int | N
 
 
 def check_room(connection: Connection, scope: TenantView) -> None:
-    """Raise `ApiError` (429) if the tenant's quota is used up, or the API key's queue is full."""
+    """Raise `ApiError` (429) if the tenant's quota or the API key's tokens are used up, or its queue is full. Every
+    transaction that inserts a run calls it, whatever the request: `RateLimit` only refuses most of them earlier."""
+    if scope.check_begin is not None:
+        scope.check_begin()
     check_quota(connection, scope)
     if scope.room is not None:
         lock_until_end(connection, COUNTING)
@@ -136,12 +141,13 @@ def request_of(
     own, sent = assistant.body, {name: value for name, value in asked.sent().items() if value is not None}
     model = sent.get("model") or own["model"]
     if model not in deployment.agents:
-        raise no_model(model)
+        raise no_agent(model, deployment.agents)
     request = {name: own[name] for name in _FROM_ASSISTANT if own.get(name) is not None}
     request |= {name: sent[name] for name in (*_FROM_ASSISTANT, *_AS_ASKED) if name in sent}
     request |= {"stream": True} if sent.get("stream") else {}
     said = [sent.get("instructions", own.get("instructions")), sent.get("additional_instructions")]
     words = "\n\n".join(filter(None, said))
+    check_functions(deployment.agents[model], functions_in(request.get("tools") or ()))
     if own.get("tool_resources") is not None:
         request["tool_resources"] = own["tool_resources"]
     return {**request, "assistant_id": assistant.id, "model": model, "instructions": words}

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import ConfigDict, Field, Tag
 
 from ..wire.common_schemas import (
+    MAX_NUMBER,
     CodeInterpreterTool,
     Effort,
     FileSearchTool,
@@ -15,7 +16,6 @@ from ..wire.common_schemas import (
     Many,
     Metadata,
     Name,
-    NamedApart,
     ResponseFormat,
     Share,
     Temperature,
@@ -30,14 +30,14 @@ from ..wire.common_schemas import (
     either,
 )
 
-Tools = Annotated[list[Tool], Field(max_length=128), NamedApart]
+Tools = Annotated[list[Tool], Field(max_length=128)]
 Detail = Literal["auto", "low", "high"]
 
 
 class AssistantUpdate(Wire):
     """`POST /assistants/{id}`: only the fields sent change."""
 
-    model: Name = ""
+    model: Annotated[Name, Field(json_schema_extra=lambda schema: schema.pop("default", None))] = ""  # none was sent
     name: Annotated[str, Field(max_length=256)] | None = None
     description: Annotated[str, Field(max_length=512)] | None = None
     instructions: Instructions | None = None
@@ -64,10 +64,10 @@ class AgentConfig(Wire):
     agent_name: str | None = None
     strategy: str | None = None
     role_description: Instructions | None = None
-    recursion_limit: Annotated[int, Field(ge=1)] | None = None
+    recursion_limit: Annotated[int, Field(ge=1, le=MAX_NUMBER)] | None = None
     temperature: Temperature | None = None
     top_p: Share | None = None
-    max_new_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_new_tokens: Annotated[int, Field(ge=1, le=MAX_NUMBER)] | None = None
 
 
 class TextPart(Wire):

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...core.events import Called, Event, Finished, Observed, Paused, Replied, Resumed, Stopped
+from ...core.events import Called, Event, Finished, Observed, Paused, Resumed, Stopped, request_usage
 from ...core.run_result import pending
 from ...core.tool import Tool
 from ...core.values import AgentAction, Usage
@@ -163,9 +163,8 @@ class StepProjection:
         self._citations.see(entry.event)
         if isinstance(entry.event, Paused | Resumed | Observed):
             self._log.append(entry.event)
+        self._usage += request_usage(entry.event) or Usage()
         match entry.event:
-            case Replied(reply=reply):
-                self._usage += reply.usage
             case Called(action=action) | Paused(action=action):
                 yield from self._call(action, entry)
             case Observed(observation=observation):

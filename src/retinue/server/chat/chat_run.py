@@ -18,7 +18,7 @@ from ..context import Options, tier_of
 from ..conversation_history import SYSTEM, conversation, text_of
 from ..image_parts import Shown, images_in
 from ..run_acts import resume_run
-from ..tool_outputs import parse_submission, submission_digest
+from ..tool_outputs import check_decided, parse_submission, submission_digest
 from ..wire.api_errors import ApiError
 from ..wire.objects import run_of_call
 from .message_check import Said, check_calls, check_messages
@@ -59,6 +59,8 @@ def chat_run(
             run = resume_run(connection, scope.author, run, answer, options.run_ttl)
         return run, answer is not None
     check_calls(said)
+    answered = next((one.get("tool_call_id") for one in reversed(said) if one["role"] == "tool"), None)
+    check_decided(connection, scope, answered, "messages")
     request = {name: asked[name] for name in _KEPT if asked.get(name) is not None}
     request |= _allowed(asked)
     request |= {

@@ -7,12 +7,15 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request
 
-from ..context import ContextDep
+from ..._internal.thread_pool import run_in_thread
+from ..context import Context, ContextDep
 from ..image_intake import Place, take_in_images
 from ..message_content import prepare_files
+from ..model_list import named_or_only
+from ..overrides import check_functions, functions_in
 from ..run_failure import FAILED, error_of_run
 from ..run_session import RunSession
-from ..wire.api_errors import no_model
+from ..wire.objects import Object
 from ..wire.request_body import JsonRoute
 from ..wire.sse import STREAMED, event_stream
 from .chat_run import chat_run
@@ -27,31 +30,43 @@ async def create(
     body: ChatCreate, context: ContextDep, request: Request, x_retinue_thread: Annotated[str | None, Header()] = None
 ) -> Any:
     """Answer a conversation."""
-    if body.model not in context.server.deployment.agents:
-        raise no_model(body.model)
+    session = await begin(body, context, x_retinue_thread)
+    if body.stream:
+        chunks = Chunks(session.run, with_usage=body.with_usage, reasoning=bool(body.reasoning))
+        return event_stream(session.follow(chunks))
+    answer = await completed(body, context, request, session)
+    if isinstance(body.messages, str):
+        answer["text"] = answer["choices"][0]["message"]["content"]  # where OPEA's clients look
+    return answer
+
+
+async def begin(body: ChatCreate, context: Context, thread: str | None = None) -> RunSession:
+    """Return the session with the run that answers a request, on the `thread` that its header names, if any."""
+    model = named_or_only(context.server.deployment, body.model)
+    agent = context.server.deployment.agents[model]
     check_supported(body)
-    asked = body.sent()
-    as_text = isinstance(body.messages, str)
-    if as_text:
+    asked = body.sent() | {"model": model}
+    if functions := functions_in(asked.get("tools") or ()):
+        await run_in_thread(check_functions, agent, functions)
+    if isinstance(body.messages, str):
         asked["messages"] = [{"role": "user", "content": body.messages}]
-    key = x_retinue_thread or body.thread_id or (body.metadata or {}).get("thread_id")
+    key = thread or body.thread_id or (body.metadata or {}).get("thread_id")
     await prepare_files(context, (one.get("content") for one in asked["messages"]))
     places = (
         Place(f"messages[{at}].content", one["role"], one.get("content")) for at, one in enumerate(asked["messages"])
     )
-    shown = await take_in_images(context, context.server.deployment.agents[body.model], places)
+    shown = await take_in_images(context, agent, places)
     work = partial(chat_run, options=context.server.options, asked=asked, thread_key=key, shown=shown)
     run, new = await context.write(lambda connection, scope: work(connection, scope))
     session = RunSession(context.server, run, since=run.told, lasting=context.repeat is not None)
     session.begin(new=new)
-    if body.stream:
-        usage = bool(body.stream_options and body.stream_options.include_usage)
-        return event_stream(session.follow(Chunks(run, with_usage=usage, reasoning=bool(body.reasoning))))
+    return session
+
+
+async def completed(body: ChatCreate, context: Context, request: Request, session: RunSession) -> Object:
+    """Return the completion once the run rests. Raises `ApiError` if it failed."""
     entries = Entries()
     run = await session.wait(entries, request)
     if run.status in FAILED or run.suspended:
         raise await error_of_run(context.server, run)
-    answer = completion(run, entries.log, reasoning=bool(body.reasoning))
-    if as_text:
-        answer["text"] = answer["choices"][0]["message"]["content"]  # where OPEA's clients look
-    return answer
+    return completion(run, entries.log, reasoning=bool(body.reasoning))

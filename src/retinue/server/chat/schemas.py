@@ -8,13 +8,14 @@ from pydantic import Field, Tag
 
 from ..wire.api_errors import ApiError
 from ..wire.common_schemas import (
+    MAX_NUMBER,
     Effort,
     FunctionChoice,
     FunctionTool,
     Id,
     Many,
     Metadata,
-    NamedApart,
+    OneOfTwo,
     ResponseFormat,
     Share,
     Temperature,
@@ -58,6 +59,11 @@ class ChatMessage(Wire):
     tool_calls: list[ToolCall] | None = None
     function_call: Called | None = None
     tool_call_id: str | None = None
+    # of the model's messages, as clients send them back; without effect
+    refusal: str | None = None
+    annotations: list[dict[str, Any]] | None = None
+    audio: dict[str, Any] | None = None
+    reasoning_content: str | None = None
 
 
 class StreamOptions(Wire):
@@ -105,24 +111,33 @@ ToolChoice = Annotated[
 ]
 
 
-class ChatCreate(Wire):
-    """The request. `thread_id` (a conversation stored by the server) and `reasoning` (the model's thoughts as
-    `reasoning_content`) are extensions; `messages` may be plain text (OPEA's RFC on agents)."""
+class ChatCreate(OneOfTwo):
+    """The request. `model` defaults to the file's only agent. `thread_id` (a conversation stored by the server) and
+    `reasoning` (the model's thoughts as `reasoning_content`) are extensions; `messages` may be plain text (OPEA's RFC
+    on agents)."""
 
-    model: str
+    moved = {
+        "input": "'messages'",
+        "instructions": "a message of the role 'developer'",
+        "max_output_tokens": "'max_completion_tokens'",
+        "text": "'response_format' and 'verbosity'",
+        "previous_response_id": "'messages', which hold all that was said",
+    }
+
+    model: str | None = None
     messages: Messages
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    tools: Annotated[list[FunctionTool], Field(max_length=128), NamedApart] | None = None
+    tools: Annotated[list[FunctionTool], Field(max_length=128)] | None = None
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: bool | None = None
     response_format: ResponseFormat | None = None
     temperature: Temperature | None = None
     top_p: Share | None = None
-    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1, le=MAX_NUMBER)] | None = None
+    max_tokens: Annotated[int, Field(ge=1, le=MAX_NUMBER)] | None = None
     stop: Stops | None = None
-    seed: int | None = None
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
     n: Annotated[int, Field(ge=1, le=1)] | None = None
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
@@ -148,6 +163,11 @@ class ChatCreate(Wire):
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
     prompt_cache_retention: str | None = None
+
+    @property
+    def with_usage(self) -> bool:
+        """Whether a stream ends with the usage."""
+        return bool(self.stream_options and self.stream_options.include_usage)
 
 
 _INSTEAD = {"functions": " Use 'tools' instead.", "function_call": " Use 'tool_choice' instead."}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,13 +12,11 @@ from ...runs.submissions import pending_calls
 from ...runs.thread_messages import MessageDelta, Speech
 from ...store.event_log import Entry
 from ...store.run_row import RunRow
-from ..overrides import inner_name
+from ..overrides import HUMAN, inner_name
 from ..run_failure import FAILED
 from ..wire.api_errors import ApiError, run_failed_error
-from ..wire.objects import Object, call_id, tool_call, usage_object
+from ..wire.objects import Object, call_id, question_for_a_person, tool_call, usage_object
 from ..wire.sse import DONE, frame
-
-HUMAN = "human_input"
 
 
 def completion(run: RunRow, log: Sequence[Entry], *, reasoning: bool = False) -> Object:
@@ -178,8 +175,7 @@ def _calls(run: RunRow) -> list[Object]:
 
 
 def _for_a_person(run: RunRow, action: AgentAction, arguments: Mapping[str, Any], asked: int) -> Object:
-    given = json.dumps({"tool": action.tool, "arguments": arguments}, ensure_ascii=False)
-    function = {"name": HUMAN, "arguments": given}
+    function = {"name": HUMAN, "arguments": question_for_a_person(action, arguments)}
     return {"id": call_id(run.id, action.id, asked), "type": "function", "function": function}
 
 

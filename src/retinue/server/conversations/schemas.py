@@ -38,6 +38,7 @@ class FunctionCallItem(Item):
     type: Literal["function_call"]
     call_id: Id
     name: Name
+    namespace: Name | None = None
     arguments: Long
     status: Status | None = None
 
@@ -57,7 +58,9 @@ class CustomToolCallItem(Item):
     type: Literal["custom_tool_call"]
     call_id: Id
     name: Name
+    namespace: Name | None = None
     input: Long
+    status: Status | None = None
 
 
 class CustomToolCallOutputItem(Item):
@@ -66,6 +69,7 @@ class CustomToolCallOutputItem(Item):
     type: Literal["custom_tool_call_output"]
     call_id: Id
     output: Output
+    status: Status | None = None
 
 
 class SummaryText(Wire):

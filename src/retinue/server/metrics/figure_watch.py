@@ -45,9 +45,10 @@ class FigureWatch(Generic[T]):
         return self._figures if self._age() < STALE else None
 
     def is_up(self, patience: float = PATIENCE) -> bool:
-        """Whether the database answers, and is the one that this process opened."""
+        """Whether the database answers, takes what is written, and is the one that this process opened."""
         try:
             self._database.check()
+            self._database.check_writes()
         except StoreUnavailable:
             return False
         return self.figures(patience) is not None

@@ -35,7 +35,7 @@ _KEPT = 86_400  # seconds for which a key is remembered
 _SAYING = "x-retinue-"  # prefix of headers that change what a request does
 _KEY = re.compile(r"[\x20-\x7e]{1,255}")
 _BOUNDARY = re.compile(r"multipart/.*boundary=\"?([^\";]+)", re.IGNORECASE)
-_NOT_KEPT = (429, 500)  # final, but may be retried unless marked; after a 503 the work may continue
+_NOT_KEPT = (429, 500)  # of a run without side effects: the same key may try again. After a 503 the run goes on
 
 _OWN = tuple(requests.c[name] == bindparam(name, type_=requests.c[name].type) for name in ("tenant", "key", "route"))
 _LOCK = Prepared(
@@ -77,8 +77,7 @@ class Idempotency:
             if message["type"] == "http.response.start":
                 if repeat.again:
                     MutableHeaders(scope=message)[REPLAYED] = "true"
-                final = Headers(raw=message["headers"]).get("x-should-retry") == "false"
-                if message["status"] in _NOT_KEPT and repeat.done and not final:
+                if message["status"] in _NOT_KEPT and repeat.done and not scope["state"].get("acted"):
                     with suppress(StoreUnavailable):
                         tenant = scope["state"]["tenant"]
                         await scope["app"].state.server.database.write(partial(repeat.forget, tenant=tenant))

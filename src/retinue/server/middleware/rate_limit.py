@@ -22,7 +22,9 @@ from .request_context import answer_of
 from .scopes import needed
 from .usage_limits import UsageLimits, overloaded, room, too_many
 
-_BEGINS = re.compile(r"/v1/(threads/runs|threads/[^/]+/runs|chat/completions|responses)|/a2a/.+/message:(send|stream)")
+_BEGINS = re.compile(
+    r"/v1/(threads/runs|threads/[^/]+/runs|(chat/)?completions|responses)|/a2a/.+/message:(send|stream)"
+)
 _MOST_WAITING = 10_000  # runs of all keys
 
 
@@ -95,7 +97,7 @@ class RateLimit:
 
     def _begin_run(self, key: Key, place: _Held) -> None:
         self._limits.tokens(key.id)
-        if len(self._turns.waiting) + self._beginning.total() >= _MOST_WAITING:
+        if self._turns.queued + self._beginning.total() >= _MOST_WAITING:
             raise overloaded()
         most = room(self._limits.of(key.id), self._turns.at_once)
         if most is not None and self._turns.of_key(key.id) + self._beginning[key.id] >= most:

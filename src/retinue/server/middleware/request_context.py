@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import re
 import time
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -17,6 +18,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...core.log_context import LogContext, log_context
+from ...core.trace_context import HEADER, TraceParent
 from ...errors import StoreConflict, StoreLost, StoreUnavailable
 from ..wire.api_errors import ApiError
 from ..wire.ids import new_id
@@ -25,12 +27,14 @@ from .access_log import LEFT, Answer, log_answer
 from .trailing_slash import without_slash
 
 logger = logging.getLogger(__name__)
+_LOGGED = 100  # origins and hosts whose refusal is logged
 PATIENCE = 30.0  # seconds for a body, plus one per _SLOWEST bytes received
 _SLOWEST = 10_000
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _WILDCARDS = ("0.0.0.0", "[::]", "::", "")
 _SERIES = new_id("req")[:-8]  # per process: request ids must be unique, but need not be secret
 _numbers = count()
+_CLIENT_ID = re.compile(r"[A-Za-z0-9_.:/=+-]{1,128}")
 
 
 _UNFORESEEN = (
@@ -44,20 +48,29 @@ _AWAY = (
 
 
 class ErrorResponse(JSONResponse):
-    """The response to an `error`. `cause` is logged."""
+    """The response to an `error`. `cause` is logged.
+
+    SDKs repeat a request that was answered 408, 409, 429 or 5xx. The response tells them not to if the request has
+    written something, for what it began goes on. With an `Idempotency-Key`, a repetition finds what was begun.
+    """
 
     def __init__(self, error: ApiError, cause: Exception) -> None:
         super().__init__(error.body, error.status, error.headers)
         self._said = error.body
+        self._acted = error.acted
         self._cause = cause
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response; a server error includes the request id."""
+        state = scope.setdefault("state", {})
+        state["acted"] = self._acted
+        if self._acted is None and state.get("wrote") and "repeat" not in state:
+            self.headers["x-should-retry"] = "false"
         if self.status_code >= 500:
-            state = scope.setdefault("state", {})
             state["cause"] = self._cause
             error = self._said["error"]
-            message = f"{error['message']} (request id: {state.get('request_id', 'none')})"
+            run = f", run: {state['run']}" if "run" in state else ""
+            message = f"{error['message']} (request id: {state.get('request_id', 'none')}{run})"
             self.body = self.render({"error": {**error, "message": message}})
             self.headers["content-length"] = str(len(self.body))
         await super().__call__(scope, receive, send)
@@ -112,7 +125,7 @@ class RequestContext:
                 headers["openai-version"] = "2020-10-01"
             await send(message)
 
-        with log_context(LogContext(request=request_id)):
+        with log_context(_log_context_of(scope, request_id)):
             try:
                 await self._app(without_slash(scope), _limited(scope, receive, self._patience), sending)
             except (Exception, asyncio.CancelledError) as error:
@@ -122,13 +135,25 @@ class RequestContext:
                 log_answer(scope, answer)
 
 
+def _log_context_of(scope: Scope, request_id: str) -> LogContext:
+    headers = Headers(scope=scope)
+    known = headers.get("x-client-request-id") or headers.get("x-request-id", "")
+    caller = TraceParent.parse(headers.getlist(HEADER)) if HEADER in headers else None
+    return LogContext(
+        request=request_id,
+        client_request=known if _CLIENT_ID.fullmatch(known) else "",
+        trace="" if caller is None else caller.trace_id.hex(),
+    )
+
+
 async def _failed(
     error: Exception | asyncio.CancelledError, scope: Scope, answer: Answer, receive: Receive, send: Send
 ) -> None:
     """Answer a request that ended with `error`, if nothing was sent yet. Otherwise the connection is closed, so that
     the client notices."""
     if isinstance(error, asyncio.CancelledError):  # the server is stopping; readers of a stream see that it is cut
-        error = ApiError(503, "The server is stopping.", kind="server_error")
+        goes_on = " What your request began goes on." if scope["state"].get("wrote") else ""
+        error = ApiError(503, f"The server is stopping.{goes_on}", kind="server_error")
     elif isinstance(error, ClientDisconnect):
         left = "%s %s: the client disconnected before the end of the request or response"
         logger.info(left, scope["method"], scope["path"])
@@ -183,10 +208,13 @@ class TrustedHost:
         self._anywhere = "*" in hosts
         self._everywhere = not self._names.isdisjoint(_WILDCARDS)
         self._origins = frozenset(origins)
+        self._logged = set[str]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
         refusal = None if scope["type"] == "lifespan" else self._refusal(scope)
+        if refusal is not None and refusal.status in (403, 421):
+            self._log(str(refusal))
         await (self._app if refusal is None else answer_of(refusal))(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> ApiError | None:
@@ -201,6 +229,12 @@ class TrustedHost:
         if "\0" in scope["path"] or b"%00" in scope["query_string"]:  # no id contains NUL, and no database accepts it
             return ApiError(404, f"Invalid URL ({scope.get('method', 'GET')} {scope['path']})", code="unknown_url")
         return None
+
+    def _log(self, refusal: str) -> None:
+        """Log a refusal once: a page cannot read it, and whoever runs the server has to allow it."""
+        if refusal not in self._logged and len(self._logged) < _LOGGED:
+            self._logged.add(refusal)
+            logger.warning("refused: %s", refusal.encode("ascii", "backslashreplace").decode())
 
     def _is_named(self, host: str) -> bool:
         name, colon, port = host.lower().rpartition(":")

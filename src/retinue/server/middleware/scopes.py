@@ -13,6 +13,7 @@ _READING = ("GET", "HEAD", "OPTIONS")
 _WRITING: dict[str, ScopeName] = {  # by the first path segment after /v1
     "chat": "runs",
     "responses": "runs",
+    "completions": "runs",
     "embeddings": "runs",
     "threads": "runs",
     "conversations": "runs",

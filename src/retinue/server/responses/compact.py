@@ -12,13 +12,15 @@ from sqlalchemy import Connection
 from ...core.values import Usage
 from ...store.tenant_view import TenantView
 from ..context import ContextDep
-from ..conversations.compaction import TYPE, expand_compactions, seal_compaction
+from ..conversations.compaction import TYPE, expand_compactions, make_secret, seal_compaction
 from ..conversations.views import PREFIXES
-from ..wire.api_errors import ApiError, no_model
+from ..model_list import no_agent
+from ..wire.api_errors import ApiError
 from ..wire.ids import new_id
 from ..wire.objects import Object
 from ..wire.request_body import JsonRoute
-from .input import as_items, done_by_server, readable_items, words
+from .client_functions import call_of
+from .input import OUTPUTS, as_items, done_by_server, readable_items, words
 from .response_lookup import found_items, previous_part, resolve_references
 from .response_run import Continued, PriorContext, context_of
 from .schemas import Compact
@@ -31,8 +33,8 @@ router = APIRouter(prefix="/responses", route_class=JsonRoute)
 async def compact(body: Compact, context: ContextDep) -> Object:
     """Pack the conversation, as a model sees it, into one item. No model is called: text is kept verbatim, and what a
     model does not see (reasoning, images) is left out."""
-    if body.model not in context.server.deployment.agents:
-        raise no_model(body.model)
+    if body.model not in (agents := context.server.deployment.agents):
+        raise no_agent(body.model, agents)
     if body.input is None and body.previous_response_id is None:
         raise ApiError(400, "Missing required parameter: 'input'.", param="input", code="missing_required_parameter")
 
@@ -45,7 +47,8 @@ async def compact(body: Compact, context: ContextDep) -> Object:
         said = expand_compactions(connection, scope.tenant, [*before.items, *items])
         return seal_compaction(connection, scope.tenant, [*_former(before), *_told(said)])
 
-    item = {"id": new_id(PREFIXES[TYPE]), "type": TYPE, "encrypted_content": await context.write(work)}
+    await context.write(make_secret)
+    item = {"id": new_id(PREFIXES[TYPE]), "type": TYPE, "encrypted_content": await context.read(work)}
     shown = {"id": new_id("resp"), "object": "response.compaction", "created_at": int(time.time())}
     return {**shown, "output": [item], "usage": usage_object(Usage())}
 
@@ -70,9 +73,9 @@ def _told(items: Iterable[Mapping[str, Any]]) -> Iterator[Object]:
         match item["type"]:
             case "message":
                 yield {"type": "message", "role": item["role"], "content": words(item["content"])}
-            case "function_call":
-                yield _called(item["call_id"], item)
-            case "function_call_output":
+            case _ if (function := call_of(item)) is not None:
+                yield _called(item["call_id"], function)
+            case kind if kind in OUTPUTS:
                 yield _output(item["call_id"], words(item["output"]))
             case _ if (done := done_by_server(item)) is not None:
                 id_ = str(item.get("id") or f"past_{number}")

@@ -15,10 +15,12 @@ from ..image_intake import Place
 from ..image_parts import Shown, shown_in
 from ..message_content import Readable
 from ..wire.objects import Object
+from .client_functions import call_of
 
-_SPOKEN = {"message": "content", "function_call_output": "output"}
-_ANSWERS = ("function_call_output", "mcp_approval_response")
-_CALLS = ("function_call", "mcp_approval_request", "reasoning")
+OUTPUTS = ("function_call_output", "custom_tool_call_output")
+_SPOKEN = {"message": "content", **dict.fromkeys(OUTPUTS, "output")}
+_ANSWERS = (*OUTPUTS, "mcp_approval_response")
+_CALLS = ("function_call", "custom_tool_call", "mcp_approval_request", "reasoning")
 Items = Sequence[Mapping[str, Any]]
 
 
@@ -85,8 +87,13 @@ def answers_at_the_end(items: Items, sets: Collection[frozenset[str]] = ()) -> l
     return answers[::-1] if row is None or frozenset(call for call, _ in answers) in sets else row
 
 
+def last_answered(items: Items) -> str | None:
+    """Return the id of the call that the last answer among the items is for, or `None`."""
+    return next((_answer(item)[0] for item in reversed(items) if item["type"] in _ANSWERS), None)
+
+
 def _answer(item: Mapping[str, Any]) -> tuple[str, str]:
-    if item["type"] == "function_call_output":
+    if item["type"] in OUTPUTS:
         return item["call_id"], words(item["output"])
     call = f"call_{item['approval_request_id'].partition('_')[2]}"
     if item["approve"]:
@@ -104,10 +111,10 @@ def _said(items: Items) -> Iterator[Mapping[str, Any]]:
         match item["type"]:
             case "message" if item["role"] not in SYSTEM:
                 yield {"role": item["role"], "content": words(item["content"]), "images": shown_in(item["content"])}
-            case "function_call":
-                call = {"id": item["call_id"], "function": {"name": item["name"], "arguments": item["arguments"]}}
+            case _ if (function := call_of(item)) is not None:
+                call = {"id": item["call_id"], "function": function}
                 yield {"role": "assistant", "content": "", "tool_calls": [call]}
-            case "function_call_output":
+            case kind if kind in OUTPUTS:
                 yield {"role": "tool", "tool_call_id": item["call_id"], "content": words(item["output"])}
             case _ if (done := done_by_server(item)) is not None:
                 call = {"id": item.get("id") or "", "function": {"name": done.name, "arguments": done.arguments}}
@@ -157,8 +164,8 @@ def rules(items: Items) -> list[str]:
 
 def unanswered(items: Items) -> str | None:
     """Return the id of a call that has an output in `items` but no call, or `None`."""
-    calls = {item["call_id"] for item in items if item["type"] == "function_call"}
-    outputs = (item["call_id"] for item in items if item["type"] == "function_call_output")
+    calls = {item["call_id"] for item in items if call_of(item) is not None}
+    outputs = (item["call_id"] for item in items if item["type"] in OUTPUTS)
     return next((call for call in outputs if call not in calls), None)
 
 

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..wire.api_errors import ApiError
 from ..wire.objects import Object
+from .client_functions import CUSTOM, NAMESPACE, ClientFunction, client_functions
 from .schemas import ELSEWHERE
 
 _SAME = ("temperature", "top_p", "parallel_tool_calls")
+_UNASKED = ("web_search", "tool_search")  # Codex CLI adds these to the functions of every request
 
 
 def options_of(sent: Mapping[str, Any]) -> Object:
     """Return the run options of a request. Raises `ApiError` for tools that this server cannot offer."""
-    tools = sent.get("tools") or []
+    tools, choice = sent.get("tools") or [], sent.get("tool_choice")
+    functions = client_functions(tools)
     for tool in tools:
-        if tool["type"] in ELSEWHERE:
+        if tool["type"] in ELSEWHERE and not (functions and tool["type"] in _UNASKED):
             message = f"Tool '{tool['type']}' is not enabled on this server (see hosted_tools)."
             raise ApiError(400, message, param="tools")
-    choice = sent.get("tool_choice")
+    allowed = functions
     if isinstance(choice, Mapping) and choice["type"] == "allowed_tools":
-        allowed = {tool.get("name") for tool in choice["tools"]}
-        tools = [tool for tool in tools if tool["type"] != "function" or tool["name"] in allowed]
+        names = {tool.get("name") for tool in choice["tools"]}
+        allowed = [one for one in functions if one.name in names]
     wishes: Object = {name: sent[name] for name in _SAME if sent.get(name) is not None}
     if effort := (sent.get("reasoning") or {}).get("effort"):
         wishes["reasoning_effort"] = effort
@@ -39,8 +42,11 @@ def options_of(sent: Mapping[str, Any]) -> Object:
         wishes["tool_resources"] = {"file_search": {"vector_store_ids": stores}}
     return {
         **wishes,
-        "tools": [_tool(tool) for tool in tools],
-        "tool_choice": _choice(choice),
+        "tools": [
+            *({"type": "function", "function": one.function} for one in allowed),
+            *(_tool(tool) for tool in tools if tool["type"] not in ("function", CUSTOM, NAMESPACE, *ELSEWHERE)),
+        ],
+        "tool_choice": _choice(choice, functions),
         "response_format": _format((sent.get("text") or {}).get("format")),
     }
 
@@ -50,12 +56,13 @@ def _tool(tool: Mapping[str, Any]) -> Object:
     return {"type": tool["type"], tool["type"]: more}
 
 
-def _choice(choice: Any) -> Any:
+def _choice(choice: Any, functions: Sequence[ClientFunction]) -> Any:
     match choice:
         case {"type": "allowed_tools", "mode": mode}:
             return mode
-        case {"type": "function" | "mcp", "name": str() as name}:
-            return {"type": "function", "function": {"name": name}}
+        case {"type": "function" | "custom" | "mcp", "name": str() as name}:
+            known = next((one.function["name"] for one in functions if one.name == name), name)
+            return {"type": "function", "function": {"name": known}}
         case {"type": "mcp"}:
             return "required"
     return choice

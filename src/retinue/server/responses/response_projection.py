@@ -4,11 +4,12 @@ the same events under the same numbers."""
 from __future__ import annotations
 
 import json
+from bisect import bisect
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from ...core.events import Called, Finished, Observed, Paused, Replied, Resumed, Stopped
+from ...core.events import Called, Finished, Observed, Paused, Resumed, Stopped, request_usage
 from ...core.tool import Tool
 from ...core.values import AgentAction, Observation, StopReason, Usage
 from ...runs import Followed
@@ -18,12 +19,14 @@ from ...runs.thread_messages import MessageDelta, Speech
 from ...store.event_log import Entry
 from ...store.run_row import RunRow
 from ..conversations.views import item_view
-from ..overrides import inner_name
-from ..wire.objects import Object, call_id, outer_name
+from ..overrides import HUMAN, inner_name
+from ..wire.api_errors import run_failed_error
+from ..wire.objects import Object, call_id, question_for_a_person
 from . import hosted_calls
 from .annotations import annotate
+from .client_functions import client_functions, text_input
 from .response_parts import Part
-from .views import problem_of, response_object
+from .views import error_event, problem_of, response_object
 
 _STATUS = {"requires_action": "completed", "expired": "failed"}
 _LAST = {"completed": "response.completed", "failed": "response.failed"}
@@ -32,8 +35,13 @@ _SAME = ("result", "repeated")  # outcomes that mean success
 
 class ResponseProjection:
     """Folds a run's log, from its beginning, into a response. `tools` are the agent's, by name. `output` holds the
-    items so far, in full; the fields shown depend on the request's `include` and the one given here. `last` is the
-    final response object; `told` counts the events."""
+    items so far, in full; the items and fields shown depend on the request's `include` and the one given here. `last`
+    is the final response object; `told` counts the events.
+
+    The calls of the agent's own tools are shown only to who asks for them by `include`, declares these tools or
+    approved the call: many clients fail at an item that they do not know. A client that knows functions only, and
+    declares one called `human_input`, is asked for approvals by calls of it.
+    """
 
     def __init__(self, part: Part, tools: Mapping[str, Tool], include: Collection[str] = ()) -> None:
         self.output: list[Object] = []
@@ -43,7 +51,12 @@ class ResponseProjection:
         self._include = frozenset([*include, *part.include])
         self._hosted = hosted_calls.hosted_in(part.run.request)
         self._citations = Citations(part.run.request)
-        self._own = {inner_name(one["function"]["name"]) for one in part.run.request["tools"] if "function" in one}
+        declared = part.asked["tools"]
+        self._shows_calls = "mcp_call" in self._include or any(one["type"] == "mcp" for one in declared)
+        self._asks_by_function = any(one["type"] == "function" and one["name"] == HUMAN for one in declared)
+        begun_with = client_functions(part.run.request["asked"]["tools"])
+        self._functions = {inner_name(one.function["name"]): one for one in begun_with}
+        self._hidden: list[int] = []  # the positions of items that are not shown
         self.told = 0
         self._begun = False
         self._end: Entry | None = None  # the entry that ended this part of the log
@@ -59,9 +72,18 @@ class ResponseProjection:
 
     def tell(self, item: Followed) -> Iterator[Object]:
         """Yield the events that follow from a log entry or a status change."""
+        for event in self._told(item):
+            at = event.get("output_index")
+            if at not in self._hidden:
+                place = {} if at is None else {"output_index": at - bisect(self._hidden, at)}
+                yield {**event, "sequence_number": self.told, **place}
+                self.told += 1
+
+    def _told(self, item: Followed) -> Iterator[Object]:
+        """Yield the events, those of hidden items among them."""
         if self.last is not None:
             return
-        if not self.told:
+        if not self.told:  # counted by `tell`, event by event
             status = "queued" if self._part.asked["background"] else "in_progress"
             yield self._event("response.created", response=response_object(self._part, status))
             if status == "queued":
@@ -71,7 +93,7 @@ class ResponseProjection:
         elif item.seq <= self._part.begin:
             self._earlier(item)
         elif self._end is not None:  # it waited for its client; the run has since resumed or ended
-            yield from self._over("completed", {})
+            yield from self._over("completed")
         else:
             yield from self._begin()
             yield from self._entry(item)
@@ -97,12 +119,15 @@ class ResponseProjection:
             return
         yield from self._begin()
         if self._end is not None and (went_on or run.status == "requires_action"):
-            yield from self._over("completed", {})
+            yield from self._over("completed")
         elif not run.active:
-            yield from self._over(_STATUS.get(run.status, run.status), problem_of(run))
+            yield from self._over(_STATUS.get(run.status, run.status), run)
 
-    def _over(self, status: str, problem: Mapping[str, Any]) -> Iterator[Object]:
+    def _over(self, status: str, run: RunRow | None = None) -> Iterator[Object]:
         yield from self._closed()
+        if run is not None and status == "failed":  # clients raise this event; most of them ignore the next one
+            yield self._event("error", **error_event(run_failed_error(run).body["error"]))
+        problem = {} if run is None else problem_of(run)
         at = int(self._end.at) if self._end is not None and status == "completed" else None
         self.last = response_object(self._part, status, self._items, self._usage, at, problem)
         yield self._event(_LAST.get(status, "response.incomplete"), response=self.last)
@@ -124,19 +149,18 @@ class ResponseProjection:
 
     def _entry(self, entry: Entry) -> Iterator[Object]:
         self._citations.see(entry.event)
+        self._usage += request_usage(entry.event) or Usage()
         match entry.event:
-            case Replied(reply=reply):
-                self._usage += reply.usage
             case Paused(action=action):
                 self._asked[action.id] += 1
-                yield from self._function(action) if action.tool in self._own else self._approval(action)
-            case Resumed(call_id=call):
+                yield from self._function(action) if action.tool in self._functions else self._approval(action)
+            case Resumed(call_id=call) if not self._asks_by_function:
                 self._approved[call] = self._request_id(call)
             case Called(action=action):
                 yield from self._call(action)
             case Observed(observation=observation):
                 yield from self._observed(observation)
-        if isinstance(entry.event, Stopped) and entry.event.reason is StopReason.INVALID_ANSWER:
+        if isinstance(entry.event, Stopped) and entry.event.reason is StopReason.INVALID_ANSWER and entry.event.answer:
             yield from self._refused(entry.event.answer)
         else:
             for said in self._speech.hear(entry):
@@ -194,17 +218,31 @@ class ResponseProjection:
 
     def _function(self, action: AgentAction) -> Iterator[Object]:
         """Emit a call of a client's function."""
-        arguments = self._arguments(action)
-        named = call_id(self._part.run.id, action.id, self._asked[action.id])
-        name = outer_name(self._part.run.request, action.tool)
-        yield from self._added("function_call", call_id=named, name=name, arguments="", status="in_progress")
-        at = len(self.output) - 1
-        yield self._event("response.function_call_arguments.delta", **self._place(at), delta=arguments)
-        yield self._event("response.function_call_arguments.done", **self._place(at), name=name, arguments=arguments)
-        yield self._done(at, arguments=arguments, status="completed")
+        function, given = self._functions[action.tool], arguments_of(action, self._tools)
+        named: Object = {"name": function.name, "status": "in_progress"}
+        if function.namespace is not None:
+            named["namespace"] = function.namespace
+        if function.custom:
+            return self._called("custom_tool_call", action, named, input=text_input(given))
+        return self._called("function_call", action, named, arguments=json.dumps(given, ensure_ascii=False))
+
+    def _called(self, kind: str, action: AgentAction, named: Object, **given: str) -> Iterator[Object]:
+        """Emit a call that the client answers, whose input is the one text in `given`."""
+        ((field, text),) = given.items()
+        id_ = call_id(self._part.run.id, action.id, self._asked[action.id])
+        yield from self._added(kind, call_id=id_, **named, **{field: ""})
+        at, name = len(self.output) - 1, f"response.{kind}_{field}"
+        told = {"name": named["name"]} if kind == "function_call" else {}
+        yield self._event(f"{name}.delta", **self._place(at), delta=text)
+        yield self._event(f"{name}.done", **self._place(at), **told, **given)
+        yield self._done(at, **given, status="completed")
 
     def _approval(self, action: AgentAction) -> Iterator[Object]:
         """Emit a request for a person's approval."""
+        if self._asks_by_function:
+            asked = question_for_a_person(action, arguments_of(action, self._tools))
+            yield from self._called("function_call", action, {"name": HUMAN, "status": "in_progress"}, arguments=asked)
+            return
         shown = {"server_label": self._label, "name": action.tool, "arguments": self._arguments(action)}
         yield from self._added("mcp_approval_request", **shown, id=self._request_id(action.id))
         yield self._done(len(self.output) - 1)
@@ -269,6 +307,8 @@ class ResponseProjection:
     def _added(self, kind: str, **more: Any) -> Iterator[Object]:
         at = len(self.output)
         self.output.append({"id": self._part.item_id(kind, at), "type": kind, **more})
+        if kind == "mcp_call" and not self._shows_calls and more["approval_request_id"] is None:
+            self._hidden.append(at)
         yield self._event("response.output_item.added", output_index=at, item=self.output[at])
 
     def _done(self, at: int, **changed: Any) -> Object:
@@ -277,15 +317,13 @@ class ResponseProjection:
 
     @property
     def _items(self) -> list[Object]:
-        return [item_view(item, self._include) for item in self.output]
+        return [item_view(item, self._include) for at, item in enumerate(self.output) if at not in self._hidden]
 
     def _place(self, at: int) -> Object:
         return {"item_id": self.output[at]["id"], "output_index": at}
 
     def _event(self, kind: str, **more: Any) -> Object:
-        event = {"type": kind, "sequence_number": self.told, **more}
-        self.told += 1
-        return event
+        return {"type": kind, "sequence_number": self.told, **more}
 
 
 _TEXT: Mapping[str, Any] = {"content_index": 0, "logprobs": []}

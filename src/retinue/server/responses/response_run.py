@@ -22,10 +22,20 @@ from ..image_intake import Place
 from ..image_parts import Shown
 from ..overrides import inner_name, sampling_of
 from ..run_acts import cancel_for, resume_run
-from ..tool_outputs import parse_submission, submission_digest
+from ..tool_outputs import check_decided, parse_submission, submission_digest
 from ..wire.api_errors import ApiError
 from ..wire.objects import Object, call_id, run_of_call
-from .input import answers_at_the_end, as_items, kept_items, readable_items, rules, turns, unanswered
+from .input import (
+    OUTPUTS,
+    answers_at_the_end,
+    as_items,
+    kept_items,
+    last_answered,
+    readable_items,
+    rules,
+    turns,
+    unanswered,
+)
 from .options import options_of
 from .response_lookup import previous_part, resolve_references, response_from_log
 from .response_parts import Part, part_of
@@ -86,6 +96,7 @@ def start_response(
     if waiting is not None:
         given = {"asked": asked, "input": said, "include": body.include}
         return _go_on(connection, scope, server, *waiting, given)
+    check_decided(connection, scope, last_answered(said), "input")
     if conversation_id is not None:
         found_conversation(connection, scope, conversation_id, lock=True)
     continued = Continued(previous, conversation_id, found.shown)
@@ -226,7 +237,7 @@ def _go_on(
 
 def _answered(run: RunRow, items: Sequence[Mapping[str, Any]]) -> None:
     """Raise `ApiError` unless `items` have outputs for all client functions that `run` waits for."""
-    given = {item["call_id"] for item in items if item["type"] == "function_call_output"}
+    given = {item["call_id"] for item in items if item["type"] in OUTPUTS}
     own = {inner_name(one["function"]["name"]) for one in run.request["tools"] if "function" in one}
     for action, _, asked in pending_calls(run):
         call = call_id(run.id, action.id, asked)

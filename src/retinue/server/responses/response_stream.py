@@ -13,6 +13,7 @@ from ..wire.objects import Object
 from ..wire.sse import frame
 from .response_parts import Part
 from .response_projection import ResponseProjection
+from .views import error_event
 
 
 class ResponseEvents:
@@ -51,5 +52,5 @@ class ResponseEvents:
     def cut(self, error: Exception) -> str:
         """Return the event that reports `error`."""
         told = error if isinstance(error, ApiError) else ApiError(500, str(error), kind="server_error")
-        problem = told.body
-        return frame({"type": "error", "sequence_number": self._response.told, **problem["error"], **problem}, "error")
+        fields = error_event(told.body["error"])
+        return frame({"type": "error", "sequence_number": self._response.told, **fields}, "error")

@@ -8,19 +8,22 @@ from typing import Any
 from fastapi import APIRouter, Request
 from sqlalchemy import Connection
 
+from ..._internal.thread_pool import run_in_thread
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
 from .. import declared_tools
 from ..context import Context, ContextDep, Server
 from ..conversations.compaction import expand_compactions
 from ..image_intake import ImageLoader, take_in_history, take_in_images
-from ..overrides import tools_of
+from ..model_list import no_agent
+from ..overrides import check_functions, tools_of
 from ..run_failure import error_of_run
 from ..run_session import RunSession
-from ..wire.api_errors import ApiError, no_model
+from ..wire.api_errors import ApiError
 from ..wire.objects import Object
 from ..wire.request_body import JsonRoute
 from ..wire.sse import STREAMED, event_stream
+from .client_functions import client_functions
 from .input import as_items, count, places_of, readable_items, rules, turns
 from .response_lookup import found_items, previous_part, resolve_references
 from .response_parts import Part
@@ -35,7 +38,7 @@ router = APIRouter(prefix="/responses", route_class=JsonRoute)
 @router.post("", responses=STREAMED)
 async def create(body: ResponseCreate, context: ContextDep, request: Request) -> Any:
     """Create a response."""
-    _check(body, context.server, request)
+    await _check(body, context.server, request)
     found = await _found(body, context)
 
     def work(connection: Connection, scope: TenantView) -> tuple[RunRow, int, bool, RunRow | None]:
@@ -44,7 +47,7 @@ async def create(body: ResponseCreate, context: ContextDep, request: Request) ->
 
     run, number, new, halted = await context.write(work)
     part = Part(run, number)
-    lasting = part.stored or context.repeat is not None  # otherwise nobody can return to it
+    lasting = body.background or context.repeat is not None  # else it is cancelled with its connection, as at OpenAI
     session = RunSession(context.server, run, lasting=lasting)
     session.begin(new=new, halted=halted)
     if body.stream:
@@ -57,7 +60,7 @@ async def create(body: ResponseCreate, context: ContextDep, request: Request) ->
 @router.post("/input_tokens")
 async def input_tokens(body: InputTokens, context: ContextDep, request: Request) -> Object:
     """Estimate the input tokens of such a response."""
-    _check(body, context.server, request)
+    await _check(body, context.server, request)
     sent = body.sent()
     found = await found_items(context, as_items(sent.get("input")), conversation_named(body))
 
@@ -74,13 +77,17 @@ async def input_tokens(body: InputTokens, context: ContextDep, request: Request)
     return {"object": "response.input_tokens", "input_tokens": await context.read(work)}
 
 
-def _check(body: InputTokens, server: Server, request: Request) -> None:
+async def _check(body: InputTokens, server: Server, request: Request) -> None:
     """Raise `ApiError` for parameters that are invalid whatever the context."""
     agents = server.deployment.agents
     name = body.model or next(iter(agents))
     if name not in agents:
-        raise no_model(name)
-    declared_tools.check(body.sent().get("tools") or (), name, agents[name], request.headers.get("host", ""))
+        raise no_agent(name, agents)
+    tools = body.sent().get("tools") or ()
+    declared_tools.check(tools, name, agents[name], request.headers.get("host", ""))
+    if functions := client_functions(tools):
+        placed = [(f"tools[{one.number}]", one.function) for one in functions]
+        await run_in_thread(check_functions, agents[name], placed)
     if body.input is None and body.previous_response_id is None and body.conversation is None:
         raise ApiError(400, "Missing required parameter: 'input'.", param="input", code="missing_required_parameter")
     if isinstance(body, ResponseCreate) and body.background and body.store is False:

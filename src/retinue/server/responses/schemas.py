@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import ConfigDict, Discriminator, Field, Tag
+from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from ..conversations.schemas import Input
 from ..wire.common_schemas import (
+    MAX_NUMBER,
     Effort,
     FunctionName,
     Id,
     Instructions,
     Metadata,
     Name,
+    OneOfTwo,
     Share,
     Temperature,
     Wire,
     by_type,
     either,
 )
+from .client_functions import CUSTOM, NAMESPACE
 
 Here = Literal["file_search", "code_interpreter"]  # whether it is enabled is checked when the run starts
 Elsewhere = Literal[
@@ -30,11 +33,11 @@ Elsewhere = Literal[
     "computer_use_preview",
     "local_shell",
     "shell",
-    "custom",
     "apply_patch",
+    "tool_search",
 ]
 ELSEWHERE: tuple[str, ...] = get_args(Elsewhere)
-_TYPES = ("function", "mcp", *get_args(Here), *ELSEWHERE)
+_TYPES = ("function", CUSTOM, NAMESPACE, "mcp", *get_args(Here), *ELSEWHERE)
 
 
 class ResponseFunctionTool(Wire):
@@ -42,9 +45,35 @@ class ResponseFunctionTool(Wire):
 
     type: Literal["function"]
     name: FunctionName
-    description: Annotated[str, Field(max_length=16_384)] | None = None
+    description: Annotated[str, Field(max_length=65_536)] | None = None
     parameters: dict[str, Any] | None = None
     strict: bool | None = None
+
+
+class ResponseCustomTool(Wire):
+    """A tool of the client that takes plain text. A grammar in `format` is told to the model, but not enforced."""
+
+    type: Literal["custom"]
+    name: FunctionName
+    description: Annotated[str, Field(max_length=65_536)] | None = None
+    format: dict[str, Any] | None = None
+
+
+class ResponseNamespaceTool(Wire):
+    """A group of the client's functions. Models know each as `NAMESPACE__NAME`."""
+
+    type: Literal["namespace"]
+    name: FunctionName
+    description: str | None = None
+    tools: Annotated[
+        list[
+            Annotated[
+                Annotated[ResponseFunctionTool, Tag("<function>")] | Annotated[ResponseCustomTool, Tag("<custom>")],
+                by_type("function", "custom"),
+            ]
+        ],
+        Field(max_length=128),
+    ]
 
 
 class ToolFilter(Wire):
@@ -140,6 +169,8 @@ def _tool(value: Any) -> str | None:
 
 ToolOf = Annotated[
     Annotated[ResponseFunctionTool, Tag("<function>")]
+    | Annotated[ResponseCustomTool, Tag("<custom>")]
+    | Annotated[ResponseNamespaceTool, Tag("<namespace>")]
     | Annotated[ResponseMcpTool, Tag("<mcp>")]
     | Annotated[ResponseFileSearchTool, Tag("<file_search>")]
     | Annotated[ResponseCodeInterpreterTool, Tag("<code_interpreter>")]
@@ -149,9 +180,9 @@ ToolOf = Annotated[
 
 
 class ResponseFunctionChoice(Wire):
-    """Requires a call of this function."""
+    """Requires a call of this function, or of this custom tool."""
 
-    type: Literal["function"]
+    type: Literal["function", "custom"]
     name: FunctionName
 
 
@@ -182,11 +213,12 @@ ToolChoice = Annotated[
     | Annotated[
         Annotated[
             Annotated[ResponseFunctionChoice, Tag("<function>")]
+            | Annotated[ResponseFunctionChoice, Tag("<custom>")]
             | Annotated[ResponseAllowedChoice, Tag("<allowed_tools>")]
             | Annotated[McpChoice, Tag("<mcp>")]
             | Annotated[ResponseHostedChoice, Tag("<code_interpreter>")]
             | Annotated[ResponseHostedChoice, Tag("<file_search>")],
-            by_type("function", "allowed_tools", "mcp", "code_interpreter", "file_search"),
+            by_type("function", "custom", "allowed_tools", "mcp", "code_interpreter", "file_search"),
         ],
         Tag("<object>"),
     ],
@@ -255,7 +287,7 @@ class Compact(Wire):
 
 
 class InputTokens(Wire):
-    """`POST /responses/input_tokens`: the input of a response."""
+    """`POST /responses/input_tokens`: the input of a response. Codex CLI sends tools and settings among the items."""
 
     model: str | None = None
     input: Input | None = None
@@ -269,17 +301,42 @@ class InputTokens(Wire):
     truncation: Literal["auto", "disabled"] | None = None
     reasoning: Reasoning | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _with_tools_of_items(cls, given: Any) -> Any:
+        """Return the request with `additional_tools` among its tools, and without items that only tell settings."""
+        items = given.get("input") if isinstance(given, dict) else None
+        kinds = [one.get("type") if isinstance(one, dict) else None for one in items] if isinstance(items, list) else []
+        if "additional_tools" not in kinds and "configuration_update" not in kinds:
+            return given
+        told = list(zip(items or (), kinds, strict=True))
+        lists = [given.get("tools"), *(item.get("tools") for item, kind in told if kind == "additional_tools")]
+        tools = [tool for one in lists if one is not None for tool in (one if isinstance(one, list) else [one])]
+        kept = [item for item, kind in told if kind not in ("additional_tools", "configuration_update")]
+        return {**given, "input": kept, "tools": tools}
 
-class ResponseCreate(InputTokens):
+
+class ResponseCreate(OneOfTwo, InputTokens):
     """`POST /responses`. `model` defaults to the file's first agent."""
+
+    moved = {
+        "messages": "'input'",
+        "response_format": "'text.format'",
+        "verbosity": "'text.verbosity'",
+        "reasoning_effort": "'reasoning.effort'",
+        "max_tokens": "'max_output_tokens'",
+        "max_completion_tokens": "'max_output_tokens'",
+        "functions": "'tools'",
+        "function_call": "'tool_choice'",
+    }
 
     stream: bool | None = None
     store: bool | None = None
     background: bool | None = None
     temperature: Temperature | None = None
     top_p: Share | None = None
-    max_output_tokens: Annotated[int, Field(ge=16)] | None = None
-    max_tool_calls: Annotated[int, Field(ge=0)] | None = None
+    max_output_tokens: Annotated[int, Field(ge=16, le=MAX_NUMBER)] | None = None
+    max_tool_calls: Annotated[int, Field(ge=0, le=MAX_NUMBER)] | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     metadata: Metadata | None = None
     user: str | None = None
@@ -289,4 +346,5 @@ class ResponseCreate(InputTokens):
     stream_options: dict[str, Any] | None = None
     service_tier: str | None = None
     prompt: dict[str, Any] | None = None
+    client_metadata: dict[str, Any] | None = None
     context_management: list[dict[str, Any]] | None = None

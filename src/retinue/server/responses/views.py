@@ -83,6 +83,13 @@ def problem_of(run: RunRow) -> Object:
     return {}
 
 
+def error_event(error: Mapping[str, Any]) -> Object:
+    """Return the fields of an `error` event: nested as OpenAI sends them, which SDKs raise, and flat as its reference
+    has them. The AI SDK reads only an error whose code is a text."""
+    code = error["code"] or error["type"]
+    return {"code": code, "message": error["message"], "param": error["param"], "error": {**error, "code": code}}
+
+
 def usage_object(usage: Usage) -> Object:
     """Return token usage in a response's format."""
     return {

@@ -14,6 +14,7 @@ from fastapi import HTTPException
 from starlette.types import Message
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
+from ..middleware.request_context import answer_of
 from ..wire.api_errors import ApiError
 from ..wire.objects import Object
 from ..wire.request_body import MAX_BYTES, json_in
@@ -22,7 +23,7 @@ PATH = "/v1/responses"
 LASTS = 3_600.0  # seconds, as at OpenAI
 _AHEAD = 32  # messages that may be queued
 _TAKEN = (b"authorization", b"host", b"origin", b"user-agent", b"openai-beta")  # headers copied to each request
-_ELSEWHERE = ("stream", "stream_options", "background")  # parameters without meaning here
+_ELSEWHERE = ("stream", "stream_options", "background")  # what they choose elsewhere has no meaning here
 _STREAM = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 _STREAMS = 32  # per connection; their last responses are remembered
 _NORMAL, _POLICY = 1000, 1008  # WebSocket close codes: regular, and for a misbehaving client
@@ -44,6 +45,12 @@ async def serve(socket: WebSocket) -> None:
             await _close(socket, _POLICY if refusal.status == 429 else _NORMAL)
     finally:
         await waiting.stop()
+
+
+async def refuse(socket: WebSocket) -> None:
+    """Refuse a WebSocket at an address that has none."""
+    message = f"Invalid URL (WebSocket {socket.url.path}): the only WebSocket of this server is at {PATH}."
+    await socket.send_denial_response(answer_of(ApiError(404, message, code="unknown_url")))
 
 
 class _Waiting:
@@ -174,6 +181,7 @@ class _Answer:
         self._stream = stream
         self._body = b""
         self._name = ""  # of the current event
+        self._error = ""  # told unless `response.failed` follows it: for clients, either ends the answer
 
     async def send(self, message: Message) -> None:
         """Receive a message of the application."""
@@ -189,23 +197,26 @@ class _Answer:
         *lines, self._body = self._body.split(b"\n")
         for text in self._events(lines):
             await _say(self._socket, text)
+        if self._error and not message.get("more_body", False):
+            await _say(self._socket, self._error)
 
     def _events(self, lines: Collection[bytes]) -> Iterator[str]:
         for line in lines:
             name, _, value = line.partition(b": ")
             if name == b"event":
                 self._name = value.decode()
+            elif name == b"data" and self._name == "error":
+                self.failed = True
+                error = json.loads(value)["error"]
+                self._error = _envelope(401 if error["code"] == "invalid_api_key" else 500, error, self._stream)
             elif name == b"data":
                 yield self._event(value.decode())
 
     def _event(self, data: str) -> str:
-        if self._name == "error":
-            self.failed = True
-            error = json.loads(data)["error"]
-            return _envelope(401 if error["code"] == "invalid_api_key" else 500, error, self._stream)
         if self._name == "response.created":
             self.response_id = json.loads(data)["response"]["id"]
-        self.failed = self.failed or self._name == "response.failed"
+        if self._name == "response.failed":
+            self.failed, self._error = True, ""
         if self._stream is None:
             return data
         return json.dumps({**json.loads(data), "stream_id": self._stream}, ensure_ascii=False)
@@ -239,6 +250,8 @@ def _check(given: Object) -> None:
     if given.pop("type", None) != "response.create":
         message = "Invalid value: expected an object with the 'type' 'response.create'."
         raise ApiError(400, message, param="type", code="invalid_value")
+    if given.get("stream") is True:  # as Codex CLI says, though there is no other way
+        del given["stream"]
     for name in _ELSEWHERE:
         if given.pop(name, None) is not None:
             message = f"Unknown parameter: '{name}' is not supported over a WebSocket."

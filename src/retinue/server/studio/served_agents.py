@@ -28,5 +28,5 @@ async def retrieve_agent(context: ContextDep, agent: str) -> Object:
     operator wrote in words, such as instructions, needs the scope `prompts`."""
     found = context.server.deployment.agents.get(agent)
     if found is None:
-        raise no_model(agent)
+        raise no_model(agent, context.server.deployment.agents)
     return AgentOutline(sees_prompts(context.scope.scopes)).of(agent, found)

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..._internal.suggestions import suggestion
+from ...core.values import StopReason
 from ...store.run_row import RunError, RunRow
+
+_ENDINGS = frozenset(reason.lower() for reason in StopReason)
 
 
 class ApiError(Exception):
-    """An error response: `{"error": {"message", "type", "param", "code"}}`, with `headers`."""
+    """An error response: `{"error": {"message", "type", "param", "code"}}`, with `headers`.
+
+    `acted` says, of a request whose run has failed, whether the run may have had side effects.
+    """
+
+    acted: bool | None = None
 
     def __init__(
         self,
@@ -33,26 +42,36 @@ def not_found(what: str, id_: str) -> ApiError:
     return ApiError(404, f"No {what} found with id '{id_}'.")
 
 
-def no_model(name: str) -> ApiError:
-    """Return the error for an unknown model."""
-    return ApiError(404, f"The model '{name}' does not exist.", param="model", code="model_not_found")
+def no_model(name: str, known: Iterable[str]) -> ApiError:
+    """Return the error for a model that is not among the `known` ones."""
+    message = f"The model '{name}' does not exist; {suggestion(name, known)}"
+    return ApiError(404, message, param="model", code="model_not_found")
 
 
 def run_failed_error(run: RunRow, *, acted: bool = False) -> ApiError:
-    """Return the error for a failed run. `acted` means that side effects may have happened, so clients are told not to
-    retry automatically."""
-    error = run.error or RunError("", f"The run was {run.status}.")
+    """Return the error for a failed run. `acted`: side effects may have happened.
+
+    SDKs repeat 409, 429 and 5xx by themselves. They may repeat only a 429 of a run without side effects: the server has
+    repeated every other request to the model that was worth it.
+    """
+    failed = _failure_of(run, run.error or RunError("", f"The run was {run.status}."))
+    failed.acted = acted
+    if acted or failed.status not in (400, 429):
+        failed.headers = {**(failed.headers or {}), "x-should-retry": "false"}
+    return failed
+
+
+def _failure_of(run: RunRow, error: RunError) -> ApiError:
     said, cause = error.message, error.cause
-    headers = {"x-should-retry": "false"} if acted or cause == "model_refused" else {}
     if run.suspended:
-        return ApiError(409, said, code=cause, headers={"x-should-retry": "false"})
+        return ApiError(409, said, code=cause)
     match error.code:
         case "rate_limit_exceeded":
             wait = math.ceil(error.retry_after or 0)
-            headers |= {"retry-after": str(wait)} if wait else {}
+            headers = {"retry-after": str(wait)} if wait else {}
             return ApiError(429, said, kind="requests", code="rate_limit_exceeded", headers=headers)
         case "invalid_prompt" if cause == "context_length_exceeded":
             return ApiError(400, said, param="messages", code="context_length_exceeded")
         case "invalid_prompt":
             return ApiError(400, said)
-    return ApiError(500, said, kind="server_error", headers=headers)
+    return ApiError(500, said, kind="server_error", code=cause if cause in _ENDINGS else None)

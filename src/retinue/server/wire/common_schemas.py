@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 
@@ -17,6 +17,21 @@ class Wire(BaseModel):
     def sent(self) -> dict[str, Any]:
         """Return the fields that were sent, as JSON."""
         return self.model_dump(exclude_unset=True, by_alias=True)
+
+
+class OneOfTwo(Wire):
+    """A request to one of OpenAI's two APIs for answers. It refuses parameters that have another name in this one."""
+
+    moved: ClassVar[Mapping[str, str]] = {}
+    """Parameters of another of OpenAI's APIs, and what they are called in this one."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_this_api(cls, given: Any) -> Any:
+        for name, now in cls.moved.items() if isinstance(given, dict) else ():
+            if given.get(name) is not None:
+                raise PydanticCustomError("moved", "{name}", {"name": name, "now": now})
+        return given
 
 
 def by_type(*names: str) -> Discriminator:
@@ -48,7 +63,8 @@ Text = Annotated[str, Field(min_length=1, max_length=256_000)]
 Instructions = Annotated[str, Field(max_length=256_000)]
 Temperature = Annotated[float, Field(ge=0, le=2)]
 Share = Annotated[float, Field(ge=0, le=1)]
-Tokens = Annotated[int, Field(ge=256)]
+MAX_NUMBER = 2**31 - 1
+Tokens = Annotated[int, Field(ge=256, le=MAX_NUMBER)]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Metadata = Annotated[
     dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]], Field(max_length=16)
@@ -75,7 +91,7 @@ class Function(Wire):
     """A function that the client runs; `parameters` is a JSON Schema."""
 
     name: FunctionName
-    description: Annotated[str, Field(max_length=16_384)] | None = None
+    description: Annotated[str, Field(max_length=65_536)] | None = None
     parameters: dict[str, Any] | None = None
     strict: bool | None = None
 
@@ -120,18 +136,6 @@ Tool = Annotated[
     | Annotated[FileSearchTool, Tag("<file_search>")],
     by_type("function", "code_interpreter", "file_search"),
 ]
-
-
-def _named_apart(tools: list[Any]) -> list[Any]:
-    given = [tool.function.name for tool in tools if isinstance(tool, FunctionTool)]
-    names = Counter(name.replace("-", "_") for name in given)  # models see these names
-    for name in given:
-        if names[name.replace("-", "_")] > 1:
-            raise PydanticCustomError("same_name", "two tools are called '{name}'", {"name": name})
-    return tools
-
-
-NamedApart = AfterValidator(_named_apart)
 
 
 class CodeInterpreterFiles(Wire):
@@ -226,4 +230,4 @@ class TruncationStrategy(Wire):
     """How much of its thread a run sees."""
 
     type: Literal["auto", "last_messages"]
-    last_messages: Annotated[int, Field(ge=1)] | None = None
+    last_messages: Annotated[int, Field(ge=1, le=MAX_NUMBER)] | None = None

@@ -97,6 +97,11 @@ def tool_call(run: RunRow, action: AgentAction, arguments: Mapping[str, Any], as
     return {"id": call_id(run.id, action.id, asked), "type": "function", "function": function}
 
 
+def question_for_a_person(action: AgentAction, arguments: Mapping[str, Any]) -> str:
+    """Return the arguments of a call that asks for a person's decision on another call."""
+    return json.dumps({"tool": action.tool, "arguments": arguments}, ensure_ascii=False)
+
+
 def call_id(run_id: str, call: str, asked: int = 1) -> str:
     """Return the client's id of a call, unique over all runs. A call that waits again gets a new id, so that a late
     answer to the first is not taken for one to the second."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Coroutine
 from functools import cache
-from math import isfinite
 from typing import Any, NamedTuple
 
 from fastapi import HTTPException, Request, Response
@@ -15,12 +13,12 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter, ValidationError
 
+from ..._internal.strict_json import STRICTEST, read_strict_json
 from ..._internal.thread_pool import run_in_thread
 
 MAX_BYTES = 20_000_000  # per upload
-MAX_OTHER_BYTES = 4_000_000  # any other body: a conversation of a million tokens, the largest context windows
+MAX_OTHER_BYTES = 8_000_000  # any other body: the largest image in base64, or a conversation of two million tokens
 _UPLOADS = re.compile(r"/v1/files(/.*)?|/v1/runs/import")
-MAX_DEPTH = 64
 MAX_VALUES = 30_000  # each value costs time on the event loop
 _QUICK = 8_000  # bytes parsed on the event loop
 _YES = ("true", "t", "1", "1.0", "yes", "y", "on")  # values that a route may read as true
@@ -92,18 +90,13 @@ def read_json(body: bytes) -> Any:
         raise HTTPException(400, f"{_UNREADABLE}: it has more than {MAX_VALUES:,} values.")
     try:
         text = body.decode("utf-8-sig")
-        value = json.loads(text, parse_float=_finite, parse_constant=_refuse, object_pairs_hook=_once)
+        value = read_strict_json(text, STRICTEST)
         if _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
-        deep = text.count("[") + text.count("{") > MAX_DEPTH and _deeper(value, MAX_DEPTH)
     except UnicodeEncodeError as error:
         raise HTTPException(400, f"{_UNREADABLE}: it contains a lone surrogate.") from error
     except ValueError as error:
         raise HTTPException(400, f"{_UNREADABLE}: {error}.") from error
-    except RecursionError:
-        deep = True
-    if deep:
-        raise HTTPException(400, f"{_UNREADABLE}: it is nested more than {MAX_DEPTH} levels deep.")
     return value
 
 
@@ -121,40 +114,6 @@ def _marks(body: bytes) -> int:
     return body.count(b",") + body.count(b"[") + body.count(b"{")
 
 
-def _finite(text: str) -> float:
-    number = float(text)
-    return number if isfinite(number) else _refuse(text)
-
-
-def _refuse(text: str) -> Any:
-    raise ValueError(f"{text[:40]} is not a valid JSON number")
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object. Duplicate keys are refused, since parsers differ on which value counts."""
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise ValueError(f"duplicate key '{twice[:40]}' in an object")
-    return value
-
-
-def _deeper(value: Any, levels: int) -> bool:
-    """Whether `value` is nested more than `levels` deep."""
-    layer = [value]
-    for _ in range(levels):
-        layer = [
-            inner
-            for one in layer
-            if isinstance(one, dict | list)
-            for inner in (one.values() if isinstance(one, dict) else one)
-            if isinstance(inner, dict | list)
-        ]
-        if not layer:
-            return False
-    return True
-
-
 def _checked(kind: Any, body: bytes, strict: bool) -> _Read:
     """Parse and validate a large body. Only the first error is reported; FastAPI would list all."""
     value = read_json(body)
@@ -168,11 +127,13 @@ def _checked(kind: Any, body: bytes, strict: bool) -> _Read:
 
 
 def _known(kind: Any, value: Any) -> None:
-    """Refuse keys that `kind` does not have."""
+    """Refuse keys that `kind` does not have, unless they are null: SDKs send back what they were told with all keys of
+    their own types."""
     try:
         _adapter(kind).validate_python(value, extra="forbid")
     except ValidationError as error:
-        unknown = [one for one in error.errors(include_url=False) if one["type"] == "extra_forbidden"]
+        errors = error.errors(include_url=False)
+        unknown = [one for one in errors if one["type"] == "extra_forbidden" and one["input"] is not None]
         if unknown:
             raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in unknown]) from error
 

@@ -42,6 +42,10 @@ def first_error(errors: Sequence[Mapping[str, Any]]) -> ApiError:
             if where
             else ApiError(400, "You must send a JSON object as the body of your request.")
         )
+    if kind == "moved":
+        name, now = context["name"], context["now"]
+        message = f"Unsupported parameter: '{name}'. In this API, it is called {now}. Try again with the new parameter."
+        return ApiError(400, message, param=name, code="unsupported_parameter")
     if kind == "extra_forbidden":
         return _refusal(f"Unknown parameter: '{where}'.", where, "unknown_parameter")
     if kind in _WANTED:

@@ -138,6 +138,7 @@ def _wait_for_others(connection: Connection) -> None:
     """Hold others' migrations up until the transaction ends. SQLite needs nothing: a transaction locks its file."""
     if connection.dialect.name != "postgresql":
         return
+    connection.exec_driver_sql("SET LOCAL lock_timeout = 0")  # it waits, but for `_be_brief`
     taken = connection.execute(text("SELECT pg_try_advisory_xact_lock(:lock)"), {"lock": _LOCK}).scalar()
     if not taken:
         logger.info("waiting for another process, which migrates the database")

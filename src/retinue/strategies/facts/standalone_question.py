@@ -12,10 +12,10 @@ from .sub_prompts import Part, Say, one_field, sub_prompt
 _ALONE = one_field("question", seq(" ", line(300, but="?"), optional(seq("?")), "\n"))
 
 
-def standalone(say: Say, question: str, history: Sequence[Message]) -> Part[str]:
-    """Return the question with names for what it refers to in the conversation."""
+def standalone(say: Say, question: str, history: Sequence[Message], window: int | None) -> Part[str]:
+    """Return the question with names for what it refers to in the conversation. `window` is the model's."""
     if not history:
         return question
-    text = sub_prompt("standalone", history=history_lines(history), question=question)
+    text = sub_prompt("standalone", history=history_lines(history, window), question=question)
     said = yield from say(text, question, _ALONE, aside=True)
     return said.strip() or question

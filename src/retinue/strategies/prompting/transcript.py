@@ -7,6 +7,9 @@ from collections.abc import Sequence
 
 from ...core.values import Message
 
+_HALF = 1.5  # characters for each token of the window, of which each stands for some three
+_LEFT_OUT = "(Earlier turns are left out.)\n"
+
 
 def flatten_tool_calls(history: Sequence[Message]) -> tuple[Message, ...]:
     """Return `history` without tool calls and tool messages.
@@ -24,9 +27,18 @@ def flatten_tool_calls(history: Sequence[Message]) -> tuple[Message, ...]:
     return tuple(turns)
 
 
-def history_lines(history: Sequence[Message]) -> str:
-    """Return the earlier conversation, one line per turn."""
-    return "".join(f"{'Human' if one.role == 'user' else 'AI'}: {one.content}\n" for one in flatten_tool_calls(history))
+def history_lines(history: Sequence[Message], window: int | None = None) -> str:
+    """Return the earlier conversation, one line per turn. It takes at most half of the model's `window` (in tokens):
+    the oldest turns are left out, each with its answer."""
+    turns = flatten_tool_calls(history)
+    lines = [f"{'Human' if one.role == 'user' else 'AI'}: {one.content}\n" for one in turns]
+    size, start = sum(map(len, lines)), 0
+    while (
+        window is not None and start < len(turns) and (size > window * _HALF or (start and turns[start].role != "user"))
+    ):
+        size -= len(lines[start])
+        start += 1
+    return (_LEFT_OUT if start else "") + "".join(lines[start:])
 
 
 def _told(message: Message) -> str:

@@ -1,0 +1,154 @@
+"""What a tool returned, finished and made text for the model."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import time
+from collections.abc import AsyncIterator, Callable, ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from .._internal.containment import TimedOut, call_contained, describe_error
+from .._internal.well_formed import well_formed
+from ..errors import ToolError
+from .run_result import RunResult
+from .values import Document
+
+_WITHIN = 10_000  # items of an iterator within a result
+_LISTS = ("to_string", "to_dicts", "to_pylist", "tolist")  # pandas; polars; pyarrow; numpy and arrays
+
+
+def is_unfinished(value: Any) -> bool:
+    """Return whether a function's result is still to be computed, on an event loop."""
+    return inspect.isawaitable(value) or isinstance(value, AsyncIterator | Future)
+
+
+async def finish(value: Any, most: int) -> Any:
+    """Await `value`, or collect `most` items of it; the others are computed as well, for they may have effects."""
+    if isinstance(value, Future):
+        return await asyncio.wrap_future(value)
+    if inspect.isawaitable(value):
+        return await value
+    items: list[Any] = []
+    async for item in value:
+        if len(items) < most:
+            items.append(item)
+    return items
+
+
+def exhaust(items: Iterator[Any], most: int, end: float) -> list[Any]:
+    """Collect `most` items; the others are computed as well, for they may have effects. Raises `TimedOut` after `end`,
+    by the monotonic clock."""
+    kept: list[Any] = []
+    for item in items:
+        if len(kept) < most:
+            kept.append(item)
+        if time.monotonic() > end:
+            raise TimedOut
+    return kept
+
+
+def result_text(value: Any) -> str:
+    """Convert what a tool returned to text. If its own methods fail at that, the text says so, for the tool has run.
+
+    Raises `ToolError` for what shows that the tool's work has not been done: a function that nobody called, a context
+    manager that nobody entered, a list of coroutines that nobody awaited.
+    """
+    if inspect.isroutine(value) or isinstance(value, partial | type):
+        raise ToolError(f"it returned {getattr(value, '__name__', 'a function')} instead of calling it")
+    if isinstance(value, AbstractContextManager | AbstractAsyncContextManager) and hasattr(value, "gen"):
+        raise ToolError("it returned a context manager, which nobody enters; return the value instead")
+    try:
+        return call_contained(as_text, value)
+    except ToolError:
+        raise
+    except Exception as error:
+        return f"(a {type(value).__name__} that cannot be shown as text: {describe_error(error)})"
+
+
+def as_text(value: Any) -> str:
+    """Convert a value to text for the model: documents by content, everything else as JSON if it has a form in it."""
+    match value:
+        case str():
+            return well_formed(str.__str__(value))
+        case None:
+            return ""
+        case RunResult():
+            return str(value)
+        case list() | tuple() if value and all(isinstance(item, Document) for item in value):
+            return "\n".join(item.content for item in value)
+        case bool() | int() | float() | dict() | list() | tuple():
+            with suppress(TypeError, ValueError, RecursionError):
+                return well_formed(json.dumps(value, ensure_ascii=False, default=_jsonable))
+            plain = _converted(value)  # for keys that are no texts
+            return well_formed(plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False))
+    plain = _jsonable(value)
+    return as_text(plain if isinstance(plain, str | bool | int | float | dict | list) else str(plain))
+
+
+def _jsonable(value: Any) -> Any:
+    """Return a form of `value` that JSON has, or that contains simpler values; else its text."""
+    for kinds, form in _FORMS:
+        if isinstance(value, kinds):
+            return form(value)
+    if is_unfinished(value):
+        if inspect.iscoroutine(value):
+            value.close()
+        raise ToolError("it returned something that nobody awaited within its result; await it before")
+    for name in _LISTS:
+        if callable(method := getattr(type(value), name, None)):
+            return method(value)
+    if isinstance(value, Sequence | KeysView | ValuesView | ItemsView):
+        return list(value)
+    return _converted(value)
+
+
+def _converted(value: Any) -> Any:
+    """Return `value` as pydantic writes it: models, dataclasses, dates, decimals, enums, paths and the like."""
+    from pydantic_core import to_jsonable_python
+
+    try:
+        return to_jsonable_python(value, fallback=_described)
+    except (TypeError, ValueError, RecursionError):  # such as an object within itself
+        return str(value)
+
+
+def _described(value: Any) -> Any:
+    """Return what is public in an object that does not describe itself; otherwise what it says."""
+    kind = type(value)
+    own = [getattr(kind, name) is not getattr(object, name) for name in ("__str__", "__repr__")]
+    if not any(own) and hasattr(value, "__dict__"):
+        return {name: one for name, one in vars(value).items() if not name.startswith("_")}
+    if isinstance(value, Mapping | Sequence | Iterator) or any(hasattr(kind, name) for name in _LISTS):
+        return _jsonable(value)
+    return str(value)
+
+
+def _bytes_text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return f"({len(value):,} bytes)"
+
+
+def _sorted(values: Any) -> list[Any]:
+    try:
+        return sorted(values)
+    except TypeError:  # of several kinds
+        return sorted(values, key=repr)
+
+
+_FORMS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
+    (Document, lambda value: value.content),
+    (RunResult, as_text),
+    ((bytes, bytearray, memoryview), lambda value: _bytes_text(bytes(value))),
+    ((set, frozenset), _sorted),
+    (Mapping, dict),
+    (BaseException, describe_error),
+    (Iterator, lambda value: list(islice(value, _WITHIN))),
+)

@@ -1,0 +1,99 @@
+"""`POST /completions`: OpenAI's first API, which some clients use by default. A prompt is a chat's only message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Request
+from pydantic import Field, Tag
+
+from ...store.run_row import RunRow
+from ..context import ContextDep
+from ..wire.api_errors import ApiError
+from ..wire.common_schemas import Share, Temperature, Text, Wire, either
+from ..wire.objects import Object
+from ..wire.request_body import JsonRoute
+from ..wire.sse import STREAMED, event_stream
+from .routes import begin, completed
+from .schemas import ChatCreate, Penalty, Stops, StreamOptions
+from .views import Chunks
+
+router = APIRouter(route_class=JsonRoute)
+_UNSUPPORTED = ("suffix", "echo", "logprobs")
+
+
+class CompletionCreate(Wire):
+    """The request. `prompt` is one text; tokens and several prompts are refused."""
+
+    model: str
+    prompt: Annotated[
+        Annotated[Text, Tag("<string>")]
+        | Annotated[Annotated[list[Text], Field(min_length=1, max_length=1)], Tag("<array>")],
+        either("one of a string or an array of one string", string=str, array=list),
+    ]
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    temperature: Temperature | None = None
+    top_p: Share | None = None
+    stop: Stops | None = None
+    seed: int | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    logit_bias: dict[str, int] | None = None
+    user: str | None = None
+    n: Annotated[int, Field(ge=1, le=1)] | None = None
+    best_of: Annotated[int, Field(ge=1, le=1)] | None = None
+    # would change the answer but cannot be supported
+    suffix: str | None = None
+    echo: bool | None = None
+    logprobs: Annotated[int, Field(ge=0, le=5)] | None = None
+
+    def as_chat(self) -> ChatCreate:
+        """Return the same as a chat. Raises `ApiError` for what no chat has."""
+        sent = self.sent()
+        for name in _UNSUPPORTED:
+            if sent.pop(name, None):
+                message = f"Unsupported parameter: '{name}' is not supported with this model."
+                raise ApiError(400, message, param=name, code="unsupported_parameter")
+        prompt = sent.pop("prompt")
+        sent.pop("best_of", None)
+        said = [{"role": "user", "content": prompt if isinstance(prompt, str) else prompt[0]}]
+        return ChatCreate.model_validate({**sent, "messages": said})
+
+
+class _TextChunks(Chunks):
+    """The same event stream in the format of completions."""
+
+    def _chunk(self, delta: Object, finish: str | None = None) -> Object:
+        return _completion(super()._chunk(delta, finish), delta.get("content"), finish)
+
+    def _end(self, run: RunRow) -> Iterator[Object]:
+        yield from map(_renamed, super()._end(run))  # with the usage
+
+
+@router.post("/completions", responses=STREAMED)
+async def create(body: CompletionCreate, context: ContextDep, request: Request) -> Any:
+    """Complete a prompt."""
+    asked = body.as_chat()
+    session = await begin(asked, context)
+    if asked.stream:
+        chunks = _TextChunks(session.run, with_usage=asked.with_usage, reasoning=False)
+        return event_stream(session.follow(chunks))
+    chat = await completed(asked, context, request, session)
+    (choice,) = chat["choices"]
+    return _completion(chat, choice["message"]["content"], choice["finish_reason"])
+
+
+def _completion(chat: Object, text: str | None, finish: str | None) -> Object:
+    """Return a completion of a chat, or a chunk of one, as one of a text. Raises `ApiError` if the run waits."""
+    if finish == "tool_calls":
+        message = "A person must approve what this model is about to do; completions have no place for this. Use chat."
+        raise ApiError(400, message, code="awaiting_human", headers={"x-should-retry": "false"})
+    choice = {"text": text or "", "index": 0, "logprobs": None, "finish_reason": finish}
+    return {**_renamed(chat), "choices": [choice]}
+
+
+def _renamed(chat: Object) -> Object:
+    return {**chat, "id": chat["id"].removeprefix("chat"), "object": "text_completion"}
