@@ -62,7 +62,7 @@ def test_the_limit_that_ran_out_is_said(budget: Budget, said: str) -> None:
 
 
 def test_a_conversation_may_be_given_as_a_chat_api_has_it() -> None:
-    earlier = [{"role": "user", "content": "I am Ada."}, Message("assistant", "Hello Ada.")]
+    earlier: list[Any] = [{"role": "user", "content": "I am Ada."}, Message("assistant", "Hello Ada.")]
     result = agent({"finish": "Ada."}).run("Who am I?", history=earlier)
     assert (result.answer, "I am Ada." in result.transcript) == ("Ada.", True)
 
