@@ -69,6 +69,20 @@ def test_json_prints_the_events_as_lines_and_nothing_else(server: OpenAIServer) 
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("indexed", [False, True])
+def test_a_folder_of_files_or_its_index_is_searched(server: OpenAIServer, indexed: bool, tmp_path: Path) -> None:
+    (tmp_path / "prices.csv").write_text("item,price\ndesk,120\n")
+    (tmp_path / "old.txt").write_bytes("Ren\xe9 has 27 days of leave.".encode("latin-1"))
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG")
+    if indexed:
+        assert "2 new" in retinue("index", str(tmp_path)).stdout
+        (tmp_path / "prices.csv").unlink()
+    server.replies += [" I search.\nAction: Search\nAction Input: leave\n", ANSWER]
+    done = retinue("ask", "How many days?", "--base-url", server.url, "--passages", str(tmp_path))
+    assert "René has 27 days of leave." in done.stdout
+    assert ("not searched: picture.png: cannot be read" in done.stderr) is not indexed
+
+
 def test_passages_are_searched(server: OpenAIServer) -> None:
     server.replies += [" I look\nAction: Search\nAction Input: Jason Sudeikis age\n", ANSWER]
     done = retinue("ask", "How old?", "--base-url", server.url, "--passages", str(ROOT / "data/demo/passages.jsonl"))

@@ -243,3 +243,15 @@ def test_a_broken_component_is_found_and_the_clause_named(kind: type, clause: st
     (case,) = [one for one in component_cases() if one.name == clause]
     with pytest.raises(AssertionError, match=f"^component: {clause}: .*({problem})"):
         case.run(subject)
+
+
+def test_every_component_runs_batches() -> None:
+    import retinue
+
+    lacking = []
+    for name in retinue.__all__:
+        kind = getattr(retinue, name)
+        if isinstance(kind, type) and hasattr(kind, "run") and kind.__module__.startswith("retinue.components"):
+            lacking += [f"{name}.{method}" for method in ("run_batch", "run_batch_async") if not hasattr(kind, method)]
+    assert lacking == []
+    assert DocumentSplitter(size=100).run_batch([{"documents": [PARIS]}]) == [DocumentSplitter(size=100).run([PARIS])]

@@ -123,3 +123,13 @@ def test_settings_that_cannot_be_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.wav").write_bytes(tone(16_000, 1, 2))
     with pytest.raises(ToolError, match="phrases of known words"):
         SpeechToText(tmp_path, phrases=["what is ("]).run("a.wav")
+
+
+@pytest.mark.parametrize("loudest", [0, 40])
+def test_nothing_is_heard_in_silence(loudest: int, tmp_path: Path) -> None:
+    with wave.open(str(tmp_path / "silence.wav"), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(16_000)
+        file.writeframes(b"".join((loudest * (at % 2)).to_bytes(2, "little") for at in range(32_000)))
+    assert SpeechToText(tmp_path).run("silence.wav")["results"] == ""

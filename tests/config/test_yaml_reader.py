@@ -123,3 +123,9 @@ def test_places_are_right_in_blocks(names: list[str], line_break: str, first: st
     for path, place in [*found.keys.items()]:
         assert lines[place.line - 1][place.column - 1 :].startswith(str(path[-1]))
     assert len(found.keys) == 3 * len(names)
+
+
+def test_json_may_escape_a_character_as_two_halves(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text(r'{"a": "\ud83d\ude00", "b": "\\ud83d\\ude00", "c": "\u00e9"}', "ascii")
+    assert read_file(file).value == {"a": "😀", "b": r"\ud83d\ude00", "c": "é"}

@@ -1,4 +1,4 @@
-"""What a program gets that uses an agent otherwise than the docs: a value, or a sentence that says what is right."""
+"""What a program gets that uses an agent in another way than the docs: a value, or a sentence on what is right."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ def agent(*script: Any, **options: Any) -> Agent:
     return Agent(PromptModel(script=script), [search, look], strategy="react", trace=False, **options)
 
 
-CALL = {"call": {"tool": "look", "input": "Rome"}}
+def asked(question: Any, history: Any = ()) -> RunResult:
+    return agent({"finish": "x"}).run(question, history=history)
+
+
+CALL: dict[str, Any] = {"call": {"tool": "look", "input": "Rome"}}
 
 
 def test_rules_without_when_are_used_in_their_order() -> None:
@@ -56,7 +60,7 @@ def test_the_limit_that_ran_out_is_said(budget: Budget, said: str) -> None:
 
 
 def test_a_conversation_may_be_given_as_a_chat_api_has_it() -> None:
-    earlier = [{"role": "user", "content": "I am Ada."}, Message("assistant", "Hello Ada.")]
+    earlier: list[Any] = [{"role": "user", "content": "I am Ada."}, Message("assistant", "Hello Ada.")]
     result = agent({"finish": "Ada."}).run("Who am I?", history=earlier)
     assert (result.answer, "I am Ada." in result.transcript) == ("Ada.", True)
 
@@ -82,10 +86,10 @@ def test_a_finished_log_keeps_its_members() -> None:
 @pytest.mark.parametrize(
     ("use", "said"),
     [
-        (lambda: agent({"finish": "x"}).run(["a", "b"]), "a question is a text, not a list; several go to run_batch"),
-        (lambda: agent({"finish": "x"}).run({"input": "a"}), "a question is a text, not a dict"),
-        (lambda: agent({"finish": "x"}).run("a", history=[("user", "a")]), "history: want Messages, or mappings"),
-        (lambda: agent({"finish": "x"}).run("a", history="earlier"), "history: want Messages, or mappings"),
+        (lambda: asked(["a", "b"]), "a question is a text, not a list; several go to run_batch"),
+        (lambda: asked({"input": "a"}), "a question is a text, not a dict"),
+        (lambda: asked("a", [("user", "a")]), "history: want Messages, or mappings"),
+        (lambda: asked("a", "earlier"), "history: want Messages, or mappings"),
         (
             lambda: Agent(PromptModel(script=["x"]), prompt_node=PromptNode(PromptModel(script=["y"]))),
             "Agent: give a model or a prompt_node, which has a model of its own, and not both",

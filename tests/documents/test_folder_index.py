@@ -89,8 +89,8 @@ def test_what_cannot_be_read_is_said_and_the_rest_goes_on(folder: Path, store: D
     os.mkfifo(folder / "pipe.txt")
     done = index_folder(folder, store)
     assert (done.new, done.removed, done.unchanged) == (0, 1, 2)
-    assert [problem.partition(": ")[0] for problem in done.problems] == ["broken.pdf", "guide.md"]
-    assert done.problems[1] == "guide.md: there is no text in it"
+    assert [problem.partition(": ")[0] for problem in done.problems] == ["picture.png", "broken.pdf", "guide.md"]
+    assert done.problems[2] == "guide.md: there is no text in it"
     assert not store.keyword("install")
 
 

@@ -65,3 +65,8 @@ def test_apart_is_the_same() -> None:
 def test_what_takes_too_long_is_ended() -> None:
     with pytest.raises(DataError, match=r"could not be read within 0\.5 seconds"):
         asyncio.run(text_apart(b"<div>" * 200_000, "text/html", seconds=0.5))
+
+
+def test_an_escape_character_does_not_make_utf_8_something_else() -> None:
+    assert text_of("Zürich \x1b[1mfett\x1b[0m".encode(), "text/plain").text == "Zürich \x1b[1mfett\x1b[0m"
+    assert text_of("日本".encode("iso2022_jp"), "text/plain").text == "日本"

@@ -118,6 +118,7 @@ CHAT: list[Any] = [
     ({"type": "file", "file": {"filename": "a.txt"}}, 400, "file.file_data"),
     ({"type": "file", "file": {"file_data": "no base64!"}}, 400, "file.file_data"),
     ({"type": "file", "file": {"file_data": encoded(b"%PDF\x00\xff")}}, 400, "file"),
+    ({"type": "file", "file": {"file_data": encoded(b"%PDF-1.4\n1 0 obj <<>> endobj")}}, 400, "file"),
     ({"type": "file", "file": {"file_data": encoded(b"a\x00b")}}, 400, "file"),
     ({"type": "file", "file": {"file_data": encoded(b"x" * 300_000)}}, 400, "file"),
     ({"type": "file", "file": {"file_id": "file-unknown"}}, 404, "file.file_id"),

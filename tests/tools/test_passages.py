@@ -107,14 +107,20 @@ def test_a_wrong_line_is_named_with_its_file_and_number(tmp_path: Path, line: st
     assert str(caught.value) == f"{path}:2: {problem}"
 
 
-@pytest.mark.parametrize("name", ["p.jsonl", "folder/p.txt"])
-def test_a_file_that_is_not_utf_8_is_named(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    path.parent.mkdir(exist_ok=True)
+def test_passages_that_are_not_utf_8_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
     path.write_bytes(b'{"text": "caf\xe9"}\n')
     with pytest.raises(DataError) as caught:
-        Passages.load(path if name == "p.jsonl" else path.parent)
+        Passages.load(path)
     assert str(caught.value) == f"{path}: not a text file in UTF-8"
+
+
+def test_a_folders_texts_may_be_of_an_older_encoding_and_are_texts(tmp_path: Path) -> None:
+    (tmp_path / "p.txt").write_bytes(b"caf\xe9")
+    assert [one.content for one in Passages.load(tmp_path).documents()] == ["caf\xe9"]
+    (tmp_path / "q.txt").write_bytes(b"a\0b")
+    with pytest.raises(DataError, match=r"q\.txt: not a text file"):
+        Passages.load(tmp_path)
 
 
 def test_a_folders_texts_are_found_by_their_paths(tmp_path: Path) -> None:

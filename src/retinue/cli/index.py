@@ -22,7 +22,7 @@ from .progress_line import Progress
 @click.option("--size", default=1_000, show_default=True, type=click.IntRange(1), help="Maximum characters per piece.")
 @click.option("--vectors", is_flag=True, help="Also search by meaning (`retinue models pull minilm`).")
 def command(folder: Path, store: Path | None, size: int, vectors: bool) -> int:
-    """Index the files under FOLDER (HTML, PDF, Markdown, plain text) for a Retriever.
+    """Index the files under FOLDER (HTML, PDF, Word, Excel, PowerPoint, Markdown, text) for a Retriever.
 
     Running it again reads only what has changed. Hidden files and links are skipped.
     """

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
+import io
+import json
 import logging
 import os
 import sys
@@ -103,6 +106,7 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line. Return the exit status: 0 for success, 1 for no answer, 2 for a usage error, 130 for
     Ctrl-C."""
+    _escape_what_cannot_be_shown()
     try:
         status: Any = cli.main(args=arguments, prog_name="retinue", standalone_mode=False)
     except click.ClickException as error:
@@ -122,6 +126,20 @@ def main(arguments: list[str] | None = None) -> int:
     finally:
         disable()
     return status if isinstance(status, int) else 0
+
+
+def _escape_what_cannot_be_shown() -> None:
+    """Let output in another encoding than UTF-8 escape what that lacks as JSON does, instead of ending the program."""
+    codecs.register_error("retinue-escape", _escape)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="retinue-escape")
+
+
+def _escape(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 def _show_warnings() -> None:

@@ -13,12 +13,17 @@ from ..agent import Agent
 from ..config.price_file import use_prices
 from ..core.budgets import Budget
 from ..core.tool import Tool
-from ..errors import UsageError
+from ..core.values import Document
+from ..display.terminal import clean
+from ..documents.document_store import DocumentStore
+from ..documents.folder_index import STORE, read_folder
+from ..documents.text_extraction import READABLE
+from ..errors import DataError, UsageError
 from ..models import PromptModel
 from ..strategies import STRATEGIES
 from ..strategies.auto import preset, usual_steps
 from ..tools import calculator, passages
-from ..tools.passages import Rank
+from ..tools.passages import Passages, Rank, Searchable, cut
 from .approval_prompt import decide
 from .model_offer import offer_embedded_model
 
@@ -26,7 +31,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _STRATEGY = "[default: careful for the embedded model or a GGUF file with --passages, else auto]"
 _STEPS = f"[default: {usual_steps('careful')} with careful, else {usual_steps('auto')}]"
 _OPTIONS = (
-    click.option("--passages", type=click.Path(path_type=Path), help="JSONL file or folder of texts to search."),
+    click.option(
+        "--passages", type=click.Path(path_type=Path), help="Folder of files, its index, or JSONL file to search."
+    ),
     click.option("--rank", is_flag=True, help="Also rank what is found by its meaning (extra rank, model minilm)."),
     click.option("--model", default="", help="local, a name, ENGINE:NAME, or a GGUF file.  [default: local]"),
     click.option("--base-url", help="An OpenAI-compatible server, e.g. http://127.0.0.1:8080"),
@@ -68,7 +75,7 @@ class AgentOptions:
         use_prices()
         tools: list[Tool] = [calculator]
         if self.passages:
-            tools.insert(0, passages(self.passages, rank=_ranked() if self.rank else None))
+            tools.insert(0, passages(_searched(self.passages), rank=_ranked() if self.rank else None))
         if self.model in ("", "local") and not self.base_url:
             offer_embedded_model()
         answering = PromptModel(self.model, base_url=self.base_url, stream=self.stream)
@@ -81,6 +88,36 @@ class AgentOptions:
             human=decide,
             require_human_feedback=self.ask_me,
         )
+
+
+def _searched(path: Path) -> Path | Searchable:
+    """Return what is searched: the index at `path` or of that folder, the folder's files, or a file of passages."""
+    index = path / STORE if path.is_dir() else path
+    if index.is_file() and (path.is_dir() or path.suffix == STORE.suffix):
+        return _Index(DocumentStore(index))
+    if not path.is_dir():
+        return path
+    problems: list[str] = []
+    pieces = [
+        Document(piece, meta={"title": one.meta["path"]})
+        for one in read_folder(path, problems)
+        for piece in cut(one.content)
+    ]
+    for problem in problems:
+        click.echo(f"not searched: {clean(problem)}", err=True)
+    if not pieces:
+        raise DataError(f"{path} contains no passages (want {READABLE}, or an index of `retinue index`)")
+    return Passages(pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """An index that is searched by words."""
+
+    store: DocumentStore
+
+    def search(self, query: str, top_k: int = 3) -> list[Document]:
+        return self.store.keyword(query, top_k)
 
 
 def _ranked() -> Rank:

@@ -13,6 +13,7 @@ from urllib.parse import urljoin
 from .._internal.concurrency import gather_bounded
 from .._internal.sync_bridge import run_blocking
 from .._internal.thread_pool import run_in_thread
+from ..core.component import Component
 from ..core.values import Document
 from ..documents.splitter import split_document
 from ..errors import ToolError, UsageError
@@ -67,7 +68,7 @@ class _Limits:
             raise UsageError(f"{name}: seconds must be above 0, not {self.seconds}")
 
 
-class Crawler:
+class Crawler(Component):
     """Fetches the page at an address, and the pages of the same site that it leads to.
 
     Pages of the site are those with the same host and port; `http` and `https` on their usual ports are the same. The

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
+from ..core.component import Component
 from ..core.values import Document
 from ..documents.splitter import split_document
 from ..errors import UsageError
@@ -16,7 +17,7 @@ class Pieces(TypedDict):
     documents: list[Document]
 
 
-class DocumentSplitter:
+class DocumentSplitter(Component):
     """Splits documents into pieces of at most `size` characters, between paragraphs or else between sentences.
 
     Each piece has its document's `meta` and its index from 0 in `part`. Raises `UsageError` for a size below 1.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
+from ..core.component import Component
 from ..core.values import Document
 from ..documents.embedding import Embedder
 from ..documents.retrieval import vectors_of
@@ -18,7 +19,7 @@ class Written(TypedDict):
     written: int
 
 
-class DocumentWriter:
+class DocumentWriter(Component):
     """Writes documents to `store`, with their vectors if there is an `embedder` (see `Retriever`).
 
     Raises `UsageError` without a store.

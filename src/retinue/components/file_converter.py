@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict
 
+from ..core.component import Component
 from ..core.values import Document
 from ..documents.file_documents import document_of
 from ..errors import DataError, UsageError
@@ -18,7 +19,7 @@ class ConvertedFiles(TypedDict):
     problems: list[str]
 
 
-class FileConverter:
+class FileConverter(Component):
     """Converts files (HTML, PDF, Markdown, plain text) to documents with `path` and `title` in `meta`.
 
     With a `folder`, only files in it are read, and paths are relative to it. Use this if a model, or anyone else who

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TypedDict
 from urllib.parse import quote, urlencode
 
+from ..core.component import Component
 from ..errors import ToolError, UsageError
 
 MAX_LINK = 8_000  # characters; GitHub answers 414 to longer ones
@@ -52,7 +53,7 @@ def issue_link(
     return link(length)
 
 
-class IssueLink:
+class IssueLink(Component):
     """Creates the link to a new issue of `repository`, with these labels and this template (see `issue_link`).
 
     A model supplies title and body; in a pipeline, the query is the title. Nothing is submitted: that is a person's

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from .._internal.sync_bridge import run_blocking
+from ..core.component import Component
 from ..core.values import Document
 from ..errors import UsageError
 from .relevance_models import Scorer, best_first, cross_encoder as named, with_scores
@@ -17,7 +18,7 @@ class Ranked(TypedDict):
     documents: list[Document]
 
 
-class Ranker:
+class Ranker(Component):
     """Orders documents by relevance and keeps the best `top_k`.
 
     `cross_encoder`: a `CrossEncoder`, or `minilm` (`EmbeddingScorer` with the embedded MiniLM), `cohere:MODEL`,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypedDict
 
 from .._internal.sync_bridge import run_blocking
+from ..core.component import Component
 from ..core.values import Document
 from ..errors import UsageError
 from .prompt_node import PromptNode
@@ -43,7 +44,7 @@ class ExtractedAnswers(TypedDict):
     results: str
 
 
-class Reader:
+class Reader(Component):
     """Asks a model which words of the documents answer a query, and returns those that occur in a document.
 
     Case and whitespace are ignored in the comparison; anything else is omitted. `prompt_node`: a `PromptNode`, or the

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 from uuid import uuid4
 
+from ..core.component import Component
 from ..errors import ToolError, UsageError
 
 MAX_REPORT = 50_000  # characters; strange ones may take time that grows with the square
@@ -42,7 +43,7 @@ class WrittenReport(TypedDict):
     results: str
 
 
-class ReportWriter:
+class ReportWriter(Component):
     """Writes a report in Markdown into `folder`, as it is and as a page in HTML.
 
     A heading with the title is added if there is none, and so is a list of the sources, which are all links of the

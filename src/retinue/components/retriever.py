@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from .._internal.suggestions import suggestion
+from ..core.component import Component
 from ..core.values import Document
 from ..documents.embedding import Embedder
 from ..documents.retrieval import MODES, Mode, results_text, retrieve
@@ -21,7 +22,7 @@ class Retrieved(TypedDict):
     results: str
 
 
-class Retriever:
+class Retriever(Component):
     """Finds the `top_k` documents of `store` that match a query best. Raises `UsageError` for invalid settings.
 
     Args:

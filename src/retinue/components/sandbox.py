@@ -30,6 +30,11 @@ MODULES = (
 _KINDS: Mapping[type, str] = {int: "whole number", float: "number"}
 _GRACE = 0.5  # seconds beyond its limit before an unresponsive worker is killed
 _NOT_YET = "The monty syntax parser does not yet support "
+_INSTEAD = {
+    "'del'": "use values.pop(key), or make a new list or dict without it",
+    "yield": "gather the values in a list and return it",
+    "inheritance": "write classes without a base, or functions",
+}
 _NO_ITERATOR = "'list' object is not an iterator"
 _NO_ATTRIBUTE = re.compile(r"(?:type object )?'(\w+)'(?: object)? has no attribute '([a-z]\w*)'")
 _BUILT_IN = {one.__name__: one for one in (bytes, dict, float, frozenset, int, list, set, str, tuple)}
@@ -108,7 +113,7 @@ class Sandbox:
             raise ToolError(f"the code was stopped: {limit}") from None
         except monty.MontyError as error:
             raise ToolError(_message(error)) from None
-        except (RuntimeError, OSError, TimeoutError, ValueError) as error:  # no worker; an inconvertible value
+        except (RuntimeError, OSError, TypeError, ValueError) as error:  # no worker; an inconvertible value
             raise ToolError(f"the code could not be run: {error}") from error
         finally:
             self._places.release()
@@ -186,7 +191,9 @@ def _message(error: MontyError) -> str:
     what = error.exception()
     said = " ".join(str(what).split())[:500]
     if said.startswith(_NOT_YET):
-        said = f"{said.removeprefix(_NOT_YET)} cannot be used here; write it another way"
+        lacking = said.removeprefix(_NOT_YET)
+        instead = next((way for part, way in _INSTEAD.items() if part in lacking), "write it another way")
+        said = f"{lacking} cannot be used here; {instead}"
     if isinstance(what, ModuleNotFoundError):
         said += f"; there are: {MODULES}"
     frames: list[Frame] = getattr(error, "traceback", list)()

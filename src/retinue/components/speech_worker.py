@@ -15,6 +15,7 @@ from typing import Any
 MEMORY = 2 << 30  # bytes of address space
 RATE = 16_000  # samples per second that the recognizer wants
 _SILENCE = RATE // 4  # samples before and after what is heard
+_QUIET = 100  # of 32,768: the loudest sample of what is silence
 _RETRIEVAL, _UTF8, _SPEED = 1, 1, 1  # espeak-ng's constants: samples to a callback, text in UTF-8, words per minute
 _NO_EXIT = 0x8000
 _HEARD = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p)
@@ -36,6 +37,8 @@ def heard(data: bytes, phrases: Sequence[str]) -> dict[str, Any]:
             decoder.activate_search("g")
         except (RuntimeError, ValueError) as error:
             raise SpeechError("phrases: want phrases of known words in JSGF, such as 'play (jazz | rock)'") from error
+    if max(map(abs, memoryview(samples).cast("h")), default=0) < _QUIET:  # in which the recognizer hears words
+        return {"text": ""}
     decoder.start_utt()
     decoder.process_raw(samples, full_utt=True)
     decoder.end_utt()

@@ -10,6 +10,7 @@ from itertools import accumulate
 from math import exp, fsum, isfinite
 
 from .._internal.sync_bridge import run_blocking
+from ..core.component import Component
 from ..core.values import Document
 from ..errors import UsageError
 from .ranker import Ranked
@@ -18,7 +19,7 @@ from .relevance_models import Scorer, best_first, cross_encoder as named, with_s
 _ROUNDING = 1e-9
 
 
-class TopPSampler:
+class TopPSampler(Component):
     """Keeps the smallest set of documents whose cumulative relevance exceeds `top_p`.
 
     A document's relevance is its share in the softmax of all scores: those of `cross_encoder` (see `Ranker`), or

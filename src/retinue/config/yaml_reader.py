@@ -7,6 +7,7 @@ limit.
 from __future__ import annotations
 
 import codecs
+import json
 import os
 import re
 import stat
@@ -27,6 +28,7 @@ MAX_PROBLEMS = 50
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_HALVES = re.compile(r"(?<!\\)((?:\\\\)*)(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})")
 _BREAK = re.compile(r"\r\n|\r|\n")
 _BOMS = {
     codecs.BOM_UTF32_LE: "UTF-32", codecs.BOM_UTF32_BE: "UTF-32", codecs.BOM_UTF16_LE: "UTF-16",
@@ -87,6 +89,8 @@ def read_text(text: str | bytes, file: str = "<text>") -> Source:
     elif len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         return _refused(file, f"larger than {MAX_BYTES:,} bytes")
     text = text.removeprefix("\ufeff")
+    if text.lstrip()[:1] in ("{", "["):  # JSON escapes a character beyond U+FFFF as two halves, which YAML lacks
+        text = _HALVES.sub(lambda found: f"{found[1]}{json.loads(f'{chr(34)}{found[2]}{chr(34)}')}", text)
     if forbidden := _FORBIDDEN.search(text):
         message = f"the character U+{ord(forbidden[0]):04X} is not allowed in YAML"
         return _refused(file, message, _end(text[: forbidden.start()]))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..core.values import Document
 from ..errors import DataError
-from .text_extraction import media_type_of, text_of
+from .text_extraction import READABLE, media_type_of, text_of
 
 MAX_FILE = 50_000_000  # bytes
 
@@ -50,7 +50,7 @@ def document(path: str, data: bytes) -> Document:
     """Return the text in `data`, the contents of a file called `path`. Raises `DataError` with the path."""
     kind = media_type_of(path)
     if kind is None:
-        raise DataError(f"{path}: cannot be read (want HTML, PDF, Markdown or plain text, and a name that says which)")
+        raise DataError(f"{path}: cannot be read (want {READABLE}, and a name that says which)")
     try:
         read = text_of(data, kind)
     except DataError as error:

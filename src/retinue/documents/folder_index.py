@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from .embedding import Embedder
 from .file_documents import data_of, document
 from .retrieval import vectors_of
 from .splitter import split_document
-from .text_extraction import media_type_of
+from .text_extraction import READABLE, media_type_of
 
 STORE = Path(".retinue", "documents.sqlite")  # default location, relative to the folder
 _PAUSE = 1.0  # seconds of work that an interruption may lose
@@ -60,10 +60,10 @@ def index_folder(
     """Index the files under `folder` in `store`, in pieces of at most `size` characters, with vectors if there is an
     `embedder`.
 
-    HTML, PDF, Markdown and plain text are read; hidden files and folders and links are skipped. A file with unchanged
-    size and time, or unchanged content, is skipped; one that is missing or unreadable is removed. Each file is indexed
-    entirely or not at all, even if indexing is interrupted. A piece has the file's `path` relative to the folder, its
-    `title` and `part` in `meta`; its id is `path#part`.
+    Files of HTML, PDF, Word, Excel, PowerPoint, Markdown and plain text are read. Hidden ones and links are skipped,
+    others are problems. A file with unchanged size and time, or unchanged content, is skipped; one that is missing or
+    unreadable is removed. Each file is indexed entirely or not at all, even if indexing is interrupted. A piece has the
+    file's `path` relative to the folder, its `title` and `part` in `meta`; its id is `path#part`.
 
     Raises `DataError` if `folder` is not a folder, and `UsageError` for a store of another folder.
     """
@@ -74,6 +74,17 @@ def index_folder(
         raise UsageError(f"size must be at least 1, not {size}")
     _claim(store, folder)
     return _Indexing(folder, store, size, embedder).run(report or (lambda *_: None))
+
+
+def read_folder(folder: Path, problems: list[str]) -> Iterator[Document]:
+    """Yield the text of each file under `folder` that `index_folder` reads, and add a line to `problems` for others."""
+    for path, _ in sorted(_files(folder, problems)):
+        try:
+            yield document(path, data_of(folder / path, path))
+        except DataError as error:
+            problems.append(str(error))
+        except UsageError as error:
+            problems.append(f"{path}: {error}")
 
 
 def _claim(store: DocumentStore, folder: Path) -> None:
@@ -99,7 +110,8 @@ class _Indexing:
         self._waiting: list[tuple[_File, list[Document] | None, Any]] = []
 
     def run(self, report: Report) -> Indexed:
-        files = sorted(_files(self._folder, self._done.problems))
+        own = {Path(f"{self._store.path}{ending}").absolute() for ending in ("", "-wal", "-shm", "-journal")}
+        files = sorted(_files(self._folder, self._done.problems, own))
         saved = time.monotonic()
         for number, (path, found) in enumerate(files, 1):
             report(path, number, len(files))
@@ -159,32 +171,35 @@ class _Indexing:
             connection.execute("DELETE FROM files WHERE path = ?", (path,))
 
 
-def _files(folder: Path, problems: list[str]) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield the readable files under `folder`: relative path and `stat` result."""
+def _files(folder: Path, problems: list[str], own: Collection[Path] = ()) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the readable files under `folder` that are not the store's `own`: relative path and `stat` result."""
     folders = [""]
     while folders:
         inner = folders.pop()
         try:
-            yield from _files_in(folder, inner, folders, problems)
+            yield from _files_in(folder, inner, folders, problems, own)
         except OSError as error:
             problems.append(f"{inner or folder}: {error.strerror or error}")
 
 
 def _files_in(
-    folder: Path, inner: str, folders: list[str], problems: list[str]
+    folder: Path, inner: str, folders: list[str], problems: list[str], own: Collection[Path]
 ) -> Iterator[tuple[str, os.stat_result]]:
     """Yield the files directly in the folder `inner`, and add its subfolders to `folders`. Raises `OSError`."""
     with os.scandir(folder / inner) as entries:
         for entry in entries:
             path = f"{inner}/{entry.name}" if inner else entry.name
-            if entry.name.startswith("."):
+            if entry.name.startswith(".") or (own and (folder / path).absolute() in own):
                 continue
             if not _is_text(path):
                 problems.append(f"{path!r}: its name is not UTF-8")
             elif entry.is_dir(follow_symlinks=False):
                 folders.append(path)
-            elif entry.is_file(follow_symlinks=False) and media_type_of(path) is not None:
-                yield path, entry.stat(follow_symlinks=False)
+            elif entry.is_file(follow_symlinks=False):
+                if media_type_of(path) is None:
+                    problems.append(f"{path}: cannot be read (want {READABLE}, and a name that says which)")
+                else:
+                    yield path, entry.stat(follow_symlinks=False)
 
 
 def _is_text(name: str) -> bool:

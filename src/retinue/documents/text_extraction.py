@@ -1,4 +1,4 @@
-"""Text extraction from files and pages: HTML, PDF, Markdown, plain text."""
+"""Text extraction from files and pages: HTML, PDF, Word, Excel, PowerPoint, Markdown, CSV, plain text."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import islice, takewhile
@@ -15,7 +16,9 @@ from typing import Any
 from urllib.parse import urljoin
 
 from ..errors import DataError, UsageError
+from .office_files import DOCX, MODULES, PPTX, XLSX, office_text
 
+READABLE = "HTML, PDF, Word, Excel, PowerPoint, Markdown or plain text"
 MAX_PAGES = 2_000  # of a PDF
 MAX_LINKS, MAX_URL = 500, 2_000  # links of a page, and characters of a link
 _PDF = "application/pdf"
@@ -24,11 +27,13 @@ _MARKDOWN = ("text/markdown", "text/x-markdown")
 _PLAIN = ("application/json", "application/x-ndjson", "application/xml", "application/yaml", "application/javascript")
 _MAIN = "main, article, [role=main]"
 _AROUND = ["nav", "header", "footer", "aside", "form", "button", "noscript"]
+_ISO_2022 = re.compile(rb"\x1b(?:[$(][@-J]|\$[()*+-/][@-J])")  # where it begins other characters
 _BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+")
 _ENDINGS = {
     ".html": "text/html", ".htm": "text/html", ".xhtml": "text/html", ".pdf": "application/pdf",
     ".md": "text/markdown", ".markdown": "text/markdown", ".txt": "text/plain", ".text": "text/plain",
-    ".rst": "text/plain",
+    ".rst": "text/plain", ".csv": "text/csv", ".tsv": "text/tab-separated-values", ".json": "application/json",
+    ".jsonl": "application/x-ndjson", ".log": "text/plain", ".docx": DOCX, ".xlsx": XLSX, ".pptx": PPTX,
 }  # fmt: skip
 
 
@@ -60,6 +65,9 @@ def text_of(data: bytes, media_type: str, charset: str = "", seconds: float = ma
     kind = kind_of(data, media_type)
     if kind == _PDF:
         read = _pdf(data, seconds)
+    elif kind in MODULES:
+        _needs(MODULES[kind], "a file of Word, Excel or PowerPoint")
+        read = Text(*office_text(data, kind))
     elif kind in _HTML:
         read = _html(data, charset)
     elif kind in _MARKDOWN:
@@ -72,7 +80,7 @@ def text_of(data: bytes, media_type: str, charset: str = "", seconds: float = ma
 
 def needs_parser(data: bytes, media_type: str) -> bool:
     """Return whether a parser extracts the text, which hostile data can keep busy (see `text_subprocess`)."""
-    return kind_of(data, media_type) in (_PDF, *_HTML)
+    return kind_of(data, media_type) in (_PDF, *_HTML, *MODULES)
 
 
 def kind_of(data: bytes, media_type: str) -> str:
@@ -83,9 +91,16 @@ def kind_of(data: bytes, media_type: str) -> str:
         return _PDF
     if kind in ("", "application/octet-stream"):
         return _HTML[0] if start.startswith((b"<!doctype html", b"<html")) else "text/plain"
-    if kind == _PDF or kind in _HTML or kind.startswith("text/") or kind in _PLAIN or kind.endswith(("+json", "+xml")):
+    if (
+        kind == _PDF
+        or kind in _HTML
+        or kind in MODULES
+        or kind.startswith("text/")
+        or kind in _PLAIN
+        or kind.endswith(("+json", "+xml"))
+    ):
         return kind
-    raise DataError(f"{kind} cannot be read (want HTML, PDF, Markdown or plain text)")
+    raise DataError(f"{kind} cannot be read (want {READABLE})")
 
 
 def _html(data: bytes, charset: str) -> Text:
@@ -142,11 +157,9 @@ def _decoded(data: bytes, charset: str, *, html: bool = False) -> str:
     """Decode as UTF-8 if valid, otherwise as declared by the server or the page, otherwise by detection. Raises
     `DataError`.
     """
-    if b"\x1b" not in data and b"\x00" not in data:  # these occur in ISO-2022 and UTF-16, which can look like ASCII
-        try:
+    if not _ISO_2022.search(data) and b"\x00" not in data:  # ISO-2022 and UTF-16 can look like ASCII
+        with suppress(UnicodeDecodeError):
             return data.decode("utf-8-sig")
-        except UnicodeDecodeError:
-            pass
     _needs("resiliparse", "text that is not UTF-8")
     from resiliparse.parse.encoding import bytes_to_str, detect_encoding, map_encoding_to_html5
 

@@ -17,6 +17,7 @@ from sqlalchemy import URL, Row
 from .._internal.cache import cache_folder
 from .._internal.supervision import supervise
 from .._internal.thread_pool import run_in_thread
+from ..documents.office_files import MODULES
 from ..documents.passage_index import PassageIndex
 from ..documents.store_database import is_damaged
 from ..documents.text_extraction import media_type_of, needs_parser, text_of
@@ -224,7 +225,12 @@ async def _wait_for(event: asyncio.Event, seconds: float) -> None:
 async def _text_of(name: str, data: bytes) -> str:
     """Extract the text of a file. Raises `DataError` or `UsageError`."""
     kind = media_type_of(name) or ""
-    if b"\x00" in data[:8_192] and not data.startswith((b"\xff\xfe", b"\xfe\xff")) and b"%PDF-" not in data[:1_024]:
+    if (
+        kind not in MODULES
+        and b"\x00" in data[:8_192]
+        and not data.startswith((b"\xff\xfe", b"\xfe\xff"))
+        and b"%PDF-" not in data[:1_024]
+    ):
         raise DataError(_BINARY)
     apart = len(data) > _IN_PROCESS or needs_parser(data, kind)
     text = (await (text_apart(data, kind, seconds=_SECONDS) if apart else run_in_thread(text_of, data, kind))).text

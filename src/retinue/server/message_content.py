@@ -155,7 +155,7 @@ def _text(data: bytes, where: str) -> str:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = "\0"
-    if "\0" in text:
+    if "\0" in text or text.lstrip().startswith("%PDF-"):  # a PDF may be ASCII
         problem = "only files of text can be given to a model here; others can be searched, in a vector store"
         raise invalid_value(where, problem)
     if len(text) > _MOST:

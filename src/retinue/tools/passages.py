@@ -8,6 +8,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Protocol
 
 from ..core.tool import Tool
 from ..core.tool_example import ExampleCall, ToolExample
@@ -107,15 +108,28 @@ class Passages:
         return [Document(text, str(row), {"title": title}, score) for row, title, text, score in rows]
 
 
+class Searchable(Protocol):
+    """What can be searched: `Passages`, or another collection."""
+
+    def search(self, query: str, top_k: int = 3) -> list[Document]:
+        """Return the `top_k` best passages for `query`, best first."""
+        ...
+
+
 def passages(
-    path: str | Path, *, name: str = "Search", top_k: int = 3, max_chars: int = 500, rank: Rank | None = None
+    path: str | Path | Searchable,
+    *,
+    name: str = "Search",
+    top_k: int = 3,
+    max_chars: int = 500,
+    rank: Rank | None = None,
 ) -> Tool:
-    """Return a search tool over the passages in `path`. Raises `DataError` as `Passages.load` does.
+    """Return a search tool over the passages in `path`, or a collection. Raises `DataError` as `Passages.load` does.
 
     It returns the `top_k` best passages, each shortened to the relevant parts in about `max_chars` characters. `rank`
     reranks the best 20 first.
     """
-    loaded = Passages.load(path)
+    loaded = Passages.load(path) if isinstance(path, str | Path) else path
 
     def search(query: str) -> str:
         found = loaded.search(query, top_k if rank is None else max(top_k, RANKED))
@@ -178,13 +192,21 @@ def _document(line: str, place: str) -> Document:
 def _from_folder(folder: Path) -> Iterator[Document]:
     for path in sorted(folder.rglob("*")):
         if path.suffix.lower() in (".txt", ".md") and path.is_file():
-            try:
-                text = path.read_text(encoding="utf-8-sig")
-            except UnicodeDecodeError as error:
-                raise DataError(f"{path}: not a text file in UTF-8") from error
+            text = _read_text(path)
             title = str(path.relative_to(folder))
             for passage in cut(text):
                 yield Document(passage, meta={"title": title})
+
+
+def _read_text(path: Path) -> str:
+    """Return the text of a file in UTF-8, or else in Windows-1252, which has all of Latin-1's letters."""
+    data = path.read_bytes()
+    if b"\0" in data:
+        raise DataError(f"{path}: not a text file")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")
 
 
 def cut(text: str, max_chars: int = MAX_PASSAGE) -> Iterator[str]:
