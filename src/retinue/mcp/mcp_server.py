@@ -45,6 +45,10 @@ Report = Callable[[str], Awaitable[None]]
 Serve = Callable[[dict[str, Any], Report], Awaitable[str]]
 
 PIPELINE_SECONDS = 600.0
+_ENGINE = (  # codes of failures of which an engine's own words tell
+    "rate_limit_exceeded", "context_length_exceeded", "invalid_request", "model_refused", "model_unavailable",
+    "model_unreachable",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -186,7 +190,7 @@ def _check_ending(result: RunResult) -> None:
     if result.stop_reason is StopReason.AWAITING_HUMAN:
         calls = ", ".join(f"{one.tool}({json.dumps(one.tool_input, ensure_ascii=False)})" for one in result.waiting)
         raise ToolError(f"it needs a person's decision on {calls}, and here is nobody to ask: that call was not made")
-    if isinstance(end, Stopped) and end.code:
+    if isinstance(end, Stopped) and end.code in _ENGINE:
         raise ToolError(_hide_engine(end.detail))
 
 
