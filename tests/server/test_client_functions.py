@@ -200,6 +200,19 @@ def test_functions_in_namespaces_and_custom_tools_go_there_and_back(served: Serv
     assert [one["content"] for one in told if one["role"] == "tool"][-1] == "Done."
 
 
+def test_tools_among_the_items_are_tools(served: Serving, engine: OpenAIServer) -> None:
+    added = {"type": "additional_tools", "id": "at_1", "role": "developer", "tools": CODEX[1:]}
+    told = {"type": "configuration_update", "reasoning": {"effort": "low"}}
+    said = [added, {"role": "user", "content": "Go."}, told]
+    asked = respond(served, engine, [Answer("Hello.")], tools=CODEX[:1], input=said)
+    assert [one["function"]["name"] for one in engine.asked[-1].body["tools"]] == ["exec", "agents__close", "patch"]
+    assert [one["type"] for one in asked["tools"]] == [one["type"] for one in CODEX]
+    wrong: list[Any] = ["x", 5, {}, [5], [{"type": "no"}], [CODEX[0]]]
+    for tools in wrong:
+        body = {"model": "plain", "input": [{**added, "tools": tools}, said[1]], "tools": CODEX[:1]}
+        assert post(served, "responses", body).status_code == 400, tools
+
+
 def test_a_custom_tool_that_is_streamed_and_chosen(served: Serving, engine: OpenAIServer) -> None:
     engine.replies[:] = [Answer(calls=[("patch", {"input": "x"})])]
     choice = {"type": "custom", "name": "patch"}

@@ -52,6 +52,15 @@ def lines(server: Served) -> list[dict[str, Any]]:
     return [json.loads(line) for line in server.log.splitlines() if not line.startswith("Retinue is ready")]
 
 
+async def test_a_page_that_is_refused_is_a_line_the_first_time(tmp_path: Path) -> None:
+    with serving(tmp_path, AGENTS) as server:
+        for origin in ("https://one.example", "https://one.example", "https://two.example"):
+            async with aiohttp.ClientSession(headers={"Origin": origin}) as session:
+                assert (await session.get(f"{server.root}/v1/models")).status == 403
+        await until_async(lambda: logged(server, "two.example"))
+    assert [line["message"].count("one.example") for line in lines(server) if "--cors" in line["message"]] == [1, 0]
+
+
 async def test_a_run_that_fails_and_an_answer_of_500_are_lines_with_their_cause(tmp_path: Path) -> None:
     with serving(tmp_path, AGENTS) as server:
         trace = "0af7651916cd43dd8448eb211c80319c"

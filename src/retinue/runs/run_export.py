@@ -191,6 +191,8 @@ def _imported(given: ExportedLog, blank: RunRow) -> Iterator[ImportedRun]:
     if run.forked_from is not None:
         origin["forked_from"] = run.forked_from.model_dump()
     usage = None if run.usage is None else run.usage.model_dump()
+    log = events_of(given)
+    origin["bytes"] = sum(len(json.dumps(one)) for one in given.events)  # which quotas count
     row = blank._replace(
         id=f"run_{secrets.token_hex(12)}",
         created_at=run.created_at,
@@ -205,7 +207,7 @@ def _imported(given: ExportedLog, blank: RunRow) -> Iterator[ImportedRun]:
         request={"model": run.model, "imported_from": origin},
         **(usage or {}),
     )
-    yield ImportedRun(row, events_of(given))
+    yield ImportedRun(row, log)
     for member in given.members:
         yield from _imported(member, blank._replace(parent_id=row.id, root_id=blank.root_id or row.id))
 

@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from ..errors import RetinueError, StoreConflict, StoreUnavailable
 from ..runs import OutsideChanges
 from ..runs.cancellation import cancel_run, discard_run, fail_run
+from ..store.api_keys import keys_since
 from ..store.audit_chain import has_unsealed, seal
 from ..store.clock import CLOCK
 from ..store.database import Database
@@ -40,6 +41,7 @@ from .wire.api_errors import ApiError
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
+_NEW = 600  # seconds for which a key is new, also by another machine's clock
 _EVERY, _FORGETS = 1.0, 600.0  # seconds
 _AT_ONCE, _PAUSE = (
     25,
@@ -57,6 +59,7 @@ async def run_maintenance(server: Server) -> None:
         "heeding commands": outside.heed,
         "adjusting run expiry to the clock": partial(_follow_clock, server.database),
         "indexing what other servers left": partial(_index_left, server),
+        "learning the limits of new keys": partial(_learn_keys, server),
     }
     shared: dict[str, Callable[[], Awaitable[None]]] = {
         "expiring runs": partial(_end_late, server),
@@ -131,6 +134,13 @@ async def _seal(database: Database) -> None:
 async def _index_left(server: Server) -> None:
     if server.database.is_shared:
         server.indexing.wake()
+
+
+async def _learn_keys(server: Server) -> None:
+    """Learn the limits of keys that were created lately: a worker sees no request of theirs."""
+    if server.database.is_shared:
+        for key in await server.database.read(partial(keys_since, when=int(time.time()) - _NEW)):
+            server.limits.know(key)
 
 
 async def _of_run(server: Server, run_id: str, work: Callable[[Connection], T]) -> T | RunRow | None:

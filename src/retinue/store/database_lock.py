@@ -22,6 +22,7 @@ from sqlalchemy import Connection, Engine, text
 
 from ..errors import StoreUnavailable, UsageError
 from .db_errors import translate_errors
+from .engines import is_pooled
 from .migrations import fits, missing_migrations
 from .sqlite_files import SqliteFiles, identity
 
@@ -125,7 +126,7 @@ class _Session:
     servers has it alone.
 
     It is exclusive until `watch` if there is such a migration. If it is lost with its connection, `look` takes it
-    again.
+    again. Behind a pooler there is no such lock.
     """
 
     def __init__(self, engine: Engine, patience: float) -> None:
@@ -183,7 +184,12 @@ class _Session:
         succeeded."""
         with self._session() as connection:
             self._alone = next((one.file for one in missing_migrations(connection) if not one.compatible), "")
-            if connection.execute(_LOCK if self._alone else _SHARE).scalar():
+            if self._alone and is_pooled(connection):
+                raise UsageError(
+                    f"migration {self._alone} must be alone, which a pooler cannot ensure: stop all servers, and run "
+                    "`retinue database migrate` with the address of PostgreSQL itself"
+                )
+            if connection.execute(_LOCK).scalar() if self._alone else _share(connection):
                 self._connection = connection
         return self._connection is not None
 
@@ -194,7 +200,7 @@ class _Session:
     def _take(self) -> None:
         """Take the lock again, in a new session."""
         with self._session() as connection:
-            if not fits(connection) or not connection.execute(_SHARE).scalar():
+            if not fits(connection) or not _share(connection):
                 raise StoreUnavailable("the database is of another version of Retinue now; restart the server")
             self._connection = connection
 
@@ -215,6 +221,11 @@ class _Session:
         if connection is not None:
             connection.invalidate()
             connection.close()
+
+
+def _share(connection: Connection) -> bool:
+    """Share the lock. Return whether that succeeded. A pooler would give it to whoever comes next, so there is none."""
+    return is_pooled(connection) or bool(connection.execute(_SHARE).scalar())
 
 
 def _opened(path: Path, given: Path, mode: int, *, locks: bool = True) -> int:

@@ -90,7 +90,7 @@ class Function(Wire):
     """A function that the client runs; `parameters` is a JSON Schema."""
 
     name: FunctionName
-    description: Annotated[str, Field(max_length=16_384)] | None = None
+    description: Annotated[str, Field(max_length=65_536)] | None = None
     parameters: dict[str, Any] | None = None
     strict: bool | None = None
 

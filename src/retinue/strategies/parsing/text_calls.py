@@ -26,12 +26,13 @@ from .tagged_calls import TaggedCall, find_calls
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _FENCED = re.compile(r"```[a-z_]*\s*+(.*?)\s*+```", re.DOTALL | re.IGNORECASE)
 _OF_CALLS = KEYS | {"id", "index", "name", "type"}
-_MAYBE_CALL = re.compile(
-    r"<[|｜]|<(?:tool|function|invoke|antml)|\[TOOL|\bto=functions|^[ >*_#`-]*TOOL ?CALL"
-    r"|(?:<\w{0,9}|\[T?O?O?L?|\bto=?\w{0,9}|```\w{0,9}\s*)\Z",
-    re.IGNORECASE | re.MULTILINE,
+_MAX_WORDS = 500  # characters of words that announce a step
+_TOKENS = ("<|", "<｜", "<tool", "<TOOL", "<function", "<invoke", "<antml", "[TOOL")  # with which calls begin
+_TOKEN_BEGUN = re.compile(r"(?:<\w{0,9}|\[T?O?O?L?)\Z")
+_LONGEST_TOKEN = 10
+_MAYBE_JSON = re.compile(
+    r"^[ \t]*+(?:[{\[]|```(?:json|tool_\w++)?(?:\s|\Z)|(?:`{1,2}|```\w{0,9})\Z)", re.IGNORECASE | re.MULTILINE
 )
-_MAYBE_JSON = re.compile(r"[{\[]|```(?:json|tool_\w+)?(?:\s|\Z)|`{1,2}\Z", re.IGNORECASE)
 
 
 def calls_in_text(text: str, tools: Sequence[Tool]) -> tuple[tuple[AgentAction, ...], str]:
@@ -42,7 +43,7 @@ def calls_in_text(text: str, tools: Sequence[Tool]) -> tuple[tuple[AgentAction, 
         actions = _read(json.dumps([call.value for call in tagged]), tools)
         return actions, text[: tagged[0].begin].strip() if actions else text
     before, written = _split(text)
-    if not written or (before and not announces_step(before)):
+    if not written or (before and not _announces(before)):
         return (), text
     actions = _read(written, tools)
     known = bool(actions) and all(match_tool(action.tool, tools) for action in actions)
@@ -51,11 +52,19 @@ def calls_in_text(text: str, tools: Sequence[Tool]) -> tuple[tuple[AgentAction, 
 
 def answer_beside_calls(text: str) -> str:
     """Extract from a text that is itself the answer, unless it turns out to be a call; that is held back."""
-    begun = text.lstrip()
-    if _MAYBE_JSON.match(begun):
-        return ""
-    maybe = _MAYBE_CALL.search(text)
-    return plain_answer(text[: maybe.start()] if maybe else text)
+    ends = [at for token in _TOKENS if (at := text.find(token)) >= 0]
+    if begun := _TOKEN_BEGUN.search(text, max(0, len(text) - _LONGEST_TOKEN)):
+        ends.append(begun.start())
+    for maybe in _MAYBE_JSON.finditer(text[: 2 * _MAX_WORDS]):
+        before = text[: maybe.start()]
+        if not before.strip() or _announces(before):
+            ends.append(maybe.start())
+            break
+    return plain_answer(text[: min(ends)] if ends else text)
+
+
+def _announces(words: str) -> bool:
+    return len(words) <= _MAX_WORDS and announces_step(words)
 
 
 def _tagged(text: str) -> Sequence[TaggedCall]:
