@@ -159,7 +159,7 @@ def test_an_action_on_the_last_allowed_step_is_not_run() -> None:
 def test_a_run_without_an_answer_on_its_last_step_stops_at_its_steps() -> None:
     result = agent({"raw": "  "}, budget=Budget(steps=1)).run("How old?")
     assert result.stop_reason is StopReason.MAX_ITERATION_EXCEEDED
-    assert str(result) == "no answer (MAX_ITERATION_EXCEEDED)"
+    assert str(result) == "no answer (MAX_ITERATION_EXCEEDED: steps: 1 of 1 are used)"
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,13 @@ def gated_branch(human: Any) -> Agent:
     return made.add_edge("write", "check").add_edge("publish", END).compile()
 
 
+def gated_again(human: Any) -> Agent:
+    """The gate's rejection leads back, until the third."""
+    made = drafting(human).add_role(HumanGate("check", shows="draft"))
+    made.add_conditional_edges("check", ["write", END], When([("visits.write < 3", "write")], END))
+    return made.add_edge("write", "check").compile()
+
+
 def gated_error(human: Any) -> Agent:
     """The gate's failure leads to the end."""
     made = drafting(human).add_role(HumanGate("check", shows="draft"))
@@ -153,6 +160,7 @@ CASES = {
     "rejected": Case(gated, REJECT, ERROR, "failed", why=REFUSED),
     "rejected last": Case(gated_last, REJECT, ERROR, "failed", why=REFUSED),
     "rejected by a branch": Case(gated_branch, REJECT, ERROR, "failed", why=REFUSED),
+    "rejected again and again": Case(gated_again, REJECT, ERROR, "failed", why=REFUSED),
     "rejected by an edge for errors": Case(gated_error, REJECT, ERROR, "failed", why=REFUSED),
     "wrong edit": Case(gated, edit({"draught": BETTER}), ERROR, "failed", why=WRONG),
     "wrong edit, last": Case(gated_last, edit({"draught": BETTER}), ERROR, "failed", why=WRONG),

@@ -179,7 +179,8 @@ class _Drive:
         if finish.reason in CUT_SHORT.values() or finish.reason is StopReason.INVALID_ANSWER:
             return Stopped(finish.reason, str(problem), finish.output)
         code = str(finish.return_values.get("code", ""))
-        return Stopped(finish.reason, str(problem), best=finish.output or self._best, partial=self._shown, code=code)
+        best = str(finish.return_values.get("best", finish.output or self._best))
+        return Stopped(finish.reason, str(problem), best=best, partial=self._shown, code=code)
 
     # ── asking the model ─────────────────────────────────────────────────────────────────────────
 

@@ -67,8 +67,8 @@ class _Walk:
                 yield from self._round(self._ready())
             answer = self._final_answer()
         except _End as end:
-            values = {"output": "" if end.refused else self._answer(), "problem": str(end), "state": self._values}
-            return AgentFinish(values, reason=end.reason)
+            best = "" if end.refused else self._answer()
+            return AgentFinish({"problem": str(end), "best": best, "state": self._values}, reason=end.reason)
         return AgentFinish({"output": answer, "state": self._values})
 
     def _answer(self) -> str:
