@@ -191,7 +191,7 @@ HOSTILE: list[tuple[dict[str, Any], str]] = [
     ({"description": ""}, "description"),
     ({"description": "x" * 5_000}, "description"),
     ({"parameters": {"type": "array"}}, "parameters"),
-    ({"parameters": {"type": "object", "required": ["a"]}}, "parameters"),
+    ({"parameters": {"type": "object", "properties": {"a\nb": {}}}}, "parameters"),
     ({"parameters": {"type": "object", "description": "x" * 60_000}}, "parameters"),
     ({"timeout": 1e9}, "timeout"),
     ({"effects": "none"}, "effects"),
