@@ -39,7 +39,7 @@ from .strategies.auto import Auto
 from .strategies.react import React
 
 Params = Mapping[str, Mapping[str, Any]]  # parameter values, by node name
-History = Sequence[Message]
+History = Sequence[Message | Mapping[str, Any]]
 Images = Sequence[ImageSource]
 
 
@@ -92,6 +92,8 @@ class Agent(YamlSerializable):
         self.strategy = STRATEGIES[strategy] if isinstance(strategy, str) else strategy
         self.prompt_node = prompt_node
         self.model: Model
+        if prompt_node is not None and model != "local":
+            raise UsageError("Agent: give a model or a prompt_node, which has a model of its own, and not both")
         if prompt_node is not None:
             self.model = limited(prompt_node.model, prompt_node.stop_words, prompt_node.max_length)
             if prompt_node.default_prompt_template and isinstance(self.strategy, React | Auto):
@@ -262,7 +264,7 @@ class Agent(YamlSerializable):
         if not isinstance(started, Started):
             raise LogMismatch("a log must begin with the event 'started'")
         if isinstance(log[-1], Finished):
-            return result(log)
+            return result(log, children={path: tuple(events) for path, events in (children or {}).items()})
         toolbox, decided = Toolbox(self.tools), decisions or {}
         for action in pending(log):
             if action.id in decided and (wrong := toolbox.edit_problem(action, decided[action.id])):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -41,6 +41,19 @@ if TYPE_CHECKING:
     from .telemetry.recorder import LiveSpans
 
 
+def _read_history(history: Sequence[Message | Mapping[str, Any]]) -> tuple[Message, ...]:
+    """Return an earlier conversation, of which mappings have `role` and `content` as in OpenAI's API."""
+    found: list[Message] = []
+    for one in (history,) if isinstance(history, Message | str) else history:
+        if isinstance(one, Mapping) and one.keys() == {"role", "content"} and isinstance(one["content"], str):
+            found.append(Message(one["role"], one["content"]))
+        elif isinstance(one, Message):
+            found.append(one)
+        else:
+            raise UsageError(f"history: want Messages, or mappings with role and content as text, not {one!r:.80}")
+    return tuple(found)
+
+
 class Run:
     """One run of an agent. `log` grows as the run proceeds; `result` is its outcome so far.
 
@@ -61,10 +74,12 @@ class Run:
         self,
         agent: Specified,
         question: str,
-        history: Sequence[Message] = (),
+        history: Sequence[Message | Mapping[str, Any]] = (),
         earlier: Earlier = Earlier(),
         key: str = "",
     ) -> None:
+        if not isinstance(question, str):
+            raise UsageError(f"a question is a text, not a {type(question).__name__}; several go to run_batch")
         if not question.strip():
             raise UsageError("the question is empty; ask something")
         spec = agent.run_spec()
@@ -75,7 +90,7 @@ class Run:
         self._begun = tuple(earlier.log)
         self.budget = spec.budget
         self._spec = spec
-        self._task = Task(question, spec.tools, tuple(history))
+        self._task = Task(question, spec.tools, _read_history(history))
         self._decisions = earlier.decisions
         self._nested = NestedRuns(_nested, self._task, self.key, spec.human, earlier)
         self.delegate: Delegate = self._nested

@@ -117,6 +117,11 @@ def test_the_intents_of_many_calls_are_logged_when_it_is_their_turn() -> None:
     assert acted == [Called] * 16 + [Observed] * 16 + [Called] * 4 + [Observed] * 4
 
 
+def test_a_system_message_is_a_line_of_the_transcript() -> None:
+    asked = Agent(Said(["Paris."], Capabilities(calls_tools=True)), [lookup], strategy="tool_calling")
+    assert "\nWhat is the capital of France?" in asked.run("What is the capital of France?").transcript
+
+
 def test_the_transcript_is_what_the_model_saw_and_wrote() -> None:
     result = agent(call("Ada"), {"finish": "47"}).run("How old is Ada?")
     assert result.transcript.endswith(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from retinue import Agent, ModelRefused, PromptModel, RunResult, Tool
 from retinue.core.events import Started
 from retinue.core.values import Reply
 from retinue.errors import WindowExceeded
+from retinue.models.engine import PROBED as PROCESS_WIDE
 
 LOOK = Tool("look", lambda name: f"{name} is found", "Look somebody up", effects="read")
 
@@ -102,6 +104,40 @@ def test_what_one_key_can_do_is_not_what_another_can(server: OpenAIServer) -> No
     server.replies += [failure(400, "tools are not supported"), PROBED]
     able = [asyncio.run(model(server, api_key=key).abilities(native=True)).calls_tools for key in ("sk-one", "sk-two")]
     assert able == [False, True]
+
+
+# ── from one process to the next ─────────────────────────────────────────────────────────────────
+
+
+def test_what_is_known_of_a_model_is_kept(
+    server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETINUE_CACHE", str(tmp_path))
+    monkeypatch.setenv("RETINUE_KNOWN_SERVERS", "on")
+    server.always = refusing("temperature")
+    for asked in (3, 1, 1):  # a refused probe, a probe, and the question; later only that
+        server.requests.clear()
+        PROCESS_WIDE.clear()
+        assert Agent(model(server), [LOOK]).run("Who?").answer == "fine"
+        assert len(server.asked) == asked
+    (kept,) = tmp_path.iterdir()
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert server.url not in kept.read_text()
+    for damaged in ("", "[]", '{"a": 1}', kept.read_text()[:-5], kept.read_text().replace("true", '"yes"')):
+        kept.write_text(damaged)
+        server.requests.clear()
+        PROCESS_WIDE.clear()
+        assert Agent(model(server), [LOOK]).run("Who?").answer == "fine"
+        assert len(server.asked) >= 2
+
+
+def test_nothing_is_kept_of_a_server_on_this_machine(
+    server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETINUE_CACHE", str(tmp_path))
+    server.always = refusing("temperature")
+    assert Agent(model(server), [LOOK]).run("Who?").answer == "fine"
+    assert list(tmp_path.iterdir()) == []
 
 
 # ── how long a reply may be ──────────────────────────────────────────────────────────────────────

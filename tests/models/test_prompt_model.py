@@ -101,6 +101,7 @@ def test_a_path_is_a_local_model(pulled: Path) -> None:
         ("opnai:gpt-5", {}, "no engine 'opnai'; did you mean 'openai'?"),
         ("lokal", {}, "no engine 'lokal'; did you mean 'local'? (openai:lokal is a model of OpenAI)"),
         ("lokal", {"api_key": "k"}, "no engine 'lokal'; did you mean 'local'?"),
+        ("m", {"base_url": "http://127.0.0.1:9", "api": "chatt"}, "no api 'chatt'; did you mean 'chat'?"),
         ("gpt-5-mini", {"api_key": "two\nlines"}, "the API key has characters that no key has, such as a line break"),
         ("local:nothing", {}, "no model 'nothing'"),
         ("local", {}, "the embedded model is not here yet; fetch it (1.1 GB) with: retinue models pull"),

@@ -158,6 +158,8 @@ def test_tokens_of_a_minute(tmp_path: Path, clock: Clock) -> None:
         words = "Rate limit reached for tokens per min (TPM): Limit 60, Used 100, Requested 1. Please try again in 41s."
         too_many(served.ask("POST", "/v1/chat/completions", CHAT), "tokens", words, 41000)
         assert served.ask("POST", "/v1/threads", {}).headers["x-ratelimit-remaining-tokens"] == "0"
+        run = served.ask("GET", "/v1/runs").body["data"][0]["id"]
+        too_many(served.ask("POST", f"/v1/runs/{run}/fork", {}), "tokens", words, 41000)
         clock.now += 41
         assert served.ask("POST", "/v1/chat/completions", CHAT).status == 200
 

@@ -119,7 +119,9 @@ def test_a_waiting_run_agrees_as_far_as_it_went(served: Serving) -> None:
     thread = served.ask("POST", "/v1/threads", {"messages": [{"role": "user", "content": "Pay"}]}).body["id"]
     assistant = served.ask("POST", "/v1/assistants", {"model": "pays"}).body["id"]
     run = served.ask("POST", f"/v1/threads/{thread}/runs", {"assistant_id": assistant}).body["id"]
-    assert rested(served, run)["status"] == "requires_action"
+    waiting = rested(served, run)
+    (call,) = waiting["required_action"]["submit_tool_outputs"]["tool_calls"]
+    assert (waiting["status"], call["waits_for"]) == ("requires_action", "person")
     assert replayed(served, run)["agrees"]
 
 

@@ -26,7 +26,7 @@ BEFORE = (
     "DELETE FROM versions WHERE version > 10",
     "ALTER TABLE versions DROP COLUMN compatible",
     "ALTER TABLE events DROP COLUMN pieces",
-    f"DROP INDEX {INDEXES}, vector_stores_by_expiry, requests_by_age",
+    f"DROP INDEX {INDEXES}, vector_stores_by_expiry, requests_by_age, keys_by_age",
 )
 
 

@@ -8,6 +8,7 @@ a client of `retinue mcp`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from mcp import Client
 from fakes.app_server import Answer, Serving
 from fakes.said import Said
 from fakes.until import until
-from retinue import Agent, Budget, Decision, Executor, MessageGroup, PromptModel, StopReason, tool
+from retinue import Agent, Budget, Decision, Executor, MessageGroup, PromptModel, StopReason, Tool, ToolError, tool
 from retinue.cli.run_output import run_and_show
 from retinue.core.events import Observed
 from retinue.core.values import Reply
@@ -223,9 +224,16 @@ def test_the_library_and_the_command_line(name: str, capsys: pytest.CaptureFixtu
     assert (f"Answer: {case.answer}" in shown) == result.answered
     assert result.answered or f"Stopped: {case.reason}: " in shown
 
+    called = Tool("ask", case.made(human_of(case)), "Asks.")
+    if result.answered:
+        assert called.run("q") == case.answer
+    else:
+        with pytest.raises(ToolError, match=re.escape(case.why)):
+            called.run("q")
+
     done = supervisor(case.made(human_of(case)), "top").run("Go")
     (seen,) = [event.observation for event in done.events if isinstance(event, Observed)]
-    assert seen.outcome == ("result" if result.answered else "failed")
+    assert (seen.outcome == "result") == result.answered  # otherwise failed, or unknown if it may have had effects
     assert seen.text == case.answer if result.answered else case.why in seen.text
     assert result.answered or case.partly or DRAFT not in seen.text or name == "a member's reply is cut"
 

@@ -21,6 +21,7 @@ from .specs import (
     WorkerRef,
 )
 
+SPEECH = ("SpeechToText", "TextToSpeech")  # whose input or output is the name of a file
 Part = ComponentSpec | PipelineSpec | AgentSpec | GroupSpec | ChainSpec
 
 
@@ -110,6 +111,20 @@ def check_depth(spec: FileSpec) -> Iterator[Found]:
             if (stated or one.name in tops) and depth is not None and levels[one.name] > depth:
                 message = f"{one.name} has {levels[one.name]} levels of agents below it, and a budget for {depth}: set"
                 yield Found((section, at, "name"), f"{message} 'budget.depth'", warning=True)
+
+
+def speech_in(spec: FileSpec, name: str) -> str:
+    """Return the name of a component of speech that a chain, a group or a pipeline is made of, or an empty string."""
+    defined = parts(spec)
+    found, new = {name}, [name]
+    while new:
+        part = defined.get(new.pop())
+        if isinstance(part, ComponentSpec) and part.type in SPEECH:
+            return part.name
+        if isinstance(part, GroupSpec | ChainSpec | PipelineSpec):
+            new += [one for one in _members(part, spec) if one not in found]
+            found.update(new)
+    return ""
 
 
 def _members(part: Part, spec: FileSpec) -> list[str]:

@@ -277,10 +277,18 @@ class Meter:
             cost=counted.get("cost"),
         )
 
-    def scarcest(self, reason: StopReason) -> str:
-        """Describe the budget of tokens, or of cost, that ran out."""
-        scarcest = min((one for one in self._counted if one.reason is reason), key=lambda one: one.lack)
-        return f"{scarcest.name}: {_shown(scarcest.used)} of {_shown(scarcest.limit)} are used"
+    def spent(self, reason: StopReason) -> str:
+        """Describe the limit that ran out; empty for a reason that is none."""
+        if reason is StopReason.MAX_EXECUTION_TIME_EXCEEDED and self.budget.seconds is not None:
+            return f"seconds: the {self.budget.seconds:g} of the budget do not suffice for another reply"
+        if reason is StopReason.MAX_ITERATION_EXCEEDED:
+            if self.budget.steps is not None and self.steps >= self.budget.steps:
+                return f"steps: {self.steps} of {self.budget.steps} are used"
+            if self.budget.replies is not None:
+                return f"total_steps: {self._replies} of {self.budget.replies} are used"
+        counted = [one for one in self._counted if one.reason is reason]
+        scarcest = min(counted, key=lambda one: one.lack, default=None)
+        return f"{scarcest.name}: {_shown(scarcest.used)} of {_shown(scarcest.limit)} are used" if scarcest else ""
 
     def exceeded(self, *, aside: bool = False) -> StopReason | None:
         """Return the reason why the model may not be asked again, if any."""

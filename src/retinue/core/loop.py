@@ -140,8 +140,9 @@ class _Drive:
 
     def _stopped(self, reason: StopReason, detail: str = "") -> Stopped:
         """Return the final event, with the best answer so far."""
-        if reason in (StopReason.TOKEN_BUDGET_EXCEEDED, StopReason.COST_BUDGET_EXCEEDED):
-            detail = self._meter.scarcest(reason)
+        spent = self._meter.spent(reason)
+        if not detail or reason in (StopReason.TOKEN_BUDGET_EXCEEDED, StopReason.COST_BUDGET_EXCEEDED):
+            detail = spent
         return Stopped(reason, detail, best=self._best, partial=self._shown)
 
     def _stopped_by(self, error: Exception) -> Stopped:

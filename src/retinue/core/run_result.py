@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from html import escape
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from .values import AgentAction, Message, Observation, Step, StopReason, Usage, 
 
 _UNICODE = json.JSONEncoder(ensure_ascii=False)
 _BEGUN = (Called, Paused)
+_SHOWN = 200  # characters of an answer in a representation
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,10 @@ class RunResult:
     """The outcome of a run: a fold over its events.
 
     `answer` is empty if there is none; `best_answer` is then the run's best attempt, possibly only a thought. An answer
-    that was cut short is there as far as it goes, but the run is not `answered`. `error` says why it is not.
-    `return_values` is everything the strategy returned, with the answer under `output`. `events` is the log, from which
-    the run can be resumed or replayed. `children` has the logs of agents that were called, by the paths of their calls.
+    that was cut short is there as far as it goes, but the run is not `answered`. `error` says why it is not: the limit
+    that ran out, the calls that wait for a person and why, or what failed. `return_values` is everything the strategy
+    returned, with the answer under `output`. `events` is the log, from which the run can be resumed or replayed.
+    `children` has the logs of agents that were called, by the paths of their calls.
     """
 
     question: str
@@ -78,6 +81,16 @@ class RunResult:
         """Whether `answer` is the run's answer, and the whole of it."""
         return ending(self.events).answered if self.events else self.stop_reason is StopReason.ANSWER
 
+    def __repr__(self) -> str:
+        told = (self.answer or self.error)[:_SHOWN]
+        return f"RunResult({told!r}, {self.stop_reason}, steps={len(self.steps)}, tokens={self.usage.total_tokens})"
+
+    def _repr_html_(self) -> str:
+        """Show a notebook the answer, with the transcript folded."""
+        told, text = escape(str(self)), escape(self.transcript)
+        heading = f"{self.stop_reason}, {len(self.steps)} steps, {self.usage.total_tokens} tokens"
+        return f"<p>{told}</p><details><summary>{heading}</summary><pre>{text}</pre></details>"
+
     def __str__(self) -> str:
         why = f"({self.stop_reason}{': ' + self.error if self.error else ''})"
         if self.answered:
@@ -109,7 +122,7 @@ def result(
         tuple(steps(events)),
         usage_of(events),
         seconds,
-        "" if end.answered or end.reason in RESTING else end.detail,
+        "" if end.answered else end.detail,
         tuple(events),
         end.values,
         end.answer or end.best,
@@ -201,7 +214,8 @@ def transcript(events: Iterable[Event]) -> str:
 
 def _said(message: Message) -> str:
     shown = "".join(f"[{one.media_type} {one.id[:12]}]\n" for one in message.images)
-    return shown + message.content + "".join(map(_call, message.calls)) + "\n" * bool(message.calls or message.call_id)
+    ends = message.calls or message.call_id or (message.role == "system" and not message.content.endswith("\n"))
+    return shown + message.content + "".join(map(_call, message.calls)) + "\n" * bool(ends)
 
 
 def _call(action: AgentAction) -> str:

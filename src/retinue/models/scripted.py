@@ -1,7 +1,8 @@
 """The `scripted` engine: rules in place of a model, for users' own tests.
 
 A rule applies to a request if its `when` (a regular expression) matches what is new in it: the question, or the last
-output of the tools. Its decision is written in the format of the strategy that asks.
+output of the tools. One without `when` applies to every request, and if others follow it, once. Its decision is
+written in the format of the strategy that asks.
 """
 
 from __future__ import annotations
@@ -49,7 +50,11 @@ class ScriptedEngine:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._rules = [read_rule(rule, at) for at, rule in enumerate(settings.script or (), 1)]
+        script = tuple(settings.script or ())
+        self._rules = [read_rule(rule, at) for at, rule in enumerate(script, 1)]
+        for rule, given in zip(self._rules[:-1], script, strict=False):
+            if isinstance(given, Mapping) and not {"when", "times"} & given.keys():
+                rule.left = 1  # it fits everything: the next rule would never be used
         if not self._rules:
             raise DataError("a scripted model needs a script: a list of rules")
 

@@ -86,8 +86,16 @@ _TOLD: Mapping[str, tuple[str, str]] = {  # the engine's own error text and addr
 }
 
 
+_ENDED = {
+    StopReason.UNREADABLE_REPLY: "the model's replies were empty or could not be read, also when it was asked again",
+    StopReason.MAX_ITERATION_EXCEEDED: "it is out of steps",
+    StopReason.MAX_EXECUTION_TIME_EXCEEDED: "its time is up",
+    StopReason.NO_APPROPRIATE_TOOL: "no tool of the agent fits the question",
+}
+
+
 def _words(event: Stopped) -> str:
-    said = event.detail or f"the run was stopped: {event.reason}"
+    said = event.detail or f"the run was stopped: {_ENDED.get(event.reason, event.reason)}"
     return f"{said} (the best answer so far: {event.best})" if event.best else said
 
 

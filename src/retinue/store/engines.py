@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -28,7 +27,14 @@ _PRAGMAS = (
     "cache_size = -500",  # kB per connection, of which there are ten; the system caches repeated reads as well
 )
 
-_REACHED = {"connect_timeout": 5, "tcp_user_timeout": 30_000}  # seconds; milliseconds: for an unresponsive PostgreSQL
+_POOLED = "pooled"  # key of a connection's `info`: what sets the limits of one transaction
+_REACHED = {  # of a PostgreSQL that is gone without a word; in seconds, but for tcp_user_timeout
+    "connect_timeout": 5,
+    "tcp_user_timeout": 30_000,
+    "keepalives_idle": 15,  # also of a session that only listens
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+}
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -56,7 +62,6 @@ def engine_of(url: str, process: str = "") -> Engine:
         raise UsageError("an in-memory database cannot hold a server's runs; give a file: sqlite:///FILE")
     options |= {"pool_pre_ping": False, "paramstyle": "named", "connect_args": {"check_same_thread": False}}
     engine = create_engine(parsed, **options)
-    event.listen(engine, "do_connect", _create_private)
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)
     return engine
@@ -73,10 +78,14 @@ def _postgresql(url: URL, process: str, options: Mapping[str, Any]) -> Engine:
     named = {"application_name": session_name(process)} if process else {}
     engine = create_engine(url.set(drivername="postgresql+psycopg"), connect_args={**_REACHED, **named}, **options)
 
-    def limit(connection: Any, _record: Any) -> None:
-        connection.execute(f"SET idle_in_transaction_session_timeout = {_IDLE}")
-        if process:
-            connection.execute(f"SET lock_timeout = {_LOCKED}")
+    limits = {"idle_in_transaction_session_timeout": _IDLE} | ({"lock_timeout": _LOCKED} if process else {})
+
+    def limit(connection: Any, record: Any) -> None:
+        values = ", ".join(f"set_config('{name}', '{most}', false)" for name, most in limits.items())
+        backend, *_ = connection.execute(f"SELECT pg_backend_pid(), {values}").fetchone()
+        if backend != connection.info.backend_pid:  # a pooler answers, which may give each transaction another session
+            connection.prepare_threshold = None
+            record.info[_POOLED] = ", ".join(f"set_config('{name}', '{most}', true)" for name, most in limits.items())
         connection.commit()
 
     event.listen(engine, "connect", limit)
@@ -95,14 +104,6 @@ def _execute_one_by_one(cursor: Any, statement: str, rows: Sequence[Any], _conte
     for row in rows:
         cursor.execute(statement, row)
     return True
-
-
-def _create_private(_dialect: Any, _record: Any, arguments: list[Any], options: dict[str, Any]) -> None:
-    """Create the file of a SQLite database, if there is none, for its owner alone: it holds what tenants say. The log
-    beside it gets the same mode."""
-    if not options.get("uri"):  # else `only_what_is_there`
-        with suppress(FileExistsError, FileNotFoundError):  # SQLite says what is wrong with a folder
-            os.close(os.open(arguments[0], os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def _prepare(connection: Any, _record: Any) -> None:
@@ -125,6 +126,13 @@ def begin(connection: Connection) -> None:
         driver.execute("BEGIN IMMEDIATE")
     else:
         connection.begin()
+        if values := connection.info.get(_POOLED):
+            connection.exec_driver_sql(f"SELECT {values}")
+
+
+def is_pooled(connection: Connection) -> bool:
+    """Whether a pooler is between this process and PostgreSQL, so that what belongs to a session may be lost."""
+    return _POOLED in connection.info
 
 
 def commit(connection: Connection) -> None:
@@ -151,7 +159,7 @@ def only_what_is_there(engine: Engine) -> None:
         arguments[0] = f"file:{path}?mode=rw"
         options["uri"] = True
 
-    event.listen(engine, "do_connect", connecting, insert=True)
+    event.listen(engine, "do_connect", connecting)
 
 
 def begin_at_once(connection: Connection) -> Connection:

@@ -14,7 +14,7 @@ from ...store.tables import assistants
 from ...store.tenant_view import TenantView
 from ..context import ContextDep
 from ..deployment import Deployment
-from ..model_list import named_or_only
+from ..model_list import named_or_only, no_agent
 from ..overrides import check_functions, functions_in
 from ..wire.api_errors import ApiError
 from ..wire.ids import new_id
@@ -134,9 +134,11 @@ def configured(deployment: Deployment, config: Object, wishes: Object) -> Object
         raise _of_config(errors[0]) or first_error(
             [{**one, "loc": ("body", "agent_config", *one["loc"])} for one in errors]
         ) from error
-    names = list(deployment.agents)
-    wanted = (wishes.get("model"), heeded.agent_name, names[0])
-    model = next(name for name in wanted if name is not None and name in deployment.agents)
+    wanted = [name for name in (wishes.get("model"), heeded.agent_name) if name is not None]
+    model = next((name for name in wanted if name in deployment.agents), None)
+    if model is None and wanted and deployment.only is None:  # OPEA's clients name what the only agent is made of
+        raise no_agent(wanted[0], deployment.agents)
+    model = model or next(iter(deployment.agents))
     _check_strategy(heeded.strategy, model, deployment.agents[model].strategy.name)
     said = {
         "temperature": heeded.temperature,

@@ -1,36 +1,40 @@
-"""Storage quotas of a tenant, from its `TenantView`. The checks raise `ApiError` (400)."""
+"""Storage quotas of a tenant, from its `TenantView`. The checks raise `ApiError` (400 or 429). Call them in the
+transaction that inserts the rows: what is checked before it is no limit for requests that come together."""
 
 from __future__ import annotations
 
 from sqlalchemy import Connection, Table, func, select
 
+from ...store.advisory_lock import COUNTING, lock_until_end
+from ...store.storage_use import bytes_used, texts_kept
 from ...store.tables import files, vector_store_files, vector_stores
-from ...store.tenant_view import TenantView
+from ...store.tenant_view import Quota, TenantView
+from ..middleware.quota_limits import check_bytes
 from ..wire.api_errors import ApiError
 
 
-def problem_of_upload(connection: Connection, scope: TenantView, size: int) -> ApiError | None:
-    """Return the error for one more file of `size` bytes, or `None` if it fits. Scans all files, so call it before a
-    transaction writes."""
-    quota = scope.quota
+def room_for_file(connection: Connection, scope: TenantView, size: int) -> None:
+    """Check the quotas for one more file of `size` bytes."""
+    check_bytes(connection, scope, size)
+    quota = _counting(connection, scope)
     if quota is None:
-        return None
-    columns = func.count(), func.sum(files.c.body["bytes"].as_integer())
-    number, kept = connection.execute(select(*columns).where(files.c.tenant == scope.tenant)).one()
-    if number >= quota.files:
-        return reached("files", quota.files)
-    return reached("bytes of files", quota.bytes) if int(kept or 0) + size > quota.bytes else None
+        return
+    if _number(connection, scope, files) >= quota.files:
+        raise reached("files", quota.files)
+    if bytes_used(connection, scope.tenant, files) + size > quota.bytes:
+        raise reached("bytes of files", quota.bytes)
 
 
 def room_for_store(connection: Connection, scope: TenantView) -> None:
     """Check the quota for one more vector store."""
-    if scope.quota is not None and _number(connection, scope, vector_stores) >= scope.quota.stores:
-        raise reached("vector stores", scope.quota.stores)
+    quota = _counting(connection, scope)
+    if quota is not None and _number(connection, scope, vector_stores) >= quota.stores:
+        raise reached("vector stores", quota.stores)
 
 
 def room_in_stores(connection: Connection, scope: TenantView, more: int) -> None:
     """Check the quota for `more` files in vector stores. The size of their text is known only after indexing."""
-    quota = scope.quota
+    quota = _counting(connection, scope)
     if quota is None:
         return
     if _number(connection, scope, vector_store_files) + more > quota.files:
@@ -38,6 +42,23 @@ def room_in_stores(connection: Connection, scope: TenantView, more: int) -> None
     used = select(func.sum(vector_store_files.c.usage_bytes)).where(vector_store_files.c.tenant == scope.tenant)
     if int(connection.execute(used).scalar() or 0) >= quota.bytes:
         raise reached("bytes of texts in vector stores", quota.bytes)
+
+
+def check_texts(connection: Connection, scope: TenantView, before: int) -> None:
+    """Check the quotas of the texts that a tenant has now, if they are more than `before` in this transaction."""
+    kept = texts_kept(connection, scope.tenant)
+    if kept <= before:
+        return
+    check_bytes(connection, scope, 0)
+    if scope.quota is not None and kept > scope.quota.bytes:
+        raise reached("bytes of texts", scope.quota.bytes)
+
+
+def _counting(connection: Connection, scope: TenantView) -> Quota | None:
+    """Return the quota, if there is one; others that count meanwhile wait for this transaction's end."""
+    if scope.quota is not None:
+        lock_until_end(connection, COUNTING)
+    return scope.quota
 
 
 def _number(connection: Connection, scope: TenantView, table: Table) -> int:

@@ -32,11 +32,15 @@ def check_quota(connection: Connection, scope: TenantView) -> None:
 
 
 def check_bytes(connection: Connection, scope: TenantView, more: int) -> None:
-    """Raise `ApiError` (429) if a tenant may not keep so many more bytes of files and images."""
-    for one in standing(connection, scope.tenant):
-        if one.limit.what == "bytes" and one.left is not None and more > one.left:
+    """Raise `ApiError` (429) if a tenant may not keep so many more bytes than it has."""
+    standings = standing(connection, scope.tenant)
+    if any(one.limit.what == "bytes" and one.left is not None for one in standings):
+        lock_until_end(connection, COUNTING)
+        standings = standing(connection, scope.tenant)
+    for one in standings:
+        if one.limit.what == "bytes" and one.limit.most is not None and one.used + more > one.limit.most:
             said = f"{one.used:,} of {one.limit.most:,} bytes are used, and {more:,} more are asked for"
-            message = f"{_PLAN}: {said}. Delete files, or ask the server's operator for more."
+            message = f"{_PLAN}: {said}. Delete something, or ask the server's operator for more."
             raise _refusal(message, {})
 
 

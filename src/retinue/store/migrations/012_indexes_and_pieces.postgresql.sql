@@ -19,3 +19,5 @@ CREATE INDEX files_by_expiry ON files (expires_at);
 CREATE INDEX vector_stores_by_expiry ON vector_stores (expires_at);
 
 CREATE INDEX requests_by_age ON requests (created_at);
+
+CREATE INDEX keys_by_age ON keys (created_at);

@@ -131,7 +131,7 @@ def _read(value: Any, written: str, tools: Sequence[Tool]) -> JsonReply | None:
     items = _items(value, values)
     decided = [action for item in items if (action := _action(item, written, tools)) is not None]
     if len(decided) > MAX_ACTIONS:
-        raise UnreadableReply(f"Invalid Format: {len(decided)} actions at once; give at most 4")
+        raise UnreadableReply(f"Invalid Format: {len(decided)} actions at once; give at most {MAX_ACTIONS}")
     ended = next((one for one in decided if one.tool.strip().lower() in _FINISH), None)
     actions = tuple(one for one in decided if one.tool.strip().lower() not in _FINISH)
     answer = _answer(_first(values, ANSWERS) if ended is None else _only(ended.tool_input))
