@@ -29,7 +29,7 @@ from retinue.store.processes import end_sessions_of_the_dead, show_life
 from retinue.store.tables import processes, threads
 
 pytestmark = pytest.mark.anyio
-OWNED = {"tenant": "t", "key": None, "created_at": 1, "body": {}}
+OWNED: dict[str, Any] = {"tenant": "t", "key": None, "created_at": 1, "body": {}}
 _TOUCH = Prepared(update(threads).where(threads.c.id == bindparam("which")).values(created_at=bindparam("now")))
 
 
@@ -69,13 +69,15 @@ def touch(connection: Connection, *ids: str) -> None:
     _TOUCH.run_many(connection, [{"which": one, "now": 2} for one in ids])
 
 
+def touch_and_insert(connection: Connection) -> None:
+    touch(connection, "thread_1")
+    connection.execute(insert(threads), rows("thread_3", "thread_4"))
+
+
 HOLDING: dict[str, Callable[[Connection], object]] = {
     "one statement": lambda connection: touch(connection, "thread_1"),
     "a statement for several rows": lambda connection: touch(connection, "thread_1", "thread_2"),
-    "rows that SQLAlchemy inserts": lambda connection: (
-        touch(connection, "thread_1"),
-        connection.execute(insert(threads), rows("thread_3", "thread_4")),
-    ),
+    "rows that SQLAlchemy inserts": touch_and_insert,
     "a lock": lambda connection: connection.execute(
         select(threads).where(threads.c.id == "thread_1").with_for_update()
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 
 import pytest
 from sqlalchemy import Connection, select, text
@@ -58,7 +59,7 @@ async def test_no_statement_meets_another_ones_preparation_and_limits_hold(url: 
 
         for number in range(20):
             works = [
-                one.write(lambda connection, name=f"{number}_{at}_{which}": add(connection, name))
+                one.write(partial(add, name=f"{number}_{at}_{which}"))
                 for which, one in enumerate((first, second))
                 for at in range(5)
             ]
