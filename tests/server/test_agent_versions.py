@@ -29,6 +29,10 @@ def pay(euros: int) -> str:
         file.write(f"{euros}\\n")
     return f"paid {euros}"
 
+def pay_to(euros: int, to: str) -> str:
+    """Pays somebody."""
+    return pay(euros)
+
 def look(town: str) -> str:
     """Looks."""
     return "nothing"
@@ -184,7 +188,7 @@ def test_a_run_that_is_asked_the_same_survives_an_upgrade(office: Office) -> Non
 
 def test_what_changed_of_an_input_is_named_and_a_run_can_be_continued_regardless(office: Office) -> None:
     run = office.ask()
-    pay = {"callable_api": "tools.py:pay", "description": "Pays.", "approval": True}
+    pay = {"callable_api": "tools.py:pay_to", "description": "Pays.", "approval": True}
     pay |= {"args_schema": {"euros": {"type": "int"}, "to": {"type": "str"}}}
     office.change(prompt="You are a pirate.", tools={"pay": pay})
     office.submit(run)

@@ -147,7 +147,7 @@ def metrics_of(given: Mapping[str, Any]) -> MetricsPort | None:
     from ..server.metrics.metrics_port import MetricsPort
 
     port = given["metrics_port"]
-    return None if port is None else MetricsPort(given["metrics_host"], port, _metrics_served)
+    return None if port is None else MetricsPort(given["metrics_host"], port, _metrics_served, given.get("hosts") or ())
 
 
 def _metrics_served(address: str) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from .._internal.sync_bridge import run_to_completion
+from .._internal.sync_bridge import limit_exit, run_to_completion
 from ..config.price_file import use_prices
 from ..errors import UsageError
 from .driving_options import (
@@ -109,6 +109,7 @@ def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
         **limits_of(given),
     )
     run_to_completion(serve(deployment, how, _ready, _made))
+    limit_exit()
     return 0
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .._internal.suggestions import suggestion
+from .._internal.well_formed import well_formed_json
 from ..core.prompt import Ask, Prompt, PromptCache
 from ..core.protocols import Chunks
 from ..core.values import Capabilities, Reply
@@ -277,7 +278,8 @@ class HttpEngine:
         key = *differs, request.constraint, request.options
         head = next((head for known, head in self._heads if known == key), b"")
         if not head:
-            head = json.dumps(self._parameters(request, wire, self._adapted))[:-1].encode()
+            parameters = well_formed_json(self._parameters(request, wire, self._adapted))
+            head = json.dumps(parameters)[:-1].encode()
             self._heads = [(key, head), *self._heads[:1]]
         known = self._encoded.setdefault(wire.path, PromptCache())
         kept, new = known.extend(request.prompt)

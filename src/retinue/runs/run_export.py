@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 from sqlalchemy import Connection
 
-from ..core.events import Said
+from ..core.events import Observed, Said, request_usage
 from ..core.serialization import dump, load
 from ..errors import DataError
 from ..store.event_log import Entry, append_entries, read_events
@@ -23,7 +23,8 @@ MAX_EVENTS = 50_000
 MAX_RUNS = 200
 _MAX_LEVELS = 10
 _NAME = r"^[^\x00]+$"
-_Time = Annotated[int, Field(ge=0, lt=2**53)]
+_LAST = 253_402_300_800  # the year 10000, in Unix seconds: what follows is no date in JavaScript, nor in Python
+_Time = Annotated[int, Field(ge=0, lt=_LAST)]
 _Count = Annotated[int, Field(ge=0, lt=2**53)]
 Withheld = Callable[[RunRow, Entry], Sequence[str]]
 
@@ -231,7 +232,7 @@ def events_of(given: ExportedLog) -> list[Entry]:
 
 class _Stamp(_Exported):
     seq: Annotated[int, Field(ge=1, lt=2**31)]
-    at: Annotated[FiniteFloat, Field(ge=0)]
+    at: Annotated[FiniteFloat, Field(ge=0, lt=_LAST)]
     kind: Annotated[str, Field(max_length=16)]
 
 
@@ -239,12 +240,15 @@ def _entry(given: Mapping[str, Any], place: str) -> Entry:
     try:
         stamp = _Stamp.model_validate({name: given[name] for name in ("seq", "at", "kind") if name in given})
         fields = {name: value for name, value in given.items() if name not in ("seq", "at", "kind")}
-        event = load(stamp.kind, json.dumps(fields))
+        event = load(stamp.kind, json.dumps(fields), strict=True)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         raise DataError(f"{place}.{problem['loc'][0]}: {problem['msg']}") from error
     except DataError as error:
         raise DataError(f"{place}: {error}") from error
+    used = event.observation.usage if isinstance(event, Observed) else request_usage(event)
+    if used is not None and not used.is_possible:
+        raise DataError(f"{place}: its usage is not what a model can have used")
     if isinstance(event, Said):
         raise DataError(f"{place}: an exported run has no event of the kind 'said'")
     return Entry(stamp.seq, stamp.at, event)

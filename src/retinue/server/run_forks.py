@@ -23,9 +23,10 @@ from ..store.tenant_view import TenantView
 from .assistants.run_creation import check_room
 from .context import Context, ContextDep
 from .files.storage_quota import check_texts
+from .middleware.scopes import allowed
 from .run_replays import replay_log, spec_of
 from .run_session import RunSession
-from .tenant_runs import check_shown, run_detail
+from .tenant_runs import check_shown, run_detail, summary_object
 from .wire.api_errors import ApiError, not_found
 from .wire.common_schemas import Id, Instructions, Metadata, Wire
 from .wire.lookup import own_run
@@ -82,6 +83,9 @@ async def fork(run_id: str, body: RunFork, context: ContextDep) -> Object:
 
 
 def _detail(connection: Connection, scope: TenantView, run: RunRow) -> Object:
+    """Return what the key may read of a fork: it holds what the run said and saw."""
+    if not allowed(scope.scopes, "read"):
+        return summary_object(run)
     view = read_run(connection, scope, run.id)
     if view is None:
         raise not_found("run", run.id)

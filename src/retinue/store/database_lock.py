@@ -89,7 +89,7 @@ class _File:
             raise UsageError(f"another server has {given} open; {TAKEN}")
         self._beside = _opened(self.path.with_name(f"{self.path.name}.lock"), given, 0o600)
         try:
-            self._file = _opened(self.path, given, 0o644, locks=sys.platform == "linux")
+            self._file = _opened(self.path, given, 0o600, locks=sys.platform == "linux")
         except BaseException:
             os.close(self._beside)
             raise

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -63,7 +62,6 @@ def engine_of(url: str, process: str = "") -> Engine:
         raise UsageError("an in-memory database cannot hold a server's runs; give a file: sqlite:///FILE")
     options |= {"pool_pre_ping": False, "paramstyle": "named", "connect_args": {"check_same_thread": False}}
     engine = create_engine(parsed, **options)
-    event.listen(engine, "do_connect", _create_private)
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)
     return engine
@@ -106,14 +104,6 @@ def _execute_one_by_one(cursor: Any, statement: str, rows: Sequence[Any], _conte
     for row in rows:
         cursor.execute(statement, row)
     return True
-
-
-def _create_private(_dialect: Any, _record: Any, arguments: list[Any], options: dict[str, Any]) -> None:
-    """Create the file of a SQLite database, if there is none, for its owner alone: it holds what tenants say. The log
-    beside it gets the same mode."""
-    if not options.get("uri"):  # else `only_what_is_there`
-        with suppress(FileExistsError, FileNotFoundError):  # SQLite says what is wrong with a folder
-            os.close(os.open(arguments[0], os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def _prepare(connection: Any, _record: Any) -> None:
@@ -169,7 +159,7 @@ def only_what_is_there(engine: Engine) -> None:
         arguments[0] = f"file:{path}?mode=rw"
         options["uri"] = True
 
-    event.listen(engine, "do_connect", connecting, insert=True)
+    event.listen(engine, "do_connect", connecting)
 
 
 def begin_at_once(connection: Connection) -> Connection:

@@ -8,6 +8,7 @@ from pydantic import Field, Tag
 
 from ..wire.api_errors import ApiError
 from ..wire.common_schemas import (
+    MAX_NUMBER,
     Effort,
     FunctionChoice,
     FunctionTool,
@@ -133,10 +134,10 @@ class ChatCreate(OneOfTwo):
     response_format: ResponseFormat | None = None
     temperature: Temperature | None = None
     top_p: Share | None = None
-    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1, le=MAX_NUMBER)] | None = None
+    max_tokens: Annotated[int, Field(ge=1, le=MAX_NUMBER)] | None = None
     stop: Stops | None = None
-    seed: int | None = None
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
     n: Annotated[int, Field(ge=1, le=1)] | None = None
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None

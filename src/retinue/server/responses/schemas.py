@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from ..conversations.schemas import Input
 from ..wire.common_schemas import (
+    MAX_NUMBER,
     Effort,
     FunctionName,
     Id,
@@ -334,8 +335,8 @@ class ResponseCreate(OneOfTwo, InputTokens):
     background: bool | None = None
     temperature: Temperature | None = None
     top_p: Share | None = None
-    max_output_tokens: Annotated[int, Field(ge=16)] | None = None
-    max_tool_calls: Annotated[int, Field(ge=0)] | None = None
+    max_output_tokens: Annotated[int, Field(ge=16, le=MAX_NUMBER)] | None = None
+    max_tool_calls: Annotated[int, Field(ge=0, le=MAX_NUMBER)] | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     metadata: Metadata | None = None
     user: str | None = None
