@@ -186,7 +186,7 @@ def _check_ending(result: RunResult) -> None:
     if result.stop_reason is StopReason.AWAITING_HUMAN:
         calls = ", ".join(f"{one.tool}({json.dumps(one.tool_input, ensure_ascii=False)})" for one in result.waiting)
         raise ToolError(f"it needs a person's decision on {calls}, and here is nobody to ask: that call was not made")
-    if isinstance(end, Stopped) and end.code:
+    if isinstance(end, Stopped) and end.code not in ("", "invalid_prompt"):  # which is said of the question
         raise ToolError(_hide_engine(end.detail))
 
 
