@@ -412,6 +412,7 @@ def supervised(served: Serving, model: str, decision: Decision | None) -> Told:
     log = served.ask("GET", f"/v1/runs/{run['id']}/events?limit=100").body["data"]
     (seen,) = [one["data"]["observation"] for one in log if one["type"] == "observed"]
     good, text = seen["outcome"] == "result", seen["text"]
+    assert "so far" not in text  # as in the library
     begins = text.partition(" It begins: ")[2]
     return Told(good, text if good else begins if CASES[NAMES[model]].partly else "", text)
 

@@ -17,6 +17,7 @@ from ..store.event_log import Fenced
 from ..store.run_row import RunRow
 from .log_writer import LogWriter
 from .member_runs import Acquire, Caller, Found, begin_members, insert_members, new_member
+from .run_status import TOLD
 
 
 class ChildRuns:
@@ -110,6 +111,6 @@ def _answer(member: MemberCall, found: Found) -> MemberAnswer:
     error = found.run.error
     if end.answer and found.run.status not in ("completed", "incomplete"):  # such as one that was cancelled
         end = Ending(StopReason.CANCELLED if end.answered else end.reason, detail=found.run.status)
-    elif found.problem or (error is not None and error.cause):  # an engine's own words are the operator's
+    elif found.problem or (error is not None and error.cause in TOLD):  # an engine's own words are the operator's
         end = end._replace(detail=found.problem or (error.message if error else ""))
     return answer_of(member.tool.name, end, used, seconds)

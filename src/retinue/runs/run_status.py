@@ -53,7 +53,7 @@ def _outcome(run: RunRow, event: Finished | Stopped, code: str) -> RunValues:
             return RunValues(status="completed")
     if event.code == "invalid_prompt":
         code = event.code
-    code, message = _TOLD.get(event.code, (code, _words(event)))
+    code, message = TOLD.get(event.code, (code, _words(event)))
     cause = event.code or ("" if event.reason is StopReason.ERROR else event.reason.lower())
     return RunValues(status="failed", error=RunError(code, message, cause, event.retry_after))
 
@@ -72,7 +72,7 @@ _INCOMPLETE = {
 }
 _AS_REFUSAL = ("chat", "response")  # these APIs report an answer that violates the requested format as a refusal
 _LATER = "Please try again later."
-_TOLD: Mapping[str, tuple[str, str]] = {  # the engine's own error text and address go to the log only
+TOLD: Mapping[str, tuple[str, str]] = {  # the engine's own error text and address go to the log only
     "rate_limit_exceeded": ("rate_limit_exceeded", f"The model behind this agent is at its rate limit. {_LATER}"),
     "context_length_exceeded": (
         "invalid_prompt",
