@@ -380,7 +380,7 @@ NUMBERS: dict[str, tuple[str, ...]] = {
     "/v1/assistants": ("temperature", "top_p"),
     "/v1/vector_stores/vs_x/search": ("max_num_results",),
 }
-ASKED = {
+ASKED: dict[str, dict[str, Any]] = {
     "/v1/chat/completions": {"model": "agent-1", "messages": [{"role": "user", "content": "Hi"}]},
     "/v1/responses": {"model": "agent-1", "input": "Hi"},
     "/v1/threads/runs": {"assistant_id": "asst_x"},

@@ -25,9 +25,9 @@ from ..telemetry.active import recorder
 from .call_circles import ServerId, incoming_call
 from .deployment import Deployment
 from .fair_batches import FairBatches
-from .files.storage_quota import check_texts
 from .indexer import Indexer
 from .middleware.idempotency import Repeat
+from .middleware.quota_limits import check_texts
 from .middleware.usage_limits import UsageLimits, room
 from .tenant_shares import LARGE, TenantShares
 

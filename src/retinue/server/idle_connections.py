@@ -87,7 +87,8 @@ class _Places:
     def _close_one(self) -> bool:
         if not self._idle:
             return False
-        connection = next(iter(max(self._idle.values(), key=len)))
+        address = max(self._idle, key=lambda one: len(self._idle[one]))
+        connection = next(iter(self._idle[address]))
         connection.transport.abort()
         self.works(connection.address, connection)
         return True

@@ -26,9 +26,8 @@ from ..store.tables import contents, images as images_kept
 from ..store.tenant_view import TenantView
 from .context import Context
 from .files.routes import file_of
-from .files.storage_quota import reached
 from .image_parts import ImageSource, Shown, images_in
-from .middleware.quota_limits import check_bytes
+from .middleware.quota_limits import check_bytes, reached
 from .tenant_shares import TenantShares
 from .wire.api_errors import ApiError
 from .wire.validation import invalid_value, missing_parameter

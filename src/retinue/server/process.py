@@ -244,7 +244,7 @@ class _Http(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to accept connections."""
         await super().startup(sockets)
-        for one in sockets:
+        for one in sockets or ():
             one.listen(BACKLOG)  # asyncio takes `ACCEPTED` for this, too
         self._ready()
 

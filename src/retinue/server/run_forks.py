@@ -22,7 +22,7 @@ from ..store.storage_use import texts_kept
 from ..store.tenant_view import TenantView
 from .assistants.run_creation import check_room
 from .context import Context, ContextDep
-from .files.storage_quota import check_texts
+from .middleware.quota_limits import check_texts
 from .middleware.scopes import allowed
 from .run_replays import replay_log, spec_of
 from .run_session import RunSession

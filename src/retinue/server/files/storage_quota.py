@@ -6,11 +6,10 @@ from __future__ import annotations
 from sqlalchemy import Connection, Table, func, select
 
 from ...store.advisory_lock import COUNTING, lock_until_end
-from ...store.storage_use import bytes_used, texts_kept
+from ...store.storage_use import bytes_used
 from ...store.tables import files, vector_store_files, vector_stores
 from ...store.tenant_view import Quota, TenantView
-from ..middleware.quota_limits import check_bytes
-from ..wire.api_errors import ApiError
+from ..middleware.quota_limits import check_bytes, reached
 
 
 def room_for_file(connection: Connection, scope: TenantView, size: int) -> None:
@@ -44,16 +43,6 @@ def room_in_stores(connection: Connection, scope: TenantView, more: int) -> None
         raise reached("bytes of texts in vector stores", quota.bytes)
 
 
-def check_texts(connection: Connection, scope: TenantView, before: int) -> None:
-    """Check the quotas of the texts that a tenant has now, if they are more than `before` in this transaction."""
-    kept = texts_kept(connection, scope.tenant)
-    if kept <= before:
-        return
-    check_bytes(connection, scope, 0)
-    if scope.quota is not None and kept > scope.quota.bytes:
-        raise reached("bytes of texts", scope.quota.bytes)
-
-
 def _counting(connection: Connection, scope: TenantView) -> Quota | None:
     """Return the quota, if there is one; others that count meanwhile wait for this transaction's end."""
     if scope.quota is not None:
@@ -64,11 +53,3 @@ def _counting(connection: Connection, scope: TenantView) -> Quota | None:
 def _number(connection: Connection, scope: TenantView, table: Table) -> int:
     counted = select(func.count()).select_from(table).where(table.c.tenant == scope.tenant)
     return connection.execute(counted).scalar() or 0
-
-
-def reached(what: str, most: int) -> ApiError:
-    """Return the error for a quota of `most` that is used up."""
-    message = (
-        f"Storage limit reached: you may keep {most:,} {what}. Delete some, or ask the server's operator for more."
-    )
-    return ApiError(400, message, code="storage_limit_reached")

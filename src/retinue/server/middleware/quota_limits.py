@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from ...store.advisory_lock import COUNTING, lock_until_end
 from ...store.clock import CLOCK
 from ...store.quota_usage import Standing, spent_words, standing
+from ...store.storage_use import texts_kept
 from ...store.tenant_view import TenantView
 from ...store.usage_sums import NANOS
 from ..wire.api_errors import ApiError
@@ -42,6 +43,24 @@ def check_bytes(connection: Connection, scope: TenantView, more: int) -> None:
             said = f"{one.used:,} of {one.limit.most:,} bytes are used, and {more:,} more are asked for"
             message = f"{_PLAN}: {said}. Delete something, or ask the server's operator for more."
             raise _refusal(message, {})
+
+
+def check_texts(connection: Connection, scope: TenantView, before: int) -> None:
+    """Check the quotas of the texts that a tenant has now, if they are more than `before` in this transaction."""
+    kept = texts_kept(connection, scope.tenant)
+    if kept <= before:
+        return
+    check_bytes(connection, scope, 0)
+    if scope.quota is not None and kept > scope.quota.bytes:
+        raise reached("bytes of texts", scope.quota.bytes)
+
+
+def reached(what: str, most: int) -> ApiError:
+    """Return the error for a quota of `most` that is used up."""
+    message = (
+        f"Storage limit reached: you may keep {most:,} {what}. Delete some, or ask the server's operator for more."
+    )
+    return ApiError(400, message, code="storage_limit_reached")
 
 
 def quota_refusal(one: Standing) -> ApiError:
