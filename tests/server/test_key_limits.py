@@ -25,9 +25,11 @@ import pytest
 from chaos.overload import LIMITS, overload
 from fakes.app_server import KEY, Answer, Serving, answering, with_run
 from fakes.kept_runs import calling
+from fakes.postgres import Postgres
 from fakes.served import serving
 from fakes.until import until
 from retinue import Agent, tool
+from retinue.server import maintenance
 from retinue.server.middleware.usage_limits import Bounds, UsageLimits, duration
 from retinue.store.api_keys import create_key, hash_key, key_id_of
 
@@ -392,3 +394,13 @@ def test_overload_is_refused_and_what_was_accepted_is_done(limits: tuple[str, ..
     assert not seen.problems(longest=30.0)  # how quick it is, `create_key chaos` measures
     assert seen.statuses[200] >= 10
     assert seen.statuses[429] >= 10
+
+
+def test_a_process_that_gets_no_requests_learns_the_limits_of_new_keys(
+    a_postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "_LEARNS", 0.01)
+    limits = UsageLimits()
+    with Serving(tmp_path, url=a_postgres.database(), limits=limits) as served:
+        key = served.in_loop(served.database.write(partial(create_key, limits={"runs": 3})))
+        until(lambda: limits.runs(key_id_of(hash_key(key))) == 3)
