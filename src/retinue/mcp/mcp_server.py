@@ -9,6 +9,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing, redirect_stdout
 from dataclasses import dataclass
+from importlib.metadata import version
 from itertools import count
 from typing import Any
 
@@ -26,7 +27,6 @@ from mcp_types import (
     ToolAnnotations,
 )
 
-from .. import __version__
 from .._internal.containment import TimedOut, await_contained, describe_error
 from ..agent import Agent
 from ..core.events import Asked, Called, Observed, Stopped
@@ -103,7 +103,7 @@ def server_of(
 
     return Server(  # some clients ask for resources and prompts of any server
         name,
-        version=__version__,
+        version=version("retinue"),
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_list_resources=list_resources,
