@@ -43,6 +43,7 @@ logger = logging.getLogger(__name__)
 _NEW = 600  # seconds for which a key is new, also by another machine's clock
 _EVERY, _LEARNS, _FORGETS = 1.0, 5.0, 600.0  # seconds
 _AT_ONCE, _PAUSE = 25, 0.05  # old runs that are deleted in one transaction, and seconds for others after each
+_SPELL = 0.5  # seconds of each round for that
 
 
 async def run_maintenance(server: Server) -> None:
@@ -203,7 +204,10 @@ class _Seldom:
         await database.write(sweep)
         await database.write(delete_unused_images)
         await database.write(fold_parts)
-        while await database.write(partial(_forget, options=options)):  # noqa: ASYNC110 -- others write meanwhile
+        until = time.monotonic() + _SPELL
+        while await database.write(partial(_forget, options=options)):
+            if time.monotonic() > until:
+                return  # the next round goes on; other duties come first
             await asyncio.sleep(_PAUSE)
         self._server.indexing.wake(*await database.write(expire))
         self._done = time.monotonic()
