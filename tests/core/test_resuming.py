@@ -73,7 +73,7 @@ def test_a_tool_that_needs_approval_parks_the_run_and_says_what_waits() -> None:
     end = result.events[-1]
     assert isinstance(end, Stopped)
     assert end.reason is StopReason.AWAITING_HUMAN
-    assert end.detail == "no person has decided on pay (call_2_0: pay runs only with a person's approval)"
+    assert end.detail == "no person has decided on pay (call_2_0)"
 
 
 @pytest.mark.parametrize(

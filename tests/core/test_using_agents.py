@@ -42,7 +42,7 @@ def test_a_failed_once_call_says_in_the_result_what_waits_and_why() -> None:
     result = agent(call).run("How is Rome?")
     assert result.stop_reason is StopReason.AWAITING_HUMAN
     assert result.detail == (
-        "no person has decided on search (call_2_0: search was begun before and its outcome is unknown: did it happen?)"
+        "no person has decided on search (call_2_0): search was begun before and its outcome is unknown: did it happen?"
     )
     assert result.detail in str(result)
     assert "ConnectionError: reset by peer" in result.steps[0].observations[0].text

@@ -68,7 +68,10 @@ class RunResult:
     @property
     def detail(self) -> str:
         """What explains the stop reason: the limit that ran out, the calls that wait and why, or the error."""
-        return ending(self.events).detail or self.error
+        waiting = {one.id for one in pending(self.events)}
+        why = [one.problem for one in self.events if isinstance(one, Paused) and one.action.id in waiting]
+        detail = ending(self.events).detail or self.error
+        return f"{detail}: {'; '.join(dict.fromkeys(why))}" if why and detail else detail
 
     @property
     def evidence(self) -> tuple[Observation, ...]:
