@@ -9,7 +9,7 @@ WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo demo-docs test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens alerts studio chaos chaos-cluster upgrades simulate bench capacity clients chart image release site packages picture lock
+.PHONY: help setup model demo demo-docs test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens alerts studio chaos chaos-cluster upgrades simulate bench clients chart image release site packages picture lock
 
 help: ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -167,9 +167,6 @@ clients: setup .clients/installed ## Try the server with other frameworks' clien
 	cp tests/clients/programs/package.json tests/clients/programs/package-lock.json tests/clients/programs/.npmrc .clients
 	cd .clients && ../$(BIN)/npm ci --silent
 	@touch $@
-
-capacity: setup ## Predict three workers under four loads and measure them, into docs/capacity.md (five minutes)
-	PYTHONPATH=tests $(BIN)/python -m capacity
 
 packages: setup ## Build the wheel and the source distribution, and try them away from this tree (two minutes)
 	$(BIN)/pytest --full tests/release/test_packages.py

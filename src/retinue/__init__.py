@@ -74,7 +74,7 @@ if TYPE_CHECKING:
         UsageError as UsageError,
         WindowExceeded as WindowExceeded,
     )
-    from .executor import Executor as Executor
+    from .executor import Executor as Executor, Planner as Planner
     from .handoffs import handoff as handoff
     from .memory import (
         ConversationMemory as ConversationMemory,
@@ -114,7 +114,7 @@ _HOME = {
     ),
     "core.events": ("Delta", "Event"),
     "core.run_result": ("RunResult",),
-    "executor": ("Executor",),
+    "executor": ("Executor", "Planner"),
     "handoffs": ("handoff",),
     "memory": ("ConversationMemory", "EntityExtractor", "EntityMemory", "EntitySummarizer"),
     "models": ("PromptModel",),

@@ -21,7 +21,7 @@ from .core.budgets import Budget, Limits, with_limits
 from .core.effects import Human as Human
 from .core.events import Delta, Event, Finished, Started
 from .core.protocols import Memory, Model, Prompting, Strategy
-from .core.run_result import RunResult, result
+from .core.run_result import RunResult, pending, result
 from .core.suggested_questions import suggested
 from .core.tool import Tool, tool_of
 from .core.toolbox import Toolbox
@@ -257,13 +257,18 @@ class Agent(YamlSerializable):
 
         `decisions` are a person's, by call id; `budget` may be larger; `key`, `children` and the `images`, which a
         stored log lacks, are the original run's. A `once` tool, or an agent, of whose call no outcome is recorded waits
-        for a decision. Raises `LogMismatch` if this agent did not write the log.
+        for a decision. Raises `LogMismatch` if this agent did not write the log, and `UsageError` for an edited input
+        that does not fit the tool.
         """
         started = log[0] if log else None
         if not isinstance(started, Started):
             raise LogMismatch("a log must begin with the event 'started'")
         if isinstance(log[-1], Finished):
             return result(log, children={path: tuple(events) for path, events in (children or {}).items()})
+        toolbox, decided = Toolbox(self.tools), decisions or {}
+        for action in pending(log):
+            if action.id in decided and (wrong := toolbox.edit_problem(action, decided[action.id])):
+                raise UsageError(f"decisions: {action.id}: {wrong}")
         run = Run(self, started.question, started.history, Earlier(log, decisions or {}, children or {}), key)
         run.budget, run.images = budget or self.budget, tuple(images)
         return await run.finish()

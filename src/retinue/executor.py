@@ -1,4 +1,4 @@
-"""`Executor`: runs tools without a model."""
+"""`Executor`, which runs tools without a model, and `Planner`, which plans without tools: OPEA's roles."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from .agent import Agent, History, Human, Images, Params, Run
 from .core.budgets import Budget
 from .core.prices import FREE
 from .core.prompt import Ask
-from .core.protocols import Chunks
+from .core.protocols import Chunks, Model
 from .core.run_result import RunResult
 from .core.values import Capabilities
 from .display.live_trace import run_watched
 from .errors import ModelRefused
 from .strategies.given_actions import GivenActions
+from .strategies.planner import Planner as PlannerStrategy
 
 Actions = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
@@ -72,6 +73,36 @@ class Executor(Agent):
     ) -> RunResult:
         """Run `run_async` and block."""
         return run_blocking(run_watched(self.run_async, question, history=history, params=params, images=images))
+
+
+class Planner(Agent):
+    """Makes plans for others to carry out, and uses no tools.
+
+    >>> from retinue import PromptModel
+    >>> model = PromptModel(script=["1. Find the director\\n2. Add up the ages\\n"])
+    >>> Planner(model).run("How old?").return_values["steps"]
+    ['Find the director', 'Add up the ages']
+
+    Args:
+        approve: A person decides on each plan, as `human` or when the run is resumed.
+        check: The model grades its plan, and may improve it.
+        max_steps: The most that a plan may have.
+
+    The other options are `Agent`'s.
+    """
+
+    def __init__(
+        self,
+        model: Model | str = "local",
+        *,
+        approve: bool = False,
+        check: bool = False,
+        max_steps: int = 6,
+        name: str = "planner",
+        **options: Any,
+    ) -> None:
+        strategy = PlannerStrategy(approve=approve, check=check, max_steps=max_steps)
+        super().__init__(model, strategy=strategy, name=name, **options)
 
 
 class NoModel:

@@ -13,7 +13,7 @@ from .core.effects import Human
 from .core.events import Delta, Event
 from .core.log_context import current_context, log_context
 from .core.protocols import Task
-from .core.run_result import RunResult
+from .core.run_result import RunResult, ending
 from .core.values import Decision, StopReason, Usage
 from .errors import ModelError
 from .run_spec import RunSpec, Specified
@@ -110,7 +110,7 @@ class NestedRuns:
         if result.stop_reason is StopReason.AWAITING_HUMAN:
             calls = ", ".join(f"{one.tool} ({member.call}/{one.id})" for one in result.waiting)
             raise Pending(result.stop_reason, f"{member.tool.name}: no person has decided on {calls}")
-        return answer_of(member.tool.name, result.stop_reason, result.answer, result.error, result.usage, 0.0)
+        return answer_of(member.tool.name, ending(result.events), result.usage, 0.0)
 
     async def _listen(self, call: str, run: NestedRun) -> None:
         async with aclosing(run.events()) as events:

@@ -12,7 +12,7 @@ from typing import Any
 from fakes.postgres import postgres
 from retinue.evals.report import replace_section
 
-from . import cancels, faults, human, kills, neighbours, overload, points, repeats, streams, two
+from . import cancels, faults, frozen, human, kills, neighbours, overload, points, repeats, streams, two
 from .harness import site
 from .parts import Part, Told, head, made_by, parts_command, times
 
@@ -31,7 +31,7 @@ _SUFFERED = (
     "slowest `/health`",
     "going on",
 )
-_SAID = ("cancels", "human", "overload", "streams", "neighbours", "two", "repeats")
+_SAID = ("cancels", "human", "overload", "streams", "neighbours", "two", "repeats", "frozen")
 _GRACE = "0.2"  # seconds: less than a run takes
 
 
@@ -241,6 +241,23 @@ def _repeats(told: Told) -> tuple[str, int]:
     return f"{title}{head(columns)}\n{text}", doubled
 
 
+def _frozen(told: Told) -> tuple[str, int]:
+    found = frozen.freeze_at_each(120.0, beside=4, told=told)
+    seen = [one for one in found if one.reached]
+    doubled = sum(one.tally.doubled_once + one.tally.doubled_keyed for one in seen)
+    text = (
+        f"One of two servers on one PostgreSQL database is frozen (SIGSTOP) for 120 s, right after each of "
+        f"{len(seen)} statements ({len(found) - len(seen)} others are executed at a start only): the other one ended "
+        f"{sum(one.ended for one in seen)} runs of its own meanwhile, and none for at most "
+        f"{max((one.stood for one in seen), default=0):.1f} s; it went on with the frozen one's after "
+        f"{times([seconds for one in seen for seconds in one.taken])}. "
+        f"{sum(one.tally.lost for one in seen)} runs lost, "
+        f"{doubled} effects doubled, {sum(one.tally.happened + one.tally.missing for one in seen)} calls of which a "
+        f"person was asked. The frozen one was ready again {times([one.ready_again for one in seen])} after the thaw.\n"
+    )
+    return text, sum(len(one.problems()) for one in seen)
+
+
 def _total(statuses: dict[str, int]) -> int:
     return sum(statuses.values())
 
@@ -259,6 +276,7 @@ _PARTS: dict[str, Part] = {
     "neighbours": _neighbours,
     "two": _two,
     "repeats": _repeats,
+    "frozen": _frozen,
 }
 
 

@@ -21,7 +21,7 @@ from retinue.strategies.auto import preset
 
 pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
 
-COMMANDS = ["--help", *sorted({*cli.list_commands(Context(cli))} - {"capacity"})]  # whose simulation has a seed
+COMMANDS = ["--help", *sorted(cli.list_commands(Context(cli)))]
 ROOT = Path(__file__).parents[2]
 DEMO = ["--passages", str(ROOT / "data/demo/passages.jsonl")]
 ACTION = " I need to calculate.\nAction: Calculator\nAction Input: 47^0.23\n"

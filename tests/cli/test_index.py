@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.test_ask import refused, retinue
+from retinue.server.embeddings import is_here
 
 pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
 
@@ -33,3 +34,12 @@ def test_what_cannot_be_searched_or_indexed(tmp_path: Path) -> None:
     (tmp_path / "store").write_text("no store " * 999)
     assert "is not a document store" in refused(retinue("index", str(tmp_path), "--store", str(tmp_path / "store")))
     assert "does not exist" in refused(retinue("index", str(tmp_path / "missing")))
+
+
+@pytest.mark.skipif(not is_here(), reason="needs minilm: retinue models pull minilm")
+def test_a_folder_is_searched_by_meaning(tmp_path: Path) -> None:
+    (tmp_path / "zebras.md").write_text("# Zebras\n\nThey have stripes.")
+    assert retinue("index", str(tmp_path), "--vectors").returncode == 0
+    assert retinue("search", str(tmp_path), "equine pattern").returncode == 1
+    found = retinue("search", str(tmp_path), "equine pattern", "--vectors")
+    assert (found.returncode, found.stdout.splitlines()[1]) == (0, "  # Zebras They have stripes.")

@@ -74,16 +74,22 @@ env_key = "OPENAI_API_KEY"
 """
 
 
-@pytest.mark.parametrize("over", ["HTTP", "WebSocket"])
-def test_codex_runs_a_command(server: Served, tmp_path: Path, over: str) -> None:
+@pytest.mark.parametrize(
+    ("over", "asked"),
+    [
+        ("HTTP", ["--model", "plain", "Print forty-two."]),
+        ("WebSocket", ["--model", "plain", "Print forty-two."]),
+        ("WebSocket", ["Print forty-three."]),  # by its own model, which calls its tools by a program
+    ],
+)
+def test_codex_runs_a_command(server: Served, tmp_path: Path, over: str, asked: list[str]) -> None:
     """As it comes: its provider as its documentation has it, or only another address of OpenAI's."""
     home = tmp_path / "codex"
     home.mkdir()
     config = PROVIDER.format(url=server.url) if over == "HTTP" else f'openai_base_url = "{server.url}"\n'
     (home / "config.toml").write_text(config)
     env = {"CODEX_HOME": str(home), "HOME": str(tmp_path), "CODEX_API_KEY": server.key}
-    options = ["--skip-git-repo-check", "--model", "plain", "--json"]
-    words: list[str | Path] = [NODE, CODEX, "exec", *options, "Print forty-two."]
+    words: list[str | Path] = [NODE, CODEX, "exec", "--skip-git-repo-check", "--json", *asked]
     items = [json.loads(line).get("item", {}) for line in output(server, words, tmp_path, **env).splitlines()]
     said = [item["text"] for item in items if item.get("type") == "agent_message"]
     done = [item for item in items if item.get("type") == "command_execution" and item["status"] != "in_progress"]

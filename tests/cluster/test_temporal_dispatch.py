@@ -330,15 +330,22 @@ async def test_a_temporal_that_is_just_starting_is_waited_for(
 async def test_a_dispatch_while_temporal_is_away_raises_nothing(
     at: Site, caplog: pytest.LogCaptureFixture, a_temporal: Temporal
 ) -> None:
+    async def is_up(wanted: bool) -> bool:
+        return at.dispatcher.is_up is wanted
+
     async with at.process() as server:
         run = await server.add(named(at))
+        watching = asyncio.create_task(at.dispatcher.watch())
         a_temporal.kill()
         try:
             server.driver.dispatch(run)
             await asyncio.wait_for(at.dispatcher.close(), 30)
             await until_async(partial(said, caplog, "Temporal does not take runs at the moment"))
+            await until_async(partial(is_up, False))
         finally:
             a_temporal.start()
+        await until_async(partial(is_up, True), 60)
+        watching.cancel()
         async with at.worker():
             sweep = Redispatch(server.driver, at.dispatcher, drives=False)
 

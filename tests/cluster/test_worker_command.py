@@ -198,3 +198,24 @@ def test_a_worker_without_temporal_goes_on_with_what_a_server_left(cluster: Clus
         assert cluster.began[1] == worker.pid
         cluster.server.restart()
         assert cluster.answer(response) == "Done."
+
+
+@pytest.mark.full
+def test_what_is_logged_while_temporal_is_away_is_json_and_a_metric_tells_it(
+    tmp_path: Path, url: str, a_temporal: Temporal
+) -> None:
+    (tmp_path / "agents.yml").write_text(AGENTS)
+    (tmp_path / "tools.py").write_text(TOOLS)
+    words = ["--db", url, "--temporal", a_temporal.address, "--metrics-port", "0", "--log-format", "json"]
+    with working(tmp_path, words) as worker:
+        watched = Watched(worker.metrics)
+        assert watched.sum("retinue_temporal_up") == 1
+        a_temporal.kill()
+        try:
+            until(lambda: watched.sum("retinue_temporal_up") == 0)
+            until(lambda: "retinue.temporal" in (tmp_path / "log").read_text())
+        finally:
+            a_temporal.start()
+        until(lambda: watched.sum("retinue_temporal_up") == 1)
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert all(json.loads(line)["message"] for line in lines)

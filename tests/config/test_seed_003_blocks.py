@@ -9,6 +9,7 @@ import pytest
 from cli.test_files import printed
 from retinue import Agent, DataError, Executor
 from retinue.config import check
+from retinue.config.opea import spec_from_environment
 from retinue.strategies.planner import Planner
 
 AGENT = """\
@@ -63,6 +64,31 @@ def test_an_executors_block_is_an_executor(folder: Path) -> None:
     executor = Executor.load_from_yaml(folder / "tools.yaml")
     assert isinstance(executor, Executor)
     assert executor.run({"tool": "population", "input": "Paris"}).answer == "42"
+
+
+def test_a_version_may_stand_above_a_block(folder: Path) -> None:
+    path = put(folder, f"retinue: 1\n{AGENT}")
+    assert Agent.load_from_yaml(path).strategy.name == "react"
+    assert printed("check", path) == f"{path}: no problems found\n"
+    assert isinstance(Agent.load_from_yaml(put(folder, f"retinue: 1\n{TOOLS}")), Executor)
+    (problem,) = check(put(folder, f"retinue: 9\n{AGENT.replace('react', 'reakt')}"))[:1]
+    assert str(problem).startswith(f"{path}:1:10: ")
+
+
+def test_a_role_and_a_path_from_the_root_may_come_from_the_environment(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    environ = {"role": "planner", "llm_endpoint_url": "http://127.0.0.1:8080", "model": "my-model"}
+    agent = (spec_from_environment(environ).agents or [])[0]
+    assert agent.params.role == "planner"
+    here = {**environ, "role": "agent", "tools": str(Path.cwd() / "tools.yaml")}
+    agent = (spec_from_environment(here).agents or [])[0]
+    assert agent.params.tools == "tools.yaml"
+    with pytest.raises(DataError, match=r"'/tools\.yaml' is not a path relative to this file's folder"):
+        spec_from_environment({**environ, "tools": "/tools.yaml"})
+    with pytest.raises(DataError, match="planer"):
+        spec_from_environment({**environ, "role": "planer"})
 
 
 def test_what_is_wrong_with_a_block_is_said_where_it_stands(folder: Path) -> None:

@@ -15,7 +15,7 @@ from fakes.openai_server import Answer, OpenAIServer, failure
 pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
 
 GOOD = """\
-@tool
+@tool(effects="read")
 def population(city: str) -> int:
     \'\'\'How many people live in a city.\'\'\'
     return 522_250
@@ -134,7 +134,7 @@ def test_a_tool_without_hints(local: OpenAIServer, tmp_path: Path) -> None:
     local.replies += [TRIED, CALL, "522,250 people."]
     answer, (line,), status = printed(tmp_path, f"base_url={local.url!r}", BARE)
     assert (answer, status) == ("522,250 people.", 0)
-    assert line.endswith("hello.py:3) has no docstring: the model is not told what it is for; no type hint for city")
+    assert "hello.py:3) has no docstring: the model is not told what it is for; no type hint for city; " in line
 
 
 def test_a_model_that_fails_in_the_middle(local: OpenAIServer, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from retinue.core.grammar import (
     regex,
     seq,
 )
+from retinue.mcp.schema_conversion import convert_schema
 
 
 class Colour(StrEnum):
@@ -221,6 +222,16 @@ def test_schemas_and_what_fits_them(schema: dict[str, Any], good: list[str], bad
     pattern = regex(json_pattern(schema))
     assert [text for text in good if not re.fullmatch(pattern, text)] == []
     assert [text for text in bad if re.fullmatch(pattern, text)] == []
+
+
+def test_maps_and_tuples_of_a_foreign_server_keep_their_types() -> None:
+    votes = {"type": "object", "additionalProperties": {"type": "integer"}}
+    place = {"type": "array", "prefixItems": [{"type": "number"}, {"type": "string"}]}
+    schema = {"type": "object", "properties": {"votes": votes, "place": place}, "required": ["votes", "place"]}
+    pattern = regex(json_pattern(convert_schema(schema)))
+    assert re.fullmatch(pattern, '{"votes": {"a": 1}, "place": [1, "x"]}')
+    assert not re.fullmatch(pattern, '{"votes": {"a": "x"}, "place": [1, "x"]}')
+    assert not re.fullmatch(pattern, '{"votes": {}, "place": ["x", 1]}')
 
 
 def nested(depth: int) -> dict[str, Any]:

@@ -117,6 +117,11 @@ def test_the_intents_of_many_calls_are_logged_when_it_is_their_turn() -> None:
     assert acted == [Called] * 16 + [Observed] * 16 + [Called] * 4 + [Observed] * 4
 
 
+def test_a_system_message_is_a_line_of_the_transcript() -> None:
+    asked = Agent(Said(["Paris."], Capabilities(calls_tools=True)), [lookup], strategy="tool_calling")
+    assert "\nWhat is the capital of France?" in asked.run("What is the capital of France?").transcript
+
+
 def test_the_transcript_is_what_the_model_saw_and_wrote() -> None:
     result = agent(call("Ada"), {"finish": "47"}).run("How old is Ada?")
     assert result.transcript.endswith(
@@ -154,7 +159,7 @@ def test_an_action_on_the_last_allowed_step_is_not_run() -> None:
 def test_a_run_without_an_answer_on_its_last_step_stops_at_its_steps() -> None:
     result = agent({"raw": "  "}, budget=Budget(steps=1)).run("How old?")
     assert result.stop_reason is StopReason.MAX_ITERATION_EXCEEDED
-    assert str(result) == "no answer (MAX_ITERATION_EXCEEDED)"
+    assert str(result) == "no answer (MAX_ITERATION_EXCEEDED: steps: 1 of 1 are used)"
 
 
 @dataclass(frozen=True)

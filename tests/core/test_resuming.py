@@ -72,8 +72,11 @@ def test_a_tool_that_needs_approval_parks_the_run_and_says_what_waits() -> None:
     assert paused(result).tool_input == "Ada"
     end = result.events[-1]
     assert isinstance(end, Stopped)
-    assert end.reason is StopReason.AWAITING_HUMAN
-    assert end.detail == "no person has decided on pay (call_2_0)"
+    assert (end.reason, end.detail) == (
+        StopReason.AWAITING_HUMAN,
+        "no person has decided on pay (call_2_0): pay runs only with a person's approval",
+    )
+    assert result.error == end.detail
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,8 @@ def test_the_terminal_has_warnings_and_the_rest_only_if_somebody_wants_it(config
 import logging
 if {configured}:
     logging.basicConfig(level=logging.DEBUG)
-from retinue import Agent, PromptModel
+from retinue import Agent, PromptModel, tool
+@tool(effects="once")
 def look(what: str) -> str:
     "Looks."
     raise ConnectionError("no way")

@@ -104,6 +104,10 @@ def one_number(days: int) -> str:
     return ""
 
 
+def one_flag(on: bool) -> str:
+    return ""
+
+
 def all_optional(days: int = 3, city: str = "Paris") -> str:
     return ""
 
@@ -200,6 +204,9 @@ def test_plain_text_goes_to_the_argument_of_a_tool_that_takes_one_text(
         (google, '{"city": "Paris"}', {"city": "Paris"}),
         (google, {"city": "Paris", "days": "2"}, {"city": "Paris", "days": 2}),
         (one_number, {"days": 2.0}, {"days": 2}),
+        (one_number, "2", {"days": 2}),
+        (one_flag, "true", {"on": True}),
+        (one_choice, "half", {"board": "half"}),
         (awkward, {"schema": "s", "json": 1, "copy": True}, {"schema": "s", "json": 1, "copy": True}),
     ],
 )

@@ -149,15 +149,15 @@ def test_what_a_model_is_not_told_of_a_function_is_a_line_on_the_log(caplog: pyt
     def bare(city, year=2020):  # type: ignore[no-untyped-def]
         return city
 
-    @tool(description="The city.")
+    @tool(description="The city.", effects="once")
     def described(city: str, **more: str) -> str:
         return city
 
     assert (bare.name, described.name) == ("bare", "described")
     (line,) = caplog.messages
-    lacking = "no docstring: the model is not told what it is for; no type hint for city, year"
+    lacking = "no docstring: the model is not told what it is for; no type hint for city, year; no effects: after a"
     assert line.startswith(f"tool bare ({__file__}:")
-    assert line.endswith(f") has {lacking}")
+    assert f") has {lacking}" in line
 
 
 def test_a_decorated_function_can_still_be_called() -> None:

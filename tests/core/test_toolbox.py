@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from retinue import AgentAction, Observation, Tool, ToolError, UsageError, tool
-from retinue.core.toolbox import MAX_RESULT, Toolbox
+from retinue.core.toolbox import DOUBT, MAX_RESULT, Toolbox
 
 
 @tool(effects="read")
@@ -128,9 +128,9 @@ def test_a_tool_is_found_by_its_exact_name() -> None:
         ("read", False, True, ""),
         ("idempotent", False, True, ""),
         ("once", False, False, ""),
-        ("once", False, True, "act was begun before and its outcome is unknown: did it happen?"),
+        ("once", False, True, DOUBT.format("act")),
         ("once", True, False, "act runs only with a person's approval"),
-        ("once", True, True, "act was begun before and its outcome is unknown: did it happen?"),
+        ("once", True, True, DOUBT.format("act")),
         ("idempotent", True, False, "act runs only with a person's approval"),
         ("idempotent", True, True, ""),
     ],

@@ -41,10 +41,8 @@ def test_a_failed_once_call_says_in_the_result_what_waits_and_why() -> None:
     call = {"call": {"tool": "search", "input": "Rome"}, "when": ""}
     result = agent(call).run("How is Rome?")
     assert result.stop_reason is StopReason.AWAITING_HUMAN
-    assert result.detail == (
-        "no person has decided on search (call_2_0): search was begun before and its outcome is unknown: did it happen?"
-    )
-    assert result.detail in str(result)
+    assert result.error.startswith("no person has decided on search (call_2_0): search was begun before")
+    assert result.error in str(result)
     assert "ConnectionError: reset by peer" in result.steps[0].observations[0].text
 
 
@@ -58,7 +56,7 @@ def test_a_failed_once_call_says_in_the_result_what_waits_and_why() -> None:
     ],
 )
 def test_the_limit_that_ran_out_is_said(budget: Budget, said: str) -> None:
-    assert agent(CALL | {"when": ""}, budget=budget).run("How is Rome?").detail == said
+    assert agent(CALL | {"when": ""}, budget=budget).run("How is Rome?").error == said
 
 
 def test_a_conversation_may_be_given_as_a_chat_api_has_it() -> None:

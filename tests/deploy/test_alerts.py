@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -49,11 +50,58 @@ def test_each_fault_has_its_alerts_or_says_how_else_it_shows() -> None:
     _, _, table = text.partition("| what happens | what clients see | what you do | alert |\n")
     rows = [line for line in table.partition("\n\n")[0].splitlines()[1:] if line]
     told = [row.rstrip(" |").rpartition("|")[2].strip() for row in rows]
-    assert len(rows) == 16
+    assert len(rows) == 17
     for row, said in zip(rows, told, strict=True):
         assert said.startswith("none: ") or {*said.split(", ")} <= set(rules()), row[:60]
     unnamed = [alert for alert in rules() if alert not in text]
     assert unnamed == []
+
+
+_CASE = """
+rule_files: [{rules}]
+evaluation_interval: 15s
+tests:
+  - interval: 1m
+    input_series:
+      - {{series: '{series}', values: '1 0x10'}}
+    alert_rule_test:
+      - eval_time: 5m
+        alertname: RetinueProcessDown
+        exp_alerts:
+          - exp_labels: {labels}
+            exp_annotations: {{summary: "10.0.0.7 does not answer: it, its machine or the network is gone or frozen."}}
+"""
+
+
+def labels_of_chart() -> dict[str, str]:
+    """The labels under which Prometheus' operator scrapes what the chart's ServiceMonitor selects."""
+    whole = yaml.safe_load_all((ROOT / "tests/deploy/rendered/everything.yaml").read_text())
+    parts = [one for one in whole if one]
+    (monitor,) = [one["spec"] for one in parts if one["kind"] == "ServiceMonitor"]
+    wanted = monitor["selector"]["matchLabels"].items()
+    (service,) = [one for one in parts if one["kind"] == "Service" and wanted <= one["metadata"]["labels"].items()]
+    (endpoint,) = monitor["endpoints"]
+    assert endpoint["port"] in [one["name"] for one in service["spec"]["ports"]]
+    name, given = service["metadata"]["name"], service["metadata"]["labels"]
+    labels = {"job": given.get(monitor.get("jobLabel", ""), name), "service": name, "endpoint": endpoint["port"]}
+    for rule in endpoint.get("relabelings", ()):
+        assert set(rule) == {"targetLabel", "replacement"}, "others are not followed here"
+        labels[rule["targetLabel"]] = rule["replacement"]
+    return labels | {"instance": "10.0.0.7", "namespace": "agents", "pod": "agents-server-0"}
+
+
+def test_the_alert_for_a_dead_process_fires_under_the_labels_of_the_chart(tmp_path: Path) -> None:
+    labels = labels_of_chart()
+    if shutil.which("promtool") is None:
+        (selected,) = re.findall(r'job=~"(.*)"', rules()["RetinueProcessDown"]["expr"])
+        assert re.fullmatch(selected, labels["job"])
+        pytest.skip("needs promtool: make alerts")
+    series = f"up{{{','.join(f'{name}={json.dumps(value)}' for name, value in labels.items())}}}"
+    told = json.dumps({**labels, "severity": "critical"})
+    case = tmp_path / "case.yml"
+    case.write_text(_CASE.format(rules=ROOT / "deploy/alerts.yml", series=series, labels=told))
+    done = subprocess.run(["promtool", "test", "rules", str(case)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_each_rule_is_tested_both_ways() -> None:

@@ -47,7 +47,7 @@ def page_command(verb: str, url: str, more: str = "") -> str:
     copy, target = OF_KIND["sqlite" if url.startswith("sqlite") else "postgresql"]
     found = [one for one in COMMANDS if one.startswith(f"retinue database {verb} {copy}")]
     only: str
-    (only,) = [one for one in found if more in one and (more or "--cancel" not in one)]
+    (only,) = [one for one in found if more in one and (more or "--go-on" not in one)]
     assert verb == "backup" or target in only or more
     return only
 
@@ -104,7 +104,7 @@ def test_what_was_acknowledged_goes_on_where_it_is_restored(tmp_path: Path, urls
     with site(db=urls[0], delay=0.3) as at:
         orders, began = asyncio.run(backed_up(at, tmp_path, urls))
         assert re.search(r"(\d+) runs?, [1-9]\d* under way, [1-9]\d* waiting for somebody", orders.said)
-        assert "was restored to" in typed(page_command("restore", urls[1]), tmp_path, urls)
+        assert "was restored to" in typed(f"{page_command('restore', urls[1])} --go-on", tmp_path, urls)
         with elsewhere(at, urls[1]) as there:
             effects = asyncio.run(gone_on(there, orders.all))
     for order in orders.all:
@@ -153,11 +153,11 @@ async def cancelled(at: Site, orders: Sequence[Order]) -> list[Json]:
         return list(runs)
 
 
-def test_what_was_under_way_is_cancelled_if_one_says_so(tmp_path: Path) -> None:
-    urls = (f"sqlite:///{tmp_path}/retinue.db", f"sqlite:///{tmp_path}/cancelled.db")
+def test_what_was_under_way_is_cancelled_unless_one_says_otherwise(tmp_path: Path) -> None:
+    urls = (f"sqlite:///{tmp_path}/retinue.db", f"sqlite:///{tmp_path}/restored.db")
     with site(db=urls[0], delay=0.3) as at:
         orders, _ = asyncio.run(backed_up(at, tmp_path, urls))
-        typed(page_command("restore", urls[1], "--cancel"), tmp_path, urls)
+        typed(page_command("restore", urls[1]), tmp_path, urls)
         before = len(at.began())
         with elsewhere(at, urls[1]) as there:
             ends = Counter(one["status"] for one in asyncio.run(cancelled(there, orders.all)))
@@ -185,7 +185,7 @@ def test_a_copy_has_every_row(tmp_path: Path, urls: tuple[str, str]) -> None:
         fill(database)
         before = rows(urls[0])
         typed(page_command("backup", urls[0]), tmp_path, urls)
-    typed(page_command("restore", urls[1]), tmp_path, urls)
+    typed(f"{page_command('restore', urls[1])} --go-on", tmp_path, urls)
     after = rows(urls[1])
     assert all(before.values())
     (entry,), entries = before.pop("audit_entries"), after.pop("audit_entries")
@@ -272,7 +272,7 @@ def test_the_time_since_the_copy_does_not_count_for_runs(tmp_path: Path) -> None
     with engine.begin() as connection:
         connection.execute(text("UPDATE processes SET seen_at = seen_at - 3600"))  # as if it were of an hour ago
     engine.dispose()
-    assert ", made 20" in retinue("database", "restore", "copy.db", "--db", "new.db", cwd=tmp_path).stdout
+    assert ", made 20" in retinue("database", "restore", "copy.db", "--db", "new.db", "--go-on", cwd=tmp_path).stdout
     engine = create_engine(f"sqlite:///{tmp_path}/new.db")
     with engine.connect() as connection:
         (expires,) = connection.execute(text("SELECT expires_at FROM runs")).scalars()

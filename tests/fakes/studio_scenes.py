@@ -88,7 +88,9 @@ def newsroom() -> Agent:
 def clerk() -> Agent:
     """Sends mails, if a person approves."""
     mail = {"to": "ada@example.org", "subject": "Your order", "body": "It leaves today."}
+    others = [{"tool": "send_mail", "input": mail | {"to": f"{name}@example.org"}} for name in ("ada", "eve")]
     rules = [
+        {"when": "Tell them all", "call": others},
         {"when": "Tell", "say": "She should know today.", "call": {"tool": "send_mail", "input": mail}},
         {"when": "", "finish": "Ada was told."},
     ]

@@ -157,6 +157,7 @@ ARGUMENTS = {
     "an object": one_call("add", ADD[1]),
     "one text, encoded twice": one_call("look", json.dumps(LOOK_ARGUMENTS), [LOOK]),
     "one text, in a fence": one_call("look", f"```\n{LOOK_ARGUMENTS}\n```", [LOOK]),
+    "one text, and no object": one_call("look", json.dumps("Paris"), [LOOK]),
     "null": one_call("now", "null", [("now", {})]),
     "null itself": one_call("now", None, [("now", {})]),
     "none": one_call("now", "", [("now", {})]),

@@ -123,13 +123,15 @@ def test_what_does_no_harm(odd: Make, how: str, said: str) -> None:
         ),
         (
             "malformed",
-            [f"odd_{name}" for name in ("hint", "hints", "icons", "numbered", "result", "results", "say", "untold")],
+            [
+                f"odd_{name}"
+                for name in ("hint", "hints", "icons", "listed", "numbered", "result", "results", "say", "untold")
+            ],
             {
                 "bare": "its inputSchema is missing",
                 "empty": "its inputSchema is missing",
                 "text": "its arguments are not an object",
                 "inside": "its argument 'required' is not described by a schema",
-                "listed": "its arguments are not an object",
                 "tools[13]": "it has no name",
                 "tools[16]": "it has no name",
             },

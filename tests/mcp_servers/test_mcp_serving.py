@@ -25,9 +25,10 @@ from mcp.client.streamable_http import streamable_http_client
 from fakes.fork_server import retinue
 from fakes.mcp_server import served
 from fakes.parrot import Parrot
-from retinue import Agent, Pipeline, Tool, UsageError, tool
+from retinue import Agent, Pipeline, PromptModel, PromptNode, Tool, UsageError, __version__, tool
 from retinue.mcp.http_server import app_of
 from retinue.mcp.mcp_server import server_of
+from retinue.net.retry import Retries
 from retinue.tools import calculator
 
 FILE = """
@@ -88,7 +89,7 @@ def test_a_file_on_standard_input_and_output(folder: Path) -> None:
             assert text(await client.call_tool("loud", {"word": "a"})) == (False, "A")
             failed = await client.call_tool("ask_the_guide", {"question": "give up"})
             assert text(failed)[0]
-            assert text(failed)[1].startswith("no answer (ERROR: no rule of the script fits")
+            assert text(failed)[1].startswith("the model behind it cannot be reached, or failed")
             for name, given, problem in (
                 ("ask_the_guide", {}, "question: Field required"),
                 ("nope", {}, "there is no tool 'nope'"),
@@ -232,3 +233,57 @@ def test_a_port_in_use_is_one_clear_error(tmp_path: Path) -> None:
         done = retinue("mcp", "agents.yml", "--http", address, cwd=tmp_path)
     said = f"retinue: cannot listen on {address}: the port is in use; give another with --http (0: any that is free)\n"
     assert (done.returncode, done.stderr) == (2, said)
+
+
+# ── what a client is told ────────────────────────────────────────────────────────────────────────
+
+
+@tool(approval=True, effects="once")
+def pay(amount: float) -> str:
+    """Pays."""
+    return "paid"
+
+
+@tool(effects="read")
+def unreachable(query: str) -> str:
+    """Breaks."""
+    raise ConnectionError("no way")
+
+
+def test_what_a_client_is_told_of_servers_people_and_engines(caplog: pytest.LogCaptureFixture) -> None:
+    url = "http://127.0.0.1:1"
+    lost = PromptModel("m", base_url=url, api_key="sk-0123456789", retries=Retries(tries=1))
+    call = {"tool": "pay", "input": {"amount": 5}}
+    half = PromptModel(
+        script=[{"when": "no way", "error": 500}, {"call": {"tool": "unreachable", "input": "x"}}],
+        retries=Retries(tries=1),
+    )
+    node = Pipeline(name="node")
+    node.add_node(PromptNode(lost), "Answer", ["Query"])
+    parts: list[Any] = [
+        Agent(lost, name="lost"),
+        Agent(half, [unreachable], name="half", strategy="tool_calling"),
+        Agent(PromptModel(script=[{"call": call}]), [pay], name="payer", strategy="tool_calling"),
+        node,
+    ]
+
+    async def drive() -> None:
+        async with Client(server_of(parts)) as client:
+            assert client.server_info is not None
+            assert client.server_info.version == __version__
+            assert (await client.list_resources()).resources == []
+            assert (await client.list_prompts()).prompts == []
+            for name in ("ask_lost", "ask_half", "run_node"):
+                is_error, said = text(
+                    await client.call_tool(name, {"query" if name == "run_node" else "question": "x"})
+                )
+                assert is_error
+                assert said.startswith("the model behind it cannot be reached, or failed"), (name, said)
+                assert "127.0.0.1" not in said
+            is_error, said = text(await client.call_tool("ask_payer", {"question": "x"}))
+            assert (is_error, said.startswith('it needs a person\'s decision on pay({"amount": 5})')) == (True, True), (
+                said
+            )
+
+    asyncio.run(drive())
+    assert url in caplog.text

@@ -101,6 +101,7 @@ def test_a_path_is_a_local_model(pulled: Path) -> None:
         ("opnai:gpt-5", {}, "no engine 'opnai'; did you mean 'openai'?"),
         ("lokal", {}, "no engine 'lokal'; did you mean 'local'? (openai:lokal is a model of OpenAI)"),
         ("lokal", {"api_key": "k"}, "no engine 'lokal'; did you mean 'local'?"),
+        ("m", {"base_url": "http://127.0.0.1:9", "api": "chatt"}, "no api 'chatt'; did you mean 'chat'?"),
         ("gpt-5-mini", {"api_key": "two\nlines"}, "the API key has characters that no key has, such as a line break"),
         ("local:nothing", {}, "no model 'nothing'"),
         ("local", {}, "the embedded model is not here yet; fetch it (1.1 GB) with: retinue models pull"),
@@ -140,6 +141,19 @@ def test_key_and_address_may_come_from_the_environment(server: OpenAIServer, mon
     monkeypatch.setenv("OPENAI_API_KEY", "sk-environment")
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     assert PromptModel("some-model").run("hi").text == "hello"
+
+
+@pytest.mark.parametrize("name", ["opnai:gpt-5", "antropic:claude-sonnet-4-5", "olama:qwen3", "lokal"])
+def test_a_misspelt_engine_is_refused_also_where_the_address_is_set(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1")
+    with pytest.raises(UsageError, match="did you mean"):
+        PromptModel(name)
+
+
+@pytest.mark.parametrize("name", ["llama3:8b", "qwen3:8b", "gpt-oss:20b", "llama:7b", "mistral", "command-r:35b"])
+def test_names_of_models_at_a_server_may_contain_a_colon(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1")
+    assert PromptModel(name).name == name
 
 
 # ── run ──────────────────────────────────────────────────────────────────────────────────────────

@@ -149,3 +149,11 @@ def test_a_tool_whose_schema_is_refused_is_described_in_words(refusal: str) -> N
         first, second = (tool["function"] for tool in server.asked[-1].body["tools"])
         assert '"votes"' in first["description"]
         assert bool(second["parameters"]["properties"]) is ("in a tool" not in refusal)
+
+
+def test_half_an_emoji_in_a_description_is_not_sent() -> None:
+    half = Tool("look", pair, "Look \ud83d up", effects="read")
+    with OpenAIServer() as server:
+        server.replies += [PROBED, "Done."]
+        assert Agent(model(server), [half], strategy="tool_calling").run("Go").answer == "Done."
+        assert b"ud83d" not in server.asked[-1].raw

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 
-from fakes.engines import PROBED, model
+from fakes.engines import ENGINES, PROBED, model
 from fakes.openai_server import OpenAIServer
-from fakes.vendor_forms import FORMS, SECRET, VendorReply
+from fakes.vendor_forms import ADD, ADD_ARGUMENTS, FORMS, LOOK, LOOK_ARGUMENTS, SECRET, VendorReply
+from fakes.vendor_server import Answer, sse
 from retinue import Agent, Tool
 from retinue.core.events import Delta, Finished, Replied
 
@@ -63,3 +65,57 @@ def test_the_forms_of_vendors_are_read(stream: bool) -> None:
         assert asyncio.run(model(server).abilities(native=True)).calls_tools
         problems = {name: problem(server, form, stream=stream) for name, form in FORMS.items()}
     assert {name: wrong for name, wrong in problems.items() if wrong} == {}
+
+
+def start(at: int, name: str, arguments: str, index: int = 0) -> dict[str, Any]:
+    call = {"id": f"c{at}", "type": "function", "function": {"name": name, "arguments": arguments}}
+    return {"type": "tool-call-start", "index": index, "delta": {"message": {"tool_calls": call}}}
+
+
+def use(at: int, name: str, given: Any) -> dict[str, Any]:
+    block = {"type": "tool_use", "id": f"c{at}", "name": name, "input": given}
+    return {"type": "content_block_start", "index": 1, "content_block": block}
+
+
+def lines(*bodies: Any) -> bytes:
+    return "".join(f"{json.dumps(body)}\n" for body in bodies).encode()
+
+
+BOTH = [{"function": {"name": "add", "arguments": ADD[1]}}, {"function": {"name": "look", "arguments": LOOK[1]}}]
+OTHERS = {
+    "cohere, all at index 0": (
+        "cohere",
+        sse(
+            start(1, "add", ""),
+            {"type": "tool-call-delta", "index": 0}
+            | {"delta": {"message": {"tool_calls": {"function": {"arguments": ADD_ARGUMENTS}}}}},
+            start(2, "look", LOOK_ARGUMENTS),
+            {"type": "message-end", "delta": {"finish_reason": "TOOL_CALL"}},
+        ),
+    ),
+    "anthropic, all at index 1": (
+        "anthropic",
+        sse(
+            {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": SECRET}},
+            use(1, "add", {}),
+            {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": "{"}},
+            {"type": "content_block_delta", "index": 1}
+            | {"delta": {"type": "input_json_delta", "partial_json": ADD_ARGUMENTS[1:]}},
+            use(2, "look", LOOK[1]),
+            {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 1}},
+        ),
+    ),
+    "ollama, as JSON": (
+        "ollama",
+        Answer(body=lines({"message": {"thinking": SECRET, "tool_calls": BOTH}}, {"message": {}, "done": True})),
+    ),
+}
+
+
+@pytest.mark.parametrize(("engine", "answer"), OTHERS.values(), ids=OTHERS)
+def test_other_formats_are_as_careless(engine: str, answer: Answer) -> None:
+    CALLED.clear()
+    with ENGINES[engine]() as server:
+        server.replies += [PROBED, answer, "Done."]
+        assert Agent(model(server), TOOLS, strategy="tool_calling").run("Go").answer == "Done."
+    assert [ADD, LOOK] == CALLED

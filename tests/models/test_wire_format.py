@@ -40,6 +40,13 @@ def test_pieces_without_an_index_belong_to_the_call_before() -> None:
     ]
 
 
+def test_equal_calls_that_come_together_are_two() -> None:
+    arriving = PartialReply()
+    piece = {"index": 0, "function": {"name": "a", "arguments": {"x": 1}}}
+    openai.CHAT.read({"choices": [{"delta": {"tool_calls": [piece, piece]}}]}, arriving)
+    assert [call.tool_input for call in arriving.actions()] == [{"x": 1}, {"x": 1}]
+
+
 NAMES = "choices delta message content tool_calls function arguments index type text usage tokens done".split()
 ODD = st.recursive(VALUES, lambda inner: st.dictionaries(st.sampled_from(NAMES), inner, max_size=4), max_leaves=9)
 KINDS = [None, "message", "message_start", "content_block_start", "content_block_delta", "message_delta"]

@@ -23,8 +23,9 @@ from typing import Any
 from recorded.worlds import WORLDS, World
 from retinue import Delta, RetinueError
 from retinue.agent import Run
-from retinue.core.events import Event, Observed, Replied
+from retinue.core.events import Event, Observed, Paused, Replied, Stopped
 from retinue.core.serialization import from_json, to_json
+from retinue.core.values import StopReason
 from retinue.nested_runs import Earlier
 
 HOWS = ("alone", "decided", "later")  # nobody decides; somebody has decided on all; with more of everything
@@ -72,7 +73,12 @@ def _plain(events: Sequence[Event | Delta | str]) -> list[Any]:
 
 
 def _timeless(event: Event | Delta | str) -> Event | Delta | str:
+    """`event` without times, and without what a person who is to decide is told, whose wording may change."""
     match event:
+        case Paused():
+            return replace(event, problem="")
+        case Stopped(reason=StopReason.AWAITING_HUMAN):
+            return replace(event, detail="")
         case Replied(reply=reply):
             return replace(event, reply=replace(reply, seconds=0.0, first_token_seconds=0.0))
         case Observed(observation=observation):
@@ -97,8 +103,10 @@ class Recorded:
                 log = _events([items[one] for one in values["is"]])
             elif "then" in values:
                 self.tails.append((log[: values["at"]], values["how"], [items[one] for one in values["then"]]))
-            else:  # an event of a former version is compared as it is read today
-                items.append(json.loads(to_json(from_json(line))) if "kind" in values else values)
+            elif "kind" in values:  # an event of a former version is compared as it is read today
+                items += _plain([from_json(line)])
+            else:
+                items.append(values)
 
 
 def record(world: World, runner: asyncio.Runner) -> Iterator[dict[str, Any]]:

@@ -11,12 +11,14 @@ import pytest
 from sqlalchemy import Connection, select
 
 from fakes.kept_runs import Gate, KeptRuns, calling, kept_runs
+from fakes.until import until_async
 from retinue import Agent, tool
 from retinue.core.events import Stopped
 from retinue.core.log_fork import ForkPoint
 from retinue.core.values import Decision
 from retinue.errors import AgentChanged, StoreConflict, UsageError
 from retinue.runs import RunInput, Runs, recover_runs
+from retinue.runs.recovery import Recovery
 from retinue.runs.run_fork import ForkEdits, fork_run
 from retinue.runs.suspension import continue_run, suspend_run
 from retinue.store.api_keys import create_key
@@ -269,3 +271,19 @@ async def test_what_a_driver_claimed_is_not_continued(firm: Firm) -> None:
 
     with pytest.raises(StoreConflict):
         await firm.kept.database.write(late)
+
+
+async def test_a_run_that_was_resumed_meanwhile_is_recovered_by_a_process_that_could_not_drive_it(firm: Firm) -> None:
+    await firm.suspended()
+    recovery = Recovery(firm.kept.driver)
+    assert await recovery.recover() == 1  # once, for this process may have the agent that it began with
+    await until_async(lambda: is_at_rest(firm))
+    assert await recovery.recover() == 0
+    await continued(firm, regardless=True)
+    firm.gone = False
+    assert await recovery.recover() == 1
+    assert (await firm.kept.rests()).status == "completed"
+
+
+async def is_at_rest(firm: Firm) -> bool:
+    return not firm.kept.driver.here and (await firm.kept.row()).suspended

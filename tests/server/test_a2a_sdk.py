@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from a2a.client.errors import A2AClientError
@@ -204,6 +205,11 @@ async def test_lists(restaurant: Serving, binding: str) -> None:
         rest = await client.list_tasks(asked)
         assert [one.id for one in rest.tasks] == ids[2:]
         assert not rest.next_page_token
+        path = f"/a2a/waiter/tasks?contextId={quote(f'list {binding}')}&pageSize=0"
+        raw = await asyncio.to_thread(restaurant.ask, "GET", path, headers={"A2A-Version": "1.0"})
+        assert (raw.status, len(raw.body["tasks"])) == (200, 3)
+        unsaid = await client.list_tasks(wire.ListTasksRequest(context_id=f"list {binding}", page_size=0))
+        assert ([one.id for one in unsaid.tasks], unsaid.page_size) == (ids, 50)
         failed = wire.ListTasksRequest(context_id=f"list {binding}", status="TASK_STATE_FAILED")
         assert not (await client.list_tasks(failed)).tasks
         with pytest.raises(errors.InvalidParamsError):

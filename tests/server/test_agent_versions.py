@@ -29,6 +29,10 @@ def pay(euros: int) -> str:
         file.write(f"{euros}\\n")
     return f"paid {euros}"
 
+def pay_to(euros: int, to: str) -> str:
+    """Pays somebody."""
+    return pay(euros)
+
 def look(town: str) -> str:
     """Looks."""
     return "nothing"
@@ -164,9 +168,27 @@ def test_a_waiting_run_whose_tool_is_gone_says_so_and_goes_on_when_it_is_back(of
     assert office.retinue("suspended").stdout == ""
 
 
+def test_a_run_that_is_asked_the_same_survives_an_upgrade(office: Office) -> None:
+    """Another version of Retinue describes the strategy otherwise, in what the run was not asked."""
+    run = office.ask()
+    office.server.stop()
+    with closing(sqlite3.connect(office.server.db)) as database:
+        (body,) = database.execute("SELECT body FROM snapshots").fetchone()
+        kept = json.loads(body)
+        kept["strategy"] |= {"template": "A template of before.", "of_before": 1}
+        database.execute("UPDATE snapshots SET hash = 'before', body = ?", [json.dumps(kept)])
+        database.execute("UPDATE runs SET snapshot = 'before'")
+        database.commit()
+    office.server.restart()
+    office.model.replies += [DONE]
+    office.submit(run)
+    office.now(run, "completed")
+    assert office.paid() == ["5"]
+
+
 def test_what_changed_of_an_input_is_named_and_a_run_can_be_continued_regardless(office: Office) -> None:
     run = office.ask()
-    pay = {"callable_api": "tools.py:pay", "description": "Pays.", "approval": True}
+    pay = {"callable_api": "tools.py:pay_to", "description": "Pays.", "approval": True}
     pay |= {"args_schema": {"euros": {"type": "int"}, "to": {"type": "str"}}}
     office.change(prompt="You are a pirate.", tools={"pay": pay})
     office.submit(run)
@@ -175,7 +197,7 @@ def test_what_changed_of_an_input_is_named_and_a_run_can_be_continued_regardless
     assert f"{run.id} goes on now\n" in office.retinue("resume", run.id).stdout
     assert "`to` is new" in office.now(run, "queued", told=True).last_error.message
     office.model.replies += [DONE]
-    assert "with the agent as it is" in office.retinue("resume", run.id, "--regardless").stdout
+    assert "with the agent as it is" in office.retinue("resume", "--suspended", "--regardless").stdout
     office.now(run, "completed")
     assert "You are a pirate." in office.prompt()
     assert office.paid() == []  # today's tool takes no such input, and the model was told so
@@ -222,6 +244,8 @@ def test_there_must_be_something_to_continue(office: Office) -> None:
     for words, problem in (
         (["run_0"], "there is no run 'run_0'"),
         ([run.id], "waits for an answer to call_1_0"),
+        ([], "name a run to resume"),
+        ([run.id, "--suspended"], "name a run to resume"),
     ):
         done = retinue("runs", "resume", *words, "--db", str(office.server.db))
         assert (done.returncode, done.stdout) == (2, "")

@@ -137,7 +137,7 @@ def test_a_change_is_checked_with_what_was_there(two: Serving) -> None:
     [
         ({"agent_config": {}}, {"model": "agent-1"}),
         ({"agent_config": {"agent_name": "with-tool"}}, {"model": "with-tool"}),
-        ({"agent_config": {"agent_name": "nobody"}, "model": "Intel/neural-chat-7b"}, {"model": "agent-1"}),
+        ({"agent_config": {"agent_name": "with-tool"}, "model": "Intel/neural-chat-7b"}, {"model": "with-tool"}),
         ({"agent_config": {"agent_name": "with-tool"}, "model": "agent-1"}, {"model": "agent-1"}),
         (
             {"agent_config": {"strategy": "react_llama", "temperature": 0.01, "top_p": 0.95, "max_new_tokens": 1024}},
@@ -154,6 +154,16 @@ def test_a_change_is_checked_with_what_was_there(two: Serving) -> None:
 def test_opeas_assistants(two: Serving, wishes: dict[str, Any], expected: dict[str, Any]) -> None:
     made = two.ask("POST", "/v1/assistants", wishes).body
     assert {key: made[key] for key in expected} == expected
+
+
+@pytest.mark.parametrize("wishes", [{"model": "nope"}, {"agent_config": {"agent_name": "nope"}}])
+def test_of_several_agents_one_that_is_not_there_is_refused_and_the_only_one_is_meant(
+    served: Serving, two: Serving, wishes: dict[str, Any]
+) -> None:
+    asked = {"agent_config": {"temperature": 0.5}, **wishes}
+    said = two.ask("POST", "/v1/assistants", asked)
+    assert (said.status, said.error["code"]) == (404, "model_not_found")
+    assert served.ask("POST", "/v1/assistants", asked).body["model"] == "agent-1"
 
 
 @pytest.mark.parametrize(

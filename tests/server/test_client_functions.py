@@ -200,6 +200,28 @@ def test_functions_in_namespaces_and_custom_tools_go_there_and_back(served: Serv
     assert [one["content"] for one in told if one["role"] == "tool"][-1] == "Done."
 
 
+def test_namespaces_hold_so_many_functions_and_none_twice(served: Serving) -> None:
+    functions = [{"type": "function", "name": f"f{number}"} for number in range(128)]
+    many = [{"type": "namespace", "name": f"n{number}", "tools": functions} for number in range(3)]
+    for tools, said in ((many, "the most is 256"), ([many[0], many[0]], "two tools are called 'n0__f0'")):
+        refused = post(served, "responses", {"model": "plain", "input": "Go.", "tools": tools})
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "tools")
+        assert said in refused.json()["error"]["message"]
+
+
+def test_tools_among_the_items_are_tools(served: Serving, engine: OpenAIServer) -> None:
+    added = {"type": "additional_tools", "id": "at_1", "role": "developer", "tools": CODEX[1:]}
+    told = {"type": "configuration_update", "reasoning": {"effort": "low"}}
+    said = [added, {"role": "user", "content": "Go."}, told]
+    asked = respond(served, engine, [Answer("Hello.")], tools=CODEX[:1], input=said)
+    assert [one["function"]["name"] for one in engine.asked[-1].body["tools"]] == ["exec", "agents__close", "patch"]
+    assert [one["type"] for one in asked["tools"]] == [one["type"] for one in CODEX]
+    wrong: list[Any] = ["x", 5, {}, [5], [{"type": "no"}], [CODEX[0]]]
+    for tools in wrong:
+        body = {"model": "plain", "input": [{**added, "tools": tools}, said[1]], "tools": CODEX[:1]}
+        assert post(served, "responses", body).status_code == 400, tools
+
+
 def test_a_custom_tool_that_is_streamed_and_chosen(served: Serving, engine: OpenAIServer) -> None:
     engine.replies[:] = [Answer(calls=[("patch", {"input": "x"})])]
     choice = {"type": "custom", "name": "patch"}

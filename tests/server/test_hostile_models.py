@@ -59,7 +59,7 @@ def test_of_five_hundred_calls_sixteen_run_at_once(tmp_path: Path) -> None:
     assert most == 16
 
 
-@pytest.mark.parametrize("name", ["Look", "look ", "l\u043eok", "look\u200b", "__class__", "os.system", "book"])
+@pytest.mark.parametrize("name", ["Look", "l\u043eok", "look\u200b", "__class__", "os.system", "book"])
 def test_only_the_exact_name_is_a_tool(tmp_path: Path, name: str) -> None:
     answer = chat(tmp_path, [{"when": "^Go", "call": call(name, what="x")}, {"when": "", "say": "Done."}])
     assert (answer.status, CALLED) == (200, [])

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import socket
+import subprocess
+import sys
 import threading
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,9 +25,11 @@ import pytest
 from chaos.overload import LIMITS, overload
 from fakes.app_server import KEY, Answer, Serving, answering, with_run
 from fakes.kept_runs import calling
+from fakes.postgres import Postgres
 from fakes.served import serving
 from fakes.until import until
 from retinue import Agent, tool
+from retinue.server import maintenance
 from retinue.server.middleware.usage_limits import Bounds, UsageLimits, duration
 from retinue.store.api_keys import create_key, hash_key, key_id_of
 
@@ -153,6 +160,8 @@ def test_tokens_of_a_minute(tmp_path: Path, clock: Clock) -> None:
         words = "Rate limit reached for tokens per min (TPM): Limit 60, Used 100, Requested 1. Please try again in 41s."
         too_many(served.ask("POST", "/v1/chat/completions", CHAT), "tokens", words, 41000)
         assert served.ask("POST", "/v1/threads", {}).headers["x-ratelimit-remaining-tokens"] == "0"
+        run = served.ask("GET", "/v1/runs").body["data"][0]["id"]
+        too_many(served.ask("POST", f"/v1/runs/{run}/fork", {}), "tokens", words, 41000)
         clock.now += 41
         assert served.ask("POST", "/v1/chat/completions", CHAT).status == 200
 
@@ -348,6 +357,36 @@ def answers(served: Serving) -> bool:
         return False
 
 
+def test_idle_connections_of_strangers_take_no_file_descriptor_that_is_needed(tmp_path: Path) -> None:
+    file = tmp_path / "agents.yml"
+    file.write_text("agents: [{name: a, params: {model: scripted, script: [{say: one}]}}]", "utf-8")
+    serve = f"ulimit -n 320; exec {sys.executable} -m retinue serve {file} --port 0 --db {tmp_path}/runs.db"
+    with (
+        subprocess.Popen(["bash", "-c", serve], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as server,
+        ExitStack() as stack,
+    ):
+        assert server.stdout is not None
+        stack.callback(server.kill)
+        url = next(line for line in server.stdout if b"ready" in line).split()[-1].decode()
+        place = ("127.0.0.1", int(url.rpartition(":")[2]))
+        busy = http.client.HTTPConnection(*place)
+        busy.request("GET", "/health")
+        busy.getresponse().read()
+        kept = busy.sock
+        idle = [socket.create_connection(place, source_address=(f"127.0.0.{2 + at % 2}", 0)) for at in range(400)]
+        for _ in range(5):
+            with urllib.request.urlopen(f"{url}/health", timeout=5) as response:
+                assert response.status == 200
+        busy.request("GET", "/health")
+        busy.getresponse().read()
+        assert busy.sock is kept  # of an address with few connections, none is closed
+        busy.close()
+        for one in idle:
+            one.close()
+        server.terminate()
+        assert len(server.communicate(timeout=30)[1]) < 5_000
+
+
 @pytest.mark.parametrize("limits", LIMITS.values(), ids=LIMITS)
 def test_overload_is_refused_and_what_was_accepted_is_done(limits: tuple[str, ...]) -> None:
     limits = (*limits[:-1], limits[-1].replace("50", "5").replace("100", "20"))
@@ -355,3 +394,13 @@ def test_overload_is_refused_and_what_was_accepted_is_done(limits: tuple[str, ..
     assert not seen.problems(longest=30.0)  # how quick it is, `create_key chaos` measures
     assert seen.statuses[200] >= 10
     assert seen.statuses[429] >= 10
+
+
+def test_a_process_that_gets_no_requests_learns_the_limits_of_new_keys(
+    a_postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "_LEARNS", 0.01)
+    limits = UsageLimits()
+    with Serving(tmp_path, url=a_postgres.database(), limits=limits) as served:
+        key = served.in_loop(served.database.write(partial(create_key, limits={"runs": 3})))
+        until(lambda: limits.runs(key_id_of(hash_key(key))) == 3)

@@ -9,18 +9,21 @@ import re
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 from hypothesis import given, strategies as st
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
 
 from fakes.served import Served, serving
 from fakes.until import until_async
 from retinue._internal.log_lines import JsonLines, TextLines
 from retinue.components import sandbox
-from retinue.server.log_output import workers_logged
+from retinue.server.log_output import RepeatFilter, workers_logged
 
 pytestmark = pytest.mark.anyio
 AGENTS = """
@@ -47,6 +50,15 @@ async def asked(server: Served, method: str, path: str, body: Any = None, **more
 def lines(server: Served) -> list[dict[str, Any]]:
     """What was logged."""
     return [json.loads(line) for line in server.log.splitlines() if not line.startswith("Retinue is ready")]
+
+
+async def test_a_page_that_is_refused_is_a_line_the_first_time(tmp_path: Path) -> None:
+    with serving(tmp_path, AGENTS) as server:
+        for origin in ("https://one.example", "https://one.example", "https://two.example"):
+            async with aiohttp.ClientSession(headers={"Origin": origin}) as session:
+                assert (await session.get(f"{server.root}/v1/models")).status == 403
+        await until_async(lambda: logged(server, "two.example"))
+    assert [line["message"].count("one.example") for line in lines(server) if "--cors" in line["message"]] == [1, 0]
 
 
 async def test_a_run_that_fails_and_an_answer_of_500_are_lines_with_their_cause(tmp_path: Path) -> None:
@@ -172,3 +184,49 @@ def test_what_workers_write_to_standard_error_is_logged(caplog: pytest.LogCaptur
 
 async def logged(server: Served, what: str) -> bool:
     return what in server.log
+
+
+async def test_at_level_debug_no_key_and_no_text_of_a_client_is_logged(tmp_path: Path) -> None:
+    wrong, text = "sk-wrong-51d06fcd2ab14bfa", "canary-9fd4e1c07a52"
+    asks = {"model": "good", "input": text}
+    with serving(tmp_path, AGENTS, args=["--log-level", "debug", "--access-log", "json"]) as server:
+        for key in (server.key, wrong):
+            headers = {"Authorization": f"Bearer {key}", "X-Api-Key": key, "Cookie": f"key={key}"}
+            async with aiohttp.ClientSession(headers=headers) as session:
+                said = ask("good") | {"messages": [{"role": "user", "content": text}], "user": text}
+                for path, body in (("/v1/chat/completions", said), ("/v1/responses", asks), ("/v1/files", said)):
+                    async with session.post(f"{server.root}{path}", json=body) as response:
+                        await response.read()
+                async with session.get(f"{server.root}/v1/models?api_key={key}&q={text}") as response:
+                    await response.read()
+            address = f"{server.root.replace('http', 'ws')}/v1/responses?key={key}"
+            with suppress(InvalidStatus, ConnectionClosed), connect(address, additional_headers=headers) as ws:
+                for message in ({"type": "response.create"} | asks, {"type": text}):
+                    ws.send(json.dumps(message))
+                    while json.loads(ws.recv(timeout=30))["type"] not in ("response.completed", "error"):
+                        pass
+                ws.send(b"\xff" + text.encode())
+                ws.recv(timeout=30)
+        with socket.create_connection(("127.0.0.1", int(server.root.rpartition(":")[2]))) as client:
+            client.sendall(f"GET /{text} HTTP/9\r\nAuthorization: Bearer {server.key}\r\n\r\n".encode())
+            client.recv(1000)
+    assert "begins: " in server.log
+    for canary in (server.key, wrong, text):
+        assert canary not in server.log
+
+
+def test_what_is_said_again_and_again_is_dropped_and_counted() -> None:
+    now = 0.0
+    repeats = RepeatFilter(lambda: now)
+
+    def passed(name: str, message: str, *args: Any) -> str | None:
+        record = logging.LogRecord(name, logging.WARNING, "", 0, message, args, None)
+        return record.getMessage() if repeats.filter(record) else None
+
+    asyncios = [passed("asyncio", "out of files on port %d", at) for at in range(5_000)]
+    assert sum(one is not None for one in asyncios) == 10
+    assert [passed("retinue.server", "the run %d failed", at) for at in range(100)][-1] == "the run 99 failed"
+    assert all(passed("retinue.access", "GET /health") for _ in range(100))
+    now += 1.0
+    assert passed("asyncio", "out of files on port %d", 7) == "out of files on port 7 (and 4,990 more like it)"
+    assert passed("asyncio", "out of files on port %d", 8) is None

@@ -5,13 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from chaos.harness import Client, Json, Refused, Site, again, client_of, path_of, site
-from fakes.until import until_async
+from fakes.app_server import Serving
+from fakes.kept_runs import new_run
+from fakes.until import until, until_async
+from retinue.server.context import Options
+from retinue.store.database import Database
+from retinue.store.run_store import insert_run
+from retinue.store.tables import runs
 
 pytestmark = [
     pytest.mark.anyio,
@@ -123,3 +132,22 @@ async def failed(at: Site, run_id: str) -> bool:
     with closing(sqlite3.connect(at.server.db)) as beside:
         found = beside.execute("SELECT status FROM runs WHERE id = ?", [run_id]).fetchone()
     return bool(found == ("failed",))
+
+
+@pytest.mark.parametrize(("chat_retention", "left"), [(0, {"chat"}), (86_400, set()), (10**6, {"chat"})])
+def test_how_long_runs_are_kept(tmp_path: Path, chat_retention: int, left: set[str]) -> None:
+    """That of a chat completion without `store` no longer than it says, or as long as all others."""
+    url, now = f"sqlite:///{tmp_path}/runs.db", int(time.time())
+    ended = new_run("old", status="completed", holds=False, expires_at=None, created_at=now - 2 * 10**6)
+    chat = ended._replace(id="chat", thread_id=None, kind="chat", created_at=now - 2 * 86_400)
+    with closing(Database(url)) as database, database.engine.begin() as connection:
+        for run in (ended, chat):
+            insert_run(connection, run)
+
+    def kept(served: Serving) -> set[str]:
+        with served.database.engine.connect() as connection:
+            return set(connection.execute(select(runs.c.id)).scalars())
+
+    with Serving(tmp_path, options=Options(retention=10**6, chat_retention=chat_retention), url=url) as served:
+        until(lambda: "old" not in kept(served))
+        assert kept(served) == left

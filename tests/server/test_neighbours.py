@@ -7,6 +7,7 @@ import io
 import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -266,6 +267,24 @@ def test_a_tenant_may_keep_so_many_bytes_and_files(small: Serving) -> None:
     assert upload(small, "a.txt", b"x" * 600, key=other.key).status == 200
     one.ask("DELETE", f"/v1/files/{first.body['id']}")
     assert upload(small, "d.txt", b"x" * 600, key=one.key).status == 200
+
+
+def test_uploads_that_come_together_are_counted_one_by_one(small: Serving) -> None:
+    one = Customer(small, "together")
+
+    def put(number: int) -> int:
+        return upload(small, f"{number}.txt", b"x", key=one.key).status
+
+    with ThreadPoolExecutor(12) as pool:
+        assert sorted(pool.map(put, range(12))) == [200] * 3 + [400] * 9
+
+
+def test_a_tenant_may_keep_so_many_texts(small: Serving) -> None:
+    one = Customer(small, "writes")
+    assert one.ask("POST", "/v1/assistants", {"model": "agent-1", "instructions": "x" * 500}).status == 200
+    kept = one.ask("POST", "/v1/threads", {"messages": [{"role": "user", "content": "x" * 500}]})
+    assert refused(kept, "1,000 bytes of texts")
+    assert len(one.ask("GET", "/v1/assistants").body["data"]) == 1
 
 
 def test_a_tenant_may_keep_so_many_vector_stores_and_files_in_them(small: Serving) -> None:

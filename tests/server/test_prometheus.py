@@ -65,9 +65,9 @@ async def block() -> str:
 """
 
 
-def get(address: str, accept: str = "") -> tuple[int, str, str]:
+def get(address: str, accept: str = "", **headers: str) -> tuple[int, str, str]:
     """The status, the type and the text."""
-    asked = urllib.request.Request(address, headers={"Accept": accept})
+    asked = urllib.request.Request(address, headers={"Accept": accept, **headers})
     try:
         with urllib.request.urlopen(asked, timeout=10) as answer:
             return answer.status, answer.headers["content-type"], answer.read().decode()
@@ -263,6 +263,13 @@ def test_requests_are_counted_by_route_and_never_by_path(server: Served) -> None
     assert 'method="GET",route="/health",status="2xx"' in text
     assert "thread_0" not in text
     assert "/nothing" not in text
+
+
+def test_a_strangers_name_leads_to_nothing(server: Served) -> None:
+    address = address_of(server.log)
+    names = {"evil.test": 421, "evil.test:9": 421, "": 200, "localhost": 200, "127.0.0.1:1": 200, "[::1]:1": 200}
+    names |= {"retinue:9464": 200, "retinue.agents.svc": 200, "retinue.agents.svc.cluster.local:9464": 200}
+    assert {name: get(address, Host=name)[0] for name in names} == names
 
 
 def test_what_is_no_page_and_a_port_in_use_are_said(server: Served, capsys: pytest.CaptureFixture[str]) -> None:

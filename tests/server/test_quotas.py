@@ -184,6 +184,60 @@ def test_stored_bytes_are_a_level(served: Serving, customer: Customer) -> None:
     assert differences(served) == []
 
 
+LARGE = "x" * 300_000
+
+
+def doors(customer: Customer) -> dict[str, tuple[str, Any]]:
+    """What stores texts of 300 kB, by what they are."""
+    customer.made("/v1/responses", {"model": "agent-1", "input": "Hi", "instructions": LARGE[:250_000]})
+    run = customer.ask("GET", "/v1/runs").body["data"][0]["id"]
+    exported = customer.ask("GET", f"/v1/runs/{run}/export").body
+    exported["events"][0]["question"] = LARGE
+    for event in exported["events"]:
+        if event.pop("withheld", None) and event["kind"] == "asked":
+            event["messages"] = []
+    message = {"role": "user", "content": LARGE[:250_000]}
+    conversation = customer.made("/v1/conversations", {})["id"]
+    thread = customer.made("/v1/threads", {})["id"]
+    return {
+        "responses": ("/v1/responses", {"model": "agent-1", "input": LARGE}),
+        "instructions": ("/v1/responses", {"model": "agent-1", "input": "Hi", "instructions": LARGE[:250_000]}),
+        "chat completions": ("/v1/chat/completions", {**CHAT, "messages": [message]}),
+        "conversations": ("/v1/conversations", {"items": [{"type": "message", **message}]}),
+        "items": (f"/v1/conversations/{conversation}/items", {"items": [{"type": "message", **message}]}),
+        "threads": ("/v1/threads", {"messages": [message]}),
+        "messages": (f"/v1/threads/{thread}/messages", message),
+        "assistants": ("/v1/assistants", {"model": "agent-1", "instructions": LARGE[:250_000]}),
+        "imports": ("/v1/runs/import", exported),
+        "forks": (f"/v1/runs/{run}/fork", {}),
+    }
+
+
+def test_texts_of_every_kind_count_where_they_are_written(served: Serving, customer: Customer) -> None:
+    found = doors(customer)
+    for what, (path, body) in found.items():
+        before = used_bytes(served, customer)
+        limit(served, customer.tenant, bytes=f"{before + 1_000_000}B")
+        answers = [customer.ask("POST", path, body) for _ in range(9)]
+        statuses = [one.status for one in answers]
+        assert statuses[0] == 200, (what, statuses, answers[0].text[:300])
+        assert statuses[-1] == 429, (what, statuses)
+        assert before + 400_000 < used_bytes(served, customer) <= before + 1_000_000, what
+    assert differences(served) == []
+    threads = customer.made("/v1/threads", {})["id"]
+    assert customer.ask("DELETE", f"/v1/threads/{threads}").status == 200
+    for one in customer.ask("GET", "/v1/chat/completions").body["data"]:
+        assert customer.ask("DELETE", f"/v1/chat/completions/{one['id']}").status == 200
+    path, body = found["chat completions"]
+    assert customer.ask("POST", path, body).status == 200
+    until(lambda: differences(served) == [])
+
+
+def used_bytes(served: Serving, customer: Customer) -> int:
+    with served.database.engine.connect() as connection:
+        return bytes_kept(connection, customer.tenant)
+
+
 def test_the_default_is_for_tenants_without_their_own(served: Serving, customer: Customer) -> None:
     other = Customer(served, f"{customer.tenant}-other")
     limit(served, DEFAULT, runs="0/day")
@@ -293,4 +347,5 @@ def test_a_kill_loses_and_doubles_nothing(tmp_path: Path, point: str) -> None:
                 assert tokens is not None
                 row = connection.execute(usage_sums.select()).one()
                 assert (row.runs, row.tokens) == (1, tokens.total_tokens)
-                assert bytes_kept(connection, "default") == 0
+                assert bytes_kept(connection, "default") > 0
+                assert bytes_differences(connection) == []

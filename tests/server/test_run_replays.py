@@ -11,7 +11,7 @@ import pytest
 
 from fakes.app_server import Serving
 from fakes.looking import PROMPT, Windows, boss, completion, events_of, looking, paying, rested, seeing_key
-from retinue import AgentAction, AgentFinish, Tool
+from retinue import Agent, AgentAction, AgentFinish, Budget, PromptModel, Tool
 from retinue.strategies import simple
 from retinue.strategies.parsing.react_text import parse
 
@@ -96,11 +96,32 @@ def test_a_team_is_replayed_member_by_member(served: Serving) -> None:
     assert (found["agrees"], [one["call_id"] for one in found["members"]]) == (True, ["call_1_0"])
 
 
+def crowd(last: str) -> Agent:
+    """An agent that calls its member 101 times at once; the member says `last` to the last of the questions."""
+    member = Agent(PromptModel(script=[{"when": "q100", "say": last}, {"when": "", "say": "fine"}]), name="one")
+    asked = [{"tool": "one", "input": {"query": f"q{at}"}} for at in range(101)]
+    script = [{"when": "^Go", "call": asked}, {"when": "", "finish": "done"}]
+    budget = Budget(children=200, total_steps=500)
+    return Agent(PromptModel(script=script), [member], name="crowd", strategy="tool_calling", budget=budget)
+
+
+@pytest.mark.full
+def test_of_many_members_the_last_is_replayed_too(tmp_path: Path) -> None:
+    with Serving(tmp_path, {"crowd": crowd("fine")}) as serving:
+        asked = {"model": "crowd", "messages": [{"role": "user", "content": "Go"}], "store": True}
+        assert serving.ask("POST", "/v1/chat/completions", asked).status == 200
+        run = str(serving.ask("GET", "/v1/runs?kind=chat&limit=1").body["data"][0]["id"])
+        found = replayed(serving, run, "?members=true")
+        assert (found["agrees"], len(found["members"])) == (True, 101)
+
+
 def test_a_waiting_run_agrees_as_far_as_it_went(served: Serving) -> None:
     thread = served.ask("POST", "/v1/threads", {"messages": [{"role": "user", "content": "Pay"}]}).body["id"]
     assistant = served.ask("POST", "/v1/assistants", {"model": "pays"}).body["id"]
     run = served.ask("POST", f"/v1/threads/{thread}/runs", {"assistant_id": assistant}).body["id"]
-    assert rested(served, run)["status"] == "requires_action"
+    waiting = rested(served, run)
+    (call,) = waiting["required_action"]["submit_tool_outputs"]["tool_calls"]
+    assert (waiting["status"], call["waits_for"]) == ("requires_action", "person")
     assert replayed(served, run)["agrees"]
 
 

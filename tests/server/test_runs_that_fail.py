@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -280,3 +284,26 @@ def test_a_pipeline_that_fails_keeps_its_words_for_the_log(tmp_path: Any, caplog
     assert answer.headers["x-should-retry"] == "false"  # a pipeline may have done something
     assert "10.0.0.5" not in answer.text
     assert "10.0.0.5" in caplog.text
+
+
+@pytest.mark.parametrize("ask", [chat, respond])
+def test_a_server_that_stops_after_an_effect_names_the_run_and_is_not_asked_again(tmp_path: Path, ask: Any) -> None:
+    paid = threading.Event()
+
+    @tool
+    async def pay_slowly(name: str) -> None:
+        """Pay somebody."""
+        paid.set()
+        await asyncio.get_running_loop().create_future()
+
+    script = [{"call": {"tool": "pay_slowly", "input": {"name": "Ada"}}}]
+    agents = {"payer": Agent(PromptModel(script=script), [pay_slowly], name="payer")}
+    with ThreadPoolExecutor() as pool:
+        with Serving(tmp_path, agents) as served:
+            client = openai.OpenAI(base_url=f"{served.url}/v1", api_key=KEY)
+            asked = pool.submit(ask, client, "payer")
+            assert paid.wait(30)
+        with client, pytest.raises(openai.InternalServerError) as raised:  # asked again, there would be no server
+            asked.result(30)
+    assert (raised.value.status_code, raised.value.response.headers["x-should-retry"]) == (503, "false")
+    assert ", run: run_" in str(raised.value)

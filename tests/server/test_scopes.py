@@ -164,3 +164,15 @@ def test_who_may_only_converse_makes_no_vector_stores_on_the_way(
     assert served.ask("POST", path, given, key=both).status == 200
     for store in customer.ask("GET", "/v1/vector_stores").body["data"]:
         customer.ask("DELETE", f"/v1/vector_stores/{store['id']}")
+
+
+def test_who_may_not_read_gets_nothing_of_a_run_by_forking_it(served: Serving) -> None:
+    chat = {"model": "agent-1", "messages": [{"role": "user", "content": "Hi"}], "store": True}
+    served.ask("POST", "/v1/chat/completions", chat)
+    run = served.ask("GET", "/v1/runs").body["data"][0]["id"]
+    forks = [
+        served.ask("POST", f"/v1/runs/{run}/fork", {}, key=key_with(served, *scopes))
+        for scopes in (("runs",), ("runs", "read"))
+    ]
+    assert [one.status for one in forks] == [200, 200]
+    assert [{"steps", "messages"} <= set(one.body) for one in forks] == [False, True]

@@ -222,6 +222,17 @@ def _refused(root: str) -> bool:
     return False
 
 
+def test_its_models_do_not_ask_the_server_itself(tmp_path: Path) -> None:
+    file = 'agents: [{name: agent-1, params: {model: "openai:gpt-5-mini", strategy: tool_calling}}]'
+    elsewhere = {"OPENAI_API_KEY": "sk-own", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    with serving(tmp_path, file, env=elsewhere) as server:
+        assert "own address" not in server.log
+        own = server.url
+        server.stop()
+        server.restart(OPENAI_BASE_URL=own)
+        assert "OPENAI_BASE_URL is this server's own address" in server.log
+
+
 def test_the_environment_may_describe_the_agent_as_opeas_do(tmp_path: Path) -> None:
     (tmp_path / "tools.yml").write_text("duckduckgo: {callable_api: calculator, description: Sums.}\n")
     with OpenAIServer() as model:

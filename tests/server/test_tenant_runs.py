@@ -106,7 +106,7 @@ def test_runs_of_all_apis_are_listed_newest_first_and_page_by_page(served: Servi
     assert listed(who, status="requires_action") == [on_thread]
     waiting = who.ask("GET", f"/v1/runs/{on_thread}").body
     calls = waiting["required_action"]["submit_tool_outputs"]["tool_calls"]
-    assert [call["function"]["name"] for call in calls] == ["get_weather"]
+    assert [(call["function"]["name"], call["waits_for"]) for call in calls] == [("get_weather", "client")]
 
 
 def test_a_list_has_the_runs_that_its_filters_name(served: Serving) -> None:

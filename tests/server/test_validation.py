@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from fakes.app_server import Serving, with_run
+from fakes.app_server import Serving, upload, with_run
 from retinue.server.context import Options
 from sampling import examples
 
@@ -370,3 +371,38 @@ def test_a_boolean_in_quotes_is_refused_with_what_would_be_right(served: Serving
     assert said.status == 400
     expected = f"Invalid type for 'stream': expected a boolean, but got a string instead.{hint}"
     assert (said.error["message"], said.error["param"]) == (expected, "stream")
+
+
+NUMBERS: dict[str, tuple[str, ...]] = {
+    "/v1/chat/completions": ("max_tokens", "max_completion_tokens", "seed", "n", "top_logprobs", "temperature"),
+    "/v1/responses": ("max_output_tokens", "max_tool_calls", "top_logprobs", "top_p"),
+    "/v1/threads/runs": ("max_prompt_tokens", "max_completion_tokens", "temperature"),
+    "/v1/assistants": ("temperature", "top_p"),
+    "/v1/vector_stores/vs_x/search": ("max_num_results",),
+}
+ASKED: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {"model": "agent-1", "messages": [{"role": "user", "content": "Hi"}]},
+    "/v1/responses": {"model": "agent-1", "input": "Hi"},
+    "/v1/threads/runs": {"assistant_id": "asst_x"},
+    "/v1/assistants": {"model": "agent-1"},
+    "/v1/vector_stores/vs_x/search": {"query": "Hi"},
+}
+
+
+def test_numbers_that_nothing_can_count_are_refused_with_their_names(tmp_path: Path) -> None:
+    with Serving(tmp_path) as served:
+        for path, names in NUMBERS.items():
+            for name in names:
+                for number in (10**400, -(10**400), 2**63, 10**18 + 0.5):
+                    said = served.ask("POST", path, {**ASKED[path], name: number})
+                    assert said.status == 400, (path, name, number, said.text)
+                    assert (said.error["param"] or name).startswith(name), (path, name, number, said.text)
+
+
+def test_what_the_machine_lacks_is_no_fault_of_the_body(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))  # where large uploads are put
+    with Serving(tmp_path) as served:
+        said = upload(served, "a.txt", b"x" * 3_000_000)
+        assert (said.status, said.error["code"]) == (503, "server_overloaded")
+        monkeypatch.setattr(tempfile, "tempdir", None)
+        assert upload(served, "a.txt", b"x" * 3_000_000).status == 200

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import Connection, Engine, delete, select, update
+from sqlalchemy import Connection, Engine, delete, select, text, update
 
 from retinue.store.audit_author import Author
 from retinue.store.audit_chain import seal, verify_chain
@@ -58,6 +58,26 @@ def test_a_changed_entry_is_named(engine: Engine, change: dict[str, object]) -> 
         id_ = id_at(connection, 3)
         connection.execute(update(audit_entries).where(COLUMNS.place == 3).values(change))
     assert f"entry 3 ({id_})" in problem(engine)
+
+
+@pytest.mark.parametrize("broken", ["{", "[" * 5_000, '"x"', ""])
+def test_an_entry_that_cannot_be_read_is_named(engine: Engine, broken: str) -> None:
+    if engine.dialect.name != "sqlite":
+        pytest.skip("PostgreSQL takes no JSON that is none")
+    with engine.begin() as connection:
+        id_ = id_at(connection, 3)
+        connection.execute(text("UPDATE audit_entries SET detail = :broken WHERE place = 3"), {"broken": broken})
+    assert f"entry 3 ({id_})" in problem(engine)
+
+
+def test_entries_that_swap_places_are_noticed(engine: Engine) -> None:
+    with engine.begin() as connection:
+        numbers = [connection.execute(select(COLUMNS.number).where(COLUMNS.place == at)).scalar_one() for at in (2, 4)]
+        created = COLUMNS.created_at if engine.dialect.name == "sqlite" else COLUMNS.created_at - 1_000
+        for place, number in ((2, -1), (4, numbers[0]), (2, numbers[1])):
+            values = {"number": number, "created_at": created}
+            connection.execute(update(audit_entries).where(COLUMNS.place == place).values(values))
+    assert "entry " in problem(engine)
 
 
 def test_a_removed_entry_is_noticed_wherever_it_was(engine: Engine) -> None:

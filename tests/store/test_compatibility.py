@@ -21,7 +21,13 @@ from retinue.store.migrations import is_current, load_migrations, newest
 from retinue.store.migrations.compatibility import is_compatible
 
 NEWEST = newest("sqlite")
-BEFORE = ("DELETE FROM versions WHERE version > 10", "ALTER TABLE versions DROP COLUMN compatible")
+INDEXES = "runs_due, runs_not_stored, messages_of_run, batches_of_store, entries_of_file, files_by_expiry"
+BEFORE = (
+    "DELETE FROM versions WHERE version > 10",
+    "ALTER TABLE versions DROP COLUMN compatible",
+    "ALTER TABLE events DROP COLUMN pieces",
+    f"DROP INDEX {INDEXES}, vector_stores_by_expiry, requests_by_age, keys_by_age",
+)
 
 
 @pytest.fixture

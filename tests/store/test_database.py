@@ -154,11 +154,11 @@ async def test_what_was_written_and_is_said_again_is_there_once(database: Databa
     entries = [entry(1), entry(2)]
     await database.write(partial(append_entries, holder=ROW, entries=entries[:1]))
     for _ in range(2):
-        await database.write(partial(append_entries, holder=ROW, entries=entries, again=True))
+        await database.write(partial(append_entries, holder=ROW, entries=entries, written=None))
     assert await database.read(partial(length, run_id="run_1")) == 2
     await database.write(lambda connection: connection.execute(update(runs).values(epoch=2)))
     with pytest.raises(Fenced):
-        await database.write(partial(append_entries, holder=ROW, entries=entries, again=True))
+        await database.write(partial(append_entries, holder=ROW, entries=entries, written=None))
 
 
 async def test_one_run_holds_a_thread(database: Database) -> None:

@@ -28,6 +28,13 @@ def count(connection: Connection) -> int:
     return connection.execute(select(func.count()).select_from(threads)).scalar() or 0
 
 
+async def test_only_its_owner_may_read_a_database(tmp_path: Path) -> None:
+    with closing(Database(f"sqlite:///{tmp_path}/runs.db")) as database:
+        await database.write(add)
+        names = ("runs.db", "runs.db-wal", "runs.db-shm", "runs.db.lock")
+        assert {(tmp_path / name).stat().st_mode & 0o777 for name in names} == {0o600}
+
+
 async def half_checkpointed(folder: Path) -> Path:
     """A database as it is left by who died, or had no room any more, when the first page of the log was in the file."""
     db, kept = folder / "runs.db", folder / "kept"

@@ -11,14 +11,16 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, func, select, text, update
 
 from fakes.at_once import at_once
 from fakes.postgres import Postgres
+from fakes.until import until
 from retinue.errors import StoreConflict, StoreUnavailable, UsageError
+from retinue.server.files.attachment import store_of
 from retinue.store.database import Database
 from retinue.store.server_secrets import server_secret
-from retinue.store.tables import secrets, threads
+from retinue.store.tables import secrets, threads, vector_stores
 from retinue.store.tenant_view import TenantView
 
 pytestmark = pytest.mark.anyio
@@ -186,3 +188,30 @@ _LOCKS = (
     "pg_locks WHERE locktype = 'advisory' AND granted AND mode = 'ShareLock' "
     "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
+
+
+async def test_a_search_undoes_no_change_of_its_store(two: tuple[Database, Database]) -> None:
+    first, second = two
+    body = {"name": "old", "last_active_at": 1, "expires_after": None}
+    row = {"id": "vs_1", "created_at": 1, "expires_at": None, "body": body}
+    await first.write(lambda connection: TENANT.insert(connection, vector_stores, row))
+    both_began = threading.Barrier(2)
+
+    def rename(connection: Connection) -> None:
+        found = store_of(connection, TENANT, "vs_1", lock=True)
+        TENANT.change(connection, vector_stores, "vs_1", {"body": {**found.body, "name": "new"}})
+        both_began.wait(30)
+        until(lambda: connection.execute(text(WAITS)).scalar())
+
+    def search(connection: Connection) -> None:
+        both_began.wait(30)
+        store_of(connection, TENANT, "vs_1", used=True)
+
+    await asyncio.gather(first.write(rename), second.write(search))
+    found = await first.read(lambda connection: TENANT.find(connection, vector_stores, "vs_1"))
+    assert found is not None
+    assert found.body["name"] == "new"
+    assert found.body["last_active_at"] > 1
+
+
+WAITS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"

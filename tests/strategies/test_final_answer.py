@@ -110,7 +110,7 @@ def test_nor_is_it_one_where_a_schema_takes_any_text() -> None:
     schema = {"type": "string", "minLength": 9}
     model = Said(["Final Answer: Paris", *[f"{THOUGHT}\nAction: search\nAction Input: b"] * 3])
     result = Agent(model, [search], answer_schema=schema).run("Which page?")
-    assert (result.answer, result.stop_reason) == ("Paris", StopReason.INVALID_ANSWER)
+    assert (result.answer, result.best_answer, result.stop_reason) == ("", "Paris", StopReason.INVALID_ANSWER)
 
 
 ANSWERING = {

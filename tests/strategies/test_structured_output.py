@@ -72,7 +72,8 @@ def test_what_is_wrong_is_said_until_it_is_right() -> None:
 
 def test_an_answer_that_never_conforms_is_invalid() -> None:
     result = agent([FREE, "47", "x", '{"name": 5, "age": 47}']).run("Who?")
-    assert (result.stop_reason, result.answer) == (StopReason.INVALID_ANSWER, '{"name": 5, "age": 47}')
+    assert (result.stop_reason, result.answer) == (StopReason.INVALID_ANSWER, "")
+    assert result.best_answer == '{"name": 5, "age": 47}'
     last = result.events[-1]
     assert isinstance(last, Stopped)
     assert last.detail == "name: Input should be a valid string"

@@ -130,6 +130,34 @@ def test_a_waiting_call_is_edited(visit: Visit, waiting: str) -> None:
     expect(page.locator(".bench-detail")).to_contain_text("Sent to eve@example.org.")
 
 
+def test_arguments_that_do_not_fit_are_refused(visit: Visit, waiting: str) -> None:
+    visitor = visit()
+    page = visitor.see(f"/runs/{waiting}", "Waiting for you")
+    for given, problem in (({"to": 7, "subject": "s", "body": "b"}, "to: "), ({"to": "eve@example.org"}, "subject")):
+        page.get_by_role("button", name="Edit…").click()
+        page.get_by_label("Arguments, as JSON").fill(json.dumps(given))
+        page.get_by_role("button", name="Approve with these arguments").click()
+        expect(page.get_by_role("alert")).to_contain_text("The edited arguments of send_mail are not valid")
+        expect(page.get_by_role("alert")).to_contain_text(problem)
+        page.reload()
+    expect(page.locator(".run-facts")).to_contain_text("waiting")
+    assert {"400" in trouble for trouble in visitor.troubles} == {True}
+    visitor.troubles.clear()
+
+
+def test_a_decision_on_one_of_two_calls_outlives_a_reload(visit: Visit, staged: Serving, operator: str) -> None:
+    run = ask(staged, "clerk", "Tell them all.", operator)
+    assert rests(staged, run, operator) == "requires_action"
+    page = visit().see(f"/runs/{run}", "Waiting for you")
+    page.get_by_role("button", name="Approve").first.click()
+    said = "You approved send_mail. This is sent once the others are decided, too."
+    expect(page.locator(".decisions")).to_contain_text(said)
+    page.reload()
+    expect(page.locator(".decisions")).to_contain_text(said)
+    page.get_by_role("button", name="Approve").click()
+    expect(page.locator(".run-facts")).to_contain_text("completed")
+
+
 @pytest.mark.parametrize(("way", "said"), [("Reject", "She knows already."), ("Answer", "It was sent by hand.")])
 def test_a_waiting_call_is_rejected_or_answered(visit: Visit, waiting: str, way: str, said: str) -> None:
     page = visit().see(f"/runs/{waiting}", "Waiting for you")

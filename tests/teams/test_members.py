@@ -81,6 +81,19 @@ def test_a_team_uses_no_more_than_its_top_was_given(budget: Budget, said: str) -
     assert NOTED == []
 
 
+def test_the_top_says_how_deep_a_team_is() -> None:
+    """Defaults of those below do not cap what the top gives; limits that they state do."""
+    given = Budget(depth=9, children=100, total_steps=300)
+    assert chain_of(9, note, budget=given).run("go").answer == "done 1"
+    assert NOTED == ["w"]
+    below = Budget().within(Budget(depth=8, children=99, total_steps=299))
+    assert (below.depth, below.children, below.total_steps) == (8, 99, 299)
+    below = Budget().within(Budget(depth=None, children=None))
+    assert (below.depth, below.children) == (None, None)
+    below = Budget(depth=1, children=3, total_steps=20).within(Budget(depth=8, children=99, total_steps=299))
+    assert (below.depth, below.children, below.total_steps) == (1, 3, 20)
+
+
 def spender(name: str, below: Sequence[Agent], **more: Any) -> Agent:
     """Delegates, with ever other questions, as long as it may."""
     if not below:

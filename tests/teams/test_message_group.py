@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from retinue import Agent, Decision, Executor, MessageGroup, PromptModel, Role, StopReason, UsageError, tool
+from retinue import Agent, Decision, Executor, MessageGroup, Planner, PromptModel, Role, StopReason, UsageError, tool
 from retinue.core.events import Asked, Called, Event, Observed
 from retinue.teams import END, START, HumanGate, ModelChoice, StateField, When
 from retinue.tools import calculator
@@ -106,7 +106,8 @@ def test_a_cycle_ends_at_the_limit_of_a_role() -> None:
     made.add_conditional_edges("review", {"true": "write", "false": END}, "score > 0")
     result = made.compile().run("q")
     assert result.stop_reason is StopReason.MAX_ITERATION_EXCEEDED
-    assert (result.answer, called(result.events)) == ("draft 2", ["write", "review"] * 2)
+    assert (result.answer, result.best_answer) == ("", "draft 2")
+    assert called(result.events) == ["write", "review"] * 2
     assert "the role 'write' ran 2 times, which is its limit (max_visits)" in str(result.events[-1])
 
 
@@ -250,6 +251,23 @@ def test_an_output_of_another_type_is_a_failure() -> None:
     made = MessageGroup("g", state={"score": int}).add_role("a", lambda text: "seven", output="score")
     result = made.add_edge(START, "a").add_edge("a", END).compile().run("q")
     assert "the role 'a' failed: the field 'score' must be int, not str 'seven'" in result.error
+
+
+def test_a_planner_plans_and_a_graph_takes_it_for_a_role() -> None:
+    script = [{"raw": "1. Find the director\n2. Add up the ages\n"}]
+    planner = Planner(PromptModel(script=script))
+    assert planner.run("How old?").return_values["steps"] == ["Find the director", "Add up the ages"]
+    group = MessageGroup("g", state={"plan": dict}).add_role("plan", planner, output="plan")
+    group.add_role("count", lambda plan: len(plan["steps"])).add_edge(START, "plan").add_edge("plan", "count")
+    assert group.add_edge("count", END).compile().run("How old?").answer == "2"
+    assert Planner(PromptModel(script=script), approve=True).run("How old?").stop_reason is StopReason.AWAITING_HUMAN
+
+
+def test_one_name_is_one_name_and_not_its_letters() -> None:
+    made = MessageGroup("g", state={"draft": str}, model=PromptModel(script=["b"]))
+    made.add_role("a", says("a"), output="draft").add_role("b", lambda draft: f"b {draft}").add_edge(START, "a")
+    made.add_conditional_edges("a", "b", ModelChoice(shows="draft"))
+    assert made.add_edge("b", END).compile().run("q").answer == "b a(q)"
 
 
 def gated(**options: Any) -> MessageGroup:

@@ -254,6 +254,15 @@ def test_deleting_a_thread_deletes_the_runs_of_members(place: Place) -> None:
         assert below(served) == []
 
 
+def test_deleting_a_thread_ends_the_runs_of_members(place: Place) -> None:
+    with place.serving(team(worker("a", forever), worker("b", forever))) as served:
+        run = begun(served)
+        until(lambda: len(NOTED) == 2)
+        served.ask("DELETE", f"/v1/threads/{run['thread_id']}")
+        until(lambda: not served.runs.here)
+        assert below(served) == []
+
+
 def test_old_runs_of_members_stay_as_long_as_their_callers(place: Place) -> None:
     with place.serving(team(worker("a", require_human_feedback=True), worker("b"))) as served:
         run = rests(served, begun(served))

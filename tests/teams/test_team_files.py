@@ -75,3 +75,50 @@ def test_a_worker_has_no_time_limit_of_a_tools(file: Path) -> None:
     command = [sys.executable, "-m", "retinue", "tools", str(file), "--agent", "boss"]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "# research_desk: once, within its own budget" in shown
+
+
+def test_a_team_deeper_than_its_tops_budget_is_told(tmp_path: Path) -> None:
+    def told(budget: str) -> list[str]:
+        lines = ["retinue: 1", "agents:"]
+        for level in range(8):
+            more = f"workers: [level{level + 1}]" if level < 7 else "exposed: false"
+            more += budget if level == 0 else ""
+            lines.append(f"  - {{name: level{level}, params: {{script: [{{when: '', say: done}}], {more}}}}}")
+        path = tmp_path / "team.yml"
+        path.write_text("\n".join(lines))
+        return [str(one) for one in check(path)]
+
+    (problem,) = told("")
+    assert problem.endswith("warning: level0 has 7 levels of agents below it, and a budget for 5: set 'budget.depth'")
+    assert told(", budget: {depth: 7}") == told(", budget: {depth: null}") == []
+    (problem,) = told(", budget: {depth: 6}")
+    assert "a budget for 6" in problem
+
+
+REMOTE = """\
+retinue: 1
+components:
+  - {name: far, type: RemoteAgent, params: {url: "http://127.0.0.1:9"}}
+agents:
+  - name: boss
+    params:
+      script: [{when: "", say: done}]
+      workers: [far, {agent: near, name: helper}]
+      require_human_feedback: [far, helper]
+  - {name: near, params: {script: [{when: "", say: done}]}}
+groups:
+  - name: team
+    roles: [{name: ask, agent: far}]
+    edges: [{head: START, tail: ask}, {head: ask, tail: END}]
+"""
+
+
+def test_an_agent_of_another_server_is_an_agent_everywhere_and_workers_may_need_approval(tmp_path: Path) -> None:
+    path = tmp_path / "team.yml"
+    path.write_text(REMOTE)
+    assert [str(one) for one in check(path) if not one.warning] == []
+    assert [tool.approval for tool in Agent.load_from_yaml(path, "boss").tools] == [True, True]
+    assert [tool.name for tool in Agent.load_from_yaml(path, "team").tools] == ["ask"]
+    path.write_text(REMOTE.replace("[far, helper]", "[far, near]"))
+    (problem,) = [str(one) for one in check(path) if not one.warning]
+    assert "unknown tool 'near'" in problem

@@ -1,7 +1,9 @@
 """Redaction of the secrets used by this process.
 
 Code that receives a secret registers it with `register_secret`. Foreign text (a vendor's error, a tool's result, a
-traceback) may repeat it, so it passes through `redact` before it reaches a model, a log or a database.
+traceback) may repeat it, so it passes through `redact` before it reaches a model, a log or a database. What is replaced
+there is replaced in every text, so a word is no secret: local servers want keys such as `lm-studio`, and the default
+password of a database is its name.
 """
 
 from __future__ import annotations
@@ -15,40 +17,61 @@ from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 NAMES = re.compile(
     r"(^|[_-])(api_?key|key|token|secret|password|passwd|authorization|credentials?|sig)$", re.IGNORECASE
 )
-_LEAST = 8  # characters; anything shorter is too likely to be a word
+PARAMETERS = re.compile(
+    rf"{NAMES.pattern}|(^|[_.-])(tok|code|auth|pass|pwd|pat|jwt|sas|session|signature|access|login)$", re.IGNORECASE
+)
+"""Names of secrets in the query of an address, where more names are usual than elsewhere."""
+_LEAST, _LONGEST_WORD = 8, 19  # characters
+_WORDS = re.compile(r"([A-Z]?[a-z]+|[A-Z]+)([-_. :]([A-Z]?[a-z]+|[A-Z]+))*")
 _forms: set[str] = set()
 _any_form: list[re.Pattern[str]] = []
 
 
 def register_secret(*secrets: str) -> None:
-    """Register secrets: `redact` replaces them, encoded forms (base64, URLs, JSON) included."""
+    """Register secrets: `redact` replaces them, encoded forms (base64, URLs, JSON) included. Words are left out."""
     for secret in secrets:
-        if len(secret) >= _LEAST and secret not in _forms:
+        if secret not in _forms and not _is_word(secret):
             raw = secret.encode("utf-8", "replace")
             _forms.update((secret, quote(secret, safe=""), quote(secret), quote_plus(secret), json.dumps(secret)[1:-1]))
             _forms.update(coded(raw).decode().rstrip("=") for coded in (b64encode, urlsafe_b64encode))
             _any_form[:] = [re.compile("|".join(map(re.escape, sorted(_forms, key=len, reverse=True))))]
 
 
-def register_named_secrets(values: Mapping[str, str] | Iterable[tuple[str, str]]) -> None:
+def _is_word(secret: str) -> bool:
+    """Whether a text is so short, or so plain, that ordinary texts have it."""
+    return len(secret) < _LEAST or (len(secret) <= _LONGEST_WORD and _WORDS.fullmatch(secret) is not None)
+
+
+def register_named_secrets(
+    values: Mapping[str, str] | Iterable[tuple[str, str]], names: re.Pattern[str] = NAMES
+) -> None:
     """Register the values whose names suggest secrets: variables, headers, query parameters."""
     for name, value in dict(values).items():
-        if NAMES.search(name):
+        if names.search(name):
             register_secret(value, value.partition(" ")[2])  # `Bearer KEY`
 
 
 def register_url_secrets(url: str) -> None:
-    """Register the password and the keys in a URL."""
+    """Register the password and the keys in a URL; a user of HTTP without a password is a token. The name of a
+    database's user is none."""
     try:
         parts = urlsplit(url)
     except ValueError:
         return
     if parts.password:
         user, password = unquote(parts.username or ""), unquote(parts.password)
-        register_secret(password, parts.password, f"{user}:{password}")  # sent in base64
-    elif parts.username:
+        register_secret(password, parts.password)
+        if not _is_word(password):
+            register_secret(f"{user}:{password}")  # sent in base64
+    elif parts.username and parts.scheme in ("http", "https"):
         register_secret(unquote(parts.username), parts.username)
-    register_named_secrets(parse_qsl(parts.query))
+    register_named_secrets(parse_qsl(parts.query), PARAMETERS)
+
+
+def address_without_secrets(url: str) -> str:
+    """Return a server's address for messages, logs and events: without a user, and without a query, any part of which
+    may be a key."""
+    return redact(re.sub("//[^/?#]*@", "//***@", re.split("[?#]", url, maxsplit=1)[0]))
 
 
 def redact(text: str) -> str:

@@ -47,6 +47,18 @@ def run_to_completion(work: Coroutine[Any, Any, T]) -> T:
         return task.result()
 
 
+def limit_exit(seconds: float = 5.0) -> None:
+    """Have this process end within so many seconds of its exit, whatever foreign code does then: what has to be done at
+    the end is done, and a supervisor waits."""
+
+    def begin() -> None:
+        timer = threading.Timer(seconds, os._exit, [0])
+        timer.daemon = True
+        timer.start()
+
+    atexit.register(begin)  # what is registered last is called first
+
+
 def _go_on(loop: asyncio.AbstractEventLoop, over: Callable[[], bool]) -> None:
     """Run `loop` until it is `over`, whatever is raised in it. Raises a person's `KeyboardInterrupt`."""
     process = os.getpid()

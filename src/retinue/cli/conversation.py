@@ -41,7 +41,7 @@ class Conversation:
         return self._agent.name
 
     async def ask(self, question: str) -> bool:
-        """Answer a question and show the run. Return whether there is an answer. Raises `RetinueError` if the run
+        """Answer a question and show the run. Return whether it is answered. Raises `RetinueError` if the run
         cannot begin, or the model never replies."""
         history = list(self._history())
         if self._memories:
@@ -54,7 +54,7 @@ class Conversation:
         await remember(self._memories, run.log)
         if run.result.answer:
             self.turns.append(Turn(question, run.result.answer))
-        return bool(run.result.answer)
+        return run.result.answered
 
     def show_last(self, out: TextIO) -> bool:
         """Show the last run with all its texts in full. Return whether there was one."""

@@ -106,13 +106,15 @@ def backup(file: Path, db: str) -> int:
 @command.command("restore")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
 @click.option("--db", required=True, help="Where: a new file, or the URL of an empty PostgreSQL database.")
-@click.option("--cancel", is_flag=True, help="Cancel the runs that were under way, instead of going on with them.")
+@click.option(
+    "--cancel/--go-on", default=True, help="What becomes of the runs that were under way.  [default: --cancel]"
+)
 def restore(file: Path, db: str, cancel: bool) -> int:
     """Restore the database from FILE, a copy that `retinue database backup` made.
 
-    The time from the copy until now does not count for the runs. A server that is started on the database goes on with
-    those that were under way. What they did after the copy was made is not known to it, and may be done again: if the
-    original went on after the copy, look through them, or give --cancel.
+    The runs that were under way are cancelled: what they did after the copy was made is not known, and might be done
+    again. If the original did nothing after the copy, --go-on has a server that is started on the database go on with
+    them. The time from the copy until now does not count for them.
     """
     with _store():
         from ..store.sqlite_copy import put_copy
@@ -156,9 +158,12 @@ def _settled(url: str, cancel: bool) -> tuple[Contents, float | None]:
     with looked_at(url, changes=True) as connection:
         missing = missing_migrations(connection)
         contents, made = contents_of(connection), settle_copy(connection)
-        if cancel and missing:
-            raise UsageError("--cancel needs a copy of this version: restore it without, and run database migrate")
-        if cancel:
+        if cancel and missing and contents.under_way:
+            raise UsageError(
+                "runs of a copy of another version cannot be cancelled: give --go-on, and run database migrate and "
+                "then runs cancel before a server is started"
+            )
+        if cancel and not missing:
             from ..runs.cancellation import cancel_unfinished
 
             cancel_unfinished(connection)

@@ -37,6 +37,12 @@ _OPTIONS = (
         help="Seconds to keep those of chat completions without `store`; 0: as others.",
     ),
     click.option(
+        "--thread-retention",
+        type=click.IntRange(0),
+        default=0,
+        help="Seconds to keep threads and conversations without news.  [default: all]",
+    ),
+    click.option(
         "--grace", type=click.FloatRange(0), default=10.0, show_default=True, help="Seconds for runs to finish."
     ),
     click.option("--runs-at-once", type=click.IntRange(1), default=200, show_default=True, help="Others are queued."),
@@ -125,6 +131,7 @@ def options_of(given: Mapping[str, Any], *, strict: bool = False) -> Options:
         image_hosts=given["image_hosts"],
         tool_hosts=given["tool_hosts"],
         chat_retention=given["chat_retention"],
+        thread_retention=given["thread_retention"],
     )
 
 
@@ -140,7 +147,7 @@ def metrics_of(given: Mapping[str, Any]) -> MetricsPort | None:
     from ..server.metrics.metrics_port import MetricsPort
 
     port = given["metrics_port"]
-    return None if port is None else MetricsPort(given["metrics_host"], port, _metrics_served)
+    return None if port is None else MetricsPort(given["metrics_host"], port, _metrics_served, given.get("hosts") or ())
 
 
 def _metrics_served(address: str) -> None:

@@ -49,7 +49,6 @@ _GROUPS = {
         "up": "Try a file on a cluster on this machine.",
         "studio": "Look at the runs of a database in a browser.",
         "mcp": "Serve a file's agents, pipelines or tools to MCP clients.",
-        "capacity": "Say how many workers a load needs.",
     },
     "Look after a server": {
         "runs": "List a server's runs; cancel, resume, fork, replay and keep them.",

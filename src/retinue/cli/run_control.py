@@ -113,16 +113,17 @@ def _cancelled(db: str, run_id: str, *, forgiving: bool) -> dict[str, str]:
     return {"id": run.id, "status": run.status, "problem": problem}
 
 
-@click.command("resume", short_help="Let a run go on that waits for an answer, or is suspended.")
-@click.argument("run_id", metavar="RUN")
+@click.command("resume", short_help="Let runs go on that wait for an answer, or are suspended.")
+@click.argument("run_id", metavar="[RUN]", required=False, default="")
+@click.option("--suspended", is_flag=True, help="Instead of RUN: all runs that are suspended.")
 @click.option("--approve", "approved", multiple=True, metavar="CALL", help="Let a call be made. May be repeated.")
 @click.option("--reject", "rejected", multiple=True, metavar="CALL[=WHY]", help="Do not let it be made.")
 @click.option("--respond", "responded", multiple=True, metavar="CALL=TEXT", help="Give the call's result yourself.")
 @click.option("--regardless", is_flag=True, help="With the agent as it is served now, whatever changed.")
 @click.option("--run-ttl", type=click.IntRange(1), default=600, show_default=True, help="Seconds for the run.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON, a line for each run.")
 @DB_OPTION
-def resume(run_id: str, db: str, as_json: bool, **given: Any) -> int:
+def resume(run_id: str, db: str, as_json: bool, suspended: bool, **given: Any) -> int:
     """Let RUN go on. The server does so within a second, or when it is started.
 
     If RUN waits for a person or its client, answer each call that it waits for (`retinue runs show RUN` lists them), or
@@ -130,9 +131,35 @@ def resume(run_id: str, db: str, as_json: bool, **given: Any) -> int:
 
     If RUN is suspended because its agent changed, it is suspended again unless the agent is as it was by now. With
     --regardless it goes on with the agent of today: what was done stays done, and the model sees what it did before
-    under today's prompt. This can also be said of a run that still waits for a person.
+    under today's prompt. This can also be said of a run that still waits for a person. With --suspended, all suspended
+    runs go on.
     """
     answers = _answers(given)
+    if bool(run_id) == suspended:
+        raise UsageError("name a run to resume, or say --suspended for all that are suspended")
+    for one in _suspended(db) if suspended else (run_id,):
+        run = _resumed(db, one, answers, given)
+        if as_json:
+            click.echo(json.dumps({"id": run.id, "status": run.status}))
+            continue
+        when = "once a person has decided" if run.status == "requires_action" else "now"
+        click.echo(f"{run.id} goes on {when}{', with the agent as it is' if given['regardless'] else ''}")
+    return 0
+
+
+def _suspended(db: str) -> Sequence[str]:
+    """Return the ids of the suspended runs."""
+    with server_database(db) as connection:
+        from ..store.run_queries import suspended_runs
+
+        found = [run.id for run in suspended_runs(connection)]
+    if not found:
+        click.echo("no run is suspended", err=True)
+    return found
+
+
+def _resumed(db: str, run_id: str, answers: Mapping[str, _Answer], given: Mapping[str, Any]) -> RunRow:
+    """Let a run go on, in a transaction of its own. Return its new row."""
     with server_database(db) as connection:
         from ..runs.suspension import continue_run
         from ..store.audit_author import system_user
@@ -157,12 +184,7 @@ def resume(run_id: str, db: str, as_json: bool, **given: Any) -> int:
                 run = _answered(connection, run, answers, given["run_ttl"])
         except StoreConflict as error:
             raise UsageError(f"{error}; try again") from error
-    if as_json:
-        click.echo(json.dumps({"id": run.id, "status": run.status}))
-        return 0
-    when = "once a person has decided" if run.status == "requires_action" else "now"
-    click.echo(f"{run.id} goes on {when}{', with the agent as it is' if given['regardless'] else ''}")
-    return 0
+    return run
 
 
 @click.command("continue", hidden=True)

@@ -28,7 +28,7 @@ def run_and_show(run: Run, *, as_json: bool = False, view: View = View()) -> int
         run_to_completion(_json(run) if as_json else show_run(run, view))
     if run.result.stop_reason is StopReason.CANCELLED:
         return 130
-    return 0 if run.result.stop_reason is StopReason.ANSWER else 1
+    return 0 if run.result.answered else 1
 
 
 async def _json(run: Run) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
-from .._internal.sync_bridge import run_to_completion
+from .._internal.sync_bridge import limit_exit, run_to_completion
 from ..config.price_file import use_prices
 from ..errors import UsageError
 from .driving_options import (
@@ -85,8 +87,9 @@ def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
         raise UsageError(MISSING) from error
     leave_out_prompt_states()
     use_prices(beside=file)
-    deployment = _deployment(file)
     port = given["port"] if given["port"] is not None else _port(file)
+    _leave_own_address(given["host"], port)
+    deployment = _deployment(file)
     database = database_url(given["db"])
     how = Serving(
         database=database,
@@ -106,7 +109,18 @@ def _serve(file: Path | None, given: Mapping[str, Any]) -> int:
         **limits_of(given),
     )
     run_to_completion(serve(deployment, how, _ready, _made))
+    limit_exit()
     return 0
+
+
+def _leave_own_address(host: str, port: int) -> None:
+    """Remove `OPENAI_BASE_URL` from the environment if it is the address to serve on, as it is for clients: the
+    server's own models of the engine `openai` would ask the server itself."""
+    own = urlsplit(os.environ.get("OPENAI_BASE_URL", ""))
+    with suppress(ValueError):
+        if port and (own.port or 80) == port and own.hostname in ("localhost", "127.0.0.1", "::1", "0.0.0.0", host):
+            del os.environ["OPENAI_BASE_URL"]
+            click.echo("OPENAI_BASE_URL is this server's own address, so its models do not use it", err=True)
 
 
 def _temporal(given: Mapping[str, Any], database: str) -> str:

@@ -55,6 +55,7 @@ def _serve(file: Path | None, given: Mapping[str, Any], *, browser: bool) -> int
         from ..server.context import Options
         from ..server.process import Serving, serve
         from ..store.api_keys import Key, hash_key, key_id_of
+        from ..store.database_lock import TAKEN
     except ModuleNotFoundError as error:
         raise UsageError(MISSING) from error
     leave_out_prompt_states()
@@ -71,7 +72,12 @@ def _serve(file: Path | None, given: Mapping[str, Any], *, browser: bool) -> int
         if browser:
             webbrowser.open(url)
 
-    run_to_completion(serve(deployment, how, ready, lambda _: None))
+    try:
+        run_to_completion(serve(deployment, how, ready, lambda _: None))
+    except UsageError as error:
+        if TAKEN not in str(error):
+            raise
+        raise UsageError(f"{str(error).removesuffix(TAKEN)}its studio is at /studio of its address") from error
     return 0
 
 

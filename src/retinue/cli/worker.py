@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from .._internal.sync_bridge import run_to_completion
+from .._internal.sync_bridge import limit_exit, run_to_completion
 from ..config.price_file import use_prices
 from ..errors import UsageError
 from .driving_options import (
@@ -59,6 +59,7 @@ def command(file: Path, **given: Any) -> int:
         **limits_of(given),
     )
     run_to_completion(work(Deployment.load(file), how, _ready))
+    limit_exit()
     return 0
 
 

@@ -71,8 +71,9 @@ class IssueLink(Component):
         base_url: str = "https://github.com",
     ) -> None:
         self.name = "IssueLink"
-        self.given = {"repository": repository, "labels": list(labels), "template": template, "base_url": base_url}
-        self._link = partial(issue_link, repository, labels=list(labels), template=template, base_url=base_url)
+        labels = [labels] if isinstance(labels, str) else list(labels)
+        self.given = {"repository": repository, "labels": labels, "template": template, "base_url": base_url}
+        self._link = partial(issue_link, repository, labels=labels, template=template, base_url=base_url)
         self._link("title")
 
     def tool_function(self, title: str, body: str = "") -> Linked:

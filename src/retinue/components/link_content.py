@@ -57,7 +57,9 @@ class LinkContentFetcher:
         resolve: Resolve = resolve_host,
     ) -> None:
         self.name = name
-        self._client = SsrfGuard(tuple(allow), tuple(ports), seconds, max_bytes, resolve=resolve)
+        self._client = SsrfGuard(
+            (allow,) if isinstance(allow, str) else tuple(allow), tuple(ports), seconds, max_bytes, resolve=resolve
+        )
         self.given = {
             "allow": self._client.allow, "ports": self._client.ports, "seconds": seconds, "max_bytes": max_bytes,
         }  # for export  # fmt: skip

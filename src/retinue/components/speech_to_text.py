@@ -49,7 +49,8 @@ class SpeechToText(Component):
     ) -> None:
         need_audio("pocketsphinx", name)
         self.name = name
-        self.given = {"folder": folder, "phrases": list(phrases), "seconds": seconds}  # for export
+        phrases = [phrases] if isinstance(phrases, str) else list(phrases)
+        self.given = {"folder": folder, "phrases": phrases, "seconds": seconds}  # for export
         self.folder = Path(folder).expanduser()
         self.phrases = tuple(phrases)
         self.seconds = seconds

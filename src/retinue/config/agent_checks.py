@@ -42,12 +42,12 @@ def check_agents(root: Node, files: ToolFiles) -> Iterator[Found]:
         yield from _check_limits(params)
         tools: dict[str, Node] = {}
         yield from _check_tools(params.at("tools"), targets, files, tools, shared)
-        if not files.unnamed:
-            usable = shared if params.at("tools").value is None else tools
-            yield from _check_feedback(params.at("require_human_feedback"), usable)
         own = uses.setdefault(agent.name, {})
         yield from _check_workers(params.at("workers"), targets, tools)
         yield from _check_handoffs(params.at("handoffs"), names(root, "agents"), tools)
+        if not files.unnamed:
+            usable = {**shared, **tools} if params.at("tools").value is None else tools
+            yield from _check_feedback(params.at("require_human_feedback"), usable)
         for worker in params.at("workers"):
             own.setdefault(_agent_of(worker).text, _agent_of(worker))
         for tool in params.at("tools"):

@@ -13,6 +13,7 @@ from .group_checks import check_groups
 from .mcp_checks import check_servers
 from .places import Found, Node, Problem, Source, fail
 from .pydantic_errors import validate
+from .references import check_depth
 from .registry import PYTHON_ROOTS
 from .roles import lifted
 from .rule_of_two import check_rule_of_two
@@ -63,6 +64,6 @@ def _checked(source: Source, files: ToolFiles) -> tuple[FileSpec | None, list[Pr
     warnings: Iterable[Found] = ()
     if isinstance(spec, FileSpec):
         spec._source = source
-        warnings = check_rule_of_two(spec)
+        warnings = chain(check_rule_of_two(spec), check_depth(spec))
     problems = source.placed(chain(found, more, warnings)) + sorted(files.problems)
     return spec, problems

@@ -18,6 +18,7 @@ from .places import Found, Node, Path, shown, unknown
 from .tool_checks import Roots
 
 _KINDS = ("agent", "pipeline", "component", "callable_api", "human")
+_AGENTS = ("RemoteAgent", "A2AAgent")  # components that are agents
 _CHOOSERS = ("when", "function", "model", "question")
 _ALIASES = {"head": "head_node", "tail": "tail_node", "tails": "tail_nodes"}
 _SELECTORS = ("selector", "should_continue", "Should_Continue")
@@ -215,6 +216,8 @@ def _check_role(
 def _check_part(node: Node, name: str, sections: Mapping[str, Mapping[str, Node]], kind: str = "") -> Iterator[Found]:
     wanted = {"pipeline": ["pipelines"], "component": ["components"], "agent": ["agents", "groups", "chains"]}
     known = [one for section in wanted.get(kind, list(SECTIONS)) for one in sections[section]]
+    if kind == "agent":  # as in `workers`
+        known += [name for name, one in sections["components"].items() if one.at("type").text in _AGENTS]
     if name not in known:
         what = kind or "agent, pipeline, component, group or chain"
         yield Found(node.path, unknown(what, name, known))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
@@ -14,6 +15,7 @@ from .yaml_writer import dump_value
 
 NAMES = ("AGENT_NAME", "agent_name")
 _TEXTS = (
+    "role",
     "role_description",
     "strategy",
     "model",
@@ -49,12 +51,21 @@ def spec_from_environment(environ: Mapping[str, str]) -> FileSpec:
             "give a FILE of agents, or describe one in the environment: strategy, llm_engine, llm_endpoint_url, model, "
             "tools and so on (OPEA's RFC on agents)"
         )
+    if "tools" in params:
+        params["tools"] = _from_here(params["tools"])
     params |= {name: _meant(given[name]) for name in _VALUES if name in given}
     if "api_key" in given:
         params["api_key"] = "${api_key}"  # resolved when the agent is built, so no spec holds it
     name = next((given[one] for one in NAMES if one in given), _DEFAULT_NAME)
     text = dump_value({"agents": [{"name": name, "params": params}]})
     return spec_of(read_text(text, "environment"))
+
+
+def _from_here(tools: str) -> str:
+    """Return a path from the root, as OPEA's Compose files have it, as one from the current folder, if it leads there;
+    no other is allowed."""
+    path, here = Path(tools), Path.cwd()
+    return path.relative_to(here).as_posix() if path.is_absolute() and path.is_relative_to(here) else tools
 
 
 def _meant(text: str) -> Any:

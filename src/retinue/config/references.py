@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from ..core.budgets import Budget
+from .places import Found
 from .registry import COMPONENTS
 from .specs import (
     AgentSpec,
@@ -19,6 +21,7 @@ from .specs import (
     WorkerRef,
 )
 
+SPEECH = ("SpeechToText", "TextToSpeech")  # whose input or output is the name of a file
 Part = ComponentSpec | PipelineSpec | AgentSpec | GroupSpec | ChainSpec
 
 
@@ -86,6 +89,52 @@ def members_of(team: GroupSpec | ChainSpec) -> list[str]:
     """Return the names of the file's parts that a group or chain is made of."""
     roles = team.roles if isinstance(team, GroupSpec) else team.steps
     return [name for role in roles if (name := role if isinstance(role, str) else role.part)]
+
+
+def check_depth(spec: FileSpec) -> Iterator[Found]:
+    """Yield a warning for each team with more levels of agents than the budget of its top allows."""
+    defined = parts(spec)
+    below = {name: [one for one in _members(part, spec) if one in defined] for name, part in defined.items()}
+    teams = {name for name, part in defined.items() if not isinstance(part, ComponentSpec | PipelineSpec)}
+    levels = dict.fromkeys(defined, 0)
+    for _ in defined:  # no way down is longer than there are parts
+        levels = {name: max((levels[one] + (one in teams) for one in ones), default=0) for name, ones in below.items()}
+    tops = {one.name for one in exposed(spec)}
+    sections: Mapping[str, Sequence[Part]] = {
+        "agents": spec.agents or (), "groups": spec.groups or (), "chains": spec.chains or ()
+    }  # fmt: skip
+    for section, ones in sections.items():
+        for at, one in enumerate(ones):
+            limits = getattr(one.params if isinstance(one, AgentSpec) else one, "budget", None)
+            stated = limits is not None and "depth" in limits.model_fields_set
+            depth = limits.depth if limits is not None and stated else Budget().depth
+            if (stated or one.name in tops) and depth is not None and levels[one.name] > depth:
+                message = f"{one.name} has {levels[one.name]} levels of agents below it, and a budget for {depth}: set"
+                yield Found((section, at, "name"), f"{message} 'budget.depth'", warning=True)
+
+
+def speech_in(spec: FileSpec, name: str) -> str:
+    """Return the name of a component of speech that a chain, a group or a pipeline is made of, or an empty string."""
+    defined = parts(spec)
+    found, new = {name}, [name]
+    while new:
+        part = defined.get(new.pop())
+        if isinstance(part, ComponentSpec) and part.type in SPEECH:
+            return part.name
+        if isinstance(part, GroupSpec | ChainSpec | PipelineSpec):
+            new += [one for one in _members(part, spec) if one not in found]
+            found.update(new)
+    return ""
+
+
+def _members(part: Part, spec: FileSpec) -> list[str]:
+    """Return the names of the parts that run below a part, as its workers, tools or roles."""
+    if isinstance(part, GroupSpec | ChainSpec):
+        return members_of(part)
+    if isinstance(part, AgentSpec):
+        tools = spec.tools if part.params.tools is None else part.params.tools
+        return [*needed_by(tools, spec), *(tool.pipeline_or_node for tool in worker_tools(part))]
+    return [node.name for node in part.nodes] if isinstance(part, PipelineSpec) else []
 
 
 def _needs(part: Part, spec: FileSpec) -> Iterator[str]:

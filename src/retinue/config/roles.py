@@ -9,18 +9,20 @@ from .places import Path, Place, Source
 from .specs import AgentParams, FileSpec
 
 Kind = Literal["file", "agent", "tools", "unknown"]
-_SECTIONS = ("retinue", "components", "pipelines", "agents", "groups", "chains")
+_VERSION = "retinue"
+_SECTIONS = ("components", "pipelines", "agents", "groups", "chains")
 _NAME = "agent_name"
 
 
 def kind_of(value: Any) -> Kind:
     """Return what a file's value holds: a file of agents, one agent's parameters, a tool file's tools, or none of
     these."""
-    if not isinstance(value, dict) or not value or any(key in value for key in _SECTIONS):
+    given = {key: one for key, one in value.items() if key != _VERSION} if isinstance(value, dict) else {}
+    if not given or any(key in given for key in _SECTIONS):
         return "file"
-    if any(key in AgentParams.model_fields or key == _NAME for key in value if key != "tools"):
+    if any(key in AgentParams.model_fields or key == _NAME for key in given if key != "tools"):
         return "agent"
-    if all(isinstance(entry, dict) and "callable_api" in entry for entry in value.values()):
+    if all(isinstance(entry, dict) and "callable_api" in entry for entry in given.values()):
         return "tools"
     return "file" if any(key in FileSpec.model_fields for key in value) else "unknown"
 
@@ -29,11 +31,12 @@ def lifted(source: Source) -> Source:
     """Return `source` as a file of agents. An agent's block becomes its only agent, a tool file an executor."""
     kind = kind_of(source.value)
     if kind == "agent":
-        params = {key: value for key, value in source.value.items() if key != _NAME}
+        params = {key: value for key, value in source.value.items() if key not in (_NAME, _VERSION)}
         name = source.value.get(_NAME, "agent")
         return _moved(source, {"name": name, "params": params}, _in_agent)
     if kind == "tools":
-        params = {"role": "executor", "tools": source.value}
+        tools = {key: value for key, value in source.value.items() if key != _VERSION}
+        params = {"role": "executor", "tools": tools}
         return _moved(source, {"name": "executor", "params": params}, lambda path: ("params", "tools", *path))
     return source
 
@@ -44,6 +47,11 @@ def _in_agent(path: Path) -> Path:
 
 def _moved(source: Source, agent: Mapping[str, Any], where: Callable[[Path], Path]) -> Source:
     def places(known: Mapping[Path, Place]) -> dict[Path, Place]:
-        return {("agents", 0, *where(path)): place for path, place in known.items() if path}
+        return {
+            path if path[0] == _VERSION else ("agents", 0, *where(path)): place for path, place in known.items() if path
+        }
 
-    return Source(source.file, {"agents": [agent]}, places(source.keys), places(source.values), source.problems)
+    version = {_VERSION: source.value[_VERSION]} if _VERSION in source.value else {}
+    return Source(
+        source.file, {**version, "agents": [agent]}, places(source.keys), places(source.values), source.problems
+    )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .._internal.redaction import NAMES
+from .._internal.redaction import NAMES, PARAMETERS
 
 _LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
-_QUERY = re.compile(r"([?&](?:[a-z]+_)?(?:api_?key|key|token|secret|password|sig)=)([^&#\s]+)", re.IGNORECASE)
+_QUERY = re.compile(r"([?&]([^=&#\s]+)=)([^&#\s]+)")
 _VARIABLE = re.compile(r"(bearer |basic )?\$\{[^}]*\}", re.IGNORECASE)
 _ASSIGNED = re.compile(r"([^=,\s]+)=([^,]*)")
 
@@ -47,7 +47,11 @@ def _inner(value: Any, name: str) -> Any:
 
 def _address(text: str, name: str) -> str:
     text = _LOGIN.sub(lambda found: found[0] if _refers(found[0][:-1]) else f"${{{name}_LOGIN}}@", text)
-    return _QUERY.sub(lambda found: found[0] if _refers(found[2]) else f"{found[1]}${{{name}_KEY}}", text)
+    return _QUERY.sub(lambda found: f"{found[1]}${{{name}_KEY}}" if _is_secret(found[2], found[3]) else found[0], text)
+
+
+def _is_secret(parameter: str, value: str) -> bool:
+    return PARAMETERS.search(parameter) is not None and not _refers(value)
 
 
 def _refers(text: str) -> bool:

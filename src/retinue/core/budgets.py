@@ -70,10 +70,15 @@ class Budget:
         return self.total_steps or (None if self.steps is None else 10 * self.steps)
 
     def within(self, share: Budget) -> Budget:
-        """Return this budget, cut to what `share` leaves of the limits that a team has in common."""
+        """Return this budget, cut to what `share` leaves of the limits that a team has in common. Of those that only
+        teams have, a default of this budget does not count: its caller's holds."""
 
         def least(mine: T | None, left: T | None) -> T | None:
             return mine if left is None else left if mine is None else min(mine, left)
+
+        def team(name: Literal["total_steps", "depth", "children"]) -> int | None:
+            mine, left = getattr(self, name), getattr(share, name)
+            return left if mine == getattr(Budget(), name) else least(mine, left)
 
         return replace(
             self,
@@ -81,9 +86,9 @@ class Budget:
             tokens=least(self.tokens, share.tokens),
             input_tokens=least(self.input_tokens, share.input_tokens),
             output_tokens=least(self.output_tokens, share.output_tokens),
-            total_steps=least(self.replies, share.total_steps),
-            depth=least(self.depth, share.depth),
-            children=least(self.children, share.children),
+            total_steps=team("total_steps"),
+            depth=team("depth"),
+            children=team("children"),
             cost=least(self.cost, share.cost),
         )
 

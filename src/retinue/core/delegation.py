@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 from .budgets import Budget
 from .events import Called, Event, Observed, Replied, Stopped
+from .run_result import Ending
 from .tool import Tool
 from .values import Outcome, StopReason, Usage
 
@@ -85,13 +86,16 @@ def is_member(tool: Tool | None) -> bool:
     return tool is not None and hasattr(tool.something, "run_spec")
 
 
-def answer_of(name: str, reason: StopReason, answer: str, detail: str, usage: Usage, seconds: float) -> MemberAnswer:
-    """Return what the caller observes of the run of the member `name`, which ended for `reason`, perhaps without an
-    `answer`; `usage` is that of the whole run."""
+def answer_of(name: str, end: Ending, usage: Usage, seconds: float) -> MemberAnswer:
+    """Return what the caller observes of the run of the member `name`, which ended so; `usage` is that of the whole
+    run. Only a whole answer is a result."""
     used = usage + Usage(runs=1)
-    if answer:
-        return MemberAnswer("result", answer, used, seconds)
-    return MemberAnswer("failed", f"{name} did not answer ({reason}{f': {detail}' if detail else ''}).", used, seconds)
+    if end.answered:
+        return MemberAnswer("result", end.answer, used, seconds)
+    why = f"({end.reason}{f': {end.detail}' if end.detail else ''})"
+    if end.answer:
+        return MemberAnswer("failed", f"{name} did not end its answer {why}. It begins: {end.answer}", used, seconds)
+    return MemberAnswer("failed", f"{name} did not answer {why}.", used, seconds)
 
 
 def stop_reason(pending: Sequence[Pending]) -> StopReason:

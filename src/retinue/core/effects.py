@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
@@ -18,6 +19,8 @@ from .request_watch import request_watch
 from .toolbox import Toolbox
 from .values import AgentAction, Decision, StopReason
 
+logger = logging.getLogger(__name__)
+_TRIES = 4  # of a person to edit an input so that it fits
 Human = Callable[[AgentAction, str], Awaitable[Decision | None] | Decision | None]
 
 
@@ -55,15 +58,30 @@ class LibraryEffects:
         return self._model.reply(request)
 
     async def consult(self, action: AgentAction, problem: str) -> Decision | None:
-        """Return a person's decision, or `None` if it is pending. Raises `UsageError` if `human` fails."""
+        """Return a person's decision, or `None` if it is pending. Raises `UsageError` if `human` fails.
+
+        A decision to edit that does not fit the tool is none: `human` is asked again and told why, or it is pending.
+        """
         decision = self._decisions.get(action.id)
         begins = None if decision is None else decision.lets(action)
         if begins is not None and self._toolbox.has_news(begins):  # the decision predates that
             decision = None
-        if decision is not None or self._human is None:
-            return decision
+        asked = problem
+        for _ in range(_TRIES):
+            wrong = "" if decision is None else self._toolbox.edit_problem(action, decision)
+            if wrong:
+                logger.warning("a decision on %s does not count: %s", action.id, wrong)
+                decision, asked = None, f"{problem} ({wrong})"
+            if decision is not None or self._human is None:
+                return decision
+            decision = await self._ask_human(self._human, action, asked)
+            if decision is None or not self._toolbox.edit_problem(action, decision):
+                return decision
+        return None
+
+    async def _ask_human(self, human: Human, action: AgentAction, problem: str) -> Decision | None:
         try:
-            decision = await await_isolated(_asked(self._human, action, problem))
+            decision = await await_isolated(_asked(human, action, problem))
         except Exception as error:
             raise UsageError(f"human failed when asked about {action.tool}: {describe_error(error)}") from error
         if not isinstance(decision, Decision | None):

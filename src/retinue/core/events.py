@@ -130,7 +130,8 @@ class Finished:
 class Stopped:
     """The run ended without a normal finish; `detail` explains it to a person.
 
-    `answer` is the answer that the closing question produced, `best` the best one so far, `partial` the part of an
+    `answer` is the answer that the closing question produced, the part of an answer that was cut short, or one that
+    does not fit the schema; no other ending has one. `best` is the best attempt so far, `partial` the part of an
     answer already shown. `code` is that of the `ModelError` that ended the run, or `invalid_prompt`; `retry_after` is
     the delay in seconds that the engine asked for. `usage` is what a reply used that was cut off.
     """

@@ -42,7 +42,7 @@ from .prices import FREE, Price
 from .prompt import Ask, Prompt, PromptCache
 from .protocols import Act, Chunks, Effects, Flow, HumanRequest, Request, Retry, Sent
 from .tool_turn import ToolTurn
-from .values import UNUSED, AgentFinish, Decision, Message, Observation, Reply, StopReason, Usage
+from .values import CUT_SHORT, UNUSED, AgentFinish, Decision, Message, Observation, Reply, StopReason, Usage
 
 logger = logging.getLogger(__name__)
 FORCED = "Agent stopped due to iteration limit or time limit."  # LangChain's wording
@@ -163,6 +163,8 @@ class _Drive:
         return self._meter.exceeded()
 
     def _ending(self, finish: AgentFinish) -> Finished | Stopped:
+        """Return the final event. Only an ending that is listed here has an answer, whatever a strategy returns with
+        it: what it came to until then is the best attempt."""
         if finish.reason is StopReason.ANSWER and self._limit is StopReason.STAGNATED:
             return Stopped(StopReason.STAGNATED, "its last turns brought nothing new", finish.output)
         if finish.reason is StopReason.ANSWER:
@@ -170,10 +172,15 @@ class _Drive:
         if finish.reason is StopReason.MAX_ITERATION_EXCEEDED and self._limit:
             return self._stopped(self._limit)
         problem = finish.return_values.get("problem")
+        if finish.reason is StopReason.UNREADABLE_REPLY:
+            logger.warning("the model's replies could not be read: %s", problem or "the last has no answer")
         if problem is None:
             return self._stopped(finish.reason, finish.output)
-        code = finish.return_values.get("code", "")
-        return Stopped(finish.reason, str(problem), finish.output, code=str(code))
+        if finish.reason in CUT_SHORT.values() or finish.reason is StopReason.INVALID_ANSWER:
+            return Stopped(finish.reason, str(problem), finish.output)
+        code = str(finish.return_values.get("code", ""))
+        best = str(finish.return_values.get("best", finish.output or self._best))
+        return Stopped(finish.reason, str(problem), best=best, partial=self._shown, code=code)
 
     # ── asking the model ─────────────────────────────────────────────────────────────────────────
 

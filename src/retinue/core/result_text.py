@@ -79,7 +79,7 @@ def as_text(value: Any) -> str:
         case None:
             return ""
         case RunResult():
-            return value.answer or str(value)
+            return str(value)
         case list() | tuple() if value and all(isinstance(item, Document) for item in value):
             return "\n".join(item.content for item in value)
         case bool() | int() | float() | dict() | list() | tuple():

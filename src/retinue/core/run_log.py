@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from .._internal.redaction import redact
 from .events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Retried, Started, Stopped
 from .log_context import LogContext
+from .run_result import ending
 from .values import StopReason
 
 logger = logging.getLogger("retinue.run_log")
@@ -91,7 +92,7 @@ def _finished(event: Finished) -> _Line:
 def _stopped(event: Stopped) -> _Line:
     if event.reason is StopReason.AWAITING_MEMBER:
         return logging.DEBUG, "goes on when its members have ended: %s", (_short(event.detail),)
-    if event.answer or event.reason in _ON_PURPOSE:
+    if ending([event]).answered or event.reason in _ON_PURPOSE:
         return logging.INFO, "ended: %s: %s", (event.reason, _short(event.detail))
     return logging.WARNING, "ended without an answer: %s: %s", (event.reason, _short(event.detail) or "no reason given")
 

@@ -35,10 +35,11 @@ _SHOWN = 200  # characters of an answer in a representation
 class RunResult:
     """The outcome of a run: a fold over its events.
 
-    `answer` is empty if there is none; `best_answer` is then the run's best attempt, possibly only a thought.
-    `return_values` is everything the strategy returned, with the answer under `output`. `error` explains the stop
-    reason `ERROR`. `events` is the log, from which the run can be resumed or replayed. `children` has the logs of
-    agents that were called, by the paths of their calls.
+    `answer` is empty if there is none; `best_answer` is then the run's best attempt, possibly only a thought. An answer
+    that was cut short is there as far as it goes, but the run is not `answered`. `error` says why it is not: the limit
+    that ran out, the calls that wait for a person and why, or what failed. `return_values` is everything the strategy
+    returned, with the answer under `output`. `events` is the log, from which the run can be resumed or replayed.
+    `children` has the logs of agents that were called, by the paths of their calls.
     """
 
     question: str
@@ -66,14 +67,6 @@ class RunResult:
         return tuple(replace(one, id=f"{path}{one.id}") for path, log in logs.items() for one in pending(log))
 
     @property
-    def detail(self) -> str:
-        """What explains the stop reason: the limit that ran out, the calls that wait and why, or the error."""
-        waiting = {one.id for one in pending(self.events)}
-        why = [one.problem for one in self.events if isinstance(one, Paused) and one.action.id in waiting]
-        detail = ending(self.events).detail or self.error
-        return f"{detail}: {'; '.join(dict.fromkeys(why))}" if why and detail else detail
-
-    @property
     def evidence(self) -> tuple[Observation, ...]:
         """The tools' observations, oldest first."""
         return tuple(seen for step in self.steps for seen in step.observations if seen.outcome == "result")
@@ -83,8 +76,13 @@ class RunResult:
         """Whether `agent.resume(result.events)` can continue the run, as it is or with a larger budget."""
         return self.stop_reason in RESUMABLE
 
+    @property
+    def answered(self) -> bool:
+        """Whether `answer` is the run's answer, and the whole of it."""
+        return ending(self.events).answered if self.events else self.stop_reason is StopReason.ANSWER
+
     def __repr__(self) -> str:
-        told = (self.answer or self.detail)[:_SHOWN]
+        told = (self.answer or self.error)[:_SHOWN]
         return f"RunResult({told!r}, {self.stop_reason}, steps={len(self.steps)}, tokens={self.usage.total_tokens})"
 
     def _repr_html_(self) -> str:
@@ -94,10 +92,13 @@ class RunResult:
         return f"<p>{told}</p><details><summary>{heading}</summary><pre>{text}</pre></details>"
 
     def __str__(self) -> str:
-        why = self.detail if self.stop_reason is StopReason.AWAITING_HUMAN else self.error
-        return self.answer or f"no answer ({self.stop_reason}{': ' + why if why else ''})"
+        why = f"({self.stop_reason}{': ' + self.error if self.error else ''})"
+        if self.answered:
+            return self.answer
+        return f"{self.answer}\n(incomplete) {why}" if self.answer else f"no answer {why}"
 
 
+RESTING = frozenset({StopReason.AWAITING_HUMAN, StopReason.AWAITING_MEMBER})
 RESUMABLE = frozenset(StopReason) - {
     StopReason.ANSWER,
     StopReason.NO_APPROPRIATE_TOOL,
@@ -121,7 +122,7 @@ def result(
         tuple(steps(events)),
         usage_of(events),
         seconds,
-        end.detail if end.reason is StopReason.ERROR else "",
+        "" if end.answered else end.detail,
         tuple(events),
         end.values,
         end.answer or end.best,
@@ -138,12 +139,19 @@ class Ending(NamedTuple):
     detail: str = ""
     values: Mapping[str, Any] = MappingProxyType({})
 
+    @property
+    def answered(self) -> bool:
+        """Whether the run has its answer, and the whole of it: every reader of an ending decides by this."""
+        return self.reason is StopReason.ANSWER or (self.reason is StopReason.STAGNATED and bool(self.answer))
+
 
 def ending(events: Sequence[Event]) -> Ending:
     """Return how a run ended last, or rests; "cancelled" if its events do not say."""
     match next((event for event in reversed(events) if isinstance(event, ENDINGS)), None):
         case Finished() as end:
             return Ending(StopReason.ANSWER, end.answer, values=dict(end.return_values))
+        case Stopped(reason=StopReason.INVALID_ANSWER) as end:
+            return Ending(end.reason, "", end.answer or end.best, end.detail)
         case Stopped() as end:
             return Ending(end.reason, end.answer, end.best, end.detail)
     return Ending(StopReason.CANCELLED)
@@ -206,7 +214,8 @@ def transcript(events: Iterable[Event]) -> str:
 
 def _said(message: Message) -> str:
     shown = "".join(f"[{one.media_type} {one.id[:12]}]\n" for one in message.images)
-    return shown + message.content + "".join(map(_call, message.calls)) + "\n" * bool(message.calls or message.call_id)
+    ends = message.calls or message.call_id or (message.role == "system" and not message.content.endswith("\n"))
+    return shown + message.content + "".join(map(_call, message.calls)) + "\n" * bool(ends)
 
 
 def _call(action: AgentAction) -> str:

@@ -30,12 +30,12 @@ def dump(event: Event) -> tuple[str, str]:
         return kind, json.dumps(values, ensure_ascii=False)
 
 
-def load(kind: str, text: str) -> Event:
-    """The inverse of `dump`. Raises `DataError`."""
+def load(kind: str, text: str, *, strict: bool = False) -> Event:
+    """The inverse of `dump`. Raises `DataError`; if it is `strict`, also for fields that an event does not have."""
     if kind not in KINDS:
         raise DataError(f"unknown kind of event {kind!r} (known: {', '.join(KINDS)})")
     try:
-        return _adapter(kind).validate_json(text)
+        return _adapter(kind).validate_json(text, extra="forbid" if strict else None)
     except ValidationError as error:
         raise _wrong(kind, error) from error
 

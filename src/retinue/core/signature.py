@@ -69,6 +69,9 @@ class Signature:
         except (ValueError, RecursionError):
             values = None
         if not isinstance(values, dict):
+            named = list(self.parameters.get("properties", {}))
+            if len(named) == 1:  # the text is the only argument: a number, a list, one of several words
+                return {named[0]: text if values is None else values}
             names = ", ".join(json.dumps(name) for name in self.parameters.get("properties", {}))
             raise InvalidInput(f"the input must be a JSON object with {names or 'no keys'}, not {text[:80]!r}")
         return values

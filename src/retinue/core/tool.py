@@ -23,6 +23,7 @@ from .._internal.thread_pool import run_in_thread
 from ..errors import ForeignExit, NotDone, ToolError, UsageError
 from .declared_exceptions import exceptions
 from .result_text import as_text, exhaust, finish, is_unfinished, result_text
+from .run_result import RunResult
 from .signature import (
     InvalidInput,
     Signature,
@@ -227,6 +228,8 @@ class Tool:
     def _shown(self, value: Any, end: float) -> str:
         if isinstance(value, Iterator):
             value = exhaust(value, self.max_result, end)
+        if isinstance(value, RunResult) and hasattr(self.something, "run_spec") and not value.answered:
+            raise ToolError(str(value))  # called outside of an agent, which runs it as a member
         return result_text(value if self._function is self.something else self._main_output(value))
 
     def _end(self) -> float:
@@ -324,17 +327,22 @@ def tool_of(something: Any, **options: Any) -> Tool:
         or type(something).__name__
     )
     made = Tool(**({"name": name, "something": something} | options))
-    if inspect.isfunction(something) and (lacking := _lacking(made, something)):
+    labelled = "effects" in options or getattr(something, "effects", None)
+    if inspect.isfunction(something) and (lacking := _lacking(made, something, labelled=bool(labelled))):
         code = something.__code__
         logger.warning("tool %s (%s:%d) has %s", made.name, code.co_filename, code.co_firstlineno, lacking)
     return made
 
 
-def _lacking(made: Tool, function: Callable[..., Any]) -> str:
-    """Describe which documentation for the model a function lacks."""
+def _lacking(made: Tool, function: Callable[..., Any], *, labelled: bool) -> str:
+    """Describe what a function lacks: documentation for the model, and the word on its effects."""
     untold = [] if made.description else ["no docstring: the model is not told what it is for"]
     parameters = inspect.signature(function).parameters.values()
     bare = [one.name for one in parameters if one.annotation is one.empty and one.kind is not one.VAR_KEYWORD]
     if bare and made.takes is None:
         untold.append(f"no type hint for {', '.join(bare)}")
+    if not labelled:
+        untold.append(
+            "no effects: after a failure an equal call waits for a person (say effects='read' if it only looks)"
+        )
     return "; ".join(untold)

@@ -85,7 +85,7 @@ class ToolTurn:
 
     def _waiting(self, calls: Sequence[AgentAction]) -> Stopped:
         """Return the end of a run that waits for a person's decision on `calls`, or for its members."""
-        said = [f"no person has decided on {', '.join(f'{one.tool} ({one.id})' for one in calls)}"] * bool(calls)
+        said = [f"no person has decided on {one.tool} ({one.id}): {self._must_ask(one)}" for one in calls]
         reason = StopReason.AWAITING_HUMAN if calls else stop_reason(self._pending)
         return Stopped(reason, "; ".join([*said, *(one.detail for one in self._pending)]))
 

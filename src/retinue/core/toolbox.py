@@ -23,7 +23,7 @@ from .delegation import Delegate, MemberCall, Pending, is_member
 from .signature import InvalidInput
 from .stagnation import novelty_traces
 from .tool import Effects, Tool
-from .values import AgentAction, Observation, Outcome
+from .values import AgentAction, Decision, Observation, Outcome
 
 logger = logging.getLogger(__name__)
 MAX_INPUT = 2**18  # characters of a call's input
@@ -36,6 +36,10 @@ can serve many runs at once, and in a resumed run it finds the recorded calls.""
 _SORTED = json.JSONEncoder(sort_keys=True, default=repr)
 _CALL: ContextVar[tuple[str, Effects]] = ContextVar("CALL", default=("", "read"))
 UNKNOWN = "(Whether this call of {} took effect is not known. It is not made again unless a person says so.)"
+DOUBT = (
+    "{} was begun before and its outcome is unknown: did it happen? It may still be under way and happen later; no "
+    "decision stops that."
+)
 NUDGE = "(Nothing new came of this. Use what you have seen, try something else, or give the final answer.)"
 
 
@@ -59,8 +63,8 @@ class _Record:
 
     result: str | None = None  # reused for the same call
     pending: Pending | None = None  # its member's run has not ended
-    in_doubt: bool = False  # whether the last of them took effect is unknown,
-    is_news: bool = False  # and became so in this drive
+    doubt: str | None = None  # if it is unknown whether the last of them took effect: what it ended with, if anything,
+    is_news: bool = False  # and whether that became so in this drive
     failed: str = ""  # for calls that may be repeated: the id of the first that failed
     under_way: asyncio.Event | None = None
 
@@ -96,13 +100,27 @@ class Toolbox:
         tool = self.find(action.tool)
         if tool is None or (begun and self._continues(action, tool)):
             return ""
-        if tool.effects == "once" and (begun or self._record_of(tool, action).in_doubt):
-            return f"{tool.name} was begun before and its outcome is unknown: did it happen?"
+        doubt = self._record_of(tool, action).doubt
+        if tool.effects == "once" and (begun or doubt is not None):
+            return DOUBT.format(tool.name) + (f" It ended with: {doubt}" if doubt else "")
         return f"{tool.name} runs only with a person's approval" if tool.approval and not begun else ""
 
     def has_news(self, action: AgentAction) -> bool:
         """Return whether an equal call got an unknown outcome in this drive, which outdates earlier decisions."""
         return self._record_of(self.find(action.tool), action).is_news
+
+    def edit_problem(self, action: AgentAction, decision: Decision) -> str:
+        """Return why the input to which a person edited this action does not fit its tool, or an empty string."""
+        tool = self.find(action.tool)
+        if tool is None or decision.kind != "edit" or decision.tool_input is None:
+            return ""
+        try:
+            call_contained(tool.signature.arguments, decision.tool_input)
+        except InvalidInput as error:
+            return f"the edited input of {tool.name} is not valid: {error}"
+        except Exception:  # a check may raise anything; the call shows it
+            return ""
+        return ""
 
     def same(self, one: AgentAction, other: AgentAction) -> bool:
         """Return whether the two are equal calls: the same tool, with equivalent inputs."""
@@ -188,7 +206,7 @@ class Toolbox:
             return "repeated", f"You used {tool.name} with this input before. Its result was: {record.result}"
         if record.pending is not None:
             raise record.pending
-        if waited and record.in_doubt:
+        if waited and record.doubt is not None:
             return "unknown", f"{tool.name} was called with this input at the same time, and is not called twice."
         done = record.under_way = asyncio.Event()
         try:
@@ -244,9 +262,9 @@ class Toolbox:
         record = self._records[key]
         if outcome == "result":
             record.result = _shortened(redact(text), tool.max_result)
-            record.in_doubt, record.is_news, record.failed = False, False, ""
+            record.doubt, record.is_news, record.failed = None, False, ""
         elif outcome == "unknown" and tool.effects == "once":
-            record.in_doubt = self._doubts = True
+            record.doubt, self._doubts = " ".join(_shortened(redact(text), 300).split()), True
         elif tool.effects == "idempotent":
             record.failed = record.failed or call
 

@@ -40,6 +40,13 @@ class StopReason(StrEnum):
     ERROR = "ERROR"
 
 
+CUT_SHORT: Mapping[Finish, StopReason] = {
+    "length": StopReason.REPLY_TRUNCATED,
+    "content_filter": StopReason.CONTENT_FILTERED,
+}
+"""Why a run has only a part of its answer, by how its last reply ended."""
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """A text and its source. `score` is the relevance assigned by a search, if any."""

@@ -6,12 +6,14 @@ import asyncio
 import logging
 from contextvars import Context
 from datetime import timedelta
+from functools import cache
 
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.common import Priority
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 from temporalio.service import RPCError
 
 from ..errors import UsageError
@@ -23,6 +25,7 @@ logger = logging.getLogger(__name__)
 _TIMEOUT = timedelta(seconds=5)
 _DECIDES = timedelta(seconds=2)  # for a worker to say what follows in a workflow; a frozen one never does
 _CONNECTS = 10.0  # seconds
+_WATCHES = 5.0  # seconds
 _AGAIN = 0.2  # seconds until one that is starting is asked again
 _STARTING = "code: Unavailable"  # gRPC's status, which the client tells in words only; nobody listening has none
 _HIGHEST = 2  # of Temporal's five priorities, the highest that we use; the lower, the sooner
@@ -47,11 +50,19 @@ async def connect(address: str) -> Client:
 async def _connected(how: ClientConnectConfig) -> Client:
     while True:
         try:
-            return await Client.connect(**how)
+            return await Client.connect(**how, runtime=_runtime())
         except RuntimeError as error:
             if _STARTING not in str(error):
                 raise
         await asyncio.sleep(_AGAIN)
+
+
+@cache
+def _runtime() -> Runtime:
+    """Return what runs Temporal's client. Its log goes where ours goes, and not to standard error in its own form."""
+    forwarding = LogForwardingConfig(logging.getLogger("retinue.temporal"), append_target_to_name=False)
+    log = LoggingConfig(filter=TelemetryFilter(core_level="WARN", other_level="ERROR"), forwarding=forwarding)
+    return Runtime(telemetry=TelemetryConfig(logging=log))
 
 
 class TemporalDispatcher:
@@ -82,6 +93,22 @@ class TemporalDispatcher:
             return False
         self._note(None)
         return True
+
+    @property
+    def is_up(self) -> bool:
+        """Whether Temporal answered when it was asked last."""
+        return not self._away
+
+    async def watch(self) -> None:
+        """Ask Temporal every few seconds whether it answers, also while there is nothing to dispatch."""
+        while True:
+            try:
+                await self.client.service_client.check_health(timeout=_TIMEOUT)
+            except RPCError as error:
+                self._note(error)
+            else:
+                self._note(None)
+            await asyncio.sleep(_WATCHES)
 
     async def close(self) -> None:
         """Wait for what is being sent."""

@@ -21,14 +21,14 @@ from ..core.events import (
     Started,
     Stopped,
 )
-from ..core.values import Reply, StopReason, Usage
+from ..core.run_result import RESTING, ending
+from ..core.values import Reply, Usage
 from .call_branches import CallBranches
 from .event_texts import message_text, message_title, reply_text, shortened, step_title, thought_in, tokens_text
 from .sections import Section
 from .tree_page import ANSWER, BOLD, DIM, GAP, ODD, Page, Paragraph
 
 _ANSWER_NEXT = re.compile(r"(?:final answer|final answer is):\s*\Z", re.IGNORECASE)
-_RESTING = (StopReason.AWAITING_HUMAN, StopReason.AWAITING_MEMBER)
 _Line = Started | Asked | Retried | Called | Observed | Paused | Resumed | Finished | Stopped
 
 
@@ -199,11 +199,12 @@ class Branch:
                 self.calls.resume(event)
 
     def _stopped(self, event: Stopped) -> None:
-        if event.reason in _RESTING and not event.answer:
+        if event.reason in RESTING and not event.answer:
             self._void()
             self._rests = event
             return
-        self._answered("Answer" if event.answer else "So far", event.answer or event.best)
+        end = ending([event])
+        self._answered("Answer" if end.answered else "So far", end.answer or end.best)
         self._leave()
         self._tail(_reason(event), BOLD)
 

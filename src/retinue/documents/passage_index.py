@@ -55,7 +55,7 @@ class PassageIndex:
             Document(text[start:end], f"{key}#{number}", {"key": key, "title": title, "start": start})
             for number, (start, end) in enumerate(windows(text, *chunks))
         ]
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._writing[collection], self._open(collection) as store, store.transaction() as connection:
             size = sum(len(piece.content.encode()) for piece in pieces)
             row = (key, size, 0, "", "", len(pieces))

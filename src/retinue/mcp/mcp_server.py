@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import re
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing, redirect_stdout
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import count
 from typing import Any
 
@@ -15,6 +18,8 @@ from mcp.server.stdio import stdio_server
 from mcp_types import (
     CallToolRequestParams,
     CallToolResult,
+    ListPromptsResult,
+    ListResourcesResult,
     ListToolsResult,
     PaginatedRequestParams,
     TextContent,
@@ -24,11 +29,15 @@ from mcp_types import (
 
 from .._internal.containment import TimedOut, await_contained, describe_error
 from ..agent import Agent
-from ..core.events import Asked, Called, Observed
+from ..core.events import Asked, Called, Observed, Stopped
+from ..core.run_result import RunResult
 from ..core.signature import Argument, InvalidInput, Signature, signature_of
 from ..core.tool import Tool
-from ..errors import RetinueError, ToolError, UsageError
+from ..core.values import StopReason
+from ..errors import ModelError, NodeFailed, RetinueError, ToolError, UsageError
 from ..pipelines import Pipeline
+
+logger = logging.getLogger(__name__)
 
 Report = Callable[[str], Awaitable[None]]
 """Reports progress to the client."""
@@ -36,6 +45,10 @@ Report = Callable[[str], Awaitable[None]]
 Serve = Callable[[dict[str, Any], Report], Awaitable[str]]
 
 PIPELINE_SECONDS = 600.0
+_ENGINE = (  # codes of failures of which an engine's own words tell
+    "rate_limit_exceeded", "context_length_exceeded", "invalid_request", "model_refused", "model_unavailable",
+    "model_unreachable",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -78,14 +91,32 @@ def server_of(
             return _result(f"there is no tool {params.name[:80]!r}; there are: {', '.join(served)}", is_error=True)
         return await _called(one, params.arguments or {}, report)
 
-    return Server(name, on_list_tools=list_tools, on_call_tool=call_tool)
+    async def list_resources(
+        context: ServerRequestContext[Any], params: PaginatedRequestParams | None
+    ) -> ListResourcesResult:
+        return ListResourcesResult(resources=[])
+
+    async def list_prompts(
+        context: ServerRequestContext[Any], params: PaginatedRequestParams | None
+    ) -> ListPromptsResult:
+        return ListPromptsResult(prompts=[])
+
+    return Server(  # some clients ask for resources and prompts of any server
+        name,
+        version=import_module("retinue").__version__,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_resources=list_resources,
+        on_list_prompts=list_prompts,
+    )
 
 
 async def _called(one: Served, arguments: dict[str, Any], report: Report) -> CallToolResult:
     try:
         return _result(await await_contained(one.call(arguments, report)))
     except (InvalidInput, RetinueError) as error:
-        reason = str(error)
+        cause = error.__cause__ if isinstance(error, NodeFailed) else error
+        reason = _hide_engine(error) if isinstance(cause, ModelError) else str(error)
     except TimedOut:
         reason = "it did not finish in time"
     except Exception as error:  # a tool may raise anything; the client's model reads it
@@ -138,12 +169,29 @@ def _asking(agent: Agent, takes: Signature) -> Serve:
             async for event in events:
                 if message := _progress(event):
                     await report(message)
-        if not run.result.answer:
-            best = f" So far: {run.result.best_answer}" if run.result.best_answer else ""
-            raise ToolError(f"{run.result}{best}")
-        return run.result.answer
+        _check_ending(run.result)
+        if run.result.answered:
+            return run.result.answer
+        best = "" if run.result.answer else run.result.best_answer
+        raise ToolError(f"{run.result}{f' So far: {best}' if best else ''}")
 
     return ask
+
+
+def _hide_engine(problem: object) -> str:
+    """Return what the client is told of a model's failure, whose words and address are the operator's."""
+    logger.warning("%s", problem)
+    return "the model behind it cannot be reached, or failed; its operator's log says more"
+
+
+def _check_ending(result: RunResult) -> None:
+    """Raise `ToolError` if a run waits for a person, as there is none here, or if its model failed."""
+    end = result.events[-1]
+    if result.stop_reason is StopReason.AWAITING_HUMAN:
+        calls = ", ".join(f"{one.tool}({json.dumps(one.tool_input, ensure_ascii=False)})" for one in result.waiting)
+        raise ToolError(f"it needs a person's decision on {calls}, and here is nobody to ask: that call was not made")
+    if isinstance(end, Stopped) and end.code in _ENGINE:
+        raise ToolError(_hide_engine(end.detail))
 
 
 def _progress(event: Any) -> str:

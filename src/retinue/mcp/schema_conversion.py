@@ -56,6 +56,10 @@ class _Plain:
                 made["anyOf"] = [self.of(one, depth - 1) for one in schema[choice][:16]]
         if isinstance(schema.get("items"), Mapping):
             made["items"] = self.of(schema["items"], depth - 1)
+        if isinstance(schema.get("prefixItems"), list):
+            made["prefixItems"] = [self.of(one, depth - 1) for one in schema["prefixItems"][:16]]
+        if isinstance(schema.get("additionalProperties"), Mapping):
+            made["additionalProperties"] = self.of(schema["additionalProperties"], depth - 1)
         if isinstance(schema.get("properties"), Mapping) or schema.get("required"):
             made |= self._object(schema, depth)
         return made

@@ -39,7 +39,7 @@ def _parameters(terms: Terms) -> dict[str, Any]:
     if terms.stop:
         parameters["stop_sequences"] = list(terms.stop[:_MOST_STOPS])
     if terms.tools:
-        parameters["tools"] = functions(terms)
+        parameters["tools"] = functions(terms.tools, terms.model, terms.in_words)
         for tool in parameters["tools"]:
             tool["function"].pop("strict", None)  # Cohere has this for all tools together
         if choice := _CHOICE.get(terms.tool_choice):

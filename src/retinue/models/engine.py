@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .._internal.suggestions import suggestion
+from .._internal.well_formed import well_formed_json
 from ..core.prompt import Ask, Prompt, PromptCache
 from ..core.protocols import Chunks
 from ..core.values import Capabilities, Reply
@@ -20,6 +21,7 @@ from ..net.http_client import Headers, HttpClient, bearer
 from ..net.retry import Retries, next_retry
 from ..net.time_limits import TimeLimits
 from .dialects import DIALECTS, HOLD_TO_PATTERN
+from .known_servers import KnownModel, recall, remember
 from .reply_stream import ReplyReader
 from .server_detection import detect_server, first_of_ollama, not_found, sees, window
 from .settings import Api, Settings
@@ -68,6 +70,7 @@ class HttpEngine:
         self._model = settings.model
         self._window: int | None = None
         self._adapted = _Adapted()
+        self._recalled = False
         self._thinks = _thinks_at_first(form, settings)
         self._encoded: dict[str, PromptCache[Encoded]] = {}  # by the wire's path
         self._calling: PromptCache[bool] = PromptCache()  # whether a prompt contains native calls, or images
@@ -79,7 +82,7 @@ class HttpEngine:
     @property
     def name(self) -> str:
         """The model's name."""
-        return self._model or self._client.base_url
+        return self._model or self._client.shown
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Return the server's capabilities; `native` probes tool calls, once. Raises `ModelError`."""
@@ -125,6 +128,7 @@ class HttpEngine:
                 raise await not_found(self._client, self._form.dialect, self._model, refused) from None
             except ModelRefused as refused:
                 self._adapt(request, adapted, refused)
+                self._remember()
                 continue
             except ModelUnavailable as error:
                 failures += 1
@@ -153,9 +157,17 @@ class HttpEngine:
         await self._client.close()
 
     async def _find_out(self) -> None:
-        """Detect the server's kind and the model, unless they are known."""
-        if self._dialect and self._model:
-            return
+        """Detect the server's kind and the model, unless they are known, and recall what else is known of them."""
+        if not (self._dialect and self._model):
+            await self._detect()
+        if not self._recalled:
+            self._recalled = True
+            known = recall(self._identity)
+            self._adapted = _Adapted(frozenset(known.without), known.most)
+            if known.calls_tools:
+                PROBED.setdefault(self._identity, Probed("", True, time.monotonic()))
+
+    async def _detect(self) -> None:
         if self._form.dialect == "ollama":
             self._model = await first_of_ollama(self._client)
         else:
@@ -164,12 +176,12 @@ class HttpEngine:
             self._dialect = self._dialect or kind
             self._model = self._model or found.model
         if not self._model:
-            raise ModelRefused(f"{self._client.base_url} lists no models; name the one to use")
+            raise ModelRefused(f"{self._client.shown} lists no models; name the one to use")
 
     async def _problem_with_calls(self) -> str:
         if self._only_completes:
             return "its completions know no tool calls"
-        key = self._client.base_url, self._client.key_digest, self._form.chat.path, self._model
+        key = self._identity
         known = PROBED.get(key)
         if known is None or (known.problem and (not known.is_certain or time.monotonic() > known.since + _ASK_AGAIN)):
             found = await probe_calls(self.reply)
@@ -179,7 +191,17 @@ class HttpEngine:
                 if known is not None and known.problem:  # one bad reply may be chance
                     found = replace(found, is_certain=True)
             PROBED[key] = known = found
+            self._remember()
         return known.problem
+
+    @property
+    def _identity(self) -> tuple[str, ...]:
+        return self._client.base_url, self._client.key_digest, self._form.chat.path, self._model
+
+    def _remember(self) -> None:
+        probed = PROBED.get(self._identity)
+        calls = probed is not None and not probed.problem
+        remember(self._identity, KnownModel(calls, tuple(sorted(self._adapted.without)), self._adapted.most))
 
     # ── the request ──────────────────────────────────────────────────────────────────────────────
 
@@ -256,7 +278,8 @@ class HttpEngine:
         key = *differs, request.constraint, request.options
         head = next((head for known, head in self._heads if known == key), b"")
         if not head:
-            head = json.dumps(self._parameters(request, wire, self._adapted))[:-1].encode()
+            parameters = well_formed_json(self._parameters(request, wire, self._adapted))
+            head = json.dumps(parameters)[:-1].encode()
             self._heads = [(key, head), *self._heads[:1]]
         known = self._encoded.setdefault(wire.path, PromptCache())
         kept, new = known.extend(request.prompt)
@@ -310,7 +333,9 @@ def _thinks_at_first(form: Format, settings: Settings) -> bool | None:
 
 def _with_root(base_url: str, root: str) -> str:
     """Return the address with its `/v1` or similar, which users often omit."""
-    address = base_url.rstrip("/")
+    address, mark, query = base_url.partition("?")
+    address = address.rstrip("/")
     if "://" not in address:
         address = f"http://{address}"
-    return address if address.split("://", 1)[1].count("/") else f"{address}{root}"
+    path = "" if address.split("://", 1)[1].count("/") else root
+    return f"{address}{path}{mark}{query}"

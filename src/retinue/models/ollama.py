@@ -36,7 +36,7 @@ def _parameters(terms: Terms) -> dict[str, Any]:
         options["stop"] = list(terms.stop)
     parameters: dict[str, Any] = {"model": terms.model, "stream": terms.stream, "options": options}
     if terms.tools and terms.tool_choice != "none":  # Ollama has no such parameter, so "none" omits the tools
-        parameters["tools"] = functions(terms)
+        parameters["tools"] = functions(terms.tools, terms.model, terms.in_words)
     return parameters
 
 

@@ -42,7 +42,7 @@ def _completion_parameters(terms: Terms) -> dict[str, Any]:
 def _chat_parameters(terms: Terms) -> dict[str, Any]:
     parameters = _parameters(terms)
     if terms.tools:
-        parameters |= {"tools": functions(terms), "tool_choice": terms.tool_choice}
+        parameters |= {"tools": functions(terms.tools, terms.model, terms.in_words), "tool_choice": terms.tool_choice}
     return parameters
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
-from .._internal.redaction import redacted_excerpt
+from .._internal.redaction import address_without_secrets
 from .._internal.representation import one_line_repr
 from .._internal.suggestions import nearest, suggestion
 from .._internal.sync_bridge import run_blocking
@@ -95,13 +95,11 @@ class PromptModel:
             engine = name.partition(":")[0]  # names of models at other servers may contain a colon
         kind = engine or named or ("openai" if name or base_url else "scripted" if "script" in settings else "local")
         self._kind = kind
-        self._about = {"engine": kind, "base_url": base_url and redacted_excerpt(base_url)}
+        self._about = {"engine": kind, "base_url": base_url and address_without_secrets(base_url)}
         if kind not in ENGINES:
             raise UsageError(f"no engine {kind!r}; {suggestion(kind, ENGINES)}")
-        if near := not (named or engine or base_url or os.environ.get("OPENAI_BASE_URL")) and nearest(
-            name, ENGINES, 0.75
-        ):
-            raise UsageError(f"no engine {name!r}; did you mean {near!r}? (openai:{name} is a model of OpenAI)")
+        if not (named or engine or base_url):
+            _check_spelling(name)
         try:
             self._engine = ENGINES[kind](Settings(model=name, base_url=base_url, api_key=api_key, **settings))
         except RetinueError as error:
@@ -164,6 +162,16 @@ async def _priced(chunks: Chunks, price: Price) -> Chunks:
     async with aclosing(chunks):
         async for chunk in chunks:
             yield replace(chunk, usage=price.priced(chunk.usage)) if isinstance(chunk, Reply) else chunk
+
+
+def _check_spelling(name: str) -> None:
+    """Raise `UsageError` for a name of a model, at an address that is not given, that is almost one of an engine."""
+    elsewhere = bool(os.environ.get("OPENAI_BASE_URL"))  # there, names may contain a colon: `llama3:8b`
+    written = name.partition(":")[0] if elsewhere else name
+    near = nearest(written, ENGINES, 0.8 if elsewhere else 0.75)
+    if near and (near[0] == written[0].lower() or not elsewhere):
+        hint = "" if elsewhere else f" (openai:{name} is a model of OpenAI)"
+        raise UsageError(f"no engine {written!r}; did you mean {near!r}?{hint}")
 
 
 def _given(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

@@ -100,7 +100,7 @@ async def not_found(client: HttpClient, dialect: str, model: str, refused: Model
     names = [str(json_at(one, name)) for one in listed if json_at(one, name)] if isinstance(listed, list) else []
     if not names or model in names:  # the server's own message says more
         return refused
-    return ModelNotFound(f"{client.redacted(client.base_url)} has no model {model!r}; {suggestion(model, names)}")
+    return ModelNotFound(f"{client.shown} has no model {model!r}; {suggestion(model, names)}")
 
 
 async def _asked(client: HttpClient, path: str, body: bytes | None = None) -> Any:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from .._internal.suggestions import suggestion
+from ..errors import UsageError
 from ..net.retry import Retries
 from ..net.time_limits import TimeLimits
 
@@ -38,3 +40,7 @@ class Settings:
     headers: Callable[[bytes], Mapping[str, str]] | None = None
     sees: bool | None = None
     price: Mapping[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.api is not None and self.api not in get_args(Api):
+            raise UsageError(f"no api {self.api!r}; {suggestion(self.api, get_args(Api))}")

@@ -227,6 +227,8 @@ class ThoughtFilter:
 def _maybe_begun(text: str) -> int:
     """Return how many characters at the end of `text` may begin a tag."""
     lower = text[-_LONGEST:].lower()
+    if not ("<" in lower or "[" in lower or "◁" in lower):
+        return 0
     for size in range(len(lower), 0, -1):
         if lower[-size:] in _BEGUN:
             return size

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from .._internal.strict_json import LENIENT, check_depth
 from .._internal.well_formed import well_formed, well_formed_json
@@ -23,8 +23,8 @@ _FILTERED = re.compile(
     r"content_?filter|filtered|sensitive|safety|refusal|recitation|prohibited|blocklist|guardrail|toxic|spii"
 )
 _FAILED = re.compile(r"\berror$|^error\b|abort|timeout|network_error|insufficient_system|malformed")
-_FENCE = re.compile(r"```\w*\s*(.*?)\s*(?:```)?", re.DOTALL)
-_TRAILING = re.compile(r"\s*(?:<[^<>]{1,40}>|```|\s)*")
+_FENCE = re.compile(r"```\w*+")
+_TRAILING = re.compile(r"(?:<[^<>]{1,40}>|```|\s)*+")
 _THOUGHTS = ("thinking", "reasoning", "redacted_thinking", "thought", "reasoning_content")
 _DEPTH = 4  # of contents in contents
 _UNICODE = json.JSONEncoder(ensure_ascii=False)  # `json.dumps` would make one for each value
@@ -61,7 +61,7 @@ class Encoded:
     open: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class PartialCall:
     """A tool call received so far, with its `arguments` as text, or `given` as values. `index`: the engine's number."""
 
@@ -222,9 +222,9 @@ def content_parts(message: Message) -> list[dict[str, Any]]:
     return [{"type": "text", "text": text}, *parts] if text else parts
 
 
-def functions(terms: Terms) -> list[dict[str, Any]]:
-    """Describe the tools in OpenAI's format, which others have adopted."""
-    return [{"type": "function", "function": declare_tool(tool, terms.model, terms.in_words)} for tool in terms.tools]
+def functions(tools: Sequence[Tool], model: str = "", in_words: Collection[str] = ()) -> list[dict[str, Any]]:
+    """Describe the tools to `model` in OpenAI's format, which others have adopted. Those `in_words` have no schema."""
+    return [{"type": "function", "function": declare_tool(tool, model, in_words)} for tool in tools]
 
 
 def function_calls(calls: Sequence[AgentAction]) -> list[dict[str, Any]]:
@@ -249,18 +249,21 @@ def read_arguments(text: str) -> ToolInput:
 
     The object may be in a fence, encoded twice, alone in a list, or followed by the model's control tokens.
     """
-    given = _decoded(well_formed(text).strip())
-    if isinstance(given, list) and len(given) == 1:
+    text = well_formed(text)
+    given = _decoded(text.strip())
+    if isinstance(given, list) and len(given) == 1 and isinstance(given[0], dict):
         given = given[0]
     if given is None:
         return {}
-    return well_formed_json(given) if isinstance(given, dict) else well_formed(text)
+    if isinstance(given, dict):
+        return cast("dict[str, Any]", well_formed_json(given))
+    return given if isinstance(given, str) and given != text.strip() else text
 
 
 def _decoded(text: str, depth: int = 2) -> Any:
     """Return the JSON in `text`, decoded again if it is a text with an object; otherwise `text`."""
-    fenced = _FENCE.fullmatch(text)
-    text = fenced[1] if fenced else text
+    if begun := _FENCE.match(text):
+        text = text[begun.end() :].removesuffix("```").strip()
     if text in ("", "null", "None", "undefined"):
         return None
     try:
@@ -275,7 +278,7 @@ def _decoded(text: str, depth: int = 2) -> Any:
         return text
     if isinstance(value, str) and depth:
         inner = _decoded(value.strip(), depth - 1)
-        return inner if isinstance(inner, dict) or inner is None else text
+        return inner if isinstance(inner, dict) or inner is None else value
     return value
 
 

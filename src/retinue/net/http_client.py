@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any
 from weakref import WeakKeyDictionary, finalize, ref
 
-from .._internal.redaction import redact, register_secret, register_url_secrets
+from .._internal.redaction import address_without_secrets, redact, register_secret, register_url_secrets
 from .._internal.strict_json import TooDeepError, read_strict_json
 from .._internal.well_formed import well_formed_json
 from ..errors import ModelError, ModelRefused, ModelUnavailable, UsageError
@@ -50,7 +50,8 @@ def bearer(key: str) -> Mapping[str, str]:
 
 class HttpClient:
     """A client of one server. It may be used from several event loops; each has its own connections, which close with
-    the loop (or by `close`). Without `resends`, no request is ever sent twice.
+    the loop (or by `close`). Without `resends`, no request is ever sent twice. `shown` is its address without what may
+    be a secret.
     """
 
     def __init__(
@@ -70,7 +71,9 @@ class HttpClient:
             raise UsageError("the API key has characters that no key has, such as a line break")
         register_secret(self._api_key)
         register_url_secrets(base_url)
-        self._shown = redact(base_url)
+        self._address, mark, query = base_url.partition("?")
+        self._query = mark + query
+        self.shown = address_without_secrets(base_url)
         self._limits = limits
         self._keepers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Keeper] = WeakKeyDictionary()
 
@@ -79,7 +82,7 @@ class HttpClient:
         async with aclosing(self.exchange(path, body)) as reads:
             async for bodies in reads:
                 return well_formed_json(bodies[0])
-        raise ModelUnavailable(f"{self._shown}{path} returned an empty response")
+        raise ModelUnavailable(f"{self.shown}{path} returned an empty response")
 
     async def exchange(
         self, path: str, body: bytes | None = None, more: Mapping[str, str] = {}, most: int = MAX_STREAM
@@ -116,7 +119,7 @@ class HttpClient:
             if found := self._last_values(reader, path, kind):
                 yield found
         except (OSError, CannotConnectError) as error:
-            raise self._problem(error, f"{self._shown}{path}") from None  # the cause adds nothing
+            raise self._problem(error, f"{self.shown}{path}") from None  # the cause adds nothing
         finally:
             if connection is not None:
                 connections.done(connection)  # closes it unless all was read
@@ -133,7 +136,9 @@ class HttpClient:
         head = None if more else by.heads.get((method, path))
         if head is None:
             try:
-                head = by.way.head(method, f"{self.base_url}{path}", _ALWAYS | dict(self._key_headers) | dict(more))
+                head = by.way.head(
+                    method, f"{self._address}{path}{self._query}", _ALWAYS | dict(self._key_headers) | dict(more)
+                )
             except ValueError:
                 raise self._no_address() from None
             if not more:
@@ -146,7 +151,7 @@ class HttpClient:
             case TimeoutError():
                 return ModelUnavailable(f"{url} did not answer in time")
             case CannotConnectError():
-                problem = f"cannot connect to {self._shown}: {_reason(error.reason)}{_hint(error.reason)}"
+                problem = f"cannot connect to {self.shown}: {_reason(error.reason)}{_hint(error.reason)}"
                 unreached = ModelUnavailable(problem)
                 unreached.code = "model_unreachable"
                 return unreached
@@ -193,8 +198,7 @@ class HttpClient:
         return sha256(self._api_key.encode()).hexdigest()[:16]
 
     def _no_address(self) -> ModelRefused:
-        shown = re.sub("//[^/]*@", "//***@", self._shown)  # hides passwords
-        return ModelRefused(f"{shown!r} is not the address of a server (want http://host:port)")
+        return ModelRefused(f"{self.shown!r} is not the address of a server (want http://host:port)")
 
     async def _reader(self, connection: Connection, kind: str) -> tuple[bytes, ServerSentEvents | JsonLines | None]:
         """Return the beginning of the body and what reads the rest; `None`: it is not streamed.
@@ -234,23 +238,23 @@ class HttpClient:
         try:
             return read_strict_json(text.removeprefix("\ufeff"))
         except TooDeepError as error:
-            raise ModelUnavailable(f"{self._shown}{path} answered with JSON that is no reply: {error}") from None
+            raise ModelUnavailable(f"{self.shown}{path} answered with JSON that is no reply: {error}") from None
         except ValueError:
             raise ModelUnavailable(
-                f"{self._shown}{path} answered with {kind} that is not JSON: {self.redacted(text)[:80]!r}"
+                f"{self.shown}{path} answered with {kind} that is not JSON: {self.redacted(text)[:80]!r}"
             ) from None
 
     def _failure(self, connection: Connection, text: str) -> ModelError:
         said, wait = self.redacted(text), connection.headers.get("retry-after")
         if (exact := connection.headers.get("retry-after-ms", "")).strip().replace(".", "", 1).isdigit():
             wait = str(float(exact) / 1000)
-        failure = error_for_status(self._shown, connection.status, said, wait, keyed=bool(self._api_key))
+        failure = error_for_status(self.shown, connection.status, said, wait, keyed=bool(self._api_key))
         failure.status = connection.status
         return with_error_code(failure, connection.status)
 
     def redacted(self, text: str) -> str:
-        """Return `text` without the key, which some servers repeat in their errors."""
-        return redact(text.replace(self._api_key, "***") if self._api_key else text)
+        """Return `text` without secrets, which some servers repeat in their errors."""
+        return redact(text)
 
 
 _Keeper = tuple[ConnectionPool, AsyncGenerator[ConnectionPool, None]]

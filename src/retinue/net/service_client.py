@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
-from urllib.parse import quote, quote_plus, urlsplit
+from urllib.parse import urlsplit
 
-from .._internal.redaction import register_secret
+from .._internal.redaction import redact, register_secret
 from .._internal.strict_json import read_strict_json
 from ..errors import ToolError, UsageError
 
@@ -88,13 +87,8 @@ class Service:
         raise ToolError(problem)  # raised here, so that its context has no error with the address and thus the key
 
     def redacted(self, text: str) -> str:
-        """Return `text` without the key, in any of the forms in which it is sent."""
-        if not self.key:
-            return text
-        forms = {self.key, quote(self.key, safe=""), quote_plus(self.key), b64encode(self.key.encode()).decode()}
-        for form in sorted(forms, key=len, reverse=True):
-            text = text.replace(form, "***")
-        return text
+        """Return `text` without secrets, in any of the forms in which they are sent."""
+        return redact(text)
 
     async def _exchange(self, request: ServiceRequest) -> tuple[int, str, Mapping[str, str]]:
         import aiohttp

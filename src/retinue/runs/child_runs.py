@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from ..core.delegation import MemberAnswer, MemberCall, Pending, answer_of, with_effects
 from ..core.events import Asked, Called, Observed, Replied
-from ..core.run_result import ending, usage_of
+from ..core.run_result import Ending, ending, usage_of
 from ..core.values import StopReason
 from ..errors import StoreConflict, StoreUnavailable
 from ..store.database import Database
@@ -17,6 +17,7 @@ from ..store.event_log import Fenced
 from ..store.run_row import RunRow
 from .log_writer import LogWriter
 from .member_runs import Acquire, Caller, Found, begin_members, insert_members, new_member
+from .run_status import TOLD
 
 
 class ChildRuns:
@@ -107,8 +108,9 @@ def _answer(member: MemberCall, found: Found) -> MemberAnswer:
     seconds = sum(event.reply.seconds for event in log if isinstance(event, Replied))
     seconds += sum(event.observation.seconds for event in log if isinstance(event, Observed))
     end, used = ending(log), usage_of(log)
+    error = found.run.error
     if end.answer and found.run.status not in ("completed", "incomplete"):  # such as one that was cancelled
-        return answer_of(member.tool.name, end.reason, "", found.run.status, used, seconds)
-    problem = found.problem or (found.run.error.message if found.run.error else "")
-    detail = end.detail if end.reason is StopReason.ERROR else ""
-    return answer_of(member.tool.name, end.reason, end.answer, problem or detail, used, seconds)
+        end = Ending(StopReason.CANCELLED if end.answered else end.reason, detail=found.run.status)
+    elif found.problem or (error is not None and error.cause in TOLD):  # an engine's own words are the operator's
+        end = end._replace(detail=found.problem or (error.message if error else ""))
+    return answer_of(member.tool.name, end, used, seconds)

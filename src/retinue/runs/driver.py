@@ -66,6 +66,7 @@ class Runs:
         self.assign = assign
         self.turns = turns or FairScheduler()
         self.dispatch: Dispatcher = self.start
+        self.dispatches: Callable[[], bool] | None = None  # whether what dispatches for others takes runs
         self._live: dict[str, Drive] = {}
         self.notifier = notifier_of(database, self._live.keys())
         self.followers = Subscriptions(database, self.notifier)

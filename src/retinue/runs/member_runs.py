@@ -160,6 +160,7 @@ def settle_caller(
 
     def change(now: RunRow) -> Change:
         values = final_values(now, whole, {})
+        values["waiting"] = _with_schemas(values["waiting"], waiting)
         values["expires_at"] = None if now.parent_id else int(CLOCK.now()) + human_ttl
         said = list(messages_of(now, whole, values["status"]))
         return Change(values, said, lambda connection, after: conclude(connection, after, whole))
@@ -170,6 +171,15 @@ def settle_caller(
     yield after
     if after.parent_id is not None:
         yield from settle_caller(connection, after.parent_id, human_ttl, conclude)
+
+
+def _with_schemas(calls: Sequence[Mapping[str, Any]], members: Sequence[RunRow | None]) -> list[dict[str, Any]]:
+    """Return members' calls with the schemas that the members' own rows have of them."""
+    rows = [one for one in members if one is not None]
+    schemas = {
+        f"{one.call_id}/{call['id']}": call["schema"] for one in rows for call in one.waiting if "schema" in call
+    }
+    return [{**call, "schema": schemas[call["id"]]} if call["id"] in schemas else dict(call) for call in calls]
 
 
 def _questions(members: Sequence[RunRow], log: Sequence[Entry]) -> Iterator[Paused]:

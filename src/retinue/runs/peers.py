@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 
+from sqlalchemy import Connection
+
 from .._internal.supervision import supervise
 from ..errors import StoreUnavailable
 from ..store.clock import CLOCK
@@ -71,10 +73,8 @@ class Peers:
             try:
                 await self._runs.interrupt_cancelled()
                 if time.monotonic() - recovered >= _RECOVERS:
-                    await self._follow_clock()
                     self._send_of(await self._runs.traces.find_dead())
-                    await self._runs.database.write_apart(end_sessions_of_the_dead)
-                    await self._runs.database.write_apart(forget_ended)
+                    self._follow(await self._runs.database.write_apart(_clear_up))
                     await self._recovery.recover()
                     recovered = time.monotonic()
             except StoreUnavailable as error:
@@ -86,8 +86,18 @@ class Peers:
 
     async def _follow_clock(self) -> None:
         """Let the time of runs be the database's: all servers have to agree on when a run is late."""
-        database = self._runs.database
-        if database.is_shared and (by := CLOCK.follow(await database.read(database_time))):
+        if self._runs.database.is_shared:
+            self._follow(await self._runs.database.read(database_time))
+
+    def _follow(self, now: float) -> None:
+        if by := CLOCK.follow(now):
             logger.warning(
                 "the clock of this server differs from the database's by %+.0f s, which counts for runs", -by
             )
+
+
+def _clear_up(connection: Connection) -> float:
+    """See to what dead processes left. Return the time by the database's clock."""
+    end_sessions_of_the_dead(connection)
+    forget_ended(connection)
+    return database_time(connection)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 from sqlalchemy import Connection
 
-from ..core.events import Said
+from ..core.events import Observed, Said, request_usage
 from ..core.serialization import dump, load
 from ..errors import DataError
 from ..store.event_log import Entry, append_entries, read_events
@@ -23,7 +23,8 @@ MAX_EVENTS = 50_000
 MAX_RUNS = 200
 _MAX_LEVELS = 10
 _NAME = r"^[^\x00]+$"
-_Time = Annotated[int, Field(ge=0, lt=2**53)]
+_LAST = 253_402_300_800  # the year 10000, in Unix seconds: what follows is no date in JavaScript, nor in Python
+_Time = Annotated[int, Field(ge=0, lt=_LAST)]
 _Count = Annotated[int, Field(ge=0, lt=2**53)]
 Withheld = Callable[[RunRow, Entry], Sequence[str]]
 
@@ -191,6 +192,8 @@ def _imported(given: ExportedLog, blank: RunRow) -> Iterator[ImportedRun]:
     if run.forked_from is not None:
         origin["forked_from"] = run.forked_from.model_dump()
     usage = None if run.usage is None else run.usage.model_dump()
+    log = events_of(given)
+    origin["bytes"] = sum(len(json.dumps(one)) for one in given.events)  # which quotas count
     row = blank._replace(
         id=f"run_{secrets.token_hex(12)}",
         created_at=run.created_at,
@@ -205,7 +208,7 @@ def _imported(given: ExportedLog, blank: RunRow) -> Iterator[ImportedRun]:
         request={"model": run.model, "imported_from": origin},
         **(usage or {}),
     )
-    yield ImportedRun(row, events_of(given))
+    yield ImportedRun(row, log)
     for member in given.members:
         yield from _imported(member, blank._replace(parent_id=row.id, root_id=blank.root_id or row.id))
 
@@ -229,7 +232,7 @@ def events_of(given: ExportedLog) -> list[Entry]:
 
 class _Stamp(_Exported):
     seq: Annotated[int, Field(ge=1, lt=2**31)]
-    at: Annotated[FiniteFloat, Field(ge=0)]
+    at: Annotated[FiniteFloat, Field(ge=0, lt=_LAST)]
     kind: Annotated[str, Field(max_length=16)]
 
 
@@ -237,12 +240,15 @@ def _entry(given: Mapping[str, Any], place: str) -> Entry:
     try:
         stamp = _Stamp.model_validate({name: given[name] for name in ("seq", "at", "kind") if name in given})
         fields = {name: value for name, value in given.items() if name not in ("seq", "at", "kind")}
-        event = load(stamp.kind, json.dumps(fields))
+        event = load(stamp.kind, json.dumps(fields), strict=True)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         raise DataError(f"{place}.{problem['loc'][0]}: {problem['msg']}") from error
     except DataError as error:
         raise DataError(f"{place}: {error}") from error
+    used = event.observation.usage if isinstance(event, Observed) else request_usage(event)
+    if used is not None and not used.is_possible:
+        raise DataError(f"{place}: its usage is not what a model can have used")
     if isinstance(event, Said):
         raise DataError(f"{place}: an exported run has no event of the kind 'said'")
     return Entry(stamp.seq, stamp.at, event)

@@ -28,7 +28,7 @@ def final_values(run: RunRow, log: Sequence[Entry], tools: Mapping[str, Tool], c
         told = [entry.event for entry in log]
         asked = Counter(event.action.id for event in told if isinstance(event, Paused))
         waiting = [Pending(one, arguments_of(one, tools), asked[one.id]) for one in pending(told)]
-        return values | RunValues(waiting=stored_calls(waiting))
+        return values | RunValues(waiting=stored_calls(waiting, tools))
     return values | RunValues(holds=False, expires_at=None, ended_at=int(now))
 
 
@@ -49,11 +49,11 @@ def _outcome(run: RunRow, event: Finished | Stopped, code: str) -> RunValues:
             return RunValues(status="completed")
         case reason if reason in _INCOMPLETE:
             return RunValues(status="incomplete", incomplete=_reason(event))
-        case reason if event.answer and reason is not StopReason.INVALID_ANSWER:
+        case _ if run_result.ending([event]).answered:
             return RunValues(status="completed")
     if event.code == "invalid_prompt":
         code = event.code
-    code, message = _TOLD.get(event.code, (code, _words(event)))
+    code, message = TOLD.get(event.code, (code, _words(event)))
     cause = event.code or ("" if event.reason is StopReason.ERROR else event.reason.lower())
     return RunValues(status="failed", error=RunError(code, message, cause, event.retry_after))
 
@@ -72,7 +72,7 @@ _INCOMPLETE = {
 }
 _AS_REFUSAL = ("chat", "response")  # these APIs report an answer that violates the requested format as a refusal
 _LATER = "Please try again later."
-_TOLD: Mapping[str, tuple[str, str]] = {  # the engine's own error text and address go to the log only
+TOLD: Mapping[str, tuple[str, str]] = {  # the engine's own error text and address go to the log only
     "rate_limit_exceeded": ("rate_limit_exceeded", f"The model behind this agent is at its rate limit. {_LATER}"),
     "context_length_exceeded": (
         "invalid_prompt",
@@ -86,8 +86,16 @@ _TOLD: Mapping[str, tuple[str, str]] = {  # the engine's own error text and addr
 }
 
 
+_ENDED = {
+    StopReason.UNREADABLE_REPLY: "the model's replies were empty or could not be read, also when it was asked again",
+    StopReason.MAX_ITERATION_EXCEEDED: "it is out of steps",
+    StopReason.MAX_EXECUTION_TIME_EXCEEDED: "its time is up",
+    StopReason.NO_APPROPRIATE_TOOL: "no tool of the agent fits the question",
+}
+
+
 def _words(event: Stopped) -> str:
-    said = event.detail or f"the run was stopped: {event.reason}"
+    said = event.detail or f"the run was stopped: {_ENDED.get(event.reason, event.reason)}"
     return f"{said} (the best answer so far: {event.best})" if event.best else said
 
 

@@ -33,10 +33,12 @@ def pending_calls(run: RunRow) -> list[Pending]:
     ]
 
 
-def stored_calls(waiting: Iterable[Pending]) -> list[dict[str, Any]]:
-    """Convert pending calls to the JSON stored in the run's row."""
+def stored_calls(waiting: Iterable[Pending], tools: Mapping[str, Tool] = {}) -> list[dict[str, Any]]:
+    """Convert pending calls to the JSON stored in the run's row, with the schemas of their arguments as far as their
+    tools are among `tools`."""
     return [
         {"id": one.id, "tool": one.tool, "tool_input": one.tool_input, "arguments": arguments, "asked": asked}
+        | ({"schema": tools[one.tool].signature.parameters} if one.tool in tools else {})
         for one, arguments, asked in waiting
     ]
 

@@ -94,7 +94,7 @@ def message_text_in(entry: Entry) -> tuple[str, bool]:
             return reply.text.strip(), True
         case Finished(answer=answer):
             return answer, True
-        case Stopped(answer=answer) if answer:
+        case Stopped(reason=reason, answer=answer) if answer and reason is not StopReason.INVALID_ANSWER:
             return answer, True
         case Stopped(partial=partial):
             return partial, False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -184,6 +185,10 @@ async def _refused(request: Request, error: Exception) -> Response:
         408: ("The body of your request did not arrive in time.", "request_timeout"),
         413: (str(error.detail), "request_too_large"),
     }
+    if isinstance(error.__cause__, MemoryError | OSError | RuntimeError):  # FastAPI takes it for a fault of the body
+        logging.getLogger(__name__).error("a body could not be read: %s", error.__cause__)
+        message = "The server has no memory, threads or disk space for your request at the moment."
+        return answer_of(ApiError(503, message, kind="server_error", code="server_overloaded"))
     message, code = said.get(error.status_code, (str(error.detail), None))
     headers: Any = error.headers
     if error.status_code == 405:

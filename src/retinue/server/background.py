@@ -73,6 +73,8 @@ async def dispatch_by_temporal(server: Server, address: str) -> TemporalDispatch
         raise UsageError("Temporal needs the extra 'temporal': pip install 'retinue[temporal]'") from error
     dispatcher = TemporalDispatcher(await connect(address), f"retinue-{await server.id.get()}")
     server.runs.dispatch = dispatcher.dispatch
+    server.runs.dispatches = lambda: dispatcher.is_up
+    server.runs.beside("watching Temporal", dispatcher.watch)
     return dispatcher
 
 

@@ -19,6 +19,7 @@ from ..store.audit_author import Author
 from ..store.database import Database
 from ..store.run_counts import TIERS
 from ..store.run_row import RunRow
+from ..store.storage_use import texts_kept
 from ..store.tenant_view import Quota, TenantView
 from ..telemetry.active import recorder
 from .call_circles import ServerId, incoming_call
@@ -26,6 +27,7 @@ from .deployment import Deployment
 from .fair_batches import FairBatches
 from .indexer import Indexer
 from .middleware.idempotency import Repeat
+from .middleware.quota_limits import check_texts
 from .middleware.usage_limits import UsageLimits, room
 from .tenant_shares import LARGE, TenantShares
 
@@ -43,7 +45,8 @@ class Options:
     ever); whether unknown parameters are refused; which tools runs may use that are the server's own; what each
     tenant may keep; and the private servers from which images may be fetched, and those that
     registered tools may call, as `host:port`; the folder with reports of evaluations that the studio shows; seconds
-    for which the run of a chat completion without `store` is kept (0: as others)."""
+    for which the run of a chat completion without `store` is kept (0: as others), and after which a thread or a
+    conversation without news is deleted (0: never)."""
 
     run_ttl: int = 600
     human_ttl: int = 86_400
@@ -55,6 +58,7 @@ class Options:
     tool_hosts: tuple[str, ...] = ()
     evals: Path | None = None
     chat_retention: int = 86_400
+    thread_retention: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +126,22 @@ class Context:
             async with self.server.shares.of_write(self.scope.tenant, self.size):
                 written = self.server.database.write
                 brief = small and self.size <= LARGE
-                return await written(lambda connection: once(connection, self.scope), small=brief, until=until)
+                return await written(partial(self._within_quota, once), small=brief, until=until)
         except Exception as error:
             self.state["wrote"] = before or (isinstance(error, StoreUnavailable) and error.uncertain)
             raise
         finally:
             self.written()
+
+    def _within_quota(self, work: Callable[[Connection, TenantView], T], connection: Connection) -> T:
+        """Return what `work` returns, unless the texts that it wrote are more than the tenant may keep: checked here,
+        whatever the route, for each request that has a body."""
+        if not self.size:
+            return work(connection, self.scope)
+        before = texts_kept(connection, self.scope.tenant)
+        result = work(connection, self.scope)
+        check_texts(connection, self.scope, before)
+        return result
 
 
 async def context_of(request: Request) -> Context:  # async: FastAPI has a thread do what is not
@@ -135,6 +149,7 @@ async def context_of(request: Request) -> Context:  # async: FastAPI has a threa
     server, state = request.app.state.server, request.state
     key, quota = state.key, server.options.quota
     scope = TenantView(key.tenant, key.id, room(server.limits.of(key.id), server.runs.turns.at_once), key.scopes, quota)
+    scope.check_begin = partial(server.limits.tokens, key.id)
     scope.process = server.database.process
     scope.author = Author(key.id, getattr(state, "request_id", None), request.client.host if request.client else None)
     scope.incoming = await incoming_call(request.headers, server.id)

@@ -10,7 +10,7 @@ from pathlib import Path
 from ..agent import Agent
 from ..config import load_spec
 from ..config.builder import Builder
-from ..config.references import exposed
+from ..config.references import exposed, speech_in
 from ..config.specs import AgentSpec, FileSpec
 from ..core.protocols import Flow, Task, act
 from ..core.tool import Tool
@@ -44,6 +44,12 @@ class Deployment:
         names = [part.name for part in (*exposed(spec), *(spec.pipelines or ()))]
         if not names:
             raise DataError(f"{spec.source.file}: there are no agents and no pipelines to serve")
+        for name in names:
+            if speech := speech_in(spec, name):
+                raise DataError(
+                    f"{spec.source.file}: {name} cannot be served: {speech} hears or speaks files of this machine, and "
+                    "clients send and get texts; serve what is between (docs/graphs.md, Speech), or set exposed: false"
+                )
         agents = {name: as_agent(builder.get(name)) for name in names}
         for name, agent in agents.items():
             for memory in agent.memories:

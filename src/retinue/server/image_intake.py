@@ -18,6 +18,7 @@ from ..core.values import Image
 from ..errors import DataError, ModelError, ToolError, UsageError
 from ..net.image_source import fetch_image
 from ..net.ssrf_guard import SsrfGuard
+from ..store.advisory_lock import COUNTING, lock_until_end
 from ..store.database import Database
 from ..store.images import keep_images, show_images
 from ..store.storage_use import bytes_used
@@ -25,9 +26,8 @@ from ..store.tables import contents, images as images_kept
 from ..store.tenant_view import TenantView
 from .context import Context
 from .files.routes import file_of
-from .files.storage_quota import reached
 from .image_parts import ImageSource, Shown, images_in
-from .middleware.quota_limits import check_bytes
+from .middleware.quota_limits import check_bytes, reached
 from .tenant_shares import TenantShares
 from .wire.api_errors import ApiError
 from .wire.validation import invalid_value, missing_parameter
@@ -94,6 +94,8 @@ class ImageLoader:
 
     def _keep(self, connection: Connection, images: Sequence[Image], run_id: str | None) -> None:
         quota, more = self._scope.quota, sum(len(one.data) for one in images)
+        if quota is not None:
+            lock_until_end(connection, COUNTING)
         if quota is not None and bytes_used(connection, self._scope.tenant, images_kept) + more > quota.bytes:
             raise reached("bytes of images", quota.bytes)
         check_bytes(connection, self._scope, more)

@@ -7,13 +7,15 @@ import socket
 
 from ..errors import UsageError
 
+BACKLOG = 2_048  # connections that may wait
+
 
 def listen(host: str, port: int, option: str = "--port") -> socket.socket:
     """Return a listening socket (port 0: any free port). Raises `UsageError` if that fails; `option` is what says the
     port."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        listening = socket.create_server(address[:2], family=family, backlog=2048)
+        listening = socket.create_server(address[:2], family=family, backlog=BACKLOG)
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio sets it only on its own sockets
         return listening
     except OSError as error:

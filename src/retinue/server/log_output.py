@@ -6,7 +6,8 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, TextIO
@@ -17,6 +18,8 @@ from ..core.log_context import ContextFilter
 
 Format = Literal["text", "json"]
 _MOST = 2_048  # bytes of a line that a worker wrote
+_KNOWN = 1_000  # different records that are remembered
+_EQUAL = 10  # records that say the same; after them, one a second
 ACCESS = logging.getLogger("retinue.access")
 """One record per answered request, with its `fields` (see `access_log`)."""
 
@@ -37,8 +40,8 @@ def set_up(how: LogOptions = LogOptions()) -> None:
     """Configure logging for this process, including uvicorn, Python warnings, and threads that die."""
     logging.basicConfig(level=logging.WARNING, handlers=[_handler(how.form)])
     level = logging.getLevelNamesMapping()[how.level.upper()]
-    for name in ("retinue", "uvicorn"):
-        logging.getLogger(name).setLevel(level)
+    logging.getLogger("retinue").setLevel(level)
+    logging.getLogger("uvicorn").setLevel(max(level, logging.WARNING))  # below, it logs headers, queries and frames
     logging.getLogger("uvicorn.error").addFilter(_said_already)
     logging.captureWarnings(True)
     threading.excepthook = _thread_died
@@ -54,7 +57,47 @@ def _handler(form: Format) -> logging.Handler:
     handler = logging.StreamHandler(_standard_error())
     handler.setFormatter(_FORMS[form]())
     handler.addFilter(ContextFilter())
+    handler.addFilter(RepeatFilter())
     return handler
+
+
+class RepeatFilter(logging.Filter):
+    """Drops records that repeat others, but for ten of them and one a second: what a stranger can make a server say
+    again and again must not fill its disk. The next one that passes says how many were dropped."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._known: dict[tuple[str, str], _Repeated] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a record passes."""
+        if record.name == ACCESS.name:
+            return True
+        ours = record.name.partition(".")[0] == "retinue"
+        key = record.name, record.getMessage() if ours else str(record.msg)
+        now = self._clock()
+        if key not in self._known:
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            self._known[key] = _Repeated(now)
+        one = self._known[key]
+        one.room, one.at = min(_EQUAL, one.room + now - one.at), now
+        if one.room < 1:
+            one.dropped += 1
+            return False
+        one.room -= 1
+        if one.dropped:
+            record.msg, record.args = f"{record.getMessage()} (and {one.dropped:,} more like it)", None
+            one.dropped = 0
+        return True
+
+
+@dataclass(slots=True)
+class _Repeated:
+    at: float
+    room: float = _EQUAL
+    dropped: int = 0
 
 
 def _standard_error() -> TextIO:

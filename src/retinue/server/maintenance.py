@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from sqlalchemy import Connection
 
 from ..errors import RetinueError, StoreConflict, StoreUnavailable
 from ..runs import OutsideChanges
 from ..runs.cancellation import cancel_run, discard_run, fail_run
+from ..store.api_keys import keys_since
 from ..store.audit_chain import has_unsealed, seal
 from ..store.clock import CLOCK
 from ..store.database import Database
@@ -30,6 +31,7 @@ from ..store.run_queries import (
 )
 from ..store.run_row import UNREADABLE, RunRow
 from ..store.run_store import find_run
+from ..store.silent_threads import delete_silent, silent_threads
 from ..store.usage_recount import fold_parts
 from .assistants.run_creation import admit_waiting_run
 from .context import Options, Server
@@ -39,8 +41,10 @@ from .wire.api_errors import ApiError
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
-_EVERY, _FORGETS = 1.0, 600.0  # seconds
-_AT_ONCE, _PAUSE = 25, 0.05  # old runs that are deleted in one transaction, and seconds for others after each
+_NEW = 600  # seconds for which a key is new, also by another machine's clock
+_EVERY, _LEARNS, _FORGETS = 1.0, 5.0, 600.0  # seconds
+_AT_ONCE = 25  # old runs, or threads, that are deleted in one transaction
+_PAUSE = 0.05  # seconds for others after each
 
 
 async def run_maintenance(server: Server) -> None:
@@ -52,27 +56,52 @@ async def run_maintenance(server: Server) -> None:
     own: dict[str, Callable[[], Awaitable[None]]] = {
         "heeding commands": outside.heed,
         "adjusting run expiry to the clock": partial(_follow_clock, server.database),
-        "indexing what other servers left": partial(_index_left, server),
-    }
-    shared: dict[str, Callable[[], Awaitable[None]]] = {
-        "expiring runs": partial(_end_late, server),
-        "starting queued runs": partial(_begin_waiting, server),
-        "continuing runs that nobody drives": partial(_continue_runs, server),
-        "deleting old data": now_and_then.forget,
-        "sealing the audit log": partial(_seal, server.database),
+        "learning what other servers left": now_and_then.learn,
     }
     said: dict[str, str] = {}
 
     async def lead() -> None:
-        if await server.database.read(partial(is_leader, process=server.database.process)):
-            for name, duty in shared.items():
-                await _do(name, duty, said)
+        database = server.database
+        due = await database.read(partial(_due, process=database.process, shared=database.is_shared))
+        if due is None:
+            return
+        shared: dict[str, Callable[[], Awaitable[None]]] = {
+            "expiring runs": partial(_end_late, server, due.late),
+            "starting queued runs": partial(_begin_waiting, server, due.waited_for),
+            "continuing runs that nobody drives": partial(_continue_runs, server, due.left),
+            "deleting old data": now_and_then.forget,
+            "sealing the audit log": partial(_seal, database, due.unsealed),
+        }
+        for name, duty in shared.items():
+            await _do(name, duty, said)
 
     while True:
         for name, duty in own.items():
             await _do(name, duty, said)
-        await _do("finding out who leads", lead, said)
+        await _do("finding out what is due", lead, said)
         await asyncio.sleep(_EVERY)
+
+
+class _Due(NamedTuple):
+    """What a leader has to do: runs that are late, threads that runs wait for, runs that nobody drives, and whether the
+    audit log has entries that are not sealed."""
+
+    late: Sequence[str]
+    waited_for: Sequence[str]
+    left: Sequence[str]
+    unsealed: bool
+
+
+def _due(connection: Connection, process: str, *, shared: bool) -> _Due | None:
+    """Return what `process` has to do for all that share the database, `None` if another one leads."""
+    if not is_leader(connection, process):
+        return None
+    return _Due(
+        runs_past_expiry(connection, int(CLOCK.now())),
+        threads_waited_for(connection),
+        [*([] if shared else continued_runs(connection)), *left_callers(connection)],  # if shared, peers have those
+        shared and has_unsealed(connection),  # SQLite's one writer seals what it writes
+    )
 
 
 async def _do(name: str, duty: Callable[[], Awaitable[None]], said: dict[str, str]) -> None:
@@ -89,20 +118,18 @@ async def _do(name: str, duty: Callable[[], Awaitable[None]], said: dict[str, st
         said.pop(name, None)
 
 
-async def _end_late(server: Server) -> None:
-    late = partial(runs_past_expiry, now=int(CLOCK.now()))
-    for run_id in await server.database.read(late):
+async def _end_late(server: Server, late: Sequence[str]) -> None:
+    for run_id in late:
         server.halted(await _of_run(server, run_id, partial(_expire, run_id=run_id)))
 
 
-async def _begin_waiting(server: Server) -> None:
-    for thread_id in await server.database.read(threads_waited_for):
+async def _begin_waiting(server: Server, waited_for: Sequence[str]) -> None:
+    for thread_id in waited_for:
         await begin_next(server, thread_id)
 
 
-async def _continue_runs(server: Server) -> None:
-    continued = [] if server.database.is_shared else await server.database.read(continued_runs)  # else peers have them
-    for run_id in [*continued, *await server.database.read(left_callers)]:
+async def _continue_runs(server: Server, left: Sequence[str]) -> None:
+    for run_id in left:
         if run_id not in server.runs.here:
             server.runs.dispatch(run_id)
 
@@ -119,14 +146,9 @@ async def begin_next(server: Server, thread_id: str) -> None:
         server.halted(begun)
 
 
-async def _seal(database: Database) -> None:
-    if database.is_shared and await database.read(has_unsealed):  # SQLite's one writer seals what it writes
+async def _seal(database: Database, unsealed: bool) -> None:
+    if unsealed:
         await database.write(seal)
-
-
-async def _index_left(server: Server) -> None:
-    if server.database.is_shared:
-        server.indexing.wake()
 
 
 async def _of_run(server: Server, run_id: str, work: Callable[[Connection], T]) -> T | RunRow | None:
@@ -161,11 +183,24 @@ class _Seldom:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._done = -_FORGETS
+        self._learned = -_LEARNS
+
+    async def learn(self) -> None:
+        """Index the files that other servers left, and learn the limits of keys that were created lately: a worker sees
+        no request of theirs."""
+        server = self._server
+        if not server.database.is_shared or time.monotonic() - self._learned < _LEARNS:
+            return
+        self._learned = time.monotonic()
+        server.indexing.wake()
+        for key in await server.database.read(partial(keys_since, when=int(time.time()) - _NEW)):
+            server.limits.know(key)
 
     async def forget(self) -> None:
         """Delete expired runs, idempotency keys and files, if it is time."""
         database, options = self._server.database, self._server.options
-        often = min(_FORGETS, options.retention or _FORGETS, options.chat_retention or _FORGETS)
+        kept = (options.retention, options.chat_retention, options.thread_retention)
+        often = min(seconds or _FORGETS for seconds in (*kept, _FORGETS))
         if time.monotonic() - self._done < often:
             return
         await database.write(sweep)
@@ -173,8 +208,18 @@ class _Seldom:
         await database.write(fold_parts)
         while await database.write(partial(_forget, options=options)):  # noqa: ASYNC110 -- others write meanwhile
             await asyncio.sleep(_PAUSE)
+        if options.thread_retention:
+            await self._forget_threads(int(time.time()) - options.thread_retention)
         self._server.indexing.wake(*await database.write(expire))
         self._done = time.monotonic()
+
+    async def _forget_threads(self, before: int) -> None:
+        """Delete the threads and conversations without news since `before`, which are found beside the writer."""
+        database = self._server.database
+        while ids := await database.read(partial(silent_threads, before=before, most=_AT_ONCE)):
+            if not await database.write(partial(delete_silent, before=before, ids=ids)):
+                return
+            await asyncio.sleep(_PAUSE)
 
 
 async def _follow_clock(database: Database) -> None:

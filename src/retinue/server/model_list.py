@@ -12,6 +12,7 @@ from .deployment import Deployment
 from .wire.api_errors import ApiError, no_model
 from .wire.objects import Object
 from .wire.request_body import JsonRoute
+from .wire.validation import missing_parameter
 
 router = APIRouter(route_class=JsonRoute)
 
@@ -36,6 +37,17 @@ async def delete_model(context: ContextDep, model: str) -> None:
     if model not in _names(context):
         raise no_model(model, _names(context))
     raise ApiError(403, f"The model '{model}' is defined in the server's file and cannot be deleted through the API.")
+
+
+def named_or_only(deployment: Deployment, model: str | None) -> str:
+    """Return the name of the agent that a request names, or of the only one. Raises `ApiError`."""
+    name = deployment.only if model is None else model
+    if name is None:
+        there_are = ", ".join(deployment.agents)
+        raise missing_parameter("model", f"This server has several models; name one of: {there_are}.")
+    if name not in deployment.agents:
+        raise no_agent(name, deployment.agents)
+    return name
 
 
 def no_agent(name: str, agents: Iterable[str]) -> ApiError:

@@ -31,6 +31,7 @@ _SAMPLING = (
 )
 _ECHOED = ("temperature", "top_p")
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
+_MAX_FUNCTIONS = 256  # of a request, in all namespaces
 HUMAN = "human_input"  # the function whose calls ask a client for a person's decision
 
 
@@ -119,6 +120,9 @@ def client_tools(agent: Agent, given: Sequence[Mapping[str, Any]]) -> list[Tool]
 def check_functions(agent: Agent, functions: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
     """Raise `ApiError` unless `agent` can be given these functions of the client, each with its place in the
     request."""
+    if len(functions) > _MAX_FUNCTIONS:
+        problem = f"Invalid 'tools': there are {len(functions)} functions; the most is {_MAX_FUNCTIONS}."
+        raise ApiError(400, problem, param="tools", code="array_above_max_length")
     names = [inner_name(function["name"]) for _, function in functions]  # models see these
     for (place, function), name in zip(functions, names, strict=True):
         if names.count(name) > 1:

@@ -37,9 +37,9 @@ from .context import Options, Server
 from .deployment import Deployment
 from .files.vector_search import VectorSearch
 from .hosted_tools import Hosted
-from .idle_connections import HEADERS, SOCKETS, connections
+from .idle_connections import ACCEPTED, HEADERS, SOCKETS, connections
 from .indexer import Indexer, index_folder
-from .listening_socket import listen, url_of
+from .listening_socket import BACKLOG, listen, url_of
 from .log_output import LogOptions, set_up, workers_logged
 from .maintenance import begin_next
 from .metrics.metrics_port import MetricsPort, watched
@@ -209,6 +209,7 @@ async def until(
             log_config=None,
             access_log=False,
             server_header=False,
+            backlog=ACCEPTED,
             timeout_keep_alive=75,  # longer than clients keep idle connections, so none is closed under a request
             timeout_graceful_shutdown=math.ceil(how.grace) + 1,
         ),
@@ -243,6 +244,8 @@ class _Http(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to accept connections."""
         await super().startup(sockets)
+        for one in sockets or ():
+            one.listen(BACKLOG)  # asyncio takes `ACCEPTED` for this, too
         self._ready()
 
     @contextmanager

@@ -18,12 +18,15 @@ from ..runs.run_fork import ForkEdits, fork_run
 from ..runs.run_view import read_run
 from ..store.audit_log import record
 from ..store.run_row import RunRow
+from ..store.storage_use import texts_kept
 from ..store.tenant_view import TenantView
 from .assistants.run_creation import check_room
 from .context import Context, ContextDep
+from .middleware.quota_limits import check_texts
+from .middleware.scopes import allowed
 from .run_replays import replay_log, spec_of
 from .run_session import RunSession
-from .tenant_runs import check_shown, run_detail
+from .tenant_runs import check_shown, run_detail, summary_object
 from .wire.api_errors import ApiError, not_found
 from .wire.common_schemas import Id, Instructions, Metadata, Wire
 from .wire.lookup import own_run
@@ -64,10 +67,12 @@ async def fork(run_id: str, body: RunFork, context: ContextDep) -> Object:
     def work(connection: Connection, scope: TenantView) -> tuple[RunRow, Object]:
         check_shown(own_run(connection, scope, run_id, lock=True))
         check_room(connection, scope)
+        before = texts_kept(connection, scope.tenant)
         try:
             run = fork_run(connection, run_id, context.server.options.run_ttl, edits)
         except UsageError as error:
             raise ApiError(400, f"{error}.") from error
+        check_texts(connection, scope, before)
         record(connection, scope.author, scope.tenant, "run.forked", run.id, {"from": run_id})
         return run, _detail(connection, scope, run)
 
@@ -78,6 +83,9 @@ async def fork(run_id: str, body: RunFork, context: ContextDep) -> Object:
 
 
 def _detail(connection: Connection, scope: TenantView, run: RunRow) -> Object:
+    """Return what the key may read of a fork: it holds what the run said and saw."""
+    if not allowed(scope.scopes, "read"):
+        return summary_object(run)
     view = read_run(connection, scope, run.id)
     if view is None:
         raise not_found("run", run.id)

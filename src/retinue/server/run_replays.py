@@ -28,7 +28,7 @@ from .wire.objects import Object
 from .wire.request_body import JsonRoute
 
 router = APIRouter(prefix="/runs", route_class=JsonRoute)
-_MOST = 100  # members of a run
+_AT_ONCE = 100  # members that are listed
 
 
 @router.post("/{run_id}/replay")
@@ -93,16 +93,20 @@ async def _of_members(context: Context, run_id: str, *, stored: bool) -> list[Ob
     """Return the replays of all runs below this one."""
     found: list[Object] = []
     above = [run_id]
-    while above and len(found) < _MOST:
-        for run in await context.read(_below(above.pop())):
-            found.append({**await _replayed(context, run.id, stored=stored), "call_id": run.call_id})
-            above.append(run.id)
+    while above:
+        caller, after, more = above.pop(), None, True
+        while more:
+            some, more = await context.read(_below(caller, after))
+            for run in some:
+                found.append({**await _replayed(context, run.id, stored=stored), "call_id": run.call_id})
+                above.append(run.id)
+            after = above[-1] if more else None
     return found
 
 
-def _below(run_id: str) -> Callable[[Connection, TenantView], list[RunRow]]:
-    def work(connection: Connection, scope: TenantView) -> list[RunRow]:
-        return page_runs(connection, scope, Page(_MOST, "asc"), RunFilter(parent_id=run_id))[0]
+def _below(run_id: str, after: str | None) -> Callable[[Connection, TenantView], tuple[list[RunRow], bool]]:
+    def work(connection: Connection, scope: TenantView) -> tuple[list[RunRow], bool]:
+        return page_runs(connection, scope, Page(_AT_ONCE, "asc", after), RunFilter(parent_id=run_id))
 
     return work
 

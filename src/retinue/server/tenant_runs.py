@@ -14,6 +14,7 @@ from ..core.events import Event, Stopped
 from ..core.serialization import dump
 from ..core.values import AgentAction, Observation
 from ..runs.run_view import RunView, read_run
+from ..runs.submissions import pending_calls
 from ..runs.thread_messages import MessageDelta
 from ..store.event_log import Entry
 from ..store.run_figures import RunFigures, figures_of, search_runs
@@ -21,6 +22,7 @@ from ..store.run_queries import RunFilter, page_runs
 from ..store.run_row import Kind, RunRow, Status
 from ..store.tenant_view import TenantView
 from .context import ContextDep
+from .overrides import inner_name
 from .wire.api_errors import ApiError, not_found
 from .wire.lookup import Wanted, WantedMetadata, own_run
 from .wire.objects import Object, last_error, listed, required_action, usage_object
@@ -125,12 +127,24 @@ def summary_object(run: RunRow) -> Object:
         "started_at": run.started_at,
         "ended_at": run.ended_at,
         "expires_at": run.expires_at if run.active else None,
-        "required_action": required_action(run) if waits else None,
+        "required_action": _required_action(run) if waits else None,
         "last_error": last_error(run),
         "incomplete_details": {"reason": run.incomplete} if run.incomplete else None,
         "usage": None if run.usage is None else usage_object(run.usage),
         "metadata": run.metadata,
     }
+
+
+def _required_action(run: RunRow) -> Object | None:
+    """Return what a run waits for, and of each call for whom: a `person` who approves, or the `client` whose function
+    it is."""
+    action = required_action(run)
+    if action is None:
+        return None
+    own = {inner_name(one["function"]["name"]) for one in run.request.get("tools") or () if "function" in one}
+    for call, waiting in zip(action["submit_tool_outputs"]["tool_calls"], pending_calls(run), strict=True):
+        call["waits_for"] = "client" if waiting.action.tool in own else "person"
+    return action
 
 
 def _figures(run: RunRow, told: RunFigures | None) -> Object:

@@ -22,6 +22,7 @@ from ..store.audit_log import record
 from ..store.tables import registered_tools
 from ..store.tenant_view import Kept, TenantView
 from .context import Context, ContextDep
+from .hosted_tools import HOSTED
 from .registered_tools import MCP, Definition, build_tools, tool_names
 from .wire.api_errors import ApiError, not_found
 from .wire.common_schemas import Wire, by_type
@@ -164,6 +165,8 @@ async def _check_tools(context: Context, guard: SsrfGuard, definition: Definitio
             await run_in_thread(partial(build_tools, [definition], guard))
     except RetinueError as error:
         raise invalid_value("parameters", str(error)) from error
+    if hosted := [one for one in tool_names(definition) if one in HOSTED]:
+        raise invalid_value("name", f"'{hosted[0]}' is a tool of the server's own; give it another name")
     deployment = context.server.deployment
     for name in sorted(deployment.extensible):
         own = {tool.name for tool in deployment.agents[name].tools}

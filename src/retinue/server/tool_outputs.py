@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
+from ..core.signature import InvalidInput, signature_of_schema
 from ..core.values import Decision
 from ..runs.submissions import Pending, pending_calls
 from ..store.run_row import RunRow
@@ -44,8 +45,10 @@ def parse_submission(run: RunRow, outputs: Sequence[tuple[str, str]]) -> ParsedO
     if sorted(given) != sorted(waiting):
         raise ApiError(400, f"Expected tool outputs for call_ids {list(waiting)}, got {given}")
     said = dict(outputs)
+    decisions = {one.action.id: parse_decision(run.request, one, said[call]) for call, one in waiting.items()}
+    _check_edits(run, decisions)
     return ParsedOutputs(
-        {one.action.id: parse_decision(run.request, one, said[call]) for call, one in waiting.items()},
+        decisions,
         mark,
         frozenset(one.action.id for one in waiting.values() if _is_function(run.request, one)),
     )
@@ -96,8 +99,19 @@ def parse_decision(request: Mapping[str, Any], waiting: Pending, output: str) ->
         raise ApiError(400, "Missing required parameter: 'arguments'.", code="missing_required_parameter")
     edited = arguments if kind == "edit" else None
     if isinstance(edited, dict) and isinstance(action.tool_input, str) and set(edited) == set(shown):
-        edited = str(*edited.values())
+        (edited,) = (one if isinstance(one, str) else json.dumps(one, ensure_ascii=False) for one in edited.values())
     return Decision(kind, edited, str(said.get("message", "")))
+
+
+def _check_edits(run: RunRow, decisions: Mapping[str, Decision]) -> None:
+    """Raise `ApiError` for edited arguments that do not fit their tool, which nobody would see otherwise."""
+    for call in run.waiting:
+        edited = decisions[call["id"]].tool_input
+        if edited is not None and "schema" in call:
+            try:
+                signature_of_schema(call["schema"]).arguments(edited)
+            except InvalidInput as error:
+                raise ApiError(400, f"The edited arguments of {call['tool']} are not valid: {error}") from None
 
 
 def _is_function(request: Mapping[str, Any], waiting: Pending) -> bool:

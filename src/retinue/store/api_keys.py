@@ -133,6 +133,11 @@ def all_keys(connection: Connection) -> Sequence[Key]:
     return [Key.of(row) for row in connection.execute(select(keys).order_by(keys.c.created_at, keys.c.id))]
 
 
+def keys_since(connection: Connection, when: int) -> Sequence[Key]:
+    """Return the keys that were created at `when`, in Unix seconds, or later."""
+    return [Key.of(row) for row in connection.execute(select(keys).where(keys.c.created_at >= when))]
+
+
 def create_key(
     connection: Connection,
     tenant: str = DEFAULT_TENANT,

@@ -22,6 +22,7 @@ from sqlalchemy import Connection, Engine, text
 
 from ..errors import StoreUnavailable, UsageError
 from .db_errors import translate_errors
+from .engines import is_pooled
 from .migrations import fits, missing_migrations
 from .sqlite_files import SqliteFiles, identity
 
@@ -30,7 +31,7 @@ _LOCK = text(f"SELECT pg_try_advisory_lock({_OURS})")
 _UNLOCK = text(f"SELECT pg_advisory_unlock({_OURS})")
 _SHARE = text(f"SELECT pg_try_advisory_lock_shared({_OURS})")
 _REMOTE = ("nfs", "cifs", "smb", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs")
-_TAKEN = "stop it, or give this server another --db"
+TAKEN = "stop it, or give this server another --db"
 _AGAIN = 0.05  # seconds
 _here: set[tuple[int, int]] = set()  # the files locked by this process
 
@@ -85,10 +86,10 @@ class _File:
         if (kind := _file_system(self.path.parent)).startswith(_REMOTE):
             raise UsageError(f"{given} is on a network file system ({kind}), where SQLite loses data; use a local disk")
         if identity(str(self.path)) in _here:
-            raise UsageError(f"another server has {given} open; {_TAKEN}")
+            raise UsageError(f"another server has {given} open; {TAKEN}")
         self._beside = _opened(self.path.with_name(f"{self.path.name}.lock"), given, 0o600)
         try:
-            self._file = _opened(self.path, given, 0o644, locks=sys.platform == "linux")
+            self._file = _opened(self.path, given, 0o600, locks=sys.platform == "linux")
         except BaseException:
             os.close(self._beside)
             raise
@@ -125,7 +126,7 @@ class _Session:
     servers has it alone.
 
     It is exclusive until `watch` if there is such a migration. If it is lost with its connection, `look` takes it
-    again.
+    again. Behind a pooler there is no such lock.
     """
 
     def __init__(self, engine: Engine, patience: float) -> None:
@@ -183,18 +184,23 @@ class _Session:
         succeeded."""
         with self._session() as connection:
             self._alone = next((one.file for one in missing_migrations(connection) if not one.compatible), "")
-            if connection.execute(_LOCK if self._alone else _SHARE).scalar():
+            if self._alone and is_pooled(connection):
+                raise UsageError(
+                    f"migration {self._alone} must be alone, which a pooler cannot ensure: stop all servers, and run "
+                    "`retinue database migrate` with the address of PostgreSQL itself"
+                )
+            if connection.execute(_LOCK).scalar() if self._alone else _share(connection):
                 self._connection = connection
         return self._connection is not None
 
     def _refused(self) -> str:
         why = f" (migration {self._alone} cannot run beside older servers and workers: stop all of them)"
-        return f"another server, of another version, has this database open; {_TAKEN}{why if self._alone else ''}"
+        return f"another server, of another version, has this database open; {TAKEN}{why if self._alone else ''}"
 
     def _take(self) -> None:
         """Take the lock again, in a new session."""
         with self._session() as connection:
-            if not fits(connection) or not connection.execute(_SHARE).scalar():
+            if not fits(connection) or not _share(connection):
                 raise StoreUnavailable("the database is of another version of Retinue now; restart the server")
             self._connection = connection
 
@@ -217,6 +223,11 @@ class _Session:
             connection.close()
 
 
+def _share(connection: Connection) -> bool:
+    """Share the lock. Return whether that succeeded. A pooler would give it to whoever comes next, so there is none."""
+    return is_pooled(connection) or bool(connection.execute(_SHARE).scalar())
+
+
 def _opened(path: Path, given: Path, mode: int, *, locks: bool = True) -> int:
     """Return a locked descriptor of `path`, created if missing."""
     try:
@@ -228,7 +239,7 @@ def _opened(path: Path, given: Path, mode: int, *, locks: bool = True) -> int:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(file)
-        raise UsageError(f"another server has {given} open; {_TAKEN}") from error
+        raise UsageError(f"another server has {given} open; {TAKEN}") from error
     return file
 
 

@@ -27,7 +27,14 @@ _PRAGMAS = (
     "cache_size = -500",  # kB per connection, of which there are ten; the system caches repeated reads as well
 )
 
-_REACHED = {"connect_timeout": 5, "tcp_user_timeout": 30_000}  # seconds; milliseconds: for an unresponsive PostgreSQL
+_POOLED = "pooled"  # key of a connection's `info`: what sets the limits of one transaction
+_REACHED = {  # of a PostgreSQL that is gone without a word; in seconds, but for tcp_user_timeout
+    "connect_timeout": 5,
+    "tcp_user_timeout": 30_000,
+    "keepalives_idle": 15,  # also of a session that only listens
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+}
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -45,7 +52,7 @@ def engine_of(url: str, process: str = "") -> Engine:
         raise UsageError(
             f"unsupported database {url.split('@')[-1]!r}: expected sqlite:///FILE or postgresql://USER@HOST/NAME"
         )
-    options: dict[str, Any] = {"json_serializer": json_text, "pool_pre_ping": True}
+    options: dict[str, Any] = {"json_serializer": json_text, "pool_pre_ping": True, "hide_parameters": True}
     if parsed.get_backend_name() == "postgresql":
         try:
             return _postgresql(parsed, process, options)
@@ -71,10 +78,14 @@ def _postgresql(url: URL, process: str, options: Mapping[str, Any]) -> Engine:
     named = {"application_name": session_name(process)} if process else {}
     engine = create_engine(url.set(drivername="postgresql+psycopg"), connect_args={**_REACHED, **named}, **options)
 
-    def limit(connection: Any, _record: Any) -> None:
-        connection.execute(f"SET idle_in_transaction_session_timeout = {_IDLE}")
-        if process:
-            connection.execute(f"SET lock_timeout = {_LOCKED}")
+    limits = {"idle_in_transaction_session_timeout": _IDLE} | ({"lock_timeout": _LOCKED} if process else {})
+
+    def limit(connection: Any, record: Any) -> None:
+        values = ", ".join(f"set_config('{name}', '{most}', false)" for name, most in limits.items())
+        backend, *_ = connection.execute(f"SELECT pg_backend_pid(), {values}").fetchone()
+        if backend != connection.info.backend_pid:  # a pooler answers, which may give each transaction another session
+            connection.prepare_threshold = None
+            record.info[_POOLED] = ", ".join(f"set_config('{name}', '{most}', true)" for name, most in limits.items())
         connection.commit()
 
     event.listen(engine, "connect", limit)
@@ -115,6 +126,13 @@ def begin(connection: Connection) -> None:
         driver.execute("BEGIN IMMEDIATE")
     else:
         connection.begin()
+        if values := connection.info.get(_POOLED):
+            connection.exec_driver_sql(f"SELECT {values}")
+
+
+def is_pooled(connection: Connection) -> bool:
+    """Whether a pooler is between this process and PostgreSQL, so that what belongs to a session may be lost."""
+    return _POOLED in connection.info
 
 
 def commit(connection: Connection) -> None:

@@ -63,7 +63,7 @@ def period_end(period: Period, now: float) -> int | None:
 
 
 def bytes_kept(connection: Connection, tenant: str) -> int:
-    """Return the bytes of files, images and memories that a tenant has."""
+    """Return the bytes of files, images, memories and texts that a tenant has."""
     return int(_STORED.rows(connection, {"of": tenant})[0][0] or 0)
 
 

@@ -146,6 +146,12 @@ def active_members(connection: Connection, run_id: str) -> dict[str, Status]:
     return dict(_MEMBERS.rows(connection, {"run": run_id}))
 
 
+def active_team(connection: Connection, run_id: str) -> list[RunRow]:
+    """Return the runs of a run's members, at all levels, that have not ended."""
+    members = [run for one in active_members(connection, run_id) if (run := find_run(connection, one)) is not None]
+    return [*members, *(below for one in members for below in active_team(connection, one.id))]
+
+
 def last_handoff(connection: Connection, run: RunRow, beginning: str) -> str | None:
     """Return the path of the agent to which the last run on the run's thread before it handed the conversation over, or
     `None`. The names of such members begin with `beginning`."""
@@ -243,9 +249,10 @@ def delete_old_runs(connection: Connection, before: int | None, unstored_before:
 
 
 def delete_thread_runs(connection: Connection, scope: TenantView, thread_id: str) -> list[RunRow]:
-    """Delete the runs of a thread. Return those that held it."""
+    """Delete the runs of a thread. Return those that held it, and those of their members that had not ended."""
     mine = (runs.c.tenant == scope.tenant, runs.c.thread_id == thread_id)
     there = read_runs(connection, ROWS.where(*mine, runs.c.holds))
+    there += [member for run in there for member in active_team(connection, run.id)]
     delete_runs(connection, connection.execute(select(runs.c.id).where(*mine)).scalars().all())
     return there
 

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from sqlalchemy import ColumnElement, Connection, Table, delete, select, update
+from sqlalchemy import ColumnElement, Connection, Table, bindparam, delete, func, select, update
 
+from .prepared_statements import Prepared
 from .quota_tables import storage_used
 from .single_insert import insert_once
+
+TEXTS = "texts"
+_TEXTS = Prepared(
+    select(func.sum(storage_used.c.bytes)).where(
+        storage_used.c.tenant == bindparam("of"), storage_used.c.what >= TEXTS, storage_used.c.what < f"{TEXTS}~"
+    )
+)
 
 
 def bytes_used(connection: Connection, tenant: str, table: Table) -> int:
@@ -16,12 +24,18 @@ def bytes_used(connection: Connection, tenant: str, table: Table) -> int:
     return connection.execute(select(storage_used.c.bytes).where(*_count(tenant, table))).scalar() or 0
 
 
-def count_bytes(connection: Connection, tenant: str, table: Table, more: int) -> None:
-    """Count so many bytes more, or less. Call it in the transaction that changes the rows."""
+def texts_kept(connection: Connection, tenant: str) -> int:
+    """Return the bytes of the texts that clients of a tenant wrote: runs' requests, imported logs, threads, messages,
+    items, assistants, tools. Triggers count them, wherever rows are written."""
+    return int(_TEXTS.rows(connection, {"of": tenant})[0][0] or 0)
+
+
+def count_bytes(connection: Connection, tenant: str, table: Table | str, more: int) -> None:
+    """Count so many bytes more, or less, of a table or of texts. Call it in the transaction that changes the rows."""
     if not more:
         return
     add = update(storage_used).where(*_count(tenant, table)).values(bytes=storage_used.c.bytes + more)
-    first = {"tenant": tenant, "what": table.name, "bytes": more}
+    first = {"tenant": tenant, "what": str(table), "bytes": more}
     while not connection.execute(add).rowcount:
         if insert_once(connection, storage_used, first):
             return  # else another server has just inserted the first count
@@ -38,5 +52,5 @@ def delete_counted(connection: Connection, table: Table, where: Iterable[ColumnE
     return len(rows)
 
 
-def _count(tenant: str, table: Table) -> tuple[ColumnElement[bool], ...]:
-    return storage_used.c.tenant == tenant, storage_used.c.what == table.name
+def _count(tenant: str, table: Table | str) -> tuple[ColumnElement[bool], ...]:
+    return storage_used.c.tenant == tenant, storage_used.c.what == str(table)

@@ -298,6 +298,7 @@ keys = Table(
     Column("limits", _JSON),
     Column("expires_at", _TIME),
     Column("revoked_at", _TIME),
+    Index("keys_by_age", "created_at"),
 )
 
 # random bytes by purpose

@@ -8,13 +8,12 @@ from typing import NamedTuple
 from sqlalchemy import Connection, select
 
 from ..core.events import Event, Finished, Observed, Stopped
-from ..core.values import StopReason
+from ..core.run_result import RESTING
 from .event_log import Entry, read_events
 from .run_row import ACTIVE
 from .tables import runs
 
 _AT_ONCE = 500  # ids per statement
-_RESTING = (StopReason.AWAITING_HUMAN, StopReason.AWAITING_MEMBER)
 
 
 class TeamRun(NamedTuple):
@@ -113,7 +112,7 @@ class TeamLogs:
 
 
 def _is_end(event: Event) -> bool:
-    return isinstance(event, Finished) or (isinstance(event, Stopped) and event.reason not in _RESTING)
+    return isinstance(event, Finished) or (isinstance(event, Stopped) and event.reason not in RESTING)
 
 
 def _is_below(path: str, above: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, NamedTuple, Protocol
@@ -55,12 +55,14 @@ class TenantView:
         quota: The tenant's storage limits (`None`: unlimited).
 
     `incoming` is the call over the network by which the request came, if an agent made it, and `trace` the headers of
-    the caller's trace, if there is one. `process` is the server that answers, and `author` who asks."""
+    the caller's trace, if there is one. `process` is the server that answers, and `author` who asks. `check_begin`
+    raises where the key may begin no run now, however many it may have."""
 
     process: str = ""
     author: Author = SERVER
     incoming: Incoming | None = None
     trace: Mapping[str, str] = {}
+    check_begin: Callable[[], None] | None = None
 
     def __init__(
         self,

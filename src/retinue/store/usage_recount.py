@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, func, or_, select
+from sqlalchemy import Connection, delete, func, or_, select, text
 
 from ..core.events import Observed
 from ..core.serialization import load
@@ -18,8 +18,20 @@ from .processes import is_free
 from .quota_tables import storage_used, usage_gaps, usage_sums
 from .quota_usage import period_begin
 from .run_row import ACTIVE
-from .storage_use import count_bytes
-from .tables import events, files, images, memories, runs
+from .storage_use import TEXTS, count_bytes
+from .tables import (
+    assistants,
+    conversations,
+    events,
+    files,
+    images,
+    items,
+    memories,
+    messages,
+    registered_tools,
+    runs,
+    threads,
+)
 from .usage_sums import DAY, NOTHING, SHARED, Used, add_to_sum, day_of, use_of, used_by
 
 _CORRECTIONS = "corrections"  # a part that no process counts in
@@ -76,7 +88,7 @@ def bytes_differences(connection: Connection) -> list[BytesDifference]:
     """Return the sums of stored bytes that differ from the rows."""
     sizes = {"files": (files, files.c.body["bytes"].as_integer()), "images": (images, images.c.bytes)}
     sizes["memories"] = (memories, memories.c.bytes)
-    found: list[BytesDifference] = []
+    found = _texts_differences(connection)
     for name, (table, size) in sizes.items():
         rows = connection.execute(select(table.c.tenant, func.sum(size)).group_by(table.c.tenant))
         kept = {row[0]: int(row[1] or 0) for row in rows}
@@ -95,7 +107,27 @@ def mend(connection: Connection, use: Sequence[UseDifference], stored: Sequence[
             add_to_sum(connection, one.tenant, one.day, _CORRECTIONS, one.logged.minus(one.counted))
     tables = {table.name: table for table in (files, images, memories)}
     for kept in stored:
-        count_bytes(connection, kept.tenant, tables[kept.table], kept.kept - kept.counted)
+        count_bytes(connection, kept.tenant, tables.get(kept.table, kept.table), kept.kept - kept.counted)
+
+
+def _texts_differences(connection: Connection) -> list[BytesDifference]:
+    """Return the sums of texts that differ: counted are those of all parts."""
+    length = "length(CAST({} AS BLOB))" if connection.dialect.name == "sqlite" else "octet_length(CAST({} AS TEXT))"
+    bodies = (assistants, threads, messages, conversations, items, registered_tools)
+    parts = [f"SELECT tenant, {length.format('body')} AS size FROM {table.name}" for table in bodies]
+    imported = "json_extract(request, '$.imported_from.bytes')"
+    if connection.dialect.name != "sqlite":
+        imported = "request -> 'imported_from' ->> 'bytes'"
+    parts.append(f"SELECT tenant, {length.format('request')} + coalesce(CAST({imported} AS BIGINT), 0) FROM runs")
+    said = " + ".join(f"coalesce({length.format(f's.{name}')}, 0)" for name in ("decisions", "input", "calls"))
+    parts.append(f"SELECT runs.tenant, {said} FROM submissions AS s JOIN runs ON runs.id = s.run_id")
+    parts.append("SELECT tenant, length(content) FROM contents WHERE substr(id, 1, 4) <> 'file'")
+    rows = connection.execute(text(f"SELECT tenant, sum(size) FROM ({' UNION ALL '.join(parts)}) AS t GROUP BY tenant"))
+    kept = {row[0]: int(row[1] or 0) for row in rows}
+    counts = select(storage_used.c.tenant, func.sum(storage_used.c.bytes)).group_by(storage_used.c.tenant)
+    counted = {row[0]: int(row[1]) for row in connection.execute(counts.where(storage_used.c.what.like(f"{TEXTS}%")))}
+    both = sorted({*kept, *counted})
+    return [BytesDifference(tenant, TEXTS, counted.get(tenant, 0), kept.get(tenant, 0)) for tenant in both]
 
 
 def _logged(connection: Connection, first: int) -> dict[tuple[str, int], Used]:

@@ -278,7 +278,7 @@ def _succeeded(finish: AgentFinish) -> bool:
 def _refused(decision: Decision) -> AgentFinish:
     said = decision.message or "nothing"
     problem = f"there is no plan that a person agrees to; the last was met with {decision.kind}: {said}"
-    return AgentFinish({"output": "", "problem": problem}, reason=StopReason.CANCELLED)
+    return AgentFinish({"problem": problem, "best": ""}, reason=StopReason.ERROR)
 
 
 def _shown_if_found(text: str) -> str:

@@ -15,8 +15,8 @@ from typing import Protocol
 
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, act, ask
-from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply, StopReason
-from .parsing.final_answer import CUT, mark_truncated
+from ..core.values import CUT_SHORT, AgentAction, AgentFinish, Message, Observation, Reply, StopReason
+from .parsing.final_answer import mark_truncated
 from .parsing.react_text import NO_TOOL, UnreadableReply
 from .prompting.injection_guard import neutralize
 
@@ -110,7 +110,8 @@ def step_by_step(form: TranscriptFormat, trim: int = -1, prose: Callable[[Reply]
                 return mark_truncated(finish_with(plain, reply.text), reply)
             problem, unreadable = str(error), unreadable + 1
             if unreadable > TRIES + 1 or reply.finish == "content_filter":
-                return mark_truncated(AgentFinish({}, reply.text, StopReason.UNREADABLE_REPLY), reply)
+                unread = AgentFinish({"problem": problem}, reply.text, StopReason.UNREADABLE_REPLY)
+                return mark_truncated(unread, reply)
             talk.not_understood(reply, problem, minimal=unreadable > TRIES)
             continue
         problem, unreadable, plain = "", 0, ""
@@ -124,7 +125,7 @@ def step_by_step(form: TranscriptFormat, trim: int = -1, prose: Callable[[Reply]
 
 
 def _or_none(finish: AgentFinish, reason: StopReason = StopReason.MAX_ITERATION_EXCEEDED) -> AgentFinish:
-    if finish.output.strip() or finish.reason in CUT.values():
+    if finish.output.strip() or finish.reason in CUT_SHORT.values():
         return finish
     return AgentFinish({}, finish.log, reason)
 

@@ -44,7 +44,7 @@ class A2AConnection:
             raise UsageError(f"an A2A agent's url is the address of its server or its card, not {url[:200]!r}")
         self._url = url
         self._key = api_key.strip()
-        self._allow = tuple(allow)
+        self._allow = (allow,) if isinstance(allow, str) else tuple(allow)
         self._limits = TimeLimits(min(10.0, seconds), seconds, seconds)
         self._known: _Known | None = None
 

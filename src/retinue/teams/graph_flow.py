@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..core.protocols import Flow, Request, Sent, Task, act, consult
-from ..core.values import AgentAction, AgentFinish, Observation, StopReason
+from ..core.values import AgentAction, AgentFinish, Decision, Observation, StopReason
 from .graph_plan import Branch, GraphPlan, RolePlan, reach_of
 from .role import END, START
 from .role_input import InputProblem, input_of
-from .role_output import Output, decided, seen_from, stored
+from .role_output import Output, decided, rejection, seen_from, stored
 from .selectors import ModelChoice, When, chosen_by, word_of
 from .shared_state import ERRORS, HISTORY, QUESTION, VISITS, StateError, as_words, initial_state
 from .state_expression import ExpressionError
@@ -38,11 +38,12 @@ class GraphFlow:
 
 
 class _End(Exception):
-    """The walk ends here."""
+    """The walk ends here, without an answer. `refused`: a person did not approve of what there is of one."""
 
-    def __init__(self, problem: str, reason: StopReason = StopReason.ERROR) -> None:
+    def __init__(self, problem: str, reason: StopReason = StopReason.ERROR, *, refused: bool = False) -> None:
         super().__init__(problem)
         self.reason = reason
+        self.refused = refused
 
 
 class _Walk:
@@ -55,7 +56,8 @@ class _Walk:
         self._values = initial_state(plan.fields, **own)
         self._said: dict[str, Any] = {START: task.question}
         self._pending: dict[str, list[str]] = {}  # by role, the heads that led to it since it last ran
-        self._last = START
+        self._decided: dict[str, tuple[Decision, str]] = {}  # by gate, the last decision and the field it is about
+        self._last, self._last_failed = START, False  # what led to the end
 
     def walk(self) -> Flow:
         """Run roles until none is left."""
@@ -63,15 +65,32 @@ class _Walk:
             yield from self._leave(START)
             while self._pending:
                 yield from self._round(self._ready())
+            answer = self._final_answer()
         except _End as end:
-            values = {"output": self._answer(), "problem": str(end), "state": self._values}
-            return AgentFinish(values, reason=end.reason)
-        return AgentFinish({"output": self._answer(), "state": self._values})
+            best = "" if end.refused else self._answer()
+            return AgentFinish({"problem": str(end), "best": best, "state": self._values}, reason=end.reason)
+        return AgentFinish({"output": answer, "state": self._values})
 
     def _answer(self) -> str:
         """Return the field of the answer, or what was said last."""
         value = self._values.get(self._plan.answer)
         return as_words(self._said[self._last] if value is None and self._last != START else value or "")
+
+    def _final_answer(self) -> str:
+        """Return the answer at the end of the walk. Raises `_End` if what led there is a person's refusal, or a failure
+        that leaves no answer."""
+        last = self._plan.roles.get(self._last)
+        if last is None:
+            return self._answer()
+        if self._last_failed and (last.gate is not None or self._values.get(self._plan.answer) is None):
+            raise _failure([(last, self._values[ERRORS][last.name])])
+        if last.gate is not None:
+            decision, field = self._decided[last.name]
+            if decision.kind == "reject":
+                raise _failure([(last, rejection(decision))])
+            if decision.kind == "respond" and field == self._plan.answer:
+                return decision.message
+        return self._answer()
 
     # ── what runs next ───────────────────────────────────────────────────────────────────────────
 
@@ -140,6 +159,7 @@ class _Walk:
         (field,) = role.reads or ((before.writes[0],) if before else (QUESTION,))
         shown = self._values.get(field) if role.reads else self._said[heads[-1]]
         decision = yield from consult(AgentAction(role.name, as_words(shown)), role.gate or f"{role.name}: go on?")
+        self._decided[role.name] = decision, field
         leads_on = bool(self._plan.branches_of(role.name))
         return decided(decision, leads_on=leads_on, field=field, shown=shown)
 
@@ -159,21 +179,21 @@ class _Walk:
         """Raise `_End` unless edges for errors lead on from all roles that failed."""
         lost = [(role, output) for role, output in failed if not self._plan.tails(role.name, failed=True)]
         if lost:
-            raise _End("; ".join(f"the role {role.name!r} failed: {output.value}" for role, output in lost))
+            raise _failure([(role, output.value) for role, output in lost])
 
     # ── following edges ──────────────────────────────────────────────────────────────────────────
 
     def _leave(self, head: str, *, failed: bool = False) -> Part[None]:
         """Follow the edges from `head`."""
         for tail in self._plan.tails(head, failed=failed):
-            self._lead(head, tail)
+            self._lead(head, tail, failed=failed)
         for branch in () if failed else self._plan.branches_of(head):
             for tail in (yield from self._selected(branch)):
                 self._lead(head, tail)
 
-    def _lead(self, head: str, tail: str) -> None:
+    def _lead(self, head: str, tail: str, *, failed: bool = False) -> None:
         if tail == END:
-            self._last = head
+            self._last, self._last_failed = head, failed
         elif head not in self._pending.setdefault(tail, []):
             self._pending[tail].append(head)
 
@@ -204,6 +224,12 @@ class _Walk:
         if output.failed:
             raise _End(f"{where}: {output.value}")
         return output.value
+
+
+def _failure(failed: Sequence[tuple[RolePlan, str]]) -> _End:
+    """Return the end of a walk that these roles' failures end."""
+    problem = "; ".join(f"the role {role.name!r} failed: {why}" for role, why in failed)
+    return _End(problem, refused=any(role.gate is not None for role, _ in failed))
 
 
 _SELECTOR = RolePlan("selector", (), 1, speaks_json=True)

@@ -112,6 +112,7 @@ class MessageGroup:
 
         Raises `UsageError` for an expression that cannot be read.
         """
+        tails = (tails,) if isinstance(tails, str) else tails
         pairs = tails.items() if isinstance(tails, Mapping) else ((tail, tail) for tail in tails)
         words = {word_of(word): tail for word, tail in pairs}
         self._conditional.append(_Conditional(head, words, _selector(selector, words)))

@@ -41,11 +41,25 @@ def decided(decision: Decision, *, leads_on: bool, field: str, shown: Any) -> Ou
     `leads_on`: edges depend on the decision, so a rejection is no failure.
     """
     if decision.kind == "reject" and not leads_on:
-        return Output(f"a person rejected it{': ' * bool(decision.message)}{decision.message}", failed=True)
+        return Output(rejection(decision), failed=True)
     value = {"decision": decision.kind, "message": decision.message}
-    if decision.kind == "edit" and decision.tool_input is not None:
-        return Output(value, said=decision.tool_input, edited=(field, decision.tool_input))
+    if decision.kind == "edit":
+        new = decision.tool_input
+        if isinstance(new, dict) and not isinstance(shown, dict):  # arguments by name; the gate shows one text
+            if set(new) not in ({"input"}, {field}):
+                return Output(
+                    f"the edit has {', '.join(new) or 'nothing'}; want 'input' with the new text", failed=True
+                )
+            (new,) = new.values()
+        if new is None:
+            return Output("the edit has no new text", failed=True)
+        return Output(value, said=new, edited=(field, new))
     return Output(value, said=decision.message if decision.kind == "respond" else shown)
+
+
+def rejection(decision: Decision) -> str:
+    """Return why a role fails that a person rejected."""
+    return f"a person rejected it{': ' * bool(decision.message)}{decision.message}"
 
 
 def stored(role: RolePlan, output: Output, values: Values, fields: Mapping[str, StateField]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ expressions over its fields, or a model's choice.
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -59,11 +59,14 @@ class ModelChoice:
 
     Args:
         question: What it is asked.
-        shows: The fields that it is shown; by default all that are set.
+        shows: The fields that it is shown, or the only one; by default all that are set.
     """
 
     question: str = "What is to be done next?"
-    shows: tuple[str, ...] = ()
+    shows: str | Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shows", (self.shows,) if isinstance(self.shows, str) else tuple(self.shows))
 
 
 def word_of(value: Any) -> str:

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 from ..core.events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Retried, Started, Stopped
+from ..core.run_result import RESTING, ending
 from ..core.trace_context import TraceParent, derived_span_id
 from ..core.values import AgentAction, StopReason, Usage
 from . import conventions as names
 from .span_attributes import Open, call_values, chat_values, run_values, shared_values
 from .span_record import CLIENT, INTERNAL, Content, Shared, SpanEvent, SpanRecord
 
-_RESTS = (StopReason.AWAITING_HUMAN, StopReason.AWAITING_MEMBER)
-_NO_ERROR = (StopReason.ANSWER, StopReason.CANCELLED, *_RESTS)
+_NO_ERROR = (StopReason.CANCELLED, *RESTING)
 _GOOD = ("result", "repeated")  # outcomes of calls
 
 
@@ -193,7 +193,7 @@ class RunSpans:
 
     def _stop(self, at: int, event: Stopped) -> None:
         self._used.append(event.usage)
-        if event.reason not in _RESTS or not self.traced.rests:
+        if event.reason not in RESTING or not self.traced.rests:
             self._end(at, event, event)
 
     def leave(self, at: int, problem: str = "") -> None:
@@ -207,7 +207,7 @@ class RunSpans:
         if self._replays or self._ended:
             return
         self._ended, self._began = True, self._began or at
-        error = "" if end.reason in _NO_ERROR else end.reason.value.lower()
+        error = "" if end.reason in _NO_ERROR or ending([end]).answered else end.reason.value.lower()
         if end.reason is StopReason.ERROR:
             error = end.code or "error"
         self._cut_off(at, error or end.reason.value.lower())
@@ -225,7 +225,7 @@ class RunSpans:
     def _cut_off(self, at: int, error: str) -> None:
         """End what is under way: the run has ended."""
         self._end_chat(at, None, error)
-        if error.upper() in _RESTS:  # they end when the run is continued
+        if error.upper() in RESTING:  # they end when the run is continued
             return
         for call in self._calls.values():
             self._end_call(at, call, "cut_off", error)

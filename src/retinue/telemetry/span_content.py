@@ -8,7 +8,7 @@ from typing import Any
 
 from .._internal.redaction import redact
 from ..core.events import Asked, Event, Finished, Observed, Replied, Started, Stopped
-from ..core.values import AgentAction, Message
+from ..core.values import CUT_SHORT, AgentAction, Message
 from . import conventions as names
 from .span_record import Content
 
@@ -56,7 +56,9 @@ class SpanTexts:
             if started.instructions:
                 values[names.INSTRUCTIONS] = [_text(started.instructions)]
         if event.answer:
-            answer = {**_message(Message("assistant", event.answer)), "finish_reason": "stop"}
+            reason = event.reason if isinstance(event, Stopped) else None
+            cut = next((finish for finish, one in CUT_SHORT.items() if one is reason), "stop")
+            answer = {**_message(Message("assistant", event.answer)), "finish_reason": cut}
             values[names.OUTPUT_MESSAGES] = [answer]
         return Content(values)
 

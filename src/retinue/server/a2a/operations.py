@@ -78,7 +78,8 @@ async def list_tasks(call: Call, given: ListTasks) -> Object:
     """Return a page of the agent's tasks, newest first."""
     if given.status_timestamp_after:
         raise A2AError("UNSUPPORTED_OPERATION", "'statusTimestampAfter' is not supported; filter by 'status'.")
-    size = min(given.page_size, _WITH_ARTIFACTS) if given.include_artifacts else given.page_size
+    size = given.page_size or ListTasks.model_fields["page_size"].default  # 0 is how some write that it is not given
+    size = min(size, _WITH_ARTIFACTS) if given.include_artifacts else size
     return await call.context.read(partial(_page, agent=call.agent, given=given, size=size))
 
 

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
+from ..wire.common_schemas import MAX_NUMBER
+
 Id = Annotated[str, Field(max_length=256, pattern=r"^[^\x00]*$")]
 TaskState = Literal[
     "TASK_STATE_UNSPECIFIED",
@@ -83,7 +85,7 @@ class Configuration(A2ARequest):
 
     accepted_output_modes: Sequence[str] = ()
     task_push_notification_config: Any = None
-    history_length: Annotated[int, Field(ge=0)] | None = None
+    history_length: Annotated[int, Field(ge=0, le=MAX_NUMBER)] | None = None
     return_immediately: bool = False
 
 
@@ -99,7 +101,7 @@ class TaskQuery(A2ARequest):
     """`GetTask`, `CancelTask` and `SubscribeToTask`."""
 
     id: Annotated[Id, Field(min_length=1)]
-    history_length: Annotated[int, Field(ge=0)] | None = None
+    history_length: Annotated[int, Field(ge=0, le=MAX_NUMBER)] | None = None
 
 
 class ListTasks(A2ARequest):
@@ -109,7 +111,7 @@ class ListTasks(A2ARequest):
     status: TaskState = "TASK_STATE_UNSPECIFIED"
     page_size: Annotated[int, Field(ge=0, le=100)] = 50
     page_token: Id = ""
-    history_length: Annotated[int, Field(ge=0)] | None = None
+    history_length: Annotated[int, Field(ge=0, le=MAX_NUMBER)] | None = None
     status_timestamp_after: str = ""
     include_artifacts: bool = False
 

@@ -14,14 +14,14 @@ from ...store.tables import assistants
 from ...store.tenant_view import TenantView
 from ..context import ContextDep
 from ..deployment import Deployment
-from ..model_list import no_agent
+from ..model_list import named_or_only, no_agent
 from ..overrides import check_functions, functions_in
 from ..wire.api_errors import ApiError
 from ..wire.ids import new_id
 from ..wire.lookup import Wanted, deletion_object, find_row, list_rows
 from ..wire.objects import Object, assistant_object
 from ..wire.request_body import JsonRoute
-from ..wire.validation import first_error, missing_parameter
+from ..wire.validation import first_error
 from .schemas import AgentConfig, AssistantCreate, AssistantUpdate
 from .tool_resources import with_stores
 
@@ -54,8 +54,6 @@ async def create_assistant(context: ContextDep, given: AssistantCreate) -> Objec
     config = wishes.pop("agent_config", None)
     if config is not None:
         wishes = configured(context.server.deployment, config, wishes)
-    elif "model" not in wishes:
-        wishes["model"] = context.server.deployment.only
     body = with_changes(_EMPTY, wishes)
     check(context.server.deployment, body)
 
@@ -121,14 +119,9 @@ def with_changes(body: Object, wishes: Object) -> Object:
 
 
 def check(deployment: Deployment, body: Object) -> None:
-    """Raise `ApiError` if the assistant's settings fit no agent."""
-    if body["model"] is None:
-        there_are = ", ".join(deployment.agents)
-        raise missing_parameter("model", f"This server has several models; name one of: {there_are}.")
-    agent = deployment.agents.get(body["model"])
-    if agent is None:
-        raise no_agent(body["model"], deployment.agents)
-    check_functions(agent, functions_in(body["tools"]))
+    """Set the assistant's model, if it names none. Raise `ApiError` if its settings fit no agent."""
+    body["model"] = named_or_only(deployment, body["model"])
+    check_functions(deployment.agents[body["model"]], functions_in(body["tools"]))
 
 
 def configured(deployment: Deployment, config: Object, wishes: Object) -> Object:
@@ -141,9 +134,11 @@ def configured(deployment: Deployment, config: Object, wishes: Object) -> Object
         raise _of_config(errors[0]) or first_error(
             [{**one, "loc": ("body", "agent_config", *one["loc"])} for one in errors]
         ) from error
-    names = list(deployment.agents)
-    wanted = (wishes.get("model"), heeded.agent_name, names[0])
-    model = next(name for name in wanted if name is not None and name in deployment.agents)
+    wanted = [name for name in (wishes.get("model"), heeded.agent_name) if name is not None]
+    model = next((name for name in wanted if name in deployment.agents), None)
+    if model is None and wanted and deployment.only is None:  # OPEA's clients name what the only agent is made of
+        raise no_agent(wanted[0], deployment.agents)
+    model = model or next(iter(deployment.agents))
     _check_strategy(heeded.strategy, model, deployment.agents[model].strategy.name)
     said = {
         "temperature": heeded.temperature,

@@ -122,7 +122,10 @@ def add_run(connection: Connection, scope: TenantView, new: NewRun, ttl: int | N
 
 
 def check_room(connection: Connection, scope: TenantView) -> None:
-    """Raise `ApiError` (429) if the tenant's quota is used up, or the API key's queue is full."""
+    """Raise `ApiError` (429) if the tenant's quota or the API key's tokens are used up, or its queue is full. Every
+    transaction that inserts a run calls it, whatever the request: `RateLimit` only refuses most of them earlier."""
+    if scope.check_begin is not None:
+        scope.check_begin()
     check_quota(connection, scope)
     if scope.room is not None:
         lock_until_end(connection, COUNTING)

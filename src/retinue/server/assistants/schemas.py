@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import ConfigDict, Field, Tag
 
 from ..wire.common_schemas import (
+    MAX_NUMBER,
     CodeInterpreterTool,
     Effort,
     FileSearchTool,
@@ -63,10 +64,10 @@ class AgentConfig(Wire):
     agent_name: str | None = None
     strategy: str | None = None
     role_description: Instructions | None = None
-    recursion_limit: Annotated[int, Field(ge=1)] | None = None
+    recursion_limit: Annotated[int, Field(ge=1, le=MAX_NUMBER)] | None = None
     temperature: Temperature | None = None
     top_p: Share | None = None
-    max_new_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_new_tokens: Annotated[int, Field(ge=1, le=MAX_NUMBER)] | None = None
 
 
 class TextPart(Wire):

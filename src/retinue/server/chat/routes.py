@@ -11,7 +11,7 @@ from ..._internal.thread_pool import run_in_thread
 from ..context import Context, ContextDep
 from ..image_intake import Place, take_in_images
 from ..message_content import prepare_files
-from ..model_list import no_agent
+from ..model_list import named_or_only
 from ..overrides import check_functions, functions_in
 from ..run_failure import FAILED, error_of_run
 from ..run_session import RunSession
@@ -42,13 +42,12 @@ async def create(
 
 async def begin(body: ChatCreate, context: Context, thread: str | None = None) -> RunSession:
     """Return the session with the run that answers a request, on the `thread` that its header names, if any."""
-    agents = context.server.deployment.agents
-    if body.model not in agents:
-        raise no_agent(body.model, agents)
+    model = named_or_only(context.server.deployment, body.model)
+    agent = context.server.deployment.agents[model]
     check_supported(body)
-    asked = body.sent()
+    asked = body.sent() | {"model": model}
     if functions := functions_in(asked.get("tools") or ()):
-        await run_in_thread(check_functions, agents[body.model], functions)
+        await run_in_thread(check_functions, agent, functions)
     if isinstance(body.messages, str):
         asked["messages"] = [{"role": "user", "content": body.messages}]
     key = thread or body.thread_id or (body.metadata or {}).get("thread_id")
@@ -56,7 +55,7 @@ async def begin(body: ChatCreate, context: Context, thread: str | None = None) -
     places = (
         Place(f"messages[{at}].content", one["role"], one.get("content")) for at, one in enumerate(asked["messages"])
     )
-    shown = await take_in_images(context, agents[body.model], places)
+    shown = await take_in_images(context, agent, places)
     work = partial(chat_run, options=context.server.options, asked=asked, thread_key=key, shown=shown)
     run, new = await context.write(lambda connection, scope: work(connection, scope))
     session = RunSession(context.server, run, since=run.told, lasting=context.repeat is not None)

@@ -8,6 +8,7 @@ from pydantic import Field, Tag
 
 from ..wire.api_errors import ApiError
 from ..wire.common_schemas import (
+    MAX_NUMBER,
     Effort,
     FunctionChoice,
     FunctionTool,
@@ -111,8 +112,9 @@ ToolChoice = Annotated[
 
 
 class ChatCreate(OneOfTwo):
-    """The request. `thread_id` (a conversation stored by the server) and `reasoning` (the model's thoughts as
-    `reasoning_content`) are extensions; `messages` may be plain text (OPEA's RFC on agents)."""
+    """The request. `model` defaults to the file's only agent. `thread_id` (a conversation stored by the server) and
+    `reasoning` (the model's thoughts as `reasoning_content`) are extensions; `messages` may be plain text (OPEA's RFC
+    on agents)."""
 
     moved = {
         "input": "'messages'",
@@ -122,7 +124,7 @@ class ChatCreate(OneOfTwo):
         "previous_response_id": "'messages', which hold all that was said",
     }
 
-    model: str
+    model: str | None = None
     messages: Messages
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -132,10 +134,10 @@ class ChatCreate(OneOfTwo):
     response_format: ResponseFormat | None = None
     temperature: Temperature | None = None
     top_p: Share | None = None
-    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1, le=MAX_NUMBER)] | None = None
+    max_tokens: Annotated[int, Field(ge=1, le=MAX_NUMBER)] | None = None
     stop: Stops | None = None
-    seed: int | None = None
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
     n: Annotated[int, Field(ge=1, le=1)] | None = None
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None

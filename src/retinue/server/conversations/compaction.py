@@ -18,6 +18,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from ...store.server_secrets import server_secret
+from ...store.tenant_view import TenantView
 from ..wire.api_errors import ApiError
 from ..wire.objects import Object
 from ..wire.request_body import MAX_BYTES
@@ -28,10 +29,15 @@ _SECRET = "compaction"
 _SIZE = hashlib.sha256().digest_size
 
 
+def make_secret(connection: Connection, scope: TenantView) -> None:
+    """Generate the secret of the database if it does not exist."""
+    server_secret(connection, _SECRET, make=True)
+
+
 def seal_compaction(connection: Connection, tenant: str, items: Sequence[Mapping[str, Any]]) -> str:
-    """Return the content of a compaction item for `items`. Generates the secret if it does not exist."""
+    """Return the content of a compaction item for `items`. Call `make_secret` once before."""
     text = zlib.compress(json.dumps(items, ensure_ascii=False).encode())
-    whole = _mac(server_secret(connection, _SECRET, make=True), tenant, text) + text
+    whole = _mac(server_secret(connection, _SECRET), tenant, text) + text
     return _BEGIN + base64.urlsafe_b64encode(whole).decode()
 
 

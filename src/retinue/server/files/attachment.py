@@ -58,6 +58,7 @@ def store_of(
         raise ApiError(400, f"The vector store '{store_id}' has expired.", code="vector_store_expired")
     if time.time() - row.body["last_active_at"] < _NEW:
         return row
+    row = row if lock else find_row(connection, scope, vector_stores, store_id, lock=True)  # as it is by now
     body = {**row.body, "last_active_at": int(time.time())}
     changed = scope.change(connection, vector_stores, store_id, {"body": body, "expires_at": end_of(body)})
     assert changed is not None

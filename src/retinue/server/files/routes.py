@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from functools import partial
 from typing import Annotated, Literal
 from urllib.parse import quote
 
@@ -16,13 +15,12 @@ from ...store.storage_use import count_bytes
 from ...store.tables import contents, files, vector_store_files
 from ...store.tenant_view import Kept, Page, TenantView
 from ..context import ContextDep
-from ..middleware.quota_limits import check_bytes
 from ..wire.api_errors import ApiError
 from ..wire.ids import new_id
 from ..wire.lookup import list_rows
 from ..wire.objects import Object
 from ..wire.validation import invalid_value, missing_parameter
-from .storage_quota import problem_of_upload
+from .storage_quota import room_for_file
 
 router = APIRouter()
 Purpose = Literal[
@@ -55,12 +53,8 @@ async def create_file(
         "body": {"filename": name, "bytes": len(data), "purpose": purpose},
     }
 
-    problem = await context.read(partial(problem_of_upload, size=len(data)))
-
     def add(connection: Connection, scope: TenantView) -> Object:
-        if problem is not None:
-            raise problem  # only here, since a repeated upload must succeed
-        check_bytes(connection, scope, len(data))
+        room_for_file(connection, scope, len(data))
         scope.insert(connection, contents, {"id": row["id"], "content": data})
         count_bytes(connection, scope.tenant, files, len(data))
         return file_object(scope.add(connection, files, row))

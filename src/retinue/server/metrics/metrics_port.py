@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MetricsPort:
-    """Where metrics are served; port 0 picks a free one. `told` is called with the address."""
+    """Where metrics are served; port 0 picks a free one. `told` is called with the address. `hosts` are names besides
+    those of this network."""
 
     host: str
     port: int
     told: Callable[[str], None]
+    hosts: tuple[str, ...] = ()
 
 
 @asynccontextmanager
@@ -38,7 +40,7 @@ async def watched(port: MetricsPort | None) -> AsyncIterator[ProcessWatch | None
     listening = listen(port.host, port.port, "--metrics-port")
     loop = LoopWatch()
     watch = ProcessWatch(loop)
-    server = MetricsServer(listening, watch.pages)
+    server = MetricsServer(listening, watch.pages, (port.host, *port.hosts))
     measuring = asyncio.create_task(supervise("measuring the event loop", loop.keep_watch), name="event loop lag")
     server.start()
     try:

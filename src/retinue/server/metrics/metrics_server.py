@@ -8,12 +8,15 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
 from typing import Any, NamedTuple, TypeAlias
 
 logger = logging.getLogger(__name__)
 AT_ONCE = 16  # connections; another one ends the oldest of these
+_PRIVATE = (".localhost", ".local", ".internal", ".svc")  # of clusters and other networks of one's own
 _SECONDS = 5.0  # that a client may be silent
 
 
@@ -30,16 +33,18 @@ Pages: TypeAlias = Mapping[str, Callable[[str], Page]]
 
 
 class MetricsServer(ThreadingHTTPServer):
-    """Answers GET requests for `pages` at a listening socket, from `start` until `close`."""
+    """Answers GET requests for `pages` at a listening socket, from `start` until `close`, under the names of this
+    machine and its network, and under `hosts`."""
 
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, listening: socket.socket, pages: Pages) -> None:
+    def __init__(self, listening: socket.socket, pages: Pages, hosts: Collection[str] = ()) -> None:
         super().__init__(listening.getsockname()[:2], _Request, bind_and_activate=False)
         self.socket.close()
         self.socket = listening
         self.pages = pages
+        self.hosts = hosts
         self._open: dict[Any, None] = {}  # connections, the oldest first
         self._thread = threading.Thread(target=self.serve_forever, args=[0.1], name="metrics", daemon=True)
 
@@ -71,6 +76,17 @@ class MetricsServer(ThreadingHTTPServer):
         logger.info("a scrape or probe was not answered", exc_info=True)
 
 
+def _is_ours(host: str, hosts: Collection[str]) -> bool:
+    """Whether a request's `Host` is none that a stranger can have: an address, a name within this network, or one that
+    is allowed. A page of a stranger's site, whose name leads here, could else read everything."""
+    name = host.lower().rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host.lower()
+    if "*" in hosts or name in hosts or "." not in name or name.endswith(_PRIVATE):
+        return True
+    with suppress(ValueError):
+        return bool(ip_address(name))
+    return False
+
+
 class _Request(BaseHTTPRequestHandler):
     server: MetricsServer
     timeout = _SECONDS
@@ -78,6 +94,9 @@ class _Request(BaseHTTPRequestHandler):
     error_content_type = "text/plain; charset=utf-8"
 
     def do_GET(self) -> None:
+        if not _is_ours(self.headers.get("host", ""), self.server.hosts):
+            self.send_error(421, "This server is not known by that name (see retinue serve --allow-host).")
+            return
         path = self.path.partition("?")[0]
         page = self.server.pages.get(path)
         if page is None:

@@ -69,6 +69,8 @@ class StateMetrics(Collector):
         yield _gauge("database_writes_waiting", "Writes that are not yet committed.", database.waiting_writes())
         yield _gauge("database_up", "Whether the database answers.", self._queue.is_up())
         yield _gauge("database_lost", "Whether the database is lost, so that somebody must act.", _is_lost(database))
+        is_up = None if runs.dispatches is None else runs.dispatches()
+        yield _gauge("temporal_up", "Whether Temporal answers, if runs are dispatched by it.", is_up)
         yield from self._of_database()
 
     def _of_database(self) -> Iterator[Metric]:

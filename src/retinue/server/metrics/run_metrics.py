@@ -14,6 +14,7 @@ from ...store.event_log import Entry
 from ...store.run_row import RunRow
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+WHOLE = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0, 3_600.0)  # of times in whole seconds
 OTHER = "other"  # the label of what would be one too many
 MOST_MODELS = 100
 _TOKENS = ("input", "output", "cached")
@@ -28,19 +29,22 @@ class RunMetrics:
         def counter(name: str, about: str, *labels: str) -> Counter:
             return Counter(f"retinue_{name}", about, labels, registry=registry)
 
-        def seconds(name: str, about: str, *labels: str) -> Histogram:
-            return Histogram(
-                f"retinue_{name}_duration", about, labels, unit="seconds", buckets=SECONDS, registry=registry
-            )
+        def seconds(
+            name: str, about: str, *labels: str, what: str = "_duration", buckets: Sequence[float] = SECONDS
+        ) -> Histogram:
+            return Histogram(f"retinue_{name}{what}", about, labels, unit="seconds", buckets=buckets, registry=registry)
 
         self._is_known = is_known
         self._begun = counter("runs_begun", "Runs that this process was the first to drive.", "kind")
         self._ended = counter("runs_ended", "Runs that this process ended.", "kind", "status")
+        self._waited = seconds("run", "From a run's request to its first drive.", "kind", what="_queue", buckets=WHOLE)
+        self._took = seconds("run", "From a run's request to its end.", "kind", "status", buckets=WHOLE)
         self._takeovers = counter("run_takeovers", "Runs that this process took over from one that died.")
         self._drives = seconds("drive", "Drives of runs, by how they ended.", "end")
         self.steps = counter("steps", "Steps of runs: replies of models in them.")
         asked = counter("model_requests", "Requests to models.", "model", "outcome")
         took = seconds("model_request", "Requests to models that were answered.", "model")
+        first = seconds("model", "Until the first piece of a model's reply.", "model", what="_first_token")
         tokens = counter("model_tokens", "Tokens of models; `input` includes `cached`.", "model", "type")
         cost = counter("model_cost", "Cost of requests, in the currency of the prices.", "model")
         retries = counter("model_retries", "Requests that were repeated after a failure.", "model")
@@ -49,7 +53,7 @@ class RunMetrics:
 
         @cache
         def of_model(name: str) -> ModelSeries:
-            return ModelSeries(name, (asked, took, tokens, cost, retries))
+            return ModelSeries(name, (asked, took, first, tokens, cost, retries))
 
         self._of_model = of_model
         self._models: set[str] = set()
@@ -62,6 +66,7 @@ class RunMetrics:
         """Count a run that this process drives."""
         if begins:
             self._begun.labels(run.kind).inc()
+            self._waited.labels(run.kind).observe(max(0.0, int(CLOCK.now()) - run.created_at))
         if taken_over:
             self._takeovers.inc()
 
@@ -72,6 +77,8 @@ class RunMetrics:
     def ended(self, run: RunRow) -> None:
         """Count a run that this process has ended."""
         self._ended.labels(run.kind, run.status).inc()
+        if run.ended_at is not None:
+            self._took.labels(run.kind, run.status).observe(max(0, run.ended_at - run.created_at))
 
     def model(self, name: str) -> ModelSeries:
         """Return the series of a model, or those of the models that are one too many."""
@@ -92,13 +99,13 @@ class RunMetrics:
 class ModelSeries:
     """The series of one model."""
 
-    __slots__ = ("_asked", "_cost", "_tokens", "_took", "name", "retries")
+    __slots__ = ("_asked", "_cost", "_first", "_tokens", "_took", "name", "retries")
 
-    def __init__(self, name: str, of: tuple[Counter, Histogram, Counter, Counter, Counter]) -> None:
-        asked, took, tokens, cost, retries = of
+    def __init__(self, name: str, of: tuple[Counter, Histogram, Histogram, Counter, Counter, Counter]) -> None:
+        asked, took, first, tokens, cost, retries = of
         self.name = name
         self._asked = {one: asked.labels(name, one) for one in ("replied", "failed", "too_long", "interrupted")}
-        self._took = took.labels(name)
+        self._took, self._first = took.labels(name), first.labels(name)
         self._tokens = [tokens.labels(name, one) for one in _TOKENS]
         self._cost, self.retries = cost.labels(name), retries.labels(name)
 
@@ -107,6 +114,7 @@ class ModelSeries:
         used = reply.usage
         self._asked["replied"].inc()
         self._took.observe(seconds)
+        self._first.observe(reply.first_token_seconds)
         for series, number in zip(
             self._tokens, (used.input_tokens, used.output_tokens, used.cached_tokens), strict=True
         ):

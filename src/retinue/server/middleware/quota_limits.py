@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from ...store.advisory_lock import COUNTING, lock_until_end
 from ...store.clock import CLOCK
 from ...store.quota_usage import Standing, spent_words, standing
+from ...store.storage_use import texts_kept
 from ...store.tenant_view import TenantView
 from ...store.usage_sums import NANOS
 from ..wire.api_errors import ApiError
@@ -32,12 +33,34 @@ def check_quota(connection: Connection, scope: TenantView) -> None:
 
 
 def check_bytes(connection: Connection, scope: TenantView, more: int) -> None:
-    """Raise `ApiError` (429) if a tenant may not keep so many more bytes of files and images."""
-    for one in standing(connection, scope.tenant):
-        if one.limit.what == "bytes" and one.left is not None and more > one.left:
+    """Raise `ApiError` (429) if a tenant may not keep so many more bytes than it has."""
+    standings = standing(connection, scope.tenant)
+    if any(one.limit.what == "bytes" and one.left is not None for one in standings):
+        lock_until_end(connection, COUNTING)
+        standings = standing(connection, scope.tenant)
+    for one in standings:
+        if one.limit.what == "bytes" and one.limit.most is not None and one.used + more > one.limit.most:
             said = f"{one.used:,} of {one.limit.most:,} bytes are used, and {more:,} more are asked for"
-            message = f"{_PLAN}: {said}. Delete files, or ask the server's operator for more."
+            message = f"{_PLAN}: {said}. Delete something, or ask the server's operator for more."
             raise _refusal(message, {})
+
+
+def check_texts(connection: Connection, scope: TenantView, before: int) -> None:
+    """Check the quotas of the texts that a tenant has now, if they are more than `before` in this transaction."""
+    kept = texts_kept(connection, scope.tenant)
+    if kept <= before:
+        return
+    check_bytes(connection, scope, 0)
+    if scope.quota is not None and kept > scope.quota.bytes:
+        raise reached("bytes of texts", scope.quota.bytes)
+
+
+def reached(what: str, most: int) -> ApiError:
+    """Return the error for a quota of `most` that is used up."""
+    message = (
+        f"Storage limit reached: you may keep {most:,} {what}. Delete some, or ask the server's operator for more."
+    )
+    return ApiError(400, message, code="storage_limit_reached")
 
 
 def quota_refusal(one: Standing) -> ApiError:

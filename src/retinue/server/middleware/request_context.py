@@ -27,6 +27,7 @@ from .access_log import LEFT, Answer, log_answer
 from .trailing_slash import without_slash
 
 logger = logging.getLogger(__name__)
+_LOGGED = 100  # origins and hosts whose refusal is logged
 PATIENCE = 30.0  # seconds for a body, plus one per _SLOWEST bytes received
 _SLOWEST = 10_000
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -207,10 +208,13 @@ class TrustedHost:
         self._anywhere = "*" in hosts
         self._everywhere = not self._names.isdisjoint(_WILDCARDS)
         self._origins = frozenset(origins)
+        self._logged = set[str]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
         refusal = None if scope["type"] == "lifespan" else self._refusal(scope)
+        if refusal is not None and refusal.status in (403, 421):
+            self._log(str(refusal))
         await (self._app if refusal is None else answer_of(refusal))(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> ApiError | None:
@@ -225,6 +229,12 @@ class TrustedHost:
         if "\0" in scope["path"] or b"%00" in scope["query_string"]:  # no id contains NUL, and no database accepts it
             return ApiError(404, f"Invalid URL ({scope.get('method', 'GET')} {scope['path']})", code="unknown_url")
         return None
+
+    def _log(self, refusal: str) -> None:
+        """Log a refusal once: a page cannot read it, and whoever runs the server has to allow it."""
+        if refusal not in self._logged and len(self._logged) < _LOGGED:
+            self._logged.add(refusal)
+            logger.warning("refused: %s", refusal.encode("ascii", "backslashreplace").decode())
 
     def _is_named(self, host: str) -> bool:
         name, colon, port = host.lower().rpartition(":")

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from ...core.values import Usage
 from ...store.tenant_view import TenantView
 from ..context import ContextDep
-from ..conversations.compaction import TYPE, expand_compactions, seal_compaction
+from ..conversations.compaction import TYPE, expand_compactions, make_secret, seal_compaction
 from ..conversations.views import PREFIXES
 from ..model_list import no_agent
 from ..wire.api_errors import ApiError
@@ -47,7 +47,8 @@ async def compact(body: Compact, context: ContextDep) -> Object:
         said = expand_compactions(connection, scope.tenant, [*before.items, *items])
         return seal_compaction(connection, scope.tenant, [*_former(before), *_told(said)])
 
-    item = {"id": new_id(PREFIXES[TYPE]), "type": TYPE, "encrypted_content": await context.write(work)}
+    await context.write(make_secret)
+    item = {"id": new_id(PREFIXES[TYPE]), "type": TYPE, "encrypted_content": await context.read(work)}
     shown = {"id": new_id("resp"), "object": "response.compaction", "created_at": int(time.time())}
     return {**shown, "output": [item], "usage": usage_object(Usage())}
 

@@ -160,7 +160,7 @@ class ResponseProjection:
                 yield from self._call(action)
             case Observed(observation=observation):
                 yield from self._observed(observation)
-        if isinstance(entry.event, Stopped) and entry.event.reason is StopReason.INVALID_ANSWER:
+        if isinstance(entry.event, Stopped) and entry.event.reason is StopReason.INVALID_ANSWER and entry.event.answer:
             yield from self._refused(entry.event.answer)
         else:
             for said in self._speech.hear(entry):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import ConfigDict, Discriminator, Field, Tag
+from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from ..conversations.schemas import Input
 from ..wire.common_schemas import (
+    MAX_NUMBER,
     Effort,
     FunctionName,
     Id,
@@ -44,7 +45,7 @@ class ResponseFunctionTool(Wire):
 
     type: Literal["function"]
     name: FunctionName
-    description: Annotated[str, Field(max_length=16_384)] | None = None
+    description: Annotated[str, Field(max_length=65_536)] | None = None
     parameters: dict[str, Any] | None = None
     strict: bool | None = None
 
@@ -54,7 +55,7 @@ class ResponseCustomTool(Wire):
 
     type: Literal["custom"]
     name: FunctionName
-    description: Annotated[str, Field(max_length=16_384)] | None = None
+    description: Annotated[str, Field(max_length=65_536)] | None = None
     format: dict[str, Any] | None = None
 
 
@@ -286,7 +287,7 @@ class Compact(Wire):
 
 
 class InputTokens(Wire):
-    """`POST /responses/input_tokens`: the input of a response."""
+    """`POST /responses/input_tokens`: the input of a response. Codex CLI sends tools and settings among the items."""
 
     model: str | None = None
     input: Input | None = None
@@ -299,6 +300,20 @@ class InputTokens(Wire):
     text: TextConfig | None = None
     truncation: Literal["auto", "disabled"] | None = None
     reasoning: Reasoning | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_tools_of_items(cls, given: Any) -> Any:
+        """Return the request with `additional_tools` among its tools, and without items that only tell settings."""
+        items = given.get("input") if isinstance(given, dict) else None
+        kinds = [one.get("type") if isinstance(one, dict) else None for one in items] if isinstance(items, list) else []
+        if "additional_tools" not in kinds and "configuration_update" not in kinds:
+            return given
+        told = list(zip(items or (), kinds, strict=True))
+        lists = [given.get("tools"), *(item.get("tools") for item, kind in told if kind == "additional_tools")]
+        tools = [tool for one in lists if one is not None for tool in (one if isinstance(one, list) else [one])]
+        kept = [item for item, kind in told if kind not in ("additional_tools", "configuration_update")]
+        return {**given, "input": kept, "tools": tools}
 
 
 class ResponseCreate(OneOfTwo, InputTokens):
@@ -320,8 +335,8 @@ class ResponseCreate(OneOfTwo, InputTokens):
     background: bool | None = None
     temperature: Temperature | None = None
     top_p: Share | None = None
-    max_output_tokens: Annotated[int, Field(ge=16)] | None = None
-    max_tool_calls: Annotated[int, Field(ge=0)] | None = None
+    max_output_tokens: Annotated[int, Field(ge=16, le=MAX_NUMBER)] | None = None
+    max_tool_calls: Annotated[int, Field(ge=0, le=MAX_NUMBER)] | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     metadata: Metadata | None = None
     user: str | None = None

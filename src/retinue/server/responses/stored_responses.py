@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 from sqlalchemy import Connection
 
+from ...store.run_queries import active_team
 from ...store.run_row import RunRow
 from ...store.run_store import delete_runs, set_deleted
 from ...store.tenant_view import TenantView
@@ -60,15 +61,18 @@ async def delete(response_id: str, context: ContextDep) -> Object:
     if part.run.active and not part.over:
         await _halt(context, response_id)
 
-    def work(connection: Connection, scope: TenantView) -> None:
+    def work(connection: Connection, scope: TenantView) -> list[RunRow]:
         part = found_response(connection, scope, response_id, lock=True)
         gone = {*part.run.deleted, part.number}
         if len(gone) <= len(part.run.submissions):  # the run has other responses
             set_deleted(connection, part.run, sorted(gone))
-        else:
-            delete_runs(connection, [part.run.id])
+            return []
+        members = active_team(connection, part.run.id)
+        delete_runs(connection, [part.run.id])
+        return members
 
-    await context.write(work)
+    for member in await context.write(work):
+        context.server.runs.interrupt(member.id)
     return {"id": response_id, "object": "response", "deleted": True}
 
 

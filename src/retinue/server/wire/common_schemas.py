@@ -63,7 +63,8 @@ Text = Annotated[str, Field(min_length=1, max_length=256_000)]
 Instructions = Annotated[str, Field(max_length=256_000)]
 Temperature = Annotated[float, Field(ge=0, le=2)]
 Share = Annotated[float, Field(ge=0, le=1)]
-Tokens = Annotated[int, Field(ge=256)]
+MAX_NUMBER = 2**31 - 1
+Tokens = Annotated[int, Field(ge=256, le=MAX_NUMBER)]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Metadata = Annotated[
     dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]], Field(max_length=16)
@@ -90,7 +91,7 @@ class Function(Wire):
     """A function that the client runs; `parameters` is a JSON Schema."""
 
     name: FunctionName
-    description: Annotated[str, Field(max_length=16_384)] | None = None
+    description: Annotated[str, Field(max_length=65_536)] | None = None
     parameters: dict[str, Any] | None = None
     strict: bool | None = None
 
@@ -229,4 +230,4 @@ class TruncationStrategy(Wire):
     """How much of its thread a run sees."""
 
     type: Literal["auto", "last_messages"]
-    last_messages: Annotated[int, Field(ge=1)] | None = None
+    last_messages: Annotated[int, Field(ge=1, le=MAX_NUMBER)] | None = None

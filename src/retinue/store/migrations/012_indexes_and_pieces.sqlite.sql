@@ -1,6 +1,6 @@
 -- Indexes for what servers ask every second or every ten minutes, and for what is deleted with something else. And a
 -- reply's streamed pieces go into its own row.
--- Not beside older servers: they would not find the pieces of a stream that a client resumes.
+-- Beside older servers: to a client that resumes a stream in the middle of such a reply they tell only its end.
 
 ALTER TABLE events ADD COLUMN pieces TEXT;
 
@@ -19,3 +19,5 @@ CREATE INDEX files_by_expiry ON files (expires_at);
 CREATE INDEX vector_stores_by_expiry ON vector_stores (expires_at);
 
 CREATE INDEX requests_by_age ON requests (created_at);
+
+CREATE INDEX keys_by_age ON keys (created_at);

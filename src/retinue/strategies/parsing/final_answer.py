@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from ...core.tool import Tool
-from ...core.values import AgentFinish, Reply, StopReason
+from ...core.values import CUT_SHORT, AgentFinish, Reply, StopReason
 from .answer_stream import finished_answer
 from .json_reply import partial_answer
 from .markers import AFTER, AT_LINE_START, parts_of
@@ -60,10 +60,6 @@ def visible_answer(text: str) -> str:
     return "" if begins == "thought" else finished_answer(text)
 
 
-CUT: Mapping[str, StopReason] = {
-    "length": StopReason.REPLY_TRUNCATED,
-    "content_filter": StopReason.CONTENT_FILTERED,
-}
 _PROBLEMS = {
     "length": "the model's reply was cut at its token limit",
     "content_filter": "the engine withheld the model's reply (content filter)",
@@ -75,4 +71,4 @@ def mark_truncated(read: AgentFinish, reply: Reply) -> AgentFinish:
     if reply.finish == "stop" or read.reason not in (StopReason.ANSWER, StopReason.UNREADABLE_REPLY):
         return read
     values = {"output": read.output, **read.return_values, "problem": _PROBLEMS[reply.finish]}
-    return AgentFinish(values, read.log, CUT[reply.finish])
+    return AgentFinish(values, read.log, CUT_SHORT[reply.finish])

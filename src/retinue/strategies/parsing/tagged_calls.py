@@ -51,7 +51,7 @@ _SUFFIX = re.compile(r"(?::\d++|<[|｜].*+)\Z", re.DOTALL)
 
 def called_name(written: str) -> str:
     """Return a tool's name without what some models' formats add: control tokens, `functions.`, and a number."""
-    name = _SUFFIX.sub("", _TOKENS_BEFORE.sub("", written.strip()))
+    name = _SUFFIX.sub("", _TOKENS_BEFORE.sub("", written))
     return _PREFIX.sub("", name)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,14 +25,15 @@ from .reserved_words import KEYS, key_of
 from .tagged_calls import TaggedCall, find_calls
 
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
-_FENCED = re.compile(r"```[a-z_]*\s*+(.*?)\s*+```", re.DOTALL | re.IGNORECASE)
+_LANGUAGE = re.compile(r"[a-z_]*+", re.IGNORECASE)
 _OF_CALLS = KEYS | {"id", "index", "name", "type"}
-_MAYBE_CALL = re.compile(
-    r"<[|｜]|<(?:tool|function|invoke|antml)|\[TOOL|\bto=functions|^[ >*_#`-]*TOOL ?CALL"
-    r"|(?:<\w{0,9}|\[T?O?O?L?|\bto=?\w{0,9}|```\w{0,9}\s*)\Z",
-    re.IGNORECASE | re.MULTILINE,
+_MAX_WORDS = 500  # characters of words that announce a step
+_TOKENS = ("<|", "<｜", "<tool", "<TOOL", "<function", "<invoke", "<antml", "[TOOL")  # with which calls begin
+_TOKEN_BEGUN = re.compile(r"(?:<\w{0,9}|\[T?O?O?L?)\Z")
+_LONGEST_TOKEN = 10
+_MAYBE_JSON = re.compile(
+    r"^[ \t]*+(?:[{\[]|```(?:json|tool_\w++)?(?:\s|\Z)|(?:`{1,2}|```\w{0,9})\Z)", re.IGNORECASE | re.MULTILINE
 )
-_MAYBE_JSON = re.compile(r"[{\[]|```(?:json|tool_\w+)?(?:\s|\Z)|`{1,2}\Z", re.IGNORECASE)
 
 
 def calls_in_text(text: str, tools: Sequence[Tool]) -> tuple[tuple[AgentAction, ...], str]:
@@ -42,7 +44,7 @@ def calls_in_text(text: str, tools: Sequence[Tool]) -> tuple[tuple[AgentAction, 
         actions = _read(json.dumps([call.value for call in tagged]), tools)
         return actions, text[: tagged[0].begin].strip() if actions else text
     before, written = _split(text)
-    if not written or (before and not announces_step(before)):
+    if not written or (before and not _announces(before)):
         return (), text
     actions = _read(written, tools)
     known = bool(actions) and all(match_tool(action.tool, tools) for action in actions)
@@ -51,27 +53,49 @@ def calls_in_text(text: str, tools: Sequence[Tool]) -> tuple[tuple[AgentAction, 
 
 def answer_beside_calls(text: str) -> str:
     """Extract from a text that is itself the answer, unless it turns out to be a call; that is held back."""
-    begun = text.lstrip()
-    if _MAYBE_JSON.match(begun):
-        return ""
-    maybe = _MAYBE_CALL.search(text)
-    return plain_answer(text[: maybe.start()] if maybe else text)
+    ends = [at for token in _TOKENS if (at := text.find(token)) >= 0]
+    if begun := _TOKEN_BEGUN.search(text, max(0, len(text) - _LONGEST_TOKEN)):
+        ends.append(begun.start())
+    for maybe in _MAYBE_JSON.finditer(text[: 2 * _MAX_WORDS]):
+        before = text[: maybe.start()]
+        if not before.strip() or _announces(before):
+            ends.append(maybe.start())
+            break
+    return plain_answer(text[: min(ends)] if ends else text)
+
+
+def _announces(words: str) -> bool:
+    return len(words) <= _MAX_WORDS and announces_step(words)
 
 
 def _tagged(text: str) -> Sequence[TaggedCall]:
     """Return the calls between tags that are not shown as code, unless the whole reply is code."""
-    fenced = _FENCED.fullmatch(text.strip())
-    if fenced:
-        return list(find_calls(fenced[1]))
-    code = [found.span() for found in _CODE.finditer(text)]
-    return [call for call in find_calls(text) if not any(begin <= call.begin < end for begin, end in code)]
+    before, inner = _fenced(text.strip())
+    if inner and not before:
+        return list(find_calls(inner))
+    calls = list(find_calls(text))
+    code = [found.span() for found in _CODE.finditer(text)] if calls else []
+    begins = [begin for begin, _ in code]
+    ends = [0, *(end for _, end in code)]
+    return [call for call in calls if call.begin >= ends[bisect_right(begins, call.begin)]]
+
+
+def _fenced(text: str) -> tuple[str, str]:
+    """Return the words before a block of code that ends a text, and what is in it; empty if there is none."""
+    begin = text.rfind("```", 0, -3) if text.endswith("```") else -1
+    before = text[: max(begin, 0)]
+    if begin < 0 or before.rstrip(" \t")[-1:] not in ("", "\n"):
+        return text, ""
+    inner = text[begin + 3 : -3]
+    language = _LANGUAGE.match(inner)
+    return before.strip(), inner[language.end() if language else 0 :].strip()
 
 
 def _split(text: str) -> tuple[str, str]:
     """Return the words before the JSON that ends a reply, and that JSON; empty if there is none."""
     stripped = text.strip()
-    if fenced := re.search(r"(?:\A|(?<=\n))" + _FENCED.pattern + r"\Z", stripped, _FENCED.flags):
-        before, inner = stripped[: fenced.start()].strip(), fenced[1].strip()
+    before, inner = _fenced(stripped)
+    if inner:
         return (before, inner) if _is_of_calls(inner) else (text, "")
     begin = min((at for at in (stripped.find("{"), stripped.find("[")) if at >= 0), default=-1)
     if begin < 0 or not _is_of_calls(stripped[begin:]):

@@ -11,8 +11,7 @@ from ...core.flow import advance
 from ...core.grammar import Constraint, json_pattern, seq
 from ...core.prompt import Ask, Decided, Prompt
 from ...core.protocols import Flow, Sent, Strategy, Task, ask
-from ...core.values import AgentFinish, Message, Reply, StopReason
-from ..parsing.final_answer import CUT
+from ...core.values import CUT_SHORT, AgentFinish, Message, Reply, StopReason
 from ..parsing.prose import uses_tool
 from ..parsing.react_text import FENCED
 from ..plan_text import neutralize_line
@@ -73,8 +72,8 @@ class _Answers:
             said = Message("assistant", f"{reply.text.rstrip()}\n")
             prompt = prompt.add(said, Message("user", f"This does not fit the schema: {again}\nJSON:"))
         values = {**finish.return_values, "output": text, "problem": again}
-        if reply.finish in CUT:
-            return AgentFinish(values, finish.log, CUT[reply.finish])
+        if reply.finish in CUT_SHORT:
+            return AgentFinish(values, finish.log, CUT_SHORT[reply.finish])
         return AgentFinish(values, finish.log, StopReason.INVALID_ANSWER)
 
     def _read(self, text: str) -> tuple[Any, str]:

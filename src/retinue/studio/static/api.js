@@ -19,16 +19,24 @@ export function signIn(value) {
 
 /** Forget the key. The page shows the sign-in form again. */
 export function signOut() {
-  sessionStorage.removeItem(KEY);
+  sessionStorage.clear(); // and what was decided but not sent
   window.dispatchEvent(new Event("retinue:signed-out"));
 }
 
-/** Move a key from the address (`#key=…`) to this tab, so that no history keeps it. */
+/** Move a key from the address (`#key=…`) to this tab, so that no history keeps it. Another key than the tab's is taken
+ *  only if its user says so: a stranger's link could else have them work, unawares, in the stranger's account. */
 export function takeKeyFromAddress() {
   const given = new URLSearchParams(location.hash.slice(1)).get("key");
   if (!given) return;
-  signIn(given);
+  const other = key() && key() !== given;
+  if (!other || window.confirm("This link signs this tab in with another key. Use that one from now on?")) signIn(given);
   history.replaceState(null, "", location.pathname + location.search);
+}
+
+/** Remove a key from the address, unused. */
+export function dropKeyFromAddress() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("key");
+  if (given) history.replaceState(null, "", location.pathname + location.search);
 }
 
 /** "/v1/runs" and {status: ["failed"], limit: 5} → "/v1/runs?status=failed&limit=5". Empty values are left out. */

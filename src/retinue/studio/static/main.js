@@ -1,6 +1,6 @@
 // The frame of the studio: sign-in, navigation, and the view of the current address.
 import { html, render, useEffect, useState } from "./html.js";
-import { get, key, signIn, signOut, takeKeyFromAddress } from "./api.js";
+import { dropKeyFromAddress, get, key, signIn, signOut, takeKeyFromAddress } from "./api.js";
 import { Link, currentPath, match, useLocation } from "./router.js";
 import { routes } from "./routes.js";
 import { Dialog, Empty, ErrorBox, Loading, useKeys } from "./parts/index.js";
@@ -21,8 +21,10 @@ function App() {
   const [turn, setTurn] = useState(0);
   useEffect(() => {
     const left = () => (setSession(null), setTurn((before) => before + 1));
+    const linked = () => (key() ? dropKeyFromAddress() : (takeKeyFromAddress(), left())); // into a page that is open
     window.addEventListener("retinue:signed-out", left);
-    return () => window.removeEventListener("retinue:signed-out", left);
+    window.addEventListener("hashchange", linked);
+    return () => (window.removeEventListener("retinue:signed-out", left), window.removeEventListener("hashchange", linked));
   }, []);
   useEffect(() => {
     if (!key()) return;

@@ -90,7 +90,7 @@ const FOLDS = {
   },
   stopped(log, open, event, data) {
     if (PAUSES.includes(data.reason)) return;
-    log.end = { at: event.created_at, answer: data.answer || data.best || data.partial || "", reason: data.reason, detail: data.detail ?? "", hidden: event.withheld?.includes("detail") };
+    log.end = { at: event.created_at, answer: data.answer || data.best || data.partial || "", reason: data.reason, unfinished: !data.answer || data.reason !== "STAGNATED", detail: data.detail ?? "", hidden: event.withheld?.includes("detail") };
     close(log, event.created_at);
   },
 };

@@ -1,4 +1,5 @@
-// The calls that a run waits for, for a person to decide on. They are answered together, once each is decided on.
+// The calls that a run waits for, for a person to decide on. They are answered together, once each is decided on; until
+// then this tab keeps the decisions, also when it is reloaded.
 import { html, useState } from "../html.js";
 import { CallDecision } from "./call_decision.js";
 import { ErrorBox } from "./notices.js";
@@ -10,10 +11,15 @@ export const Decided = ({ tool, decision }) => html`You ${DECIDED[decision.kind]
 
 /** `calls` are {id, tool, arguments, question?}; `send` gets the decisions, {kind, arguments?, message?}, by the calls' ids. */
 export function Decisions({ calls, send }) {
-  const [{ made, busy, error }, setState] = useState({ made: {}, busy: false, error: null });
+  const kept = `retinue.decisions.${calls.map((one) => one.id).join()}`;
+  const [{ made, busy, error }, setState] = useState(() => ({ made: JSON.parse(sessionStorage.getItem(kept) ?? "{}"), busy: false, error: null }));
   const take = (call) => async (decision) => {
     const all = { ...made, [call.id]: decision };
-    if (!calls.every((one) => all[one.id])) return setState({ made: all, busy: false, error: null });
+    if (!calls.every((one) => all[one.id])) {
+      sessionStorage.setItem(kept, JSON.stringify(all));
+      return setState({ made: all, busy: false, error: null });
+    }
+    sessionStorage.removeItem(kept);
     setState({ made, busy: true, error: null });
     try {
       await send(all);
@@ -23,7 +29,7 @@ export function Decisions({ calls, send }) {
   };
   return html`
     ${calls.map((call) => made[call.id]
-      ? html`<p key=${call.id} class="muted"><${Decided} tool=${call.tool} decision=${made[call.id]} /> The others are still to be decided.</p>`
+      ? html`<p key=${call.id} class="muted"><${Decided} tool=${call.tool} decision=${made[call.id]} /> This is sent once the others are decided, too.</p>`
       : html`<${CallDecision} key=${call.id} call=${call} decide=${take(call)} busy=${busy} />`)}
     ${error && html`<${ErrorBox} error=${error} />`}
   `;

@@ -13,4 +13,10 @@ export function Tokens({ usage }) {
 export const Duration = ({ seconds }) => html`<span class="num">${duration(seconds)}</span>`;
 export const Cost = ({ value }) => html`<span class="num">${cost(value)}</span>`;
 export const When = ({ at }) =>
-  html`<time class="num" datetime=${at == null ? undefined : new Date(at * 1000).toISOString()} title=${moment(at)}>${ago(at)}</time>`;
+  html`<time class="num" datetime=${isoTime(at)} title=${moment(at)}>${ago(at)}</time>`;
+
+/** The time as ISO 8601; undefined if there is none, or none that a date can have. */
+function isoTime(at) {
+  const date = new Date(at * 1000);
+  return at == null || Number.isNaN(date.getTime()) ? undefined : date.toISOString();
+}

@@ -10,7 +10,7 @@ import { useSession } from "./session.js";
 /** `calls` are the observed calls of the step, which can be edited: [{id, tool, text}]. */
 export function Fork({ run, step, calls, instructions, close }) {
   const { prompts } = useSession();
-  const { data } = useResource((signal) => get("/v1/models", {}, { signal }), []);
+  const { data } = useResource((signal) => get("/v1/studio/agents", {}, { signal }), []);
   const agents = (data?.data ?? []).map((one) => one.id);
   const [state, setState] = useState({ busy: false, error: null });
   const send = async (event) => {

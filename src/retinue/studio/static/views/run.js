@@ -134,7 +134,7 @@ function Outcome({ run, log }) {
   return html`
     ${log.hidden && html`<p class="note">What was said is not shown: its client deleted it, or asked not to store it.</p>`}
     ${(problem || detail) && html`<div class="error outcome"><div class="stack">${[...new Set([problem, detail])].filter(Boolean).map((one) => html`<p key=${one}>${one}</p>`)}</div></div>`}
-    ${log.end?.answer && html`<div class="outcome"><${Text} label="Answer" value=${log.end.answer} lines=${10} /></div>`}
+    ${log.end?.answer && html`<div class="outcome"><${Text} label=${log.end.unfinished ? "So far" : "Answer"} value=${log.end.answer} lines=${10} /></div>`}
   `;
 }
 

@@ -87,7 +87,7 @@ function Pick({ run, picked, set }) {
 function Filters({ query, search }) {
   const [agents, setAgents] = useState([]);
   useEffect(() => {
-    get("/v1/models").then((told) => setAgents(told.data.map((one) => one.id)), () => {});
+    get("/v1/studio/agents").then((told) => setAgents(told.data.map((one) => one.id)), () => {});
   }, []);
   const change = (name) => (event) => setQuery({ [name]: event.target.value, after: null });
   return html`<form class="filters" role="search" onSubmit=${(event) => event.preventDefault()}>

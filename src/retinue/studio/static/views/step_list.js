@@ -44,7 +44,7 @@ function End({ ended, changed }) {
   return html`<section class="step step-end">
     <header><h3>${ended.reason ? `Stopped: ${ended.reason.toLowerCase().replaceAll("_", " ")}` : "Answer"}</h3></header>
     ${ended.detail && html`<p class="problem">${ended.detail}</p>`}
-    ${ended.answer && html`<${Said} label="Answer" value=${ended.answer} where="answer" changed=${changed} />`}
+    ${ended.answer && html`<${Said} label=${ended.reason && ended.reason !== "STAGNATED" ? "So far" : "Answer"} value=${ended.answer} where="answer" changed=${changed} />`}
   </section>`;
 }
 

@@ -1,1 +1,0 @@
-"""A fleet on this machine, measured and predicted: `make capacity`."""
