@@ -74,6 +74,14 @@ class Point(NamedTuple):
     y: int
 
 
+def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapper(*args: Any, **values: Any) -> Any:
+        return function(*args, **values)
+
+    return wrapper
+
+
 class Weather:
     """Knows the weather."""
 
@@ -89,6 +97,12 @@ class Weather:
     async def later(self, city: str) -> str:
         """Forecast the weather, later."""
         return f"{city} in {self.unit}, later"
+
+    @tool
+    @decorated
+    def wrapped(self, city: str) -> str:
+        """Forecast the weather."""
+        return f"{city} in {self.unit}"
 
     def plain(self, city: str) -> str:
         return f"{city} in {self.unit}"
@@ -112,14 +126,6 @@ class Weather:
 class AsyncCall:
     async def __call__(self, city: str) -> str:
         return city
-
-
-def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def wrapper(*args: Any, **values: Any) -> Any:
-        return function(*args, **values)
-
-    return wrapper
 
 
 def book(city: str, user: str, nights: int = 1) -> str:
@@ -240,6 +246,7 @@ WRITTEN: Mapping[str, tuple[Any, Any, Any, str]] = {
     "bound method": (Weather().plain, {"city": TEXT}, {"city": "Rome"}, "Rome in C"),
     "@tool on a method": (Weather("F").forecast, {"city": TEXT}, "Rome", "Rome in F"),
     "@tool on an async method": (Weather("F").later, {"city": TEXT}, "Rome", "Rome in F, later"),
+    "@tool on a decorated method": (Weather("F").wrapped, {"city": TEXT}, "Rome", "Rome in F"),
     "classmethod": (Weather.of_class, {"city": TEXT}, "Rome", "Rome of Weather"),
     "staticmethod": (Weather().static, {"city": TEXT}, "Rome", "Rome"),
     "staticmethod object": (staticmethod(cached.__wrapped__), {"city": TEXT}, "Rome", "Rome"),

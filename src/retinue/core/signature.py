@@ -289,7 +289,8 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 def method_owner(function: Any) -> str:
     """Return the name of the class in whose body a function with `self` or `cls` was defined; empty for others."""
-    if not inspect.isfunction(function):
+    function = inspect.unwrap(function) if inspect.isfunction(function) else None
+    if not inspect.isfunction(function):  # or one that stands for a method of a built-in type, as `str.strip`
         return ""
     owner = function.__qualname__.rpartition(".<locals>.")[2].rpartition(".")[0]
     return owner if owner and next(iter(inspect.signature(function).parameters), "") in ("self", "cls") else ""
