@@ -31,7 +31,7 @@ def events(text: st.SearchStrategy[str]) -> st.SearchStrategy[Event]:
     messages = st.lists(st.builds(Message, st.sampled_from(["user", "tool"]), text, calls, text, text), max_size=2)
     replies = st.builds(Reply, text, calls=calls)
     seen = st.builds(Observation, text, text)
-    used = st.builds(Usage, st.integers(0, 9), st.integers(0, 9), requests=st.integers(0, 1))
+    used = st.builds(Usage, st.integers(0, 9), st.integers(0, 9))
     built = {
         "started": {"question": text, "history": messages.map(tuple)},
         "asked": {"messages": messages.map(tuple), "problem": text},
@@ -43,13 +43,7 @@ def events(text: st.SearchStrategy[str]) -> st.SearchStrategy[Event]:
         "resumed": {"decision": st.builds(Decision, st.sampled_from(["approve", "edit"]), text, text)},
         "finished": {"answer": text, "return_values": st.dictionaries(TEXT, JSON, max_size=3)},
         "said": {"text": text, "answer": text},
-        "stopped": {
-            "reason": st.sampled_from(StopReason),
-            "detail": text,
-            "answer": text,
-            "best": text,
-            "usage": used,
-        },
+        "stopped": {"reason": st.sampled_from(StopReason), "detail": text, "answer": text, "best": text, "usage": used},
     }
     assert set(built) == set(KINDS)
     return st.one_of(*(st.builds(KINDS[kind], **values) for kind, values in built.items()))  # type: ignore[arg-type]

@@ -112,7 +112,8 @@ class _Poster:
         said = await self._answer(b"%sContent-Length: %d\r\n\r\n%s" % (head, len(body), body))
         if self.status >= 300:
             shown = redact(said.decode("utf-8", "replace"))[:200].strip()
-            problem = f"{address_without_secrets(endpoint.url)} answered {self.status}{f': {shown!r}' if shown.isprintable() else ''}"
+            address, told = address_without_secrets(endpoint.url), f": {shown!r}" if shown.isprintable() else ""
+            problem = f"{address} answered {self.status}{told}"
             raise NotSent(problem, again=self.status in _AGAIN, seconds=self._wait)
 
     async def _answer(self, request: bytes) -> bytes:
