@@ -105,11 +105,15 @@ class Recorded:
             if "is" in values:
                 log = _events([items[one] for one in values["is"]])
             elif "then" in values:
-                self.tails.append((log[: values["at"]], values["how"], [items[one] for one in values["then"]]))
-            elif "kind" in values:  # an event of a former version is compared as it is read today
-                items += _plain([from_json(line)])
+                then = [_as_today(items[one]) for one in values["then"]]
+                self.tails.append((log[: values["at"]], values["how"], then))
             else:
                 items.append(values)
+
+
+def _as_today(told: Any) -> Any:
+    """An event of a former version is compared as it is read today."""
+    return _plain([from_json(json.dumps(told))])[0] if "kind" in told else told
 
 
 def record(world: World, runner: asyncio.Runner) -> Iterator[dict[str, Any]]:
