@@ -12,21 +12,25 @@ from collections.abc import Callable
 from types import MethodType
 from weakref import WeakMethod
 
+_methods: dict[int, WeakMethod[Callable[[], None]]] = {}  # by their own ids, since an object may have no hash
+
 
 def in_forked_child(reset: Callable[[], None]) -> None:
     """Call `reset` in each forked child, before anything else runs there. A method is called while its object lives."""
-    if not hasattr(os, "register_at_fork"):
-        return
-    if not isinstance(reset, MethodType):
+    if isinstance(reset, MethodType):
+        method = WeakMethod(reset, lambda gone: _methods.pop(id(gone), None))
+        _methods[id(method)] = method
+    elif hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=reset)
-        return
-    method = WeakMethod(reset)
 
-    def reset_object() -> None:
-        if (found := method()) is not None:
-            found()
 
-    os.register_at_fork(after_in_child=reset_object)
+def _reset_objects() -> None:
+    for method in tuple(_methods.values()):
+        if (reset := method()) is not None:
+            reset()
+
+
+in_forked_child(_reset_objects)
 
 
 def keep_from_parent(inherited: object) -> None:
