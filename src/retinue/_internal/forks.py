@@ -10,24 +10,26 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from types import MethodType
-from weakref import WeakMethod
+from typing import Any
+from weakref import ref
 
-_methods: dict[int, WeakMethod[Callable[[], None]]] = {}  # by their own ids, since an object may have no hash
+_Reset = Callable[[Any], None]
+_resets: dict[int, tuple[ref[Any], _Reset]] = {}  # of objects, by the ids of the references: an object may have no hash
 
 
 def in_forked_child(reset: Callable[[], None]) -> None:
     """Call `reset` in each forked child, before anything else runs there. A method is called while its object lives."""
     if isinstance(reset, MethodType):
-        method = WeakMethod(reset, lambda gone: _methods.pop(id(gone), None))
-        _methods[id(method)] = method
+        alive = ref(reset.__self__, lambda gone, resets=_resets: resets.pop(id(gone), None))  # type: ignore[misc]
+        _resets[id(alive)] = alive, reset.__func__
     elif hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=reset)
 
 
 def _reset_objects() -> None:
-    for method in tuple(_methods.values()):
-        if (reset := method()) is not None:
-            reset()
+    for alive, reset in tuple(_resets.values()):
+        if (found := alive()) is not None:
+            reset(found)
 
 
 in_forked_child(_reset_objects)
