@@ -2,30 +2,32 @@
 -- and deleted in many places. Logs of imported runs say their size in the run's request. What answers and decisions of
 -- people weigh is taken off with their run, whose row is deleted before them.
 -- Beside older servers: triggers count for them, too.
--- Each connection has a part of its own, so that none waits for another.
+-- Each connection has a part of its own, so that none waits for another. A request is searched as a text: PostgreSQL
+-- reads no JSON that has a NUL in it.
 
-CREATE FUNCTION count_texts(owner VARCHAR, size BIGINT) RETURNS VOID LANGUAGE sql AS $$
+CREATE OR REPLACE FUNCTION count_texts(owner VARCHAR, size BIGINT) RETURNS VOID LANGUAGE sql AS $$
     INSERT INTO storage_used VALUES (owner, 'texts' || pg_backend_pid(), size)
     ON CONFLICT (tenant, what) DO UPDATE SET bytes = storage_used.bytes + excluded.bytes
 $$;
 
-CREATE FUNCTION count_body() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION count_body() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP <> 'INSERT' THEN PERFORM count_texts(OLD.tenant, -octet_length(OLD.body::text)); END IF;
     IF TG_OP <> 'DELETE' THEN PERFORM count_texts(NEW.tenant, octet_length(NEW.body::text)); END IF;
     RETURN NULL;
 END $$;
 
-CREATE FUNCTION size_of_run(request JSON) RETURNS BIGINT LANGUAGE sql IMMUTABLE AS $$
-    SELECT octet_length(request::text) + coalesce((request -> 'imported_from' ->> 'bytes')::bigint, 0)
+CREATE OR REPLACE FUNCTION size_of_run(request JSON) RETURNS BIGINT LANGUAGE sql IMMUTABLE AS $$
+    SELECT octet_length(request::text)
+        + coalesce(substring(request::text from '"imported_from": ?\{"bytes": ?(\d{1,15})')::bigint, 0)
 $$;
 
-CREATE FUNCTION size_of_submission(decisions JSON, input JSON, calls JSON) RETURNS BIGINT LANGUAGE sql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION size_of_submission(decisions JSON, input JSON, calls JSON) RETURNS BIGINT LANGUAGE sql IMMUTABLE AS $$
     SELECT coalesce(octet_length(decisions::text), 0) + coalesce(octet_length(input::text), 0)
         + coalesce(octet_length(calls::text), 0)
 $$;
 
-CREATE FUNCTION count_run() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION count_run() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
         PERFORM count_texts(NEW.tenant, size_of_run(NEW.request));
@@ -37,13 +39,13 @@ BEGIN
     RETURN NULL;
 END $$;
 
-CREATE FUNCTION count_submission() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION count_submission() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM count_texts(tenant, size_of_submission(NEW.decisions, NEW.input, NEW.calls)) FROM runs WHERE id = NEW.run_id;
     RETURN NULL;
 END $$;
 
-CREATE FUNCTION count_content() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION count_content() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
         PERFORM count_texts(NEW.tenant, length(NEW.content));
@@ -53,32 +55,32 @@ BEGIN
     RETURN NULL;
 END $$;
 
-CREATE TRIGGER counted AFTER INSERT OR UPDATE OF body OR DELETE ON assistants
+CREATE OR REPLACE TRIGGER counted AFTER INSERT OR UPDATE OF body OR DELETE ON assistants
 FOR EACH ROW EXECUTE FUNCTION count_body();
 
-CREATE TRIGGER counted AFTER INSERT OR UPDATE OF body OR DELETE ON threads
+CREATE OR REPLACE TRIGGER counted AFTER INSERT OR UPDATE OF body OR DELETE ON threads
 FOR EACH ROW EXECUTE FUNCTION count_body();
 
-CREATE TRIGGER counted AFTER INSERT OR UPDATE OF body OR DELETE ON messages
+CREATE OR REPLACE TRIGGER counted AFTER INSERT OR UPDATE OF body OR DELETE ON messages
 FOR EACH ROW EXECUTE FUNCTION count_body();
 
-CREATE TRIGGER counted AFTER INSERT OR UPDATE OF body OR DELETE ON conversations
+CREATE OR REPLACE TRIGGER counted AFTER INSERT OR UPDATE OF body OR DELETE ON conversations
 FOR EACH ROW EXECUTE FUNCTION count_body();
 
-CREATE TRIGGER counted AFTER INSERT OR UPDATE OF body OR DELETE ON items
+CREATE OR REPLACE TRIGGER counted AFTER INSERT OR UPDATE OF body OR DELETE ON items
 FOR EACH ROW EXECUTE FUNCTION count_body();
 
-CREATE TRIGGER counted AFTER INSERT OR UPDATE OF body OR DELETE ON registered_tools
+CREATE OR REPLACE TRIGGER counted AFTER INSERT OR UPDATE OF body OR DELETE ON registered_tools
 FOR EACH ROW EXECUTE FUNCTION count_body();
 
-CREATE TRIGGER counted AFTER INSERT OR DELETE ON runs FOR EACH ROW EXECUTE FUNCTION count_run();
+CREATE OR REPLACE TRIGGER counted AFTER INSERT OR DELETE ON runs FOR EACH ROW EXECUTE FUNCTION count_run();
 
-CREATE TRIGGER counted AFTER INSERT ON submissions FOR EACH ROW EXECUTE FUNCTION count_submission();
+CREATE OR REPLACE TRIGGER counted AFTER INSERT ON submissions FOR EACH ROW EXECUTE FUNCTION count_submission();
 
-CREATE TRIGGER counted AFTER INSERT ON contents
+CREATE OR REPLACE TRIGGER counted AFTER INSERT ON contents
 FOR EACH ROW WHEN (NEW.id NOT LIKE 'file%') EXECUTE FUNCTION count_content();
 
-CREATE TRIGGER counted_off AFTER DELETE ON contents
+CREATE OR REPLACE TRIGGER counted_off AFTER DELETE ON contents
 FOR EACH ROW WHEN (OLD.id NOT LIKE 'file%') EXECUTE FUNCTION count_content();
 
 INSERT INTO storage_used (tenant, what, bytes) SELECT tenant, 'texts', sum(size) FROM (
@@ -88,8 +90,8 @@ INSERT INTO storage_used (tenant, what, bytes) SELECT tenant, 'texts', sum(size)
     UNION ALL SELECT tenant, octet_length(body::text) AS size FROM conversations
     UNION ALL SELECT tenant, octet_length(body::text) AS size FROM items
     UNION ALL SELECT tenant, octet_length(body::text) AS size FROM registered_tools
-    UNION ALL SELECT tenant, octet_length(request::text) + coalesce((request -> 'imported_from' ->> 'bytes')::bigint, 0) FROM runs
-    UNION ALL SELECT runs.tenant, coalesce(octet_length(submissions.decisions::text), 0) + coalesce(octet_length(submissions.input::text), 0) + coalesce(octet_length(submissions.calls::text), 0)
+    UNION ALL SELECT tenant, size_of_run(request) FROM runs
+    UNION ALL SELECT runs.tenant, size_of_submission(submissions.decisions, submissions.input, submissions.calls)
     FROM submissions JOIN runs ON runs.id = submissions.run_id
     UNION ALL SELECT tenant, length(content) FROM contents WHERE id NOT LIKE 'file%'
 ) AS sizes GROUP BY tenant;
