@@ -63,7 +63,7 @@ def test_a_streamed_run_reads_no_row_that_its_server_has_just_written(
 ) -> None:
     served, assistant, executed = made
     run(served, assistant)  # which connects, and writes the agent's snapshot
-    # its thread, its assistant, how much was said, and what; the quotas of runs and of texts, and what is kept of those;
+    # its thread, its assistant, how much was said, and what; the quotas of runs and of texts, and what these count;
     # its row before each change; how far its use is counted; whether others wait
     expected = sorted(["threads", "assistants", *["messages"] * 2, *["quotas"] * 2, "storage_used", *["runs"] * 4])
     # a stream that begins after its run, as on a busy machine, reads the log once
