@@ -42,6 +42,7 @@ class Visitor:
         self.page.on("console", self._said)
         self.page.on("pageerror", lambda error: self.troubles.append(str(error)))
         self.page.on("dialog", self._told)
+        self.agrees = False  # to whatever a dialog asks
         self.page.on("request", self._asked)
         self._signed_in = False
 
@@ -51,7 +52,10 @@ class Visitor:
 
     def _told(self, dialog: Dialog) -> None:
         self.troubles.append(dialog.message)
-        dialog.dismiss()
+        if self.agrees:
+            dialog.accept()
+        else:
+            dialog.dismiss()
 
     def _asked(self, request: Any) -> None:
         if not request.url.startswith((f"{self.url}/", "data:image/", "blob:")):
