@@ -23,7 +23,8 @@ from upgrades.rolling import roll
 from upgrades.versions import CHANGED, version_after, version_before
 
 
-@pytest.mark.parametrize("pair", ["from the version before", pytest.param("to the next", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("pair", ["from the version before", "to the next"])
 def test_servers_and_workers_are_replaced_under_load(pair: str, tmp_path: Path, a_postgres: Postgres) -> None:
     url = a_postgres.database()
     if pair == "to the next":
