@@ -14,12 +14,13 @@ import pathlib
 import threading
 import uuid
 from collections import OrderedDict, deque, namedtuple
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NewType, NotRequired, TypeVar, Union, cast
 
+import attrs
 import numpy
 import pytest
 from pydantic import BaseModel, Field
@@ -80,6 +81,42 @@ def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*args, **values)
 
     return wrapper
+
+
+class Made:
+    def __new__(cls, n: int) -> Made:
+        made = super().__new__(cls)
+        made.__dict__["n"] = n
+        return made
+
+
+class Base:
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+
+class Heir(Base):
+    pass
+
+
+class Town(Place):
+    size: int = 1
+
+
+class Trip(NamedTuple):
+    place: Place
+    days: int = 1
+
+
+class Items:
+    def __iter__(self) -> Iterator[int]:
+        return iter([1, 2])
+
+
+@attrs.define
+class Ticket:
+    day: datetime.date
+    key: str = attrs.field(default="secret", repr=False)
 
 
 class Weather:
@@ -217,6 +254,10 @@ def own_objects(city: str, lock: Any = threading.Lock(), keys: Any = {}.keys(), 
     return f"{city} {color.name}"
 
 
+def iterated(items: Iterable[int]) -> str:
+    return f"{list(items)} {sum(items)}"
+
+
 def generic(item: T, items: list[T]) -> str:
     return f"{item} {items}"
 
@@ -281,6 +322,22 @@ WRITTEN: Mapping[str, tuple[Any, Any, Any, str]] = {
         "Rome for 5",
     ),
     "built-in": (math.isqrt, {"n": {}}, {"n": 17}, "4"),
+    "class with __new__": (Made, {"n": NUMBER}, {"n": 3}, '{"n": 3}'),
+    "class whose __init__ is inherited": (Heir, {"n": NUMBER}, {"n": 3}, '{"n": 3}'),
+    "model that inherits its fields": (
+        Town,
+        {"city": TEXT, "country": TEXT | {"default": "FR"}, "size": NUMBER | {"default": 1}},
+        {"city": "Rome"},
+        '{"city": "Rome", "country": "FR", "size": 1}',
+    ),
+    "named tuple": (Trip, None, {"place": {"city": "Rome"}}, '[{"city": "Rome", "country": "FR"}, 1]'),
+    "Iterable": (iterated, None, {"items": [1, "2"]}, "[1, 2] 3"),
+    "decorated after it was a tool": (
+        decorated(tool(effects="read")(book)),
+        None,
+        {"city": "R", "user": "u"},
+        "u in R for 1",
+    ),
     "class": (Place, None, {"city": "Rome"}, '{"city": "Rome", "country": "FR"}'),
     "lambda": (lambda city="Rome": city, {"city": {"default": "Rome"}}, {}, "Rome"),
     "Field as default": (
@@ -591,6 +648,9 @@ RETURNED: Mapping[str, tuple[Any, str]] = {
     "numpy number": (numpy.int64(4), "4"),
     "numpy numbers in a dict": ({"a": numpy.float32(0.5), "b": numpy.array([1])}, '{"a": 0.5, "b": [1]}'),
     "data frame": (Frame(), "a  b\n1  2"),
+    "iterable": (Items(), "[1, 2]"),
+    "namespace": (SimpleNamespace(a=1), '{"a": 1}'),
+    "class of attrs": (Ticket(datetime.date(2024, 2, 29)), '{"day": "2024-02-29"}'),
     "object": (Plain(), '{"city": "Rome"}'),
     "object with a text": (Slotted(), "slotted"),
     "exception": (ValueError("no such city"), "ValueError: no such city"),
