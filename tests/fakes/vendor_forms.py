@@ -172,7 +172,7 @@ NAMES = {
     for name in (
         *("functions.add", "functions.add:0", "add<|channel|>commentary", "add<|constrain|>json", "default_api.add"),
         *("<|tool_call_begin|>add", "tools.add", "add:1"),
-        *(" add ", "Add", '"add"', "add()"),
+        *(" add ", '"add"', "add()"),
     )
 }
 AS_TEXT = {
