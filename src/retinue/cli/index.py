@@ -28,7 +28,10 @@ def command(folder: Path, store: Path | None, size: int, vectors: bool) -> int:
     """
     place = store or folder / STORE
     if store is None:
-        place.parent.mkdir(exist_ok=True)
+        try:
+            place.parent.mkdir(exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{place.parent}: {error.strerror}; say with --store where to keep the index") from error
     logging.getLogger("pypdf").addHandler(logging.NullHandler())  # problems with files are reported at the end
     with DocumentStore(place) as kept:
         with Progress(patience=1.0) as progress:

@@ -118,7 +118,8 @@ def _texts_differences(connection: Connection) -> list[BytesDifference]:
     imported = "json_extract(request, '$.imported_from.bytes')"
     if connection.dialect.name != "sqlite":
         imported = "request -> 'imported_from' ->> 'bytes'"
-    parts.append(f"SELECT tenant, {length.format('request')} + coalesce(CAST({imported} AS BIGINT), 0) FROM runs")
+    imported = f"CASE kind WHEN 'imported' THEN coalesce(CAST({imported} AS BIGINT), 0) ELSE 0 END"
+    parts.append(f"SELECT tenant, {length.format('request')} + {imported} FROM runs")
     said = " + ".join(f"coalesce({length.format(f's.{name}')}, 0)" for name in ("decisions", "input", "calls"))
     parts.append(f"SELECT runs.tenant, {said} FROM submissions AS s JOIN runs ON runs.id = s.run_id")
     parts.append("SELECT tenant, length(content) FROM contents WHERE substr(id, 1, 4) <> 'file'")

@@ -16,8 +16,10 @@ BEGIN
     RETURN NULL;
 END $$;
 
-CREATE FUNCTION size_of_run(request JSON) RETURNS BIGINT LANGUAGE sql IMMUTABLE AS $$
-    SELECT octet_length(request::text) + coalesce((request -> 'imported_from' ->> 'bytes')::bigint, 0)
+-- only what Retinue wrote is read as JSON: PostgreSQL cannot look into one that has a \u0000 anywhere
+CREATE FUNCTION size_of_run(kind TEXT, request JSON) RETURNS BIGINT LANGUAGE sql IMMUTABLE AS $$
+    SELECT octet_length(request::text)
+        + CASE kind WHEN 'imported' THEN coalesce((request -> 'imported_from' ->> 'bytes')::bigint, 0) ELSE 0 END
 $$;
 
 CREATE FUNCTION size_of_submission(decisions JSON, input JSON, calls JSON) RETURNS BIGINT LANGUAGE sql IMMUTABLE AS $$
@@ -28,9 +30,9 @@ $$;
 CREATE FUNCTION count_run() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
-        PERFORM count_texts(NEW.tenant, size_of_run(NEW.request));
+        PERFORM count_texts(NEW.tenant, size_of_run(NEW.kind, NEW.request));
     ELSE
-        PERFORM count_texts(OLD.tenant, -size_of_run(OLD.request) - coalesce((
+        PERFORM count_texts(OLD.tenant, -size_of_run(OLD.kind, OLD.request) - coalesce((
             SELECT sum(size_of_submission(decisions, input, calls)) FROM submissions WHERE run_id = OLD.id
         ), 0)::bigint);
     END IF;
@@ -88,7 +90,7 @@ INSERT INTO storage_used (tenant, what, bytes) SELECT tenant, 'texts', sum(size)
     UNION ALL SELECT tenant, octet_length(body::text) AS size FROM conversations
     UNION ALL SELECT tenant, octet_length(body::text) AS size FROM items
     UNION ALL SELECT tenant, octet_length(body::text) AS size FROM registered_tools
-    UNION ALL SELECT tenant, octet_length(request::text) + coalesce((request -> 'imported_from' ->> 'bytes')::bigint, 0) FROM runs
+    UNION ALL SELECT tenant, size_of_run(kind, request) FROM runs
     UNION ALL SELECT runs.tenant, coalesce(octet_length(submissions.decisions::text), 0) + coalesce(octet_length(submissions.input::text), 0) + coalesce(octet_length(submissions.calls::text), 0)
     FROM submissions JOIN runs ON runs.id = submissions.run_id
     UNION ALL SELECT tenant, length(content) FROM contents WHERE id NOT LIKE 'file%'
