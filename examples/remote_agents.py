@@ -17,7 +17,7 @@ from fakes.app_server import KEY, Serving
 from retinue import A2AAgent, Agent, AgentAction, Decision, PromptModel, RemoteAgent, tool
 
 
-@tool(approval=True)
+@tool(approval=True, effects="once")
 def book(place: str) -> str:
     """Books a table."""
     return f"A table at {place} is booked."

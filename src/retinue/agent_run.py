@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -41,10 +41,11 @@ if TYPE_CHECKING:
     from .telemetry.recorder import LiveSpans
 
 
-def _read_history(history: Sequence[Message | Mapping[str, Any]]) -> tuple[Message, ...]:
+def _read_history(history: Any) -> tuple[Message, ...]:
     """Return an earlier conversation, of which mappings have `role` and `content` as in OpenAI's API."""
     found: list[Message] = []
-    for one in (history,) if isinstance(history, Message | str) else history:
+    several = isinstance(history, Iterable | None) and not isinstance(history, Mapping | str)
+    for one in (history or ()) if several else (history,):
         if isinstance(one, Mapping) and one.keys() == {"role", "content"} and isinstance(one["content"], str):
             found.append(Message(one["role"], one["content"]))
         elif isinstance(one, Message):

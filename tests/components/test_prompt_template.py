@@ -113,7 +113,8 @@ def test_a_payload_in_the_template_is_text_or_a_clear_error(payload: str) -> Non
 def test_a_payload_in_a_value_is_text(payload: str) -> None:
     template = PromptTemplate(prompt_text="$query and $documents, $query")
     filled = template.fill(query=payload, documents=[Document(payload), Document("$query")])
-    assert filled == f"{payload} and {payload}\n$query, {payload}"
+    told = payload.replace("\ud800", "\ufffd")  # half a pair cannot be sent
+    assert filled == f"{told} and {told}\n$query, {told}"
 
 
 @given(st.text())

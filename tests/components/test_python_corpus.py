@@ -22,7 +22,7 @@ HOSTILE = {"seconds": 0.2, "sleep": 0.1, "memory": 20_000_000, "recursion": 100,
 ORDINARY = {"seconds": 2.0, "sleep": 1.0}
 STOPPED = ("was stopped", "TimeoutError", "MemoryError")  # which limit is met first depends on the machine
 MISSING = re.compile(
-    r"No module named '\w+'; there are: |cannot be used here; write it another way|not passed on: write lambda"
+    r"No module named '\w+'; there are: |cannot be used here; (?:write|gather|use) |not passed on: write lambda"
     r"|a generator expression is a list here|has no attribute '\w+'"
 )
 

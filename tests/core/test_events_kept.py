@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from retinue.core.events import KINDS, Event
 from retinue.core.serialization import dump, load
-from retinue.core.values import AgentAction, Decision, Message, Observation, Reply
+from retinue.core.values import AgentAction, Decision, Message, Observation, Reply, StopReason, Usage
 from retinue.errors import DataError
 
 WHOLE = st.characters(exclude_categories=["Cs"])
@@ -31,10 +31,11 @@ def events(text: st.SearchStrategy[str]) -> st.SearchStrategy[Event]:
     messages = st.lists(st.builds(Message, st.sampled_from(["user", "tool"]), text, calls, text, text), max_size=2)
     replies = st.builds(Reply, text, calls=calls)
     seen = st.builds(Observation, text, text)
+    used = st.builds(Usage, st.integers(0, 9), st.integers(0, 9))
     built = {
         "started": {"question": text, "history": messages.map(tuple)},
         "asked": {"messages": messages.map(tuple), "problem": text},
-        "retried": {"problem": text},
+        "retried": {"step": st.integers(0, 9), "problem": text, "seconds": st.floats(0, 9), "usage": used},
         "replied": {"reply": replies},
         "called": {"action": actions(text)},
         "observed": {"observation": seen},
@@ -42,7 +43,7 @@ def events(text: st.SearchStrategy[str]) -> st.SearchStrategy[Event]:
         "resumed": {"decision": st.builds(Decision, st.sampled_from(["approve", "edit"]), text, text)},
         "finished": {"answer": text, "return_values": st.dictionaries(TEXT, JSON, max_size=3)},
         "said": {"text": text, "answer": text},
-        "stopped": {"detail": text, "answer": text, "best": text},
+        "stopped": {"reason": st.sampled_from(StopReason), "detail": text, "answer": text, "best": text, "usage": used},
     }
     assert set(built) == set(KINDS)
     return st.one_of(*(st.builds(KINDS[kind], **values) for kind, values in built.items()))  # type: ignore[arg-type]

@@ -14,12 +14,13 @@ import pathlib
 import threading
 import uuid
 from collections import OrderedDict, deque, namedtuple
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NewType, NotRequired, TypeVar, Union, cast
 
+import attrs
 import numpy
 import pytest
 from pydantic import BaseModel, Field
@@ -74,6 +75,50 @@ class Point(NamedTuple):
     y: int
 
 
+def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapper(*args: Any, **values: Any) -> Any:
+        return function(*args, **values)
+
+    return wrapper
+
+
+class Made:
+    def __new__(cls, n: int) -> Made:
+        made = super().__new__(cls)
+        made.__dict__["n"] = n
+        return made
+
+
+class Base:
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+
+class Heir(Base):
+    pass
+
+
+class Town(Place):
+    size: int = 1
+
+
+class Trip(NamedTuple):
+    place: Place
+    days: int = 1
+
+
+class Items:
+    def __iter__(self) -> Iterator[int]:
+        return iter([1, 2])
+
+
+@attrs.define
+class Ticket:
+    day: datetime.date
+    key: str = attrs.field(default="secret", repr=False)
+
+
 class Weather:
     """Knows the weather."""
 
@@ -89,6 +134,12 @@ class Weather:
     async def later(self, city: str) -> str:
         """Forecast the weather, later."""
         return f"{city} in {self.unit}, later"
+
+    @tool
+    @decorated
+    def wrapped(self, city: str) -> str:
+        """Forecast the weather."""
+        return f"{city} in {self.unit}"
 
     def plain(self, city: str) -> str:
         return f"{city} in {self.unit}"
@@ -112,14 +163,6 @@ class Weather:
 class AsyncCall:
     async def __call__(self, city: str) -> str:
         return city
-
-
-def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def wrapper(*args: Any, **values: Any) -> Any:
-        return function(*args, **values)
-
-    return wrapper
 
 
 def book(city: str, user: str, nights: int = 1) -> str:
@@ -211,6 +254,10 @@ def own_objects(city: str, lock: Any = threading.Lock(), keys: Any = {}.keys(), 
     return f"{city} {color.name}"
 
 
+def iterated(items: Iterable[int]) -> str:
+    return f"{list(items)} {sum(items)}"
+
+
 def generic(item: T, items: list[T]) -> str:
     return f"{item} {items}"
 
@@ -240,6 +287,7 @@ WRITTEN: Mapping[str, tuple[Any, Any, Any, str]] = {
     "bound method": (Weather().plain, {"city": TEXT}, {"city": "Rome"}, "Rome in C"),
     "@tool on a method": (Weather("F").forecast, {"city": TEXT}, "Rome", "Rome in F"),
     "@tool on an async method": (Weather("F").later, {"city": TEXT}, "Rome", "Rome in F, later"),
+    "@tool on a decorated method": (Weather("F").wrapped, {"city": TEXT}, "Rome", "Rome in F"),
     "classmethod": (Weather.of_class, {"city": TEXT}, "Rome", "Rome of Weather"),
     "staticmethod": (Weather().static, {"city": TEXT}, "Rome", "Rome"),
     "staticmethod object": (staticmethod(cached.__wrapped__), {"city": TEXT}, "Rome", "Rome"),
@@ -274,6 +322,22 @@ WRITTEN: Mapping[str, tuple[Any, Any, Any, str]] = {
         "Rome for 5",
     ),
     "built-in": (math.isqrt, {"n": {}}, {"n": 17}, "4"),
+    "class with __new__": (Made, {"n": NUMBER}, {"n": 3}, '{"n": 3}'),
+    "class whose __init__ is inherited": (Heir, {"n": NUMBER}, {"n": 3}, '{"n": 3}'),
+    "model that inherits its fields": (
+        Town,
+        {"city": TEXT, "country": TEXT | {"default": "FR"}, "size": NUMBER | {"default": 1}},
+        {"city": "Rome"},
+        '{"city": "Rome", "country": "FR", "size": 1}',
+    ),
+    "named tuple": (Trip, None, {"place": {"city": "Rome"}}, '[{"city": "Rome", "country": "FR"}, 1]'),
+    "Iterable": (iterated, None, {"items": [1, "2"]}, "[1, 2] 3"),
+    "decorated after it was a tool": (
+        decorated(tool(effects="read")(book)),
+        None,
+        {"city": "R", "user": "u"},
+        "u in R for 1",
+    ),
     "class": (Place, None, {"city": "Rome"}, '{"city": "Rome", "country": "FR"}'),
     "lambda": (lambda city="Rome": city, {"city": {"default": "Rome"}}, {}, "Rome"),
     "Field as default": (
@@ -584,6 +648,9 @@ RETURNED: Mapping[str, tuple[Any, str]] = {
     "numpy number": (numpy.int64(4), "4"),
     "numpy numbers in a dict": ({"a": numpy.float32(0.5), "b": numpy.array([1])}, '{"a": 0.5, "b": [1]}'),
     "data frame": (Frame(), "a  b\n1  2"),
+    "iterable": (Items(), "[1, 2]"),
+    "namespace": (SimpleNamespace(a=1), '{"a": 1}'),
+    "class of attrs": (Ticket(datetime.date(2024, 2, 29)), '{"day": "2024-02-29"}'),
     "object": (Plain(), '{"city": "Rome"}'),
     "object with a text": (Slotted(), "slotted"),
     "exception": (ValueError("no such city"), "ValueError: no such city"),

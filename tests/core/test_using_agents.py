@@ -89,6 +89,7 @@ def test_a_finished_log_keeps_its_members() -> None:
         (lambda: asked(["a", "b"]), "a question is a text, not a list; several go to run_batch"),
         (lambda: asked({"input": "a"}), "a question is a text, not a dict"),
         (lambda: asked("a", [("user", "a")]), "history: want Messages, or mappings"),
+        (lambda: asked("a", 5), "history: want Messages, or mappings"),
         (lambda: asked("a", "earlier"), "history: want Messages, or mappings"),
         (
             lambda: Agent(PromptModel(script=["x"]), prompt_node=PromptNode(PromptModel(script=["y"]))),

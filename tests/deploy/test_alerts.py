@@ -50,7 +50,7 @@ def test_each_fault_has_its_alerts_or_says_how_else_it_shows() -> None:
     _, _, table = text.partition("| what happens | what clients see | what you do | alert |\n")
     rows = [line for line in table.partition("\n\n")[0].splitlines()[1:] if line]
     told = [row.rstrip(" |").rpartition("|")[2].strip() for row in rows]
-    assert len(rows) == 17
+    assert rows
     for row, said in zip(rows, told, strict=True):
         assert said.startswith("none: ") or {*said.split(", ")} <= set(rules()), row[:60]
     unnamed = [alert for alert in rules() if alert not in text]

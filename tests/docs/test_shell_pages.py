@@ -209,7 +209,6 @@ SCENES: dict[str, Scene] = {
     "README.md": pip,
     "assistants.md": assistants,
     "audit.md": audit,
-    "capacity.md": nothing,
     "chat.md": chat,
     "cli.md": nothing,
     "clients.md": clients,

@@ -42,16 +42,21 @@ class Visitor:
         self.page.on("console", self._said)
         self.page.on("pageerror", lambda error: self.troubles.append(str(error)))
         self.page.on("dialog", self._told)
+        self.agrees = False  # to whatever a dialog asks
+        self.expects = ""  # in an error of the console, which is then no trouble
         self.page.on("request", self._asked)
         self._signed_in = False
 
     def _said(self, said: ConsoleMessage) -> None:
-        if said.type in ("error", "warning"):
+        if said.type in ("error", "warning") and not (self.expects and self.expects in said.text):
             self.troubles.append(said.text)
 
     def _told(self, dialog: Dialog) -> None:
         self.troubles.append(dialog.message)
-        dialog.dismiss()
+        if self.agrees:
+            dialog.accept()
+        else:
+            dialog.dismiss()
 
     def _asked(self, request: Any) -> None:
         if not request.url.startswith((f"{self.url}/", "data:image/", "blob:")):

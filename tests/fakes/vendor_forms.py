@@ -144,6 +144,10 @@ IDENTITY = {
         {"function_call": {"name": "add", "arguments": ""}}, {"function_call": {"arguments": ADD_ARGUMENTS}},
         calls=[ADD], whole={"function_call": {"name": "add", "arguments": ADD_ARGUMENTS}}, finish="function_call",
     ),
+    "other names of the arguments": called(
+        {"tool_calls": [{"index": 0, "id": "a", "name": "add", "input": ADD[1]}]}, calls=[ADD],
+        whole={"tool_calls": [{"function": {"name": "add", "parameters": ADD[1]}}]},
+    ),
     "a call, finished as stop": called(piece("add", ADD_ARGUMENTS, index=0, id="a"), calls=[ADD], finish="stop"),
 }  # fmt: skip
 ARGUMENTS = {
@@ -161,12 +165,14 @@ ARGUMENTS = {
     "null": one_call("now", "null", [("now", {})]),
     "null itself": one_call("now", None, [("now", {})]),
     "none": one_call("now", "", [("now", {})]),
+    "an empty list": one_call("now", "[]", [("now", {})]),
 }
 NAMES = {
     name: one_call(name, ADD_ARGUMENTS)
     for name in (
         *("functions.add", "functions.add:0", "add<|channel|>commentary", "add<|constrain|>json", "default_api.add"),
         *("<|tool_call_begin|>add", "tools.add", "add:1"),
+        *(" add ", "Add", '"add"', "add()"),
     )
 }
 AS_TEXT = {
@@ -231,6 +237,26 @@ AS_TEXT = {
         "</invoke>\n</minimax:tool_call>",
         calls=[ADD],
     ),
+    "LongCat": text(f"<longcat_tool_call>{ADD_JSON}</longcat_tool_call>", calls=[ADD]),
+    "Step": text(
+        '<｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="add">'
+        '<steptml:parameter name="a">1</steptml:parameter>'
+        '<steptml:parameter name="b">2</steptml:parameter></steptml:invoke><｜tool_call_end｜>',
+        calls=[ADD],
+    ),
+    "Hermes, many": text(
+        "".join(f"<tool_call>{LOOK_JSON.replace('Paris', str(at))}</tool_call>" for at in range(20)),
+        calls=[("look", {"what": str(at)}) for at in range(20)],
+    ),
+    "Hermes, without arguments": text('<tool_call>{"name": "now"}</tool_call>', calls=[("now", {})]),
+    "Python": text("add(a=1, b=2)", calls=[ADD], cut=2),
+    "Python, by position": text("look('Paris')", calls=[LOOK]),
+    "Python, a list (Llama 4)": text("<|python_start|>[add(a=1, b=2), look(what='Paris')]<|python_end|>", calls=BOTH),
+    "Python, between tokens (LFM2)": text("<|tool_call_start|>[add(a=1, b=2)]<|tool_call_end|>", calls=[ADD]),
+    "Python, in lines (Olmo)": text(
+        "<function_calls>\nadd(a=1, b=2)\nlook(what='Paris')\n</function_calls>", calls=BOTH
+    ),
+    "Python, printed (Gemma)": text("```tool_code\nprint(default_api.add(a=1, b=2))\n```", calls=[ADD]),
     "gpt-oss": text(
         f"<|channel|>analysis<|message|>{SECRET}<|end|><|start|>assistant<|channel|>commentary to=functions.add "
         f"<|constrain|>json<|message|>{ADD_ARGUMENTS}<|call|>",
@@ -249,6 +275,11 @@ NO_CALLS = {
         "Write <tool_call> before the JSON.",
         "if a < b: print([a])",
         "```python\nprint({'a': 1})\n```",
+        "```python\nadd(a=1, b=2)\n```",
+        "add(a, b)",
+        "subtract(a=1, b=2)",
+        "add(a=1, b=2) is 3.",
+        "add(a=",
     )
 }
 THOUGHTS = {
@@ -334,6 +365,16 @@ FRAMES = {
         ],
         WHOLE,
     ),
+    "several choices": VendorReply(
+        [
+            SAYS,
+            b'data: {"choices": [{"index": 1, "delta": {"content": "London."}, "finish_reason": null}]}\n\n',
+            b'data: {"choices": [{"index": 1, "delta": {}, "finish_reason": "stop"}]}\n\n',
+            *(STOPS, DONE),
+        ],
+        WHOLE,
+    ),
+    "null": VendorReply([b"data: null\n\n", SAYS, STOPS, DONE], WHOLE),
     "another word for its end": VendorReply([{"content": "Paris."}], WHOLE, finish="eos"),
 }
 GROUPS = {

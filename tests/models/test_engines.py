@@ -128,10 +128,12 @@ def test_calls_may_come_without_a_text(engine: VendorServer, stream: bool) -> No
     assert (got.text, got.calls[0].tool_input) == ("", {"a": 1, "b": 2})
 
 
-@pytest.mark.parametrize("given", ["{not json", '["a list"]', "3", '"text"', ""])
-def test_arguments_that_are_no_object_are_handed_on_as_they_are(engine: VendorServer, given: str) -> None:
+@pytest.mark.parametrize(
+    ("given", "read"), [("{not json",) * 2, ('["a list"]',) * 2, ("3",) * 2, ('"text"', "text"), ("", {})]
+)
+def test_arguments_that_are_no_object_are_handed_on_as_a_text(engine: VendorServer, given: str, read: Any) -> None:
     engine.replies += [Answer(calls=[("add", given)])]
-    assert reply(model(engine), with_tools()).calls[0].tool_input == (given or {})
+    assert reply(model(engine), with_tools()).calls[0].tool_input == read
 
 
 @streamed_or_not

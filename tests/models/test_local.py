@@ -192,9 +192,9 @@ def test_a_new_prompt_beside_a_busy_program_gets_half_the_threads(
     load, asked = Load(), list[int]()
     server = local._server
 
-    def noted(path: Path, context: int, threads: int) -> local.RunningServer:
+    def noted(path: Path, context: int, threads: int, process: int) -> local.RunningServer:
         asked.append(threads)
-        return server(path, context, threads)
+        return server(path, context, threads, process)
 
     monkeypatch.setattr(local, "_LOAD", load)
     monkeypatch.setattr(local, "own_cores", lambda: {0, 1})

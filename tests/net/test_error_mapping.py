@@ -82,6 +82,20 @@ def test_a_broken_event_in_a_stream_is_asked_again(server: OpenAIServer, event: 
     assert shown(seen) == "whole"
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"base_resp": {"status_code": 1004, "status_msg": "no luck"}, "choices": null}',
+        '{"code": 500, "msg": "no luck", "success": false}',
+        '{"errors": [{"message": "no luck"}], "result": null}',
+        '{"detail": "no luck"}',
+    ],
+)
+def test_an_error_with_status_200_is_told(server: OpenAIServer, body: str) -> None:
+    server.replies += [Answer(body=body)]
+    assert problem_with(model_at(server, retries=ONCE), ModelUnavailable) == "the engine reports: no luck"
+
+
 @streamed_or_not
 def test_a_reply_without_content_is_an_empty_text(server: OpenAIServer, stream: bool) -> None:
     server.replies += [Answer(None)]
@@ -115,6 +129,22 @@ def test_a_server_that_is_still_loading_is_asked_again_what_it_is(server: OpenAI
         (Answer(status=301, body="", headers={"Location": "http://elsewhere/"}), "answered 301: (no message)"),
         (Answer(status=400, body='{"detail": "wrong"}'), "answered 400: wrong"),
         (Answer(status=400, body='{"error": "wrong\\n  twice"}'), "answered 400: wrong twice"),
+        (Answer(status=400, body='[{"error": {"message": "wrong", "code": 400}}]'), "answered 400: wrong"),
+        (Answer(status=400, body='{"error": null, "message": "wrong"}'), "answered 400: wrong"),
+        (Answer(status=400, body='{"error": "Bad Request", "message": "wrong"}'), "answered 400: wrong"),
+        (Answer(status=400, body='{"errors": [{"message": "wrong"}]}'), "answered 400: wrong"),
+        (Answer(status=400, body='{"code": 1210, "msg": "wrong"}'), "answered 400: wrong"),
+        (Answer(status=400, body='{"error_code": 336, "error_msg": "wrong"}'), "answered 400: wrong"),
+        (
+            Answer(status=400, body='{"error": {"message": "Provider error", "metadata": {"raw": "wrong"}}}'),
+            "answered 400: Provider error: wrong",
+        ),
+        (Answer(body='[{"error": {"message": "wrong", "code": 400}}]'), "the engine reports: wrong"),
+        (Answer(body='{"error": {"message": "wrong", "code": "400"}}'), "the engine reports: wrong"),
+        (
+            Answer(body='{"choices": [{"finish_reason": "error", "error": {"message": "wrong", "code": 400}}]}'),
+            "the engine reports: wrong",
+        ),
         (Answer(body='{"error": {"message": "context size exceeded", "code": 400}}'), "reports: context size exceeded"),
         (Answer("x", event='{"error": {"message": "too long", "code": 400}}'), "the engine reports: too long"),
     ],

@@ -23,9 +23,9 @@ from typing import Any
 from recorded.worlds import WORLDS, World
 from retinue import Delta, RetinueError
 from retinue.agent import Run
-from retinue.core.events import Event, Observed, Paused, Replied, Stopped
+from retinue.core.events import Event, Observed, Paused, Replied, Retried, Stopped
 from retinue.core.serialization import from_json, to_json
-from retinue.core.values import StopReason
+from retinue.core.values import UNUSED
 from retinue.nested_runs import Earlier
 
 HOWS = ("alone", "decided", "later")  # nobody decides; somebody has decided on all; with more of everything
@@ -73,12 +73,15 @@ def _plain(events: Sequence[Event | Delta | str]) -> list[Any]:
 
 
 def _timeless(event: Event | Delta | str) -> Event | Delta | str:
-    """`event` without times, and without what a person who is to decide is told, whose wording may change."""
+    """`event` without times, and without what people are told of an end or a wait, whose wording may change. What cut
+    replies used was not known to former versions."""
     match event:
         case Paused():
             return replace(event, problem="")
-        case Stopped(reason=StopReason.AWAITING_HUMAN):
-            return replace(event, detail="")
+        case Stopped():
+            return replace(event, detail="", usage=UNUSED)
+        case Retried():
+            return replace(event, usage=UNUSED)
         case Replied(reply=reply):
             return replace(event, reply=replace(reply, seconds=0.0, first_token_seconds=0.0))
         case Observed(observation=observation):
@@ -102,11 +105,15 @@ class Recorded:
             if "is" in values:
                 log = _events([items[one] for one in values["is"]])
             elif "then" in values:
-                self.tails.append((log[: values["at"]], values["how"], [items[one] for one in values["then"]]))
-            elif "kind" in values:  # an event of a former version is compared as it is read today
-                items += _plain([from_json(line)])
+                then = [_as_today(items[one]) for one in values["then"]]
+                self.tails.append((log[: values["at"]], values["how"], then))
             else:
                 items.append(values)
+
+
+def _as_today(told: Any) -> Any:
+    """An event of a former version is compared as it is read today."""
+    return _plain([from_json(json.dumps(told))])[0] if "kind" in told else told
 
 
 def record(world: World, runner: asyncio.Runner) -> Iterator[dict[str, Any]]:

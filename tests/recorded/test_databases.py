@@ -97,11 +97,24 @@ def load(folder: Path, url: str) -> None:
                 target.execute(count.encode())
 
 
+def as_today(told: Any, path: str) -> Any:
+    """What former versions told, without the calls of an agent's own tools, of which responses tell who asks."""
+    return _without_calls(told) if path.startswith(("/responses", "/v1/responses")) else told
+
+
+def _without_calls(told: Any) -> Any:
+    if isinstance(told, dict):
+        return {key: _without_calls(value) for key, value in told.items()}
+    if isinstance(told, list):
+        return [_without_calls(one) for one in told if not (isinstance(one, dict) and one.get("type") == "mcp_call")]
+    return told
+
+
 def test_all_that_rests_reads_as_it_did(on_both: Opened) -> None:
     other = {
-        (then["who"], then["path"]): (then["is"], now)
+        (then["who"], then["path"]): (as_today(then["is"], then["path"]), now)
         for then, now in zip(on_both.said["reads"], on_both.reads, strict=True)
-        if then["is"] != now
+        if as_today(then["is"], then["path"]) != now
     }
     assert other == {}
 
@@ -186,7 +199,7 @@ def test_a_completion_whose_client_was_cut_off_is_there_in_the_end(on_both: Open
 def test_a_request_that_comes_again_is_answered_as_before(on_both: Opened) -> None:
     for then in on_both.said["repeats"]:
         again = on_both.api(then["who"]).post(then["path"], then["body"], Idempotency_Key=then["key"])
-        assert again == then["is"]
+        assert again == as_today(then["is"], then["path"])
 
 
 def test_a_tenant_finds_nothing_of_another(on_both: Opened) -> None:

@@ -431,7 +431,7 @@ async def test_halves_of_surrogate_pairs_end_no_run(any_url: str) -> None:
         assert (await kept.row()).waiting[0]["arguments"] == {"what": "a?"}
         await kept.decide(APPROVED)
         await kept.driver.start("run_1")
-        assert ((await kept.row()).status, await kept.said()) == ("completed", ["It is ?."])
+        assert ((await kept.row()).status, await kept.said()) == ("completed", ["It is \ufffd."])
 
 
 async def test_a_log_that_others_write_to_ends_the_run_instead_of_parking_it(any_url: str) -> None:

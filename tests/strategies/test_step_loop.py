@@ -151,7 +151,7 @@ def test_an_unreadable_reply_is_answered_with_the_form_twice_and_then_asked_for_
 
 @every
 def test_a_model_that_stays_unreadable_ends_the_run_cleanly(name: str) -> None:
-    result = run(name, Listening(looking_up({"raw": " \n"})))
+    result = run(name, Listening(looking_up({"when": "", "raw": " \n"})))
     assert (result.answer, result.stop_reason) == ("", StopReason.UNREADABLE_REPLY)
     assert result.usage.requests == 1 + 4
 

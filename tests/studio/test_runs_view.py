@@ -121,6 +121,19 @@ def test_a_key_in_the_address_is_taken_out_of_it(visit: Visit, scenes: Scenes) -
     page.get_by_text("Is anybody there?").wait_for()
 
 
+def test_a_link_with_another_key_is_taken_only_if_its_user_says_so(visit: Visit, scenes: Scenes) -> None:
+    who = visit()
+    page = who.see("/", "Is anybody there?")
+    who.expects = "401 (Unauthorized)"
+    link = f"{who.url}/studio/#key=sk-of-somebody-else"
+    for who.agrees, seen in ((False, "Is anybody there?"), (True, "Incorrect API key")):
+        page.goto("about:blank")
+        page.goto(link)
+        expect(page.get_by_text(seen).first).to_be_visible()
+        assert "with another key" in who.troubles.pop(0)
+        assert "#key" not in page.url
+
+
 def test_light_and_dark_are_chosen(visit: Visit, scenes: Scenes) -> None:
     page = visit(color_scheme="light").see("/", "Is anybody there?")
 

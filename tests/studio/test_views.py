@@ -237,7 +237,7 @@ def test_a_refusal_is_told_in_one_line(visitor: Visitor, site: Site) -> None:
     page = visitor.see("/playground?agent=waiter", "Say something")
     page.route("**/v1/responses", lambda route: route.continue_(post_data='{"model": "nobody", "input": "x"}'))
     say(page, "Hello?")
-    expect(page.get_by_role("alert")).to_contain_text("The model 'nobody' does not exist.")
+    expect(page.get_by_role("alert")).to_contain_text("The model 'nobody' does not exist")
     assert [one for one in visitor.troubles if "404" not in one] == []
     visitor.troubles.clear()  # the browser's own line on the refusal
 

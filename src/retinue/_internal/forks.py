@@ -10,23 +10,29 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from types import MethodType
-from weakref import WeakMethod
+from typing import Any
+from weakref import ref
+
+_Reset = Callable[[Any], None]
+_resets: dict[int, tuple[ref[Any], _Reset]] = {}  # of objects, by the ids of the references: an object may have no hash
 
 
 def in_forked_child(reset: Callable[[], None]) -> None:
     """Call `reset` in each forked child, before anything else runs there. A method is called while its object lives."""
-    if not hasattr(os, "register_at_fork"):
-        return
-    if not isinstance(reset, MethodType):
+    if isinstance(reset, MethodType):
+        alive = ref(reset.__self__, lambda gone, resets=_resets: resets.pop(id(gone), None))  # type: ignore[misc]
+        _resets[id(alive)] = alive, reset.__func__
+    elif hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=reset)
-        return
-    method = WeakMethod(reset)
 
-    def reset_object() -> None:
-        if (found := method()) is not None:
-            found()
 
-    os.register_at_fork(after_in_child=reset_object)
+def _reset_objects() -> None:
+    for alive, reset in tuple(_resets.values()):
+        if (found := alive()) is not None:
+            reset(found)
+
+
+in_forked_child(_reset_objects)
 
 
 def keep_from_parent(inherited: object) -> None:

@@ -11,6 +11,7 @@ from ..display.terminal import clean
 from ..documents import DocumentStore, index_folder
 from ..documents.embedding import MiniLM
 from ..documents.folder_index import STORE
+from ..errors import UsageError
 from .progress_line import Progress
 
 

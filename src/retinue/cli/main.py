@@ -132,7 +132,7 @@ def _escape_what_cannot_be_shown() -> None:
     """Let output in another encoding than UTF-8 escape what that lacks as JSON does, instead of ending the program."""
     codecs.register_error("retinue-escape", _escape)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
+        if isinstance(stream, io.TextIOWrapper) and codecs.lookup(stream.encoding).name != "utf-8":
             stream.reconfigure(errors="retinue-escape")
 
 

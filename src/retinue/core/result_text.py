@@ -6,11 +6,22 @@ import asyncio
 import inspect
 import json
 import time
-from collections.abc import AsyncIterator, Callable, ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Mapping,
+    Sequence,
+    ValuesView,
+)
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from functools import partial
 from itertools import islice
+from types import SimpleNamespace
 from typing import Any
 
 from .._internal.containment import TimedOut, call_contained, describe_error
@@ -122,6 +133,10 @@ def _described(value: Any) -> Any:
     """Return what is public in an object that does not describe itself; otherwise what it says."""
     kind = type(value)
     own = [getattr(kind, name) is not getattr(object, name) for name in ("__str__", "__repr__")]
+    if hasattr(kind, "__attrs_attrs__"):
+        return {field.name: getattr(value, field.name) for field in kind.__attrs_attrs__ if field.repr}
+    if not any(own) and isinstance(value, Iterable):
+        return list(islice(value, _WITHIN))
     if not any(own) and hasattr(value, "__dict__"):
         return {name: one for name, one in vars(value).items() if not name.startswith("_")}
     if isinstance(value, Mapping | Sequence | Iterator) or any(hasattr(kind, name) for name in _LISTS):
@@ -150,5 +165,6 @@ _FORMS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     ((set, frozenset), _sorted),
     (Mapping, dict),
     (BaseException, describe_error),
+    (SimpleNamespace, vars),
     (Iterator, lambda value: list(islice(value, _WITHIN))),
 )

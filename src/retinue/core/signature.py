@@ -6,7 +6,7 @@ import inspect
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
@@ -200,11 +200,15 @@ def _checked_by(
             if (read := _read_texts(values, [str(one["loc"][0]) for one in error.errors() if one["loc"]])) is None:
                 raise
             checked = model.model_validate(read)
+        given = checked.model_fields_set | passed
+        arguments = {names[field]: value for field, value in checked.__dict__.items() if field in given}
+        for name in arguments.keys() & values.keys():
+            if isinstance(arguments[name], Iterator):  # pydantic checks an `Iterable` while it is read, once
+                arguments[name] = list(arguments[name])
     except ValidationError as error:
         problems = [f"{'.'.join(map(str, e['loc'])) or 'input'}: {e['msg']}" for e in error.errors()]
         raise InvalidInput("; ".join(problems)) from error
-    given = checked.model_fields_set | passed
-    return {names[field]: value for field, value in checked.__dict__.items() if field in given}
+    return arguments
 
 
 def _read_texts(values: dict[str, Any], wrong: Iterable[str]) -> dict[str, Any] | None:
@@ -230,22 +234,31 @@ def _hints(function: Callable[..., Any], parameters: Mapping[str, inspect.Parame
     """Return the type hints of `parameters`; what is returned may be unknown, as under `TYPE_CHECKING`."""
     source = documented_function(function)
     if isinstance(source, type):
-        source = vars(source).get("__init__", source)
+        source = _maker_of(source, parameters)
     elif not hasattr(source, "__annotations__"):  # a callable object
         source = type(source).__call__
     wanted = {name: hint for name, hint in getattr(source, "__annotations__", {}).items() if name in parameters}
-    if not wanted:
+    if not wanted and not isinstance(source, type):
         return {}
     within: Any = inspect.unwrap(getattr(source, "__func__", source))
     known = getattr(within, "__globals__", {})
     local = {**_names_around(within), **{str(one): one for one in getattr(within, "__type_params__", ())}}
-    holder = SimpleNamespace(__annotations__=wanted)
     try:
-        return get_type_hints(holder, known, local, include_extras=True)
+        if isinstance(source, type):  # whose hints may be inherited, from other modules
+            return get_type_hints(source, None, local, include_extras=True)
+        return get_type_hints(SimpleNamespace(__annotations__=wanted), known, local, include_extras=True)
     except NameError as error:
         raise UsageError(f"tool {_name(function)}: its type hints refer to unknown names: {error}") from error
     except (SyntaxError, TypeError) as error:
         raise UsageError(f"tool {_name(function)}: its type hints cannot be read: {error}") from error
+
+
+def _maker_of(kind: type, parameters: Iterable[str]) -> Any:
+    """Return the method of a class whose hints are those of `parameters`, or the class if its fields have them."""
+    if hasattr(kind, "__signature__") or hasattr(kind, "_fields"):  # a model of pydantic, a named tuple
+        return kind
+    makers: tuple[Any, ...] = (kind.__init__, kind.__new__)  # type: ignore[misc]
+    return next((one for one in makers if getattr(one, "__annotations__", {}).keys() & set(parameters)), kind)
 
 
 def _names_around(function: Any) -> Mapping[str, Any]:
@@ -253,7 +266,7 @@ def _names_around(function: Any) -> Mapping[str, Any]:
     around, _, _ = getattr(function, "__qualname__", "").rpartition(".<locals>.")
     frame = inspect.currentframe() if around else None
     while frame is not None:
-        if frame.f_code.co_qualname == around and frame.f_globals is function.__globals__:
+        if frame.f_code.co_qualname == around and frame.f_globals.get("__name__") == function.__module__:
             return dict(frame.f_locals)
         frame = frame.f_back
     return {}
@@ -289,7 +302,8 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 def method_owner(function: Any) -> str:
     """Return the name of the class in whose body a function with `self` or `cls` was defined; empty for others."""
-    if not inspect.isfunction(function):
+    function = inspect.unwrap(function) if inspect.isfunction(function) else None
+    if not inspect.isfunction(function):  # or one that stands for a method of a built-in type, as `str.strip`
         return ""
     owner = function.__qualname__.rpartition(".<locals>.")[2].rpartition(".")[0]
     return owner if owner and next(iter(inspect.signature(function).parameters), "") in ("self", "cls") else ""

@@ -321,6 +321,8 @@ def tool_of(something: Any, **options: Any) -> Tool:
     """Return `something` as a tool: with these options if it is one, otherwise named after the function or object."""
     if isinstance(something, Tool):
         return replace(something, **options) if options else something
+    if isinstance(wrapped := getattr(something, "__wrapped__", None), Tool):  # decorated after it was made a tool
+        return replace(wrapped, **({"something": something, "takes": wrapped.signature} | options))
     name = (
         getattr(documented_function(something), "__name__", None)
         or getattr(something, "name", None)

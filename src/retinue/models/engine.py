@@ -187,7 +187,7 @@ class HttpEngine:
             found = await probe_calls(self.reply)
             if found.problem:
                 where = self._client.redacted(self._client.base_url)
-                logger.warning("%s at %s cannot call tools natively: %s", self.name, where, found.problem)
+                logger.info("%s at %s cannot call tools natively: %s", self.name, where, found.problem)
                 if known is not None and known.problem:  # one bad reply may be chance
                     found = replace(found, is_certain=True)
             PROBED[key] = known = found

@@ -76,7 +76,12 @@ _APART = ("reasoning_content", "reasoning", "reasoning_details")  # where engine
 def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
     choices = body.get("choices")
     if isinstance(choices, list) and choices and isinstance(choices[0], dict):
-        _read_choice(choices[0], arriving)
+        index = choices[0].get("index") or 0
+        arriving.choice = index if arriving.choice is None else arriving.choice
+        if index == arriving.choice:  # of several choices, each event of a stream has one
+            _read_choice(choices[0], arriving)
+    elif not choices:
+        arriving.failed = arriving.failed or _error_in(body)
     if counted := body.get("usage"):
         arriving.usage = _usage(counted)
         arriving.counted = True
@@ -93,6 +98,17 @@ def _read_choice(choice: Mapping[str, Any], arriving: PartialReply) -> None:
     if isinstance(called := inner.get("function_call"), dict):  # of the time before there could be several
         arriving.add_call("function_call", called)
     arriving.end(choice.get("finish_reason"))
+    if error := choice.get("error"):  # OpenRouter
+        arriving.failed = error
+
+
+def _error_in(body: Mapping[str, Any]) -> Any:
+    """Return what a body without choices gives as an error, in the form of vendors that answer it with status 200."""
+    outcome = body.get("base_resp")  # MiniMax
+    if isinstance(outcome, dict) and outcome.get("status_code"):
+        return outcome
+    said = [body.get(key) for key in ("message", "detail", "msg", "error_msg")]
+    return body.get("errors") or (body if any(isinstance(one, str) and one for one in said) else "")
 
 
 def _index(_: int, piece: Any) -> Any:

@@ -67,6 +67,10 @@ class ReplyReader:
         if body is DONE:
             self._arriving.ended = True
             return
+        if body is None:  # a sign of life
+            return
+        if isinstance(body, list) and len(body) == 1 and isinstance(body[0], dict) and "error" in body[0]:  # Gemini
+            body = body[0]
         if not isinstance(body, dict):
             shown = "an array" if isinstance(body, list) else f"{self._redacted(repr(body)):.80}"
             raise ModelUnavailable(f"the engine sent {shown} instead of an object")

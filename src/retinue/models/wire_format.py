@@ -100,7 +100,8 @@ class PartialReply:
 
     `said`: text not yet passed on. `finish`: empty until the engine reports why it ended. `ended`: the engine says that
     it is over, whatever the reason. `counted`: token counts are final. `failed`: the error, if the engine reports one
-    at the end of the reply. `separates`: the model's thoughts come apart from its text.
+    at the end of the reply. `choice`: the index of the choice that is read, if there are several. `separates`: the
+    model's thoughts come apart from its text.
     """
 
     said: str = ""
@@ -108,7 +109,8 @@ class PartialReply:
     ended: bool = False
     usage: Usage = _ONE_REQUEST
     counted: bool = False
-    failed: str = ""
+    failed: Any = ""
+    choice: Any = None
     separates: bool = False
     calls: dict[int, PartialCall] = field(default_factory=dict)  # in order
 
@@ -127,7 +129,7 @@ class PartialReply:
         function = piece.get("function")
         said = function if isinstance(function, dict) else piece
         id, name = _text(piece.get("id")), text_or_empty(said.get("name"))  # noqa: A001
-        given = said.get("arguments")
+        given = next((said[key] for key in ("arguments", "parameters", "input") if key in said), None)
         arguments = given if isinstance(given, str | dict) else "" if given is None else json.dumps(given)
         call = self._call_of(index, id, taken)
         if call is None or call.is_followed_by(id, name, arguments):
@@ -253,7 +255,7 @@ def read_arguments(text: str) -> ToolInput:
     given = _decoded(text.strip())
     if isinstance(given, list) and len(given) == 1 and isinstance(given[0], dict):
         given = given[0]
-    if given is None:
+    if given in (None, []):  # an empty object, as PHP writes it
         return {}
     if isinstance(given, dict):
         return cast("dict[str, Any]", well_formed_json(given))

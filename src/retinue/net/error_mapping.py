@@ -47,6 +47,7 @@ _OUTPUT_LIMITS = (  # the number is how many tokens a reply may have
     re.compile(rf"{_OUTPUT}.{{0,60}}?(?:less than or equal to|<=|at most|maximum (?:value )?(?:is|of)|up to) \W?(\d+)"),
     re.compile(r"maximum tokens you requested exceeds the model limit of (\d+)"),
 )
+_MESSAGES = ("message", "detail", "error", "msg", "error_msg", "status_msg")
 _UNWANTED = re.compile(
     r"support|unrecogni[sz]ed|unknown|unexpected|permitted|not allowed|deprecated|extra|invalid|only the default",
     re.IGNORECASE,
@@ -84,7 +85,9 @@ def with_error_code(error: ModelError, status: int | None) -> ModelError:
 def error_in_stream(error: Any, redacted: Callable[[str], str]) -> ModelError:
     """Return the error for an error object found in place of a reply, or of a part of it."""
     message, mark = _parts({"error": error}, redacted)
-    code = error.get("code") if isinstance(error, Mapping) else None
+    given = [error.get(key) for key in ("code", "status", "status_code")] if isinstance(error, Mapping) else []
+    codes = [str(one) for one in given if isinstance(one, int) or re.fullmatch(r"[45]\d\d", str(one))]
+    code = int(codes[0]) if codes else None
     refused = isinstance(code, int) and 400 <= code < 500 and code != 429
     message = f"the engine reports: {message:.300}"
     if is_too_long(message, mark):
@@ -140,10 +143,18 @@ def error_message_of(text: str) -> tuple[str, str]:
 
 
 def _parts(body: Any, redacted: Callable[[str], str] = str) -> tuple[str, str]:
-    error = body.get("error", body) if isinstance(body, dict) else body
+    if isinstance(body, list) and len(body) == 1:  # Gemini
+        body = body[0]
+    error = (body.get("error") or body.get("errors") or body) if isinstance(body, dict) else body
+    if isinstance(error, list) and len(error) == 1:  # Cloudflare
+        error = error[0]
+    if not isinstance(error, Mapping) and isinstance(body, dict) and isinstance(body.get("message"), str):
+        error = body  # whose `error` is only a status' name, or a flag
     if isinstance(error, Mapping):
-        message = next((error[key] for key in ("message", "detail", "error") if error.get(key)), "(no message)")
+        message = next((error[key] for key in _MESSAGES if error.get(key)), "(no message)")
         mark = " ".join(str(error[key]) for key in ("type", "code") if error.get(key))
+        if isinstance(within := error.get("metadata"), Mapping) and within.get("raw"):  # OpenRouter
+            message = f"{message}: {within['raw']}"
     else:
         message, mark = error, str(body.get("error_type", "")) if isinstance(body, dict) else ""  # TGI
     return " ".join(redacted(well_formed(str(message))).split())[:500], mark

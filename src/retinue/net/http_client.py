@@ -32,6 +32,7 @@ DONE: dict[str, Any] = {}
 """Stands for `[DONE]`: the end of a stream, as the server itself says."""
 MAX_STREAM = 64_000_000  # bytes of a streamed response
 MAX_VALUE = 8_000_000  # bytes of any other response, or of an event: as values, JSON may take 25 times as much memory
+_LONG_KEY = 8  # characters; a shorter one may be in any text
 _MAX_ERROR = 64_000  # bytes that are read of an error's body
 _HEAD = 1024  # bytes by which a body has begun
 _LINES = frozenset(("application/x-ndjson", "application/jsonl", "application/x-jsonlines", "application/stream+json"))
@@ -253,8 +254,9 @@ class HttpClient:
         return with_error_code(failure, connection.status)
 
     def redacted(self, text: str) -> str:
-        """Return `text` without secrets, which some servers repeat in their errors."""
-        return redact(text)
+        """Return `text` without secrets, which some servers repeat in their errors: also without a key that is a word,
+        unless it is a short one."""
+        return redact(text.replace(self._api_key, "***") if len(self._api_key) >= _LONG_KEY else text)
 
 
 _Keeper = tuple[ConnectionPool, AsyncGenerator[ConnectionPool, None]]

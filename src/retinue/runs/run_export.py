@@ -188,12 +188,12 @@ def _blank(tenant: str, key_id: str | None) -> dict[str, Any]:
 
 def _imported(given: ExportedLog, blank: RunRow) -> Iterator[ImportedRun]:
     run = given.run
-    origin: dict[str, Any] = {"run_id": run.id, "kind": run.kind}
+    size = sum(len(json.dumps(one)) for one in given.events)
+    origin: dict[str, Any] = {"bytes": size, "run_id": run.id, "kind": run.kind}  # quotas find the size where it begins
     if run.forked_from is not None:
         origin["forked_from"] = run.forked_from.model_dump()
     usage = None if run.usage is None else run.usage.model_dump()
     log = events_of(given)
-    origin["bytes"] = sum(len(json.dumps(one)) for one in given.events)  # which quotas count
     row = blank._replace(
         id=f"run_{secrets.token_hex(12)}",
         created_at=run.created_at,

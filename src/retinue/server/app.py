@@ -185,8 +185,9 @@ async def _refused(request: Request, error: Exception) -> Response:
         408: ("The body of your request did not arrive in time.", "request_timeout"),
         413: (str(error.detail), "request_too_large"),
     }
-    if isinstance(error.__cause__, MemoryError | OSError | RuntimeError):  # FastAPI takes it for a fault of the body
-        logging.getLogger(__name__).error("a body could not be read: %s", error.__cause__)
+    cause = error.__cause__  # which FastAPI takes for a fault of the body
+    if isinstance(cause, MemoryError | OSError | RuntimeError) and not isinstance(cause, TimeoutError):
+        logging.getLogger(__name__).error("a body could not be read: %s", cause)
         message = "The server has no memory, threads or disk space for your request at the moment."
         return answer_of(ApiError(503, message, kind="server_error", code="server_overloaded"))
     message, code = said.get(error.status_code, (str(error.detail), None))

@@ -45,6 +45,7 @@ _NEW = 600  # seconds for which a key is new, also by another machine's clock
 _EVERY, _LEARNS, _FORGETS = 1.0, 5.0, 600.0  # seconds
 _AT_ONCE = 25  # old runs, or threads, that are deleted in one transaction
 _PAUSE = 0.05  # seconds for others after each
+_SPELL = 0.5  # seconds of each round for old runs
 
 
 async def run_maintenance(server: Server) -> None:
@@ -206,7 +207,10 @@ class _Seldom:
         await database.write(sweep)
         await database.write(delete_unused_images)
         await database.write(fold_parts)
-        while await database.write(partial(_forget, options=options)):  # noqa: ASYNC110 -- others write meanwhile
+        until = time.monotonic() + _SPELL
+        while await database.write(partial(_forget, options=options)):
+            if time.monotonic() > until:
+                return  # the next round goes on; other duties come first
             await asyncio.sleep(_PAUSE)
         if options.thread_retention:
             await self._forget_threads(int(time.time()) - options.thread_retention)

@@ -1,13 +1,15 @@
 """The pieces in which a reply was streamed, kept in the row of the reply: a client may resume from any of them.
 
 While a reply arrives, each piece (`Said`) is a row of its own. With the reply they become one text: their numbers, and
-how much of the reply each had. The times of pieces between the first and the last are no longer known.
+how much of the reply each had. Of their times, clients are told the seconds; what is between these is interpolated.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from ..core.events import Replied, Said
@@ -25,12 +27,12 @@ class Piece(NamedTuple):
 def dump_pieces(pieces: Sequence[Piece], replied: Replied) -> str:
     """Return the text that `load_pieces` reads: of most replies, only the lengths of the pieces, negative for those
     that are no part of the answer."""
-    ends = [round(pieces[0].at, 3), round(pieces[-1].at, 3)]
+    times = _dump_times([one.at for one in pieces])
     said = [one.event for one in pieces]
     lengths = [len(one.text) if one.answer else -len(one.text) for one in said]
-    short = {"at": ends, "offset": said[0].offset, "lengths": lengths}
+    short = {"at": times, "offset": said[0].offset, "lengths": lengths}
     if list(_cut(short, replied)) != said:  # the reply says it otherwise
-        short = {"at": ends, "said": [[one.text, one.answer, one.offset] for one in said]}
+        short = {"at": times, "said": [[one.text, one.answer, one.offset] for one in said]}
     return json.dumps(short, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace").decode()
 
 
@@ -40,12 +42,25 @@ def load_pieces(text: str, seq: int, replied: Replied) -> Iterator[Piece]:
         values = json.loads(text)
         whole = values.get("said")
         said = list(_cut(values, replied)) if whole is None else [Said(*one) for one in whole]
-        first, last = values["at"]
-        for place, event in enumerate(said):
-            at = first + (last - first) * place / max(1, len(said) - 1)
+        for place, (at, event) in enumerate(zip(_load_times(values["at"]), said, strict=True)):
             yield Piece(seq - len(said) + place, at, event)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise DataError(f"event {seq} has pieces that cannot be read: {error}") from error
+
+
+def _dump_times(times: Sequence[float]) -> list[tuple[int, float]]:
+    """Return the places of those with which a second begins, of the first and of the last, with their times."""
+    last = len(times) - 1
+    known = [at for at in range(len(times)) if at in (0, last) or int(times[at]) != int(times[at - 1])]
+    return [(at, math.floor(times[at] * 1000) / 1000) for at in known]
+
+
+def _load_times(known: Sequence[Sequence[Any]]) -> Iterator[float]:
+    """Yield the times of all pieces, each within its second."""
+    for (place, at), (after, until) in pairwise(known):
+        for one in range(place, after):
+            yield min(at + (until - at) * (one - place) / (after - place), int(at) + 0.999)
+    yield known[-1][1]
 
 
 def _cut(values: dict[str, Any], replied: Replied) -> Iterator[Said]:

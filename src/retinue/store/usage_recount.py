@@ -115,11 +115,13 @@ def _texts_differences(connection: Connection) -> list[BytesDifference]:
     length = "length(CAST({} AS BLOB))" if connection.dialect.name == "sqlite" else "octet_length(CAST({} AS TEXT))"
     bodies = (assistants, threads, messages, conversations, items, registered_tools)
     parts = [f"SELECT tenant, {length.format('body')} AS size FROM {table.name}" for table in bodies]
-    imported = "json_extract(request, '$.imported_from.bytes')"
-    if connection.dialect.name != "sqlite":
-        imported = "request -> 'imported_from' ->> 'bytes'"
-    imported = f"CASE kind WHEN 'imported' THEN coalesce(CAST({imported} AS BIGINT), 0) ELSE 0 END"
-    parts.append(f"SELECT tenant, {length.format('request')} + {imported} FROM runs")
+    imported = (
+        "CASE WHEN json_valid(request) THEN coalesce(json_extract(request, '$.imported_from.bytes'), 0) ELSE 0 END"
+    )
+    of_run = (
+        f"{length.format('request')} + {imported}" if connection.dialect.name == "sqlite" else "size_of_run(request)"
+    )
+    parts.append(f"SELECT tenant, {of_run} FROM runs")
     said = " + ".join(f"coalesce({length.format(f's.{name}')}, 0)" for name in ("decisions", "input", "calls"))
     parts.append(f"SELECT runs.tenant, {said} FROM submissions AS s JOIN runs ON runs.id = s.run_id")
     parts.append("SELECT tenant, length(content) FROM contents WHERE substr(id, 1, 4) <> 'file'")

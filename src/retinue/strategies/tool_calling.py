@@ -21,7 +21,7 @@ from ..errors import UsageError
 from .parsing.answer_stream import plain_answer
 from .parsing.lenient_json import find_values
 from .parsing.prose import uses_tool
-from .parsing.react_text import UnreadableReply
+from .parsing.react_text import UnreadableReply, match_tool
 from .parsing.tagged_calls import called_name
 from .parsing.text_calls import answer_beside_calls, calls_in_text
 from .prompting.prompt_parts import prompt_text
@@ -161,8 +161,8 @@ class _Calls:
 
     def _name(self, written: str) -> str:
         """Return the name of the tool, without what some models add to it."""
-        plain = called_name(written)
-        return plain if any(tool.name == plain for tool in self._task.tools) else written
+        tool = match_tool(called_name(written), self._task.tools)
+        return tool.name if tool else written
 
     def _written(self, decided: Decided) -> Reply:
         if isinstance(decided, AgentFinish):

@@ -8,7 +8,7 @@ import ssl
 from collections.abc import Sequence
 from typing import Protocol
 
-from .._internal.redaction import redact
+from .._internal.redaction import address_without_secrets, redact
 from ..errors import UsageError
 from ..net.connection_pool import CannotConnectError, ConnectionPool
 from ..net.http1 import Connection
@@ -112,12 +112,13 @@ class _Poster:
         said = await self._answer(b"%sContent-Length: %d\r\n\r\n%s" % (head, len(body), body))
         if self.status >= 300:
             shown = redact(said.decode("utf-8", "replace"))[:200].strip()
-            problem = f"{redact(endpoint.url)} answered {self.status}{f': {shown!r}' if shown.isprintable() else ''}"
+            address, told = address_without_secrets(endpoint.url), f": {shown!r}" if shown.isprintable() else ""
+            problem = f"{address} answered {self.status}{told}"
             raise NotSent(problem, again=self.status in _AGAIN, seconds=self._wait)
 
     async def _answer(self, request: bytes) -> bytes:
         """Return the beginning of the answer's body."""
-        shown, self.status = redact(self._endpoint.url), 0
+        shown, self.status = address_without_secrets(self._endpoint.url), 0
         self._pool = self._pool or ConnectionPool(self._way, self._limits, lambda: _trust(self._endpoint))
         try:
             async with asyncio.timeout(self._endpoint.seconds):

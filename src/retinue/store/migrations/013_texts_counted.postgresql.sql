@@ -2,86 +2,161 @@
 -- and deleted in many places. Logs of imported runs say their size in the run's request. What answers and decisions of
 -- people weigh is taken off with their run, whose row is deleted before them.
 -- Beside older servers: triggers count for them, too.
--- Each connection has a part of its own, so that none waits for another.
+-- They count once a statement: a row that is changed many times in one transaction is found ever more slowly.
+-- Each connection has a part of its own, so that none waits for another. A request is searched as a text: PostgreSQL
+-- reads no JSON that has a NUL in it.
 
-CREATE FUNCTION count_texts(owner VARCHAR, size BIGINT) RETURNS VOID LANGUAGE sql AS $$
+CREATE OR REPLACE FUNCTION count_texts(owner VARCHAR, size BIGINT) RETURNS VOID LANGUAGE sql AS $$
     INSERT INTO storage_used VALUES (owner, 'texts' || pg_backend_pid(), size)
     ON CONFLICT (tenant, what) DO UPDATE SET bytes = storage_used.bytes + excluded.bytes
 $$;
 
-CREATE FUNCTION count_body() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION count_new_bodies() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
-    IF TG_OP <> 'INSERT' THEN PERFORM count_texts(OLD.tenant, -octet_length(OLD.body::text)); END IF;
-    IF TG_OP <> 'DELETE' THEN PERFORM count_texts(NEW.tenant, octet_length(NEW.body::text)); END IF;
+    PERFORM count_texts(tenant, sum(size)::bigint) FROM (
+        SELECT tenant, octet_length(body::text) AS size FROM added
+    ) AS sizes GROUP BY tenant;
     RETURN NULL;
 END $$;
 
--- only what Retinue wrote is read as JSON: PostgreSQL cannot look into one that has a \u0000 anywhere
-CREATE FUNCTION size_of_run(kind TEXT, request JSON) RETURNS BIGINT LANGUAGE sql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION count_changed_bodies() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM count_texts(tenant, sum(size)::bigint) FROM (
+        SELECT tenant, octet_length(body::text) AS size FROM added
+        UNION ALL SELECT tenant, -octet_length(body::text) FROM removed
+    ) AS sizes GROUP BY tenant;
+    RETURN NULL;
+END $$;
+
+CREATE OR REPLACE FUNCTION count_old_bodies() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM count_texts(tenant, sum(size)::bigint) FROM (
+        SELECT tenant, -octet_length(body::text) AS size FROM removed
+    ) AS sizes GROUP BY tenant;
+    RETURN NULL;
+END $$;
+
+CREATE OR REPLACE FUNCTION size_of_run(request JSON) RETURNS BIGINT LANGUAGE sql IMMUTABLE AS $$
     SELECT octet_length(request::text)
-        + CASE kind WHEN 'imported' THEN coalesce((request -> 'imported_from' ->> 'bytes')::bigint, 0) ELSE 0 END
+        + coalesce(substring(request::text from '"imported_from": ?\{"bytes": ?(\d{1,15})')::bigint, 0)
 $$;
 
-CREATE FUNCTION size_of_submission(decisions JSON, input JSON, calls JSON) RETURNS BIGINT LANGUAGE sql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION size_of_submission(decisions JSON, input JSON, calls JSON) RETURNS BIGINT LANGUAGE sql IMMUTABLE AS $$
     SELECT coalesce(octet_length(decisions::text), 0) + coalesce(octet_length(input::text), 0)
         + coalesce(octet_length(calls::text), 0)
 $$;
 
-CREATE FUNCTION count_run() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION count_new_runs() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
-    IF TG_OP = 'INSERT' THEN
-        PERFORM count_texts(NEW.tenant, size_of_run(NEW.kind, NEW.request));
-    ELSE
-        PERFORM count_texts(OLD.tenant, -size_of_run(OLD.kind, OLD.request) - coalesce((
-            SELECT sum(size_of_submission(decisions, input, calls)) FROM submissions WHERE run_id = OLD.id
-        ), 0)::bigint);
-    END IF;
+    PERFORM count_texts(tenant, sum(size)::bigint) FROM (
+        SELECT tenant, size_of_run(request) AS size FROM added
+    ) AS sizes GROUP BY tenant;
     RETURN NULL;
 END $$;
 
-CREATE FUNCTION count_submission() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION count_old_runs() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM count_texts(tenant, size_of_submission(NEW.decisions, NEW.input, NEW.calls)) FROM runs WHERE id = NEW.run_id;
+    PERFORM count_texts(tenant, sum(size)::bigint) FROM (
+        SELECT tenant, -size_of_run(request) AS size FROM removed
+        UNION ALL SELECT removed.tenant, -size_of_submission(decisions, input, calls)
+        FROM removed JOIN submissions ON submissions.run_id = removed.id
+    ) AS sizes GROUP BY tenant;
     RETURN NULL;
 END $$;
 
-CREATE FUNCTION count_content() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION count_new_submissions() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
-    IF TG_OP = 'INSERT' THEN
-        PERFORM count_texts(NEW.tenant, length(NEW.content));
-    ELSE
-        PERFORM count_texts(OLD.tenant, -length(OLD.content));
-    END IF;
+    PERFORM count_texts(tenant, sum(size)::bigint) FROM (
+        SELECT runs.tenant, size_of_submission(decisions, input, calls) AS size
+        FROM added JOIN runs ON runs.id = added.run_id
+    ) AS sizes GROUP BY tenant;
     RETURN NULL;
 END $$;
 
-CREATE TRIGGER counted AFTER INSERT OR UPDATE OF body OR DELETE ON assistants
-FOR EACH ROW EXECUTE FUNCTION count_body();
+CREATE OR REPLACE FUNCTION count_new_contents() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM count_texts(tenant, sum(size)::bigint) FROM (
+        SELECT tenant, length(content) AS size FROM added WHERE id NOT LIKE 'file%'
+    ) AS sizes GROUP BY tenant;
+    RETURN NULL;
+END $$;
 
-CREATE TRIGGER counted AFTER INSERT OR UPDATE OF body OR DELETE ON threads
-FOR EACH ROW EXECUTE FUNCTION count_body();
+CREATE OR REPLACE FUNCTION count_old_contents() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM count_texts(tenant, sum(size)::bigint) FROM (
+        SELECT tenant, -length(content) AS size FROM removed WHERE id NOT LIKE 'file%'
+    ) AS sizes GROUP BY tenant;
+    RETURN NULL;
+END $$;
 
-CREATE TRIGGER counted AFTER INSERT OR UPDATE OF body OR DELETE ON messages
-FOR EACH ROW EXECUTE FUNCTION count_body();
+CREATE OR REPLACE TRIGGER counted AFTER INSERT ON assistants
+REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION count_new_bodies();
 
-CREATE TRIGGER counted AFTER INSERT OR UPDATE OF body OR DELETE ON conversations
-FOR EACH ROW EXECUTE FUNCTION count_body();
+CREATE OR REPLACE TRIGGER recounted AFTER UPDATE ON assistants
+REFERENCING NEW TABLE AS added OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION count_changed_bodies();
 
-CREATE TRIGGER counted AFTER INSERT OR UPDATE OF body OR DELETE ON items
-FOR EACH ROW EXECUTE FUNCTION count_body();
+CREATE OR REPLACE TRIGGER counted_off AFTER DELETE ON assistants
+REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION count_old_bodies();
 
-CREATE TRIGGER counted AFTER INSERT OR UPDATE OF body OR DELETE ON registered_tools
-FOR EACH ROW EXECUTE FUNCTION count_body();
+CREATE OR REPLACE TRIGGER counted AFTER INSERT ON threads
+REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION count_new_bodies();
 
-CREATE TRIGGER counted AFTER INSERT OR DELETE ON runs FOR EACH ROW EXECUTE FUNCTION count_run();
+CREATE OR REPLACE TRIGGER recounted AFTER UPDATE ON threads
+REFERENCING NEW TABLE AS added OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION count_changed_bodies();
 
-CREATE TRIGGER counted AFTER INSERT ON submissions FOR EACH ROW EXECUTE FUNCTION count_submission();
+CREATE OR REPLACE TRIGGER counted_off AFTER DELETE ON threads
+REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION count_old_bodies();
 
-CREATE TRIGGER counted AFTER INSERT ON contents
-FOR EACH ROW WHEN (NEW.id NOT LIKE 'file%') EXECUTE FUNCTION count_content();
+CREATE OR REPLACE TRIGGER counted AFTER INSERT ON messages
+REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION count_new_bodies();
 
-CREATE TRIGGER counted_off AFTER DELETE ON contents
-FOR EACH ROW WHEN (OLD.id NOT LIKE 'file%') EXECUTE FUNCTION count_content();
+CREATE OR REPLACE TRIGGER recounted AFTER UPDATE ON messages
+REFERENCING NEW TABLE AS added OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION count_changed_bodies();
+
+CREATE OR REPLACE TRIGGER counted_off AFTER DELETE ON messages
+REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION count_old_bodies();
+
+CREATE OR REPLACE TRIGGER counted AFTER INSERT ON conversations
+REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION count_new_bodies();
+
+CREATE OR REPLACE TRIGGER recounted AFTER UPDATE ON conversations
+REFERENCING NEW TABLE AS added OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION count_changed_bodies();
+
+CREATE OR REPLACE TRIGGER counted_off AFTER DELETE ON conversations
+REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION count_old_bodies();
+
+CREATE OR REPLACE TRIGGER counted AFTER INSERT ON items
+REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION count_new_bodies();
+
+CREATE OR REPLACE TRIGGER recounted AFTER UPDATE ON items
+REFERENCING NEW TABLE AS added OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION count_changed_bodies();
+
+CREATE OR REPLACE TRIGGER counted_off AFTER DELETE ON items
+REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION count_old_bodies();
+
+CREATE OR REPLACE TRIGGER counted AFTER INSERT ON registered_tools
+REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION count_new_bodies();
+
+CREATE OR REPLACE TRIGGER recounted AFTER UPDATE ON registered_tools
+REFERENCING NEW TABLE AS added OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION count_changed_bodies();
+
+CREATE OR REPLACE TRIGGER counted_off AFTER DELETE ON registered_tools
+REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION count_old_bodies();
+
+CREATE OR REPLACE TRIGGER counted AFTER INSERT ON runs
+REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION count_new_runs();
+
+CREATE OR REPLACE TRIGGER counted_off AFTER DELETE ON runs
+REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION count_old_runs();
+
+CREATE OR REPLACE TRIGGER counted AFTER INSERT ON submissions
+REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION count_new_submissions();
+
+CREATE OR REPLACE TRIGGER counted AFTER INSERT ON contents
+REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION count_new_contents();
+
+CREATE OR REPLACE TRIGGER counted_off AFTER DELETE ON contents
+REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION count_old_contents();
 
 INSERT INTO storage_used (tenant, what, bytes) SELECT tenant, 'texts', sum(size) FROM (
     SELECT tenant, octet_length(body::text) AS size FROM assistants
@@ -90,8 +165,8 @@ INSERT INTO storage_used (tenant, what, bytes) SELECT tenant, 'texts', sum(size)
     UNION ALL SELECT tenant, octet_length(body::text) AS size FROM conversations
     UNION ALL SELECT tenant, octet_length(body::text) AS size FROM items
     UNION ALL SELECT tenant, octet_length(body::text) AS size FROM registered_tools
-    UNION ALL SELECT tenant, size_of_run(kind, request) FROM runs
-    UNION ALL SELECT runs.tenant, coalesce(octet_length(submissions.decisions::text), 0) + coalesce(octet_length(submissions.input::text), 0) + coalesce(octet_length(submissions.calls::text), 0)
+    UNION ALL SELECT tenant, size_of_run(request) FROM runs
+    UNION ALL SELECT runs.tenant, size_of_submission(submissions.decisions, submissions.input, submissions.calls)
     FROM submissions JOIN runs ON runs.id = submissions.run_id
     UNION ALL SELECT tenant, length(content) FROM contents WHERE id NOT LIKE 'file%'
 ) AS sizes GROUP BY tenant;

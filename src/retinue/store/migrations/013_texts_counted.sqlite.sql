@@ -95,7 +95,7 @@ END;
 
 CREATE TRIGGER runs_counted AFTER INSERT ON runs BEGIN
     INSERT INTO storage_used VALUES (
-        NEW.tenant, 'texts', length(CAST(NEW.request AS BLOB)) + coalesce(json_extract(NEW.request, '$.imported_from.bytes'), 0)
+        NEW.tenant, 'texts', length(CAST(NEW.request AS BLOB)) + CASE WHEN json_valid(NEW.request) THEN coalesce(json_extract(NEW.request, '$.imported_from.bytes'), 0) ELSE 0 END
     )
     ON CONFLICT (tenant, what) DO UPDATE SET bytes = bytes + excluded.bytes;
 END;
@@ -109,7 +109,7 @@ END;
 
 CREATE TRIGGER runs_counted_off AFTER DELETE ON runs BEGIN
     INSERT INTO storage_used VALUES (
-        OLD.tenant, 'texts', -(length(CAST(OLD.request AS BLOB)) + coalesce(json_extract(OLD.request, '$.imported_from.bytes'), 0)) - coalesce((
+        OLD.tenant, 'texts', -(length(CAST(OLD.request AS BLOB)) + CASE WHEN json_valid(OLD.request) THEN coalesce(json_extract(OLD.request, '$.imported_from.bytes'), 0) ELSE 0 END) - coalesce((
             SELECT sum(coalesce(length(CAST(decisions AS BLOB)), 0) + coalesce(length(CAST(input AS BLOB)), 0) + coalesce(length(CAST(calls AS BLOB)), 0)) FROM submissions WHERE run_id = OLD.id
         ), 0)
     )
@@ -133,7 +133,7 @@ INSERT INTO storage_used (tenant, what, bytes) SELECT tenant, 'texts', sum(size)
     UNION ALL SELECT tenant, length(CAST(body AS BLOB)) AS size FROM conversations
     UNION ALL SELECT tenant, length(CAST(body AS BLOB)) AS size FROM items
     UNION ALL SELECT tenant, length(CAST(body AS BLOB)) AS size FROM registered_tools
-    UNION ALL SELECT tenant, length(CAST(request AS BLOB)) + coalesce(json_extract(request, '$.imported_from.bytes'), 0) FROM runs
+    UNION ALL SELECT tenant, length(CAST(request AS BLOB)) + CASE WHEN json_valid(request) THEN coalesce(json_extract(request, '$.imported_from.bytes'), 0) ELSE 0 END FROM runs
     UNION ALL SELECT runs.tenant, coalesce(length(CAST(submissions.decisions AS BLOB)), 0) + coalesce(length(CAST(submissions.input AS BLOB)), 0) + coalesce(length(CAST(submissions.calls AS BLOB)), 0)
     FROM submissions JOIN runs ON runs.id = submissions.run_id
     UNION ALL SELECT tenant, length(content) FROM contents WHERE id NOT LIKE 'file%'

@@ -26,8 +26,8 @@ _BEGIN = re.compile(
     r"^[ \t>*_#`-]*+tool[ _]?call[ \t]*+\d*+[*_`]*+[ \t]*+[:\uff1a][*_`]*+\s*+(?=\{)"
     r"|<function=(?P<function>[\w.-]{1,64})>\s*+"
     r"|<tool>\s*+(?P<tool>[\w .-]{1,64})</tool>\s*+<tool_input>"
-    r"|(?P<token><\|?(?:tool_?calls?|function_?calls?)(?:_start|_begin)?\|?>|<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>)?"
-    r"|<\|(?:start_action|python_tag|plugin)\|>|\[TOOL_CALLS?\]|<(?:｜DSML｜|antml:)?invoke\s++name=\"|\bto=(?=functions\.))\s*+",
+    r"|(?P<token><\|?(?:(?:longcat_)?tool_?calls?|function_?calls?)(?:_start|_begin)?\|?>|<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>)?"
+    r"|<\|(?:start_action|python_tag|plugin)\|>|\[TOOL_CALLS?\]|<(?:｜DSML｜|(?:antml|steptml):)?invoke\s++name=\"|\bto=(?=functions\.))\s*+",
     re.IGNORECASE | re.MULTILINE,
 )
 _NAME = re.compile(
@@ -35,11 +35,11 @@ _NAME = re.compile(
     r"|<｜tool▁sep｜>|```(?:json)?|<\|constrain\|>\w*+|<\|channel\|>\w++|<\|message\|>)*+)"
 )
 _PARAMETER = re.compile(
-    r"\s*+<(?:｜DSML｜|antml:)?(?:parameter=|parameter\s++name=\"|arg_key>\s*+)(?P<name>[\w.-]{1,64})"
+    r"\s*+<(?:｜DSML｜|(?:antml|steptml):)?(?:parameter=|parameter\s++name=\"|arg_key>\s*+)(?P<name>[\w.-]{1,64})"
     r"(?:\"(?P<notes>[^>]{0,80})|\s*+</arg_key>\s*+<arg_value)?>",
     re.IGNORECASE,
 )
-_PARAMETER_END = re.compile(r"</(?:｜DSML｜|antml:)?(?:parameter|arg_value)>", re.IGNORECASE)
+_PARAMETER_END = re.compile(r"</(?:｜DSML｜|(?:antml|steptml):)?(?:parameter|arg_value)>", re.IGNORECASE)
 _END = re.compile(
     r"\s*+(?:(?:</[^<>\s]{1,40}>|<[|｜][^<>|｜\s]{0,40}(?:end_|[_▁]end)[^<>|｜\s]{0,40}[|｜]>|<\|(?:end|call)\|>|```)\s*+)*+",
     re.IGNORECASE,
@@ -74,6 +74,8 @@ def find_calls(text: str) -> Iterator[TaggedCall]:
             continue
         at = _after(text, at)
         for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, dict) and one.keys() == {"name"}:  # a call without arguments
+                one["arguments"] = {}
             yield TaggedCall(one, begun.start(), at)
 
 

@@ -2,11 +2,13 @@
 
 Calls between tags or after control tokens are calls wherever they stand, except in code. JSON is a call if it is the
 whole reply, or follows words that announce a step; it names a tool that there is, and has nothing but a call in it. So
-an answer that happens to be JSON stays an answer.
+an answer that happens to be JSON stays an answer. The same holds for a reply that is nothing but calls in the notation
+of Python: `[name(key=value)]` (Llama 4, LFM2, Olmo), or in a block of `tool_code` (Gemma).
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from bisect import bisect_right
@@ -22,7 +24,7 @@ from .lenient_json import Truncated, find_values
 from .prose import announces_step
 from .react_text import CUT_OFF, UnreadableReply, match_tool
 from .reserved_words import KEYS, key_of
-from .tagged_calls import TaggedCall, find_calls
+from .tagged_calls import TaggedCall, called_name, find_calls
 
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _LANGUAGE = re.compile(r"[a-z_]*+", re.IGNORECASE)
@@ -35,6 +37,11 @@ _MAYBE_JSON = re.compile(
     r"^[ \t]*+(?:[{\[]|```(?:json|tool_\w++)?(?:\s|\Z)|(?:`{1,2}|```\w{0,9})\Z)", re.IGNORECASE | re.MULTILINE
 )
 
+_MAYBE_PYTHON = re.compile(r"\s*+(?:[A-Za-z_][\w.]*+\(|[A-Za-z]++_\w*+\Z)")
+_PYTHON = re.compile(r"(?:print\()?\[?\s*+[A-Za-z_][\w.]*+\(")
+_TAGS_AROUND = re.compile(r"\A(?:<[^<>\s]{1,40}>\s*+)++|(?:<[^<>\s]{1,40}>\s*+)++\Z")
+_MAX_PYTHON = 20_000  # characters
+
 
 def calls_in_text(text: str, tools: Sequence[Tool]) -> tuple[tuple[AgentAction, ...], str]:
     """Return the calls in a reply, and the text before them. Raises `UnreadableReply` for one that is cut off."""
@@ -43,6 +50,8 @@ def calls_in_text(text: str, tools: Sequence[Tool]) -> tuple[tuple[AgentAction, 
             raise UnreadableReply(CUT_OFF)
         actions = _read(json.dumps([call.value for call in tagged]), tools)
         return actions, text[: tagged[0].begin].strip() if actions else text
+    if calls := list(_python_calls(text, tools)):
+        return _read(json.dumps(calls), tools), ""
     before, written = _split(text)
     if not written or (before and not _announces(before)):
         return (), text
@@ -56,6 +65,8 @@ def answer_beside_calls(text: str) -> str:
     ends = [at for token in _TOKENS if (at := text.find(token)) >= 0]
     if begun := _TOKEN_BEGUN.search(text, max(0, len(text) - _LONGEST_TOKEN)):
         ends.append(begun.start())
+    if _MAYBE_PYTHON.match(text):
+        return ""
     for maybe in _MAYBE_JSON.finditer(text[: 2 * _MAX_WORDS]):
         before = text[: maybe.start()]
         if not before.strip() or _announces(before):
@@ -91,6 +102,36 @@ def _fenced(text: str) -> tuple[str, str]:
     return before.strip(), inner[language.end() if language else 0 :].strip()
 
 
+def _python_calls(text: str, tools: Sequence[Tool]) -> Iterator[dict[str, Any]]:
+    """Yield the calls of a reply that is nothing but calls of tools, with constants, in the notation of Python."""
+    begun = text.strip()
+    inner = _fenced(begun)[1] if begun.startswith("```tool_c") else _TAGS_AROUND.sub("", begun)
+    if len(inner) > _MAX_PYTHON or not _PYTHON.match(inner):
+        return
+    try:
+        lines: list[Any] = [getattr(line, "value", line) for line in ast.parse(inner).body]
+        listed = [one for line in lines for one in (line.elts if isinstance(line, ast.List | ast.Tuple) else [line])]
+        calls = [_python_call(one, tools) for one in listed]
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        return
+    yield from calls
+
+
+def _python_call(call: ast.expr, tools: Sequence[Tool]) -> dict[str, Any]:
+    """Return a call as an object. Raises `ValueError` for what is none of a tool."""
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "print" and call.args:
+        call = call.args[0]
+    name = called_name(ast.unparse(call.func)) if isinstance(call, ast.Call) else ""
+    tool = next((one for one in tools if one.name == name), None)
+    if tool is None or not isinstance(call, ast.Call):
+        raise ValueError
+    names = tool.signature.parameters.get("properties", {})
+    given = dict(zip(names, map(ast.literal_eval, call.args), strict=False))
+    given |= {str(one.arg): ast.literal_eval(one.value) for one in call.keywords}
+    json.dumps(given)  # raises for constants that JSON lacks
+    return {"name": name, "arguments": given}
+
+
 def _split(text: str) -> tuple[str, str]:
     """Return the words before the JSON that ends a reply, and that JSON; empty if there is none."""
     stripped = text.strip()
@@ -124,11 +165,9 @@ def _has_only_keys_of_calls(value: Any) -> bool:
 
 
 def _read(written: str, tools: Sequence[Tool]) -> tuple[AgentAction, ...]:
-    values = [found.value for found in find_values(written)]
-    if len(values) > 1:
-        written = json.dumps(values)
-    try:
-        actions = read_reply(written, tools).actions
+    values = [one for found in find_values(written) for one in _objects(found.value)]
+    try:  # one by one: there may be as many as there may be native ones
+        actions = [action for one in values for action in read_reply(json.dumps(one), tools).actions]
     except UnreadableReply:
         return ()
     return tuple(_typed(action, match_tool(action.tool, tools)) for action in actions)
