@@ -34,6 +34,8 @@ def test_what_cannot_be_searched_or_indexed(tmp_path: Path) -> None:
     (tmp_path / "store").write_text("no store " * 999)
     assert "is not a document store" in refused(retinue("index", str(tmp_path), "--store", str(tmp_path / "store")))
     assert "does not exist" in refused(retinue("index", str(tmp_path / "missing")))
+    (tmp_path / ".retinue").touch()
+    assert "say with --store" in refused(retinue("index", str(tmp_path)))
 
 
 @pytest.mark.skipif(not is_here(), reason="needs minilm: retinue models pull minilm")

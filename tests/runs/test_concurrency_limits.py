@@ -124,7 +124,7 @@ async def test_another_process_goes_on_when_there_is_room(a_postgres: Postgres, 
 
 async def test_of_many_runs_that_wait_those_that_begin_first_are_considered(any_url: str, work: Work) -> None:
     async with kept_runs(any_url, work.agent) as kept:
-        request = {"model": "m", "service_tier": "priority"}
+        request = {"model": "m", "service_tier": "priority", "input": "PostgreSQL looks into no JSON with a \x00"}
         for number in range(203):
             await kept.add(f"run_{number}", request=request if number == 202 else {"model": "m"}, thread_id=None)
         await kept.add("other", agent="n", status="cancelling", epoch=1)

@@ -151,6 +151,7 @@ def _nest(given: dict[str, Any]) -> None:
         (_set("events", 2, "reply", "usage", "input_tokens", -5), "events.2: its usage"),
         (_set("events", 2, "reply", "usage", "output_tokens", 10**30), "events.2"),
         (_set("events", 1, "withheld", ["messages"]), "messages is withheld here"),
+        (_set("events", 1, "withheld", 7), "withheld"),
         (_nest, "the exported run is too large"),
     ],
 )

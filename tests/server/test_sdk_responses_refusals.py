@@ -77,6 +77,15 @@ TYPES = (
             None,
             "input",
         ),
+        (
+            {
+                "input": "Hello",
+                "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": []}]},
+            },
+            "Invalid type for 'tool_choice.tools[0].name': expected a string, but got an array instead.",
+            "invalid_type",
+            "tool_choice.tools[0].name",
+        ),
         ({"input": []}, "There is no message to answer.", None, None),
     ],
 )

@@ -56,6 +56,8 @@ def test_a_streamed_completion(deployed: Served) -> None:
         ({"suffix": "x"}, "suffix"),
         ({"n": 2}, "n"),
         ({"best_of": 2}, "best_of"),
+        ({"max_tokens": 2**31}, "max_tokens"),
+        ({"seed": 2**63}, "seed"),
     ],
 )
 async def test_what_no_completion_has(client: Any, more: Any, param: str) -> None:

@@ -150,6 +150,14 @@ TYPES = "Supported values are: 'function', 'code_interpreter', and 'file_search'
             "instead.",
         ),
         (
+            MESSAGES,
+            {"role": "user", "content": "x", "attachments": [{"file_id": "", "tools": [{"type": "file_search"}]}]},
+            "attachments[0].file_id",
+            "empty_string",
+            "Invalid 'attachments[0].file_id': empty string. Expected a string with minimum length 1, but got an empty "
+            "string instead.",
+        ),
+        (
             ASSISTANTS,
             {"tools": [{"type": "function", "function": {"name": ""}}]},
             "tools[0].function.name",

@@ -11,6 +11,7 @@ from ..display.terminal import clean
 from ..documents import DocumentStore, index_folder
 from ..documents.embedding import MiniLM
 from ..documents.folder_index import STORE
+from ..errors import UsageError
 from .progress_line import Progress
 
 
@@ -28,7 +29,10 @@ def command(folder: Path, store: Path | None, size: int, vectors: bool) -> int:
     """
     place = store or folder / STORE
     if store is None:
-        place.parent.mkdir(exist_ok=True)
+        try:
+            place.parent.mkdir(exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{place.parent}: {error.strerror}; say with --store where to keep the index") from error
     logging.getLogger("pypdf").addHandler(logging.NullHandler())  # problems with files are reported at the end
     with DocumentStore(place) as kept:
         with Progress(patience=1.0) as progress:

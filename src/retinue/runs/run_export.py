@@ -218,9 +218,9 @@ def events_of(given: ExportedLog) -> list[Entry]:
     found: list[Entry] = []
     for at, one in enumerate(given.events):
         place = f"the run {given.run.id}: events.{at}"
-        if one.get("withheld"):
+        if isinstance(withheld := one.get("withheld"), list) and withheld:
             raise DataError(
-                f"{place}: {', '.join(map(str, one['withheld']))} is withheld here; "
+                f"{place}: {', '.join(map(str, withheld))} is withheld here; "
                 "export the run with a key that has the scope 'prompts'"
             )
         entry = _entry(one, place)

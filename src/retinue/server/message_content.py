@@ -110,7 +110,7 @@ def _parts(content: Any) -> bool:
 
 def _checked(part: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     kind = part.get("type")
-    if kind in _WORDS:
+    if isinstance(kind, str) and kind in _WORDS:
         text = part.get(_WORDS[kind])
         if not isinstance(text, str):
             raise wrong_type(f"{where}.{_WORDS[kind]}", "a string", text)

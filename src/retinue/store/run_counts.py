@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, case, func, select
+from sqlalchemy import JSON, ColumnElement, Connection, Text, case, cast, func, select
 
 from .processes import is_free
 from .run_queries import DRIVEN, may_take
@@ -46,7 +46,7 @@ def runs_that_wait(connection: Connection, process: str) -> list[Waiting]:
     not all, but those that should begin first."""
     free = may_take(process)
     ends = case(((runs.c.status == "cancelling") | runs.c.ending.is_not(None), 1), else_=0)
-    tier = runs.c.request["service_tier"].as_string()
+    tier = _request(connection)["service_tier"].as_string()
     turn = (ends.desc(), case(*((tier == name, rank) for name, rank in TIERS.items()), else_=USUAL), runs.c.number)
     place = func.row_number().over(partition_by=(runs.c.tenant, runs.c.agent), order_by=turn)
     columns = (runs.c.id, runs.c.tenant, runs.c.agent, ends.label("ends"), tier.label("tier"))
@@ -54,3 +54,10 @@ def runs_that_wait(connection: Connection, process: str) -> list[Waiting]:
     ranked = query.where(runs.c.holds, runs.c.status.in_(DRIVEN), free).subquery()
     first = select(*ranked.c[:5]).where(ranked.c.place <= _OF_EACH).order_by(ranked.c.number)
     return [Waiting(row.id, row.tenant, row.agent, bool(row.ends), row.tier) for row in connection.execute(first)]
+
+
+def _request(connection: Connection) -> ColumnElement[Any]:
+    """Return the request as JSON that can be looked into: PostgreSQL refuses to if a text in it has a NUL."""
+    if connection.dialect.name == "sqlite":
+        return runs.c.request
+    return cast(func.replace(cast(runs.c.request, Text), "\\u0000", "\\u0001"), JSON)

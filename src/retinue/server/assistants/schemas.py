@@ -124,7 +124,7 @@ AttachmentTool = Annotated[
 class Attachment(Wire):
     """A file attached to a message, and the hosted tools that may use it."""
 
-    file_id: str | None = None
+    file_id: Id | None = None
     tools: list[AttachmentTool] | None = None
 
 

@@ -26,6 +26,8 @@ from ..wire.common_schemas import (
 )
 
 Penalty = Annotated[float, Field(ge=-2, le=2)]
+MaxTokens = Annotated[int, Field(ge=1, le=MAX_NUMBER)]
+Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
 
 class Called(Wire):
@@ -122,6 +124,7 @@ class ChatCreate(OneOfTwo):
         "max_output_tokens": "'max_completion_tokens'",
         "text": "'response_format' and 'verbosity'",
         "previous_response_id": "'messages', which hold all that was said",
+        "conversation": "'messages', which hold all that was said, or 'thread_id'",
     }
 
     model: str | None = None
@@ -134,10 +137,10 @@ class ChatCreate(OneOfTwo):
     response_format: ResponseFormat | None = None
     temperature: Temperature | None = None
     top_p: Share | None = None
-    max_completion_tokens: Annotated[int, Field(ge=1, le=MAX_NUMBER)] | None = None
-    max_tokens: Annotated[int, Field(ge=1, le=MAX_NUMBER)] | None = None
+    max_completion_tokens: MaxTokens | None = None
+    max_tokens: MaxTokens | None = None
     stop: Stops | None = None
-    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
+    seed: Seed | None = None
     n: Annotated[int, Field(ge=1, le=1)] | None = None
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None

@@ -16,7 +16,7 @@ from ..wire.objects import Object
 from ..wire.request_body import JsonRoute
 from ..wire.sse import STREAMED, event_stream
 from .routes import begin, completed
-from .schemas import ChatCreate, Penalty, Stops, StreamOptions
+from .schemas import ChatCreate, MaxTokens, Penalty, Seed, Stops, StreamOptions
 from .views import Chunks
 
 router = APIRouter(route_class=JsonRoute)
@@ -34,11 +34,11 @@ class CompletionCreate(Wire):
     ]
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_tokens: MaxTokens | None = None
     temperature: Temperature | None = None
     top_p: Share | None = None
     stop: Stops | None = None
-    seed: int | None = None
+    seed: Seed | None = None
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
     logit_bias: dict[str, int] | None = None

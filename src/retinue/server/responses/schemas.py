@@ -200,12 +200,21 @@ class ResponseHostedChoice(Wire):
     type: Literal["code_interpreter", "file_search"]
 
 
+class AllowedTool(Wire):
+    """A tool of the request, by its type and its name."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str | None = None
+    name: str | None = None
+
+
 class ResponseAllowedChoice(Wire):
     """Restricts calls to these tools, or requires one of them."""
 
     type: Literal["allowed_tools"]
     mode: Literal["auto", "required"]
-    tools: Annotated[list[dict[str, Any]], Field(max_length=128)]
+    tools: Annotated[list[AllowedTool], Field(max_length=128)]
 
 
 ToolChoice = Annotated[
@@ -328,6 +337,7 @@ class ResponseCreate(OneOfTwo, InputTokens):
         "max_completion_tokens": "'max_output_tokens'",
         "functions": "'tools'",
         "function_call": "'tool_choice'",
+        "thread_id": "'conversation'",
     }
 
     stream: bool | None = None
