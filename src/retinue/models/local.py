@@ -68,9 +68,8 @@ class LocalEngine:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._path = _weights(settings.model)
-        self._served: dict[
-            tuple[int, int], tuple[RunningServer, HttpEngine]
-        ] = {}  # by process and threads; servers live while referenced
+        # by process and threads; servers live while referenced
+        self._served: dict[tuple[int, int], tuple[RunningServer, HttpEngine]] = {}
         self._read_by: PromptCache[int] = PromptCache()  # the threads of the server that knows a prompt
 
     @property
