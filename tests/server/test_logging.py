@@ -55,8 +55,11 @@ def lines(server: Served) -> list[dict[str, Any]]:
 async def test_a_page_that_is_refused_is_a_line_the_first_time(tmp_path: Path) -> None:
     with serving(tmp_path, AGENTS) as server:
         for origin in ("https://one.example", "https://one.example", "https://two.example"):
-            async with aiohttp.ClientSession(headers={"Origin": origin}) as session:
-                assert (await session.get(f"{server.root}/v1/models")).status == 403
+            async with (
+                aiohttp.ClientSession(headers={"Origin": origin}) as session,
+                session.get(f"{server.root}/v1/models") as refused,
+            ):
+                assert refused.status == 403
         await until_async(lambda: logged(server, "two.example"))
     assert [line["message"].count("one.example") for line in lines(server) if "--cors" in line["message"]] == [1, 0]
 
