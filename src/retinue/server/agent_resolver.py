@@ -39,7 +39,7 @@ from .registered_tools import RunTools
 from .served_memory import ServedMemory
 from .shown_history import with_image_data, with_shown_parts
 from .tenant_shares import TenantShares
-from .tool_history import tool_exchanges
+from .tool_history import tool_exchanges, with_states
 
 _ON_THREAD = Prepared(
     select(messages.c.run_id, messages.c.body)
@@ -98,6 +98,8 @@ def make_resolver(
         said = await _said(database, loader, agent, run)
         conversation = truncate_history(said, run.request.get("truncation_strategy"))
         turns, asked = question_in(conversation, otherwise=run.request.get("instructions") or "")
+        if any(turn.calls for turn in turns):
+            turns = await database.read(partial(with_states, scope=TenantView(run.tenant), turns=turns))
         *history, question = await with_image_data(database, run.tenant, [*turns, asked])
         recalled = await memory.recall(run, question.content, history)
         return RunInput(agent, question.content, recalled, path, question.images)

@@ -32,7 +32,7 @@ async def create(
     """Answer a conversation."""
     session = await begin(body, context, x_retinue_thread)
     if body.stream:
-        chunks = Chunks(session.run, with_usage=body.with_usage, reasoning=bool(body.reasoning))
+        chunks = Chunks(session.run, with_usage=body.with_usage, reasoning=body.shows_reasoning)
         return event_stream(session.follow(chunks))
     answer = await completed(body, context, request, session)
     if isinstance(body.messages, str):
@@ -45,7 +45,11 @@ async def begin(body: ChatCreate, context: Context, thread: str | None = None) -
     model = named_or_only(context.server.deployment, body.model)
     agent = context.server.deployment.agents[model]
     check_supported(body)
-    asked = body.sent() | {"model": model}
+    asked = body.sent() | {
+        "model": model,
+        "reasoning_effort": body.effort,
+        "shows_reasoning": body.shows_reasoning or None,
+    }
     if functions := functions_in(asked.get("tools") or ()):
         await run_in_thread(check_functions, agent, functions)
     if isinstance(body.messages, str):
@@ -69,4 +73,4 @@ async def completed(body: ChatCreate, context: Context, request: Request, sessio
     run = await session.wait(entries, request)
     if run.status in FAILED or run.suspended:
         raise await error_of_run(context.server, run)
-    return completion(run, entries.log, reasoning=bool(body.reasoning))
+    return completion(run, entries.log, reasoning=body.shows_reasoning)
