@@ -15,7 +15,11 @@ from typing import Any
 
 from .openai_server import Answer, OpenAIServer, Request, failure
 
-INPUTS: dict[str, Any] = {"add": {"a": 1, "b": 2}, "get_weather": {"location": "Paris"}}
+INPUTS: dict[str, Any] = {
+    "add": {"a": 1, "b": 2},
+    "get_weather": {"location": "Paris"},
+    "calculator": {"expression": "1+2"},
+}
 REFUSAL = "The `reasoning_content` in the thinking mode must be passed back to the API."
 
 

@@ -52,7 +52,9 @@ async def test_what_was_asked_for_is_said_again(client: Any) -> None:
     asked: Any = {
         "instructions": "Be kind.", "temperature": 0.5, "top_p": 0.9, "max_output_tokens": 100, "max_tool_calls": 3,
         "parallel_tool_calls": False, "metadata": {"place": "kitchen"}, "tools": [TOOL], "truncation": "auto",
-        "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "get_weather"}]},
+        "tool_choice": {
+            "type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "get_weather"}]
+        },
         "reasoning": {"effort": "low"}, "text": {"verbosity": "low"}, "user": "kim", "safety_identifier": "k",
         "top_logprobs": 2, "prompt_cache_key": "p", "include": ["reasoning.encrypted_content"], "service_tier": "auto",
     }  # fmt: skip
