@@ -32,7 +32,6 @@ from .tool_call_probe import Probed, probe_calls
 from .tool_schemas import refused_tools
 from .wire_format import Encoded, Terms, Wire
 
-_NO_HEADERS: Mapping[str, str] = {}
 _COMPLETION_MODELS = ("text-", "davinci", "babbage", "curie", "ada", "gpt-3.5-turbo-instruct")
 _ASK_AGAIN = 600.0  # seconds after which a model whose tool calls did not work is probed again
 PROBED: dict[tuple[str, ...], Probed] = {}
@@ -70,6 +69,7 @@ class HttpEngine:
             settings.limits or TimeLimits(),
             form.headers,
             resends=settings.retries != Retries(tries=1),
+            sign=settings.sign,
         )
         self._dialect = settings.dialect or form.dialect
         self._model = settings.model
@@ -154,9 +154,8 @@ class HttpEngine:
         return ReplyReader(wire, request.stop, in_json=in_json, redacted=self._client.redacted, thinks=thinks)
 
     def _exchange(self, wire: Wire, body: bytes) -> AsyncGenerator[list[Any], None]:
-        headers = self._settings.headers
         path = wire.path if wire.address is None else wire.address(self._model, self._settings.stream)
-        return self._client.exchange(path, body, _NO_HEADERS if headers is None else headers(body))
+        return self._client.exchange(path, body)
 
     async def close(self) -> None:
         """Close the connections of the running event loop."""

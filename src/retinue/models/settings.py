@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from .._internal.suggestions import suggestion
 from ..errors import UsageError
 from ..net.retry import Retries
 from ..net.time_limits import TimeLimits
+
+if TYPE_CHECKING:
+    from ..net.http_client import Sign
 
 Api = Literal["chat", "completions", "responses"]
 
@@ -22,7 +25,7 @@ class Settings:
     unchanged. `temperature`, `effort` (`none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`), `verbosity`
     (`low`, `medium` or `high`) and `thinking_tokens` (the most that the model may think) are sent only if they are
     set, under each vendor's own names. `context`: context window in tokens, for the embedded engine and Ollama.
-    `limits`: `None` for the engine's own. `headers`: returns further headers of a request with this body. `sees`:
+    `limits`: `None` for the engine's own. `sign`: returns further headers for a request, such as its signature. `sees`:
     whether the model can be sent images, where the engine does not tell. `price`: the prices of a million tokens
     (`input`, `output`, and `cached` input), in any currency.
     """
@@ -42,7 +45,7 @@ class Settings:
     context: int = 8192
     retries: Retries = field(default_factory=Retries)
     limits: TimeLimits | None = None
-    headers: Callable[[bytes], Mapping[str, str]] | None = None
+    sign: Sign | None = None
     sees: bool | None = None
     price: Mapping[str, float] | None = None
 
