@@ -16,6 +16,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -65,8 +66,7 @@ class VendorServer:
         self.tamper: Callable[[Json], None] | None = None
         self._issued: dict[str, Any] = {}
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"played": self}))
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"played": self}))
 
     @property
     def address(self) -> str:
@@ -115,7 +115,11 @@ class VendorServer:
         if kind:
             return kind, *self.vendor.failures[kind]
         for rule in self.vendor.rules:
-            if problem := next(rule.check(asked), None):
+            try:
+                problem = next(rule.check(asked), None)
+            except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+                problem = f"the request is malformed: {error!r}"
+            if problem:
                 return rule.name, *self.vendor.refusal, problem
         return None
 
@@ -137,6 +141,14 @@ class VendorServer:
         name, schema = next(iter(tools.items()))  # a tool of somebody else's, such as a probe's
         called = Turn("A tool may help.", calls=[(name, numbers_of(schema, json.dumps(body)))])
         return self.scripts[0][-1] if turns else called
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):  # a client that is killed
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from . import anthropic, openai_responses
+from . import anthropic, openai_chat, openai_responses
 from .api import Rule, Vendor
 
 VENDORS: Mapping[str, Vendor] = {
-    vendor.name: vendor for module in (openai_responses, anthropic) for vendor in module.VENDORS
+    vendor.name: vendor for module in (openai_responses, openai_chat, anthropic) for vendor in module.VENDORS
 }
 
 
