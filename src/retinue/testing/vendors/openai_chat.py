@@ -256,7 +256,7 @@ def deepseek_reasoning_comes_back(asked: Asked) -> Problems:
     """A thinking model's `reasoning_content` comes back beside its calls, in every later request.
     https://api-docs.deepseek.com/guides/thinking_mode#tool-calls
     """
-    if "old" not in asked.traits and asked.body.get("thinking", {}).get("type") != "disabled":
+    if not asked.traits & {"old", "mute"} and asked.body.get("thinking", {}).get("type") != "disabled":
         for _, sent, issued in _thought_of(asked, "reasoning_content", _everywhere(asked)):
             if sent is None or issued not in (None, sent):
                 yield "The `reasoning_content` in the thinking mode must be passed back to the API."
