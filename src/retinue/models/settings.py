@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from .._internal.suggestions import suggestion
 from ..errors import UsageError
 from ..net.retry import Retries
 from ..net.time_limits import TimeLimits
+
+if TYPE_CHECKING:
+    from ..net.http_client import Sign
 
 Api = Literal["chat", "completions", "responses"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -23,9 +26,9 @@ class Settings:
     `model`: the engine's name of the model, or a path; empty for the default. `options` are added to every request
     unchanged. `temperature`, `effort`, `verbosity` and `thinking_tokens` (the most that the model may think) are sent
     only if they are set, under each vendor's own names. `context`: context window in tokens, for the embedded engine
-    and Ollama. `limits`: `None` for the engine's own. `headers`: returns further headers of a request with this body.
-    `sees`: whether the model can be sent images, where the engine does not tell. `price`: the prices of a million
-    tokens (`input`, `output`, and `cached` input), in any currency.
+    and Ollama. `limits`: `None` for the engine's own. `sign`: returns further headers for a request, such as its
+    signature. `sees`: whether the model can be sent images, where the engine does not tell. `price`: the prices of a
+    million tokens (`input`, `output`, and `cached` input), in any currency.
     """
 
     model: str = ""
@@ -43,7 +46,7 @@ class Settings:
     context: int = 8192
     retries: Retries = field(default_factory=Retries)
     limits: TimeLimits | None = None
-    headers: Callable[[bytes], Mapping[str, str]] | None = None
+    sign: Sign | None = None
     sees: bool | None = None
     price: Mapping[str, float] | None = None
 
