@@ -33,6 +33,7 @@ from .tool_schemas import refused_tools
 from .wire_format import Encoded, Terms, Wire
 
 _COMPLETION_MODELS = ("text-", "davinci", "babbage", "curie", "ada", "gpt-3.5-turbo-instruct")
+_LENGTHS = ("max_tokens", "max_completion_tokens", "maxOutputTokens")
 _ASK_AGAIN = 600.0  # seconds after which a model whose tool calls did not work is probed again
 PROBED: dict[tuple[str, ...], Probed] = {}
 """What is known of the tool calls of each model probed in this process, by address, key, path and name."""
@@ -324,7 +325,7 @@ class HttpEngine:
             raise refused
         wire = self._wire(request)
         sent = self._parameters(request, wire, sent_as)
-        most, limit = sent.get("max_tokens", sent.get("max_completion_tokens")), output_limit(refused)
+        most, limit = next((sent[name] for name in _LENGTHS if name in sent), None), output_limit(refused)
         if most is not None and limit is not None and 0 < limit < most:
             self._adapted = replace(self._adapted, most=limit)
             return
@@ -353,7 +354,7 @@ class _Adapted:
 
 def _thinks_at_first(form: Format, settings: Settings) -> bool | None:
     """Return whether replies are taken to begin within a thought until one has come; `None` if nothing suggests it."""
-    if form.dialect in ("openai", "anthropic", "cohere"):
+    if form.dialect in ("openai", "anthropic", "cohere", "gemini"):
         return False
     return may_think(settings.model) or None
 
