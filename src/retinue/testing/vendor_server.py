@@ -124,7 +124,7 @@ class VendorServer:
         return None
 
     def _failure(self, asked: Asked) -> str:
-        if not any(self.key in asked.headers.get(name, "") for name in self.vendor.key.split()):
+        if self.vendor.key and not any(self.key in asked.headers.get(name, "") for name in self.vendor.key.split()):
             return "wrong_key"
         if asked.model not in self.vendor.models:
             return "unknown_model"

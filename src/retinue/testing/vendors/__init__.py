@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 
-from . import anthropic, openai_chat, openai_responses
+from . import anthropic, cohere, gemini, ollama, openai_chat, openai_responses
 from .api import Rule, Vendor
 
 VENDORS: Mapping[str, Vendor] = {
-    vendor.name: vendor for module in (openai_responses, openai_chat, anthropic) for vendor in module.VENDORS
+    vendor.name: vendor
+    for module in (openai_responses, openai_chat, anthropic, gemini, cohere, ollama)
+    for vendor in module.VENDORS
 }
 
 

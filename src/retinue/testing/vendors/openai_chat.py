@@ -20,7 +20,7 @@ _PARAMETERS = (
 _MESSAGE = "role content name tool_calls tool_call_id refusal audio"
 
 
-def _open(body: Json) -> Iterator[tuple[int, Json]]:
+def open_turns(body: Json) -> Iterator[tuple[int, Json]]:
     """Yield the assistant's messages since the last one of the user."""
     messages = list(enumerate(body["messages"]))
     last = max((at for at, message in messages if message["role"] not in ("assistant", "tool")), default=-1)
@@ -72,7 +72,7 @@ class Chat:
     streamed_as: str = "text/event-stream"
 
     def turns(self, body: Json) -> int:
-        return len(list(_open(body)))
+        return len(list(open_turns(body)))
 
     def tools(self, body: Json) -> Mapping[str, Json]:
         return {tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in body.get("tools") or []}
@@ -292,7 +292,7 @@ def glm_reasoning_comes_back(asked: Asked) -> Problems:
     """GLM thinks on between calls only with its `reasoning_content` complete and unmodified; it is not refused there.
     https://docs.z.ai/guides/capabilities/thinking-mode
     """
-    for at, sent, issued in _thought_of(asked, "reasoning_content", _open(asked.body)):
+    for at, sent, issued in _thought_of(asked, "reasoning_content", open_turns(asked.body)):
         if issued not in (None, sent):
             yield f"messages[{at}].reasoning_content: want it as it was returned"
 
@@ -309,7 +309,7 @@ def details_come_back_in_order(asked: Asked) -> Problems:
     """`reasoning_details` come back as they were, in their order; the pieces of a stream may be joined.
     https://openrouter.ai/docs/guides/best-practices/reasoning-tokens#preserving-reasoning
     """
-    for at, sent, issued in _thought_of(asked, "reasoning_details", _open(asked.body)):
+    for at, sent, issued in _thought_of(asked, "reasoning_details", open_turns(asked.body)):
         if issued is not None and joined(sent or []) != joined(issued):
             yield f"messages[{at}].reasoning_details: `thinking` blocks cannot be modified; want them as they were"
 
@@ -330,7 +330,7 @@ def gemini_signature_comes_back(asked: Asked) -> Problems:
     """In the current turn, the first call of each step has its signature, or the documented dummy.
     https://ai.google.dev/gemini-api/docs/thought-signatures#openai
     """
-    for at, message in _open(asked.body):
+    for at, message in open_turns(asked.body):
         for call in (message.get("tool_calls") or [])[:1]:
             sent = call.get("extra_content", {}).get("google", {}).get("thought_signature")
             own = asked.issued.get(call["id"], {}).get("tool_calls", [{}])[0].get("extra_content")
@@ -390,7 +390,7 @@ def mistral_thoughts_come_back(asked: Asked) -> Problems:
     """Between calls, the thinking part comes back as it was.
     https://docs.mistral.ai/capabilities/reasoning/native
     """
-    for at, sent, issued in _thought_of(asked, "content", _open(asked.body)):
+    for at, sent, issued in _thought_of(asked, "content", open_turns(asked.body)):
         if issued is not None and _thinking(sent) != _thinking(issued):
             yield f"messages.{at}.content: want its thinking part as it was"
 
