@@ -47,6 +47,14 @@ _OUTPUT_LIMITS = (  # the number is how many tokens a reply may have
     re.compile(rf"{_OUTPUT}.{{0,60}}?(?:less than or equal to|<=|at most|maximum (?:value )?(?:is|of)|up to) \W?(\d+)"),
     re.compile(r"maximum tokens you requested exceeds the model limit of (\d+)"),
 )
+_BELOW = re.compile(r"max_?output_?tokens value of \d+ but .{0,60} to (\d+) \(exclusive\)", re.IGNORECASE)  # Gemini
+_RETRY_DELAY = re.compile(r'"retryDelay": ?"(\d+(?:\.\d+)?)s"')  # Google's
+_WITHOUT_NAME = {  # how Gemini refuses a parameter that it does not name
+    "thinkingConfig": re.compile(r"thinking.{0,60}(?:support|enabled|invalid|range)|budget \d+ is invalid", re.IGNORECASE),
+    "responseJsonSchema": re.compile(r"json mode is not|schema.{0,60}(?:too many states|nesting|support|invalid)", re.I),
+    "presencePenalty": re.compile(r"\bpenalty is not enabled", re.IGNORECASE),
+    "frequencyPenalty": re.compile(r"\bpenalty is not enabled", re.IGNORECASE),
+}
 _MESSAGES = ("message", "detail", "error", "msg", "error_msg", "status_msg")
 _UNWANTED = re.compile(
     r"support|unrecogni[sz]ed|unknown|unexpected|permitted|not allowed|deprecated|extra|invalid|only the default",
@@ -66,10 +74,11 @@ def error_for_status(where: str, status: int, text: str, wait: str | None, *, ke
     if status in (401, 403):
         hint = "is the API key right?" if keyed or status == 403 else "no key was given: pass api_key=…"
         return ModelRefused(f"{message} ({hint})")
-    if (status == 404 and re.search(r"\bmodel\b", words)) or (status in (400, 404) and _NO_MODEL.search(mark)):
+    if (status == 404 and re.search(r"\bmodels?\b", words, re.IGNORECASE)) or (status in (400, 404) and _NO_MODEL.search(mark)):
         return ModelNotFound(message)
     if (status in (408, 425, 429) or status >= 500) and "insufficient_quota" not in mark:
-        return ModelUnavailable(message, parse_retry_after(wait))
+        delay = _RETRY_DELAY.search(text)
+        return ModelUnavailable(message, parse_retry_after(wait or (delay[1] if delay else None)))
     return refusal(message, mark)
 
 
@@ -122,12 +131,17 @@ def output_limit(refused: ModelRefused) -> int | None:
         return left if left >= _LEAST_OUTPUT else None
     if isinstance(refused, WindowExceeded):
         return None
+    if below := _BELOW.search(str(refused)):
+        return int(below[1]) - 1
     return next((int(found[1]) for limit in _OUTPUT_LIMITS if (found := limit.search(str(refused)))), None)
 
 
 def names_parameter(refused: ModelRefused, parameter: str) -> bool:
-    """Return whether the refusal is about this parameter."""
-    name, said = re.escape(parameter), str(refused)
+    """Return whether the refusal is about this parameter, which it may write in snake case."""
+    snake = re.sub(r"(?<=[a-z])[A-Z]", lambda found: f"_{found[0].lower()}", parameter)
+    name, said = f"(?:{re.escape(parameter)}|{snake})", str(refused)
+    if (words := _WITHOUT_NAME.get(parameter)) and words.search(said):
+        return True
     if re.search(rf"['\"`]{name}['\"`.]|(?<![\w'\"`]){name}(\.\w+)*:", said):
         return True
     return re.search(rf"(?<![\w'\"`]){name}(?![\w'\"`])", said) is not None and _UNWANTED.search(said) is not None
