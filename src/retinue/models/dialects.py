@@ -50,7 +50,7 @@ def anthropic(constraint: Constraint, api: Api) -> Mapping[str, Any]:
 @lru_cache(maxsize=256)
 def gemini(constraint: Constraint, api: Api) -> Mapping[str, Any]:
     """Gemini: a JSON Schema, in JSON Schema's own words."""
-    return {"responseJsonSchema": constraint.schema}
+    return {"generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": constraint.schema}}
 
 
 @lru_cache(maxsize=256)

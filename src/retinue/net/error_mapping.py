@@ -49,12 +49,6 @@ _OUTPUT_LIMITS = (  # the number is how many tokens a reply may have
 )
 _BELOW = re.compile(r"max_?output_?tokens value of \d+ but .{0,60} to (\d+) \(exclusive\)", re.IGNORECASE)  # Gemini
 _RETRY_DELAY = re.compile(r'"retryDelay": ?"(\d+(?:\.\d+)?)s"')  # Google's
-_WITHOUT_NAME = {  # how Gemini refuses a parameter that it does not name
-    "thinkingConfig": re.compile(r"thinking.{0,60}(?:support|enabled|invalid|range)|budget \d+ is invalid", re.IGNORECASE),
-    "responseJsonSchema": re.compile(r"json mode is not|schema.{0,60}(?:too many states|nesting|support|invalid)", re.I),
-    "presencePenalty": re.compile(r"\bpenalty is not enabled", re.IGNORECASE),
-    "frequencyPenalty": re.compile(r"\bpenalty is not enabled", re.IGNORECASE),
-}
 _MESSAGES = ("message", "detail", "error", "msg", "error_msg", "status_msg")
 _UNWANTED = re.compile(
     r"support|unrecogni[sz]ed|unknown|unexpected|permitted|not allowed|deprecated|extra|invalid|only the default",
@@ -74,7 +68,9 @@ def error_for_status(where: str, status: int, text: str, wait: str | None, *, ke
     if status in (401, 403):
         hint = "is the API key right?" if keyed or status == 403 else "no key was given: pass api_key=…"
         return ModelRefused(f"{message} ({hint})")
-    if (status == 404 and re.search(r"\bmodels?\b", words, re.IGNORECASE)) or (status in (400, 404) and _NO_MODEL.search(mark)):
+    if (status == 404 and re.search(r"\bmodels?\b", words, re.IGNORECASE)) or (
+        status in (400, 404) and _NO_MODEL.search(mark)
+    ):
         return ModelNotFound(message)
     if (status in (408, 425, 429) or status >= 500) and "insufficient_quota" not in mark:
         delay = _RETRY_DELAY.search(text)
@@ -137,11 +133,8 @@ def output_limit(refused: ModelRefused) -> int | None:
 
 
 def names_parameter(refused: ModelRefused, parameter: str) -> bool:
-    """Return whether the refusal is about this parameter, which it may write in snake case."""
-    snake = re.sub(r"(?<=[a-z])[A-Z]", lambda found: f"_{found[0].lower()}", parameter)
-    name, said = f"(?:{re.escape(parameter)}|{snake})", str(refused)
-    if (words := _WITHOUT_NAME.get(parameter)) and words.search(said):
-        return True
+    """Return whether the refusal is about this parameter."""
+    name, said = re.escape(parameter), str(refused)
     if re.search(rf"['\"`]{name}['\"`.]|(?<![\w'\"`]){name}(\.\w+)*:", said):
         return True
     return re.search(rf"(?<![\w'\"`]){name}(?![\w'\"`])", said) is not None and _UNWANTED.search(said) is not None

@@ -10,12 +10,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
 from ...core.tool import Tool
 from ...core.values import AgentAction, Message, Usage
+from ...errors import ModelRefused
+from ...net.error_mapping import names_parameter
 from ..tool_schemas import declare_tool
 from ..wire_format import (
     Encoded,
@@ -34,17 +35,24 @@ _MOST_STOPS = 5  # https://ai.google.dev/api/generate-content#GenerationConfig
 _MODES = {"required": "ANY", "none": "NONE"}
 _SAMPLING = {"temperature": "temperature", "top_p": "topP", "top_k": "topK", "seed": "seed"}
 _SAMPLING |= {"frequency_penalty": "frequencyPenalty", "presence_penalty": "presencePenalty"}
-_CONFIG = frozenset(
-    (*_SAMPLING.values(), "maxOutputTokens", "stopSequences", "thinkingConfig", "responseJsonSchema")
-)  # what belongs into `generationConfig`
 
 # Levels and budgets: https://ai.google.dev/gemini-api/docs/thinking and, of the budgets by effort, /openai#thinking
 _TAKES_BUDGETS = re.compile(r"gemini-[12]\b")
-_TAKES_MINIMAL = re.compile(r"gemini-3(\.[0-6])?-flash")
 _LEVELS = {"none": "MINIMAL", "minimal": "MINIMAL", "low": "LOW", "medium": "MEDIUM"}
+_NEXT_LEVEL = {"MINIMAL": "LOW", "LOW": "MEDIUM", "MEDIUM": "HIGH"}
 _BUDGETS = {"none": 0, "minimal": 1_024, "low": 1_024, "medium": 8_192}
-_LEAST_OF_PRO = 128  # tokens; Gemini 2.5 Pro always thinks
-_MUCH = 24_576
+_MUCH, _LEAST = 24_576, 128  # tokens; models that always think take no less
+
+# What a server may refuse (`Terms.without`), in words that do not name the parameter:
+_LEVEL = "thinkingLevel."  # with the level: the next one is taken
+_NO_BUDGET = "thinkingBudget.0"  # the least budget is taken
+_REFUSED_LEVEL = re.compile(r"thinking level (\w+) is not supported", re.IGNORECASE)
+_REFUSALS = (
+    ("thinkingConfig", re.compile(r"thinking(?:[ _](?:level|budget|config))? is not (?:supported|enabled)", re.I)),
+    ("responseJsonSchema", re.compile(r"json mode is not|schema.{0,60}(?:too many states|nesting|support)", re.I)),
+    ("frequencyPenalty", re.compile(r"penalty is not enabled", re.IGNORECASE)),
+    ("presencePenalty", re.compile(r"penalty is not enabled", re.IGNORECASE)),
+)
 
 _UNSIGNED = "skip_thought_signature_validator"
 """Stands for the signature of a call that no Gemini made. Without one, Gemini 3 and later refuse the first call of each
@@ -72,22 +80,20 @@ def _address(model: str, stream: bool) -> str:
     return f"/{name}:streamGenerateContent?alt=sse" if stream else f"/{name}:generateContent"
 
 
-# ── the parameters: those of `generationConfig` stay apart until they are sent, so that each can be left out ──────
+# ── the parameters ───────────────────────────────────────────────────────────────────────────────
 
 
 def _parameters(terms: Terms) -> dict[str, Any]:
-    parameters: dict[str, Any] = {}
-    if terms.temperature is not None:
-        parameters["temperature"] = terms.temperature
-    if terms.max_tokens is not None:
-        parameters["maxOutputTokens"] = terms.max_tokens
-    if stop := [word for word in terms.stop if word]:
-        parameters["stopSequences"] = stop[:_MOST_STOPS]
-    if thinking := _thinking(terms):
-        parameters["thinkingConfig"] = thinking
+    config = {
+        "temperature": terms.temperature,
+        "maxOutputTokens": terms.max_tokens,
+        "stopSequences": [word for word in terms.stop if word][:_MOST_STOPS] or None,
+        "thinkingConfig": _thinking(terms) or None,
+    }
+    config = {name: value for name, value in config.items() if value is not None}
+    parameters: dict[str, Any] = {"generationConfig": config} if config else {}
     if terms.tools:
-        declared = [_declare(tool, terms) for tool in terms.tools]
-        parameters["tools"] = [{"functionDeclarations": declared}]
+        parameters["tools"] = [{"functionDeclarations": [_declare(tool, terms) for tool in terms.tools]}]
         if mode := _MODES.get(terms.tool_choice):
             parameters["toolConfig"] = {"functionCallingConfig": {"mode": mode}}
     return parameters
@@ -95,17 +101,29 @@ def _parameters(terms: Terms) -> dict[str, Any]:
 
 def _thinking(terms: Terms) -> dict[str, Any]:
     """Return how much the model shall think, if that was asked for. Then its thoughts are shown, too."""
-    effort, model = terms.effort, terms.model
-    if terms.thinking_tokens is None and not effort:
-        return {}
-    shown = {} if effort in ("none", "minimal") or terms.thinking_tokens == 0 else {"includeThoughts": True}
-    if terms.thinking_tokens is not None:
-        return {"thinkingBudget": terms.thinking_tokens, **shown}
-    if _TAKES_BUDGETS.search(model):
-        budget = _BUDGETS.get(effort, _MUCH)
-        return {"thinkingBudget": budget or (_LEAST_OF_PRO if "pro" in model else 0), **shown}
-    level = _LEVELS.get(effort, "HIGH")
-    return {"thinkingLevel": "LOW" if level == "MINIMAL" and not _TAKES_MINIMAL.search(model) else level, **shown}
+    effort, budget = terms.effort, terms.thinking_tokens
+    shown = {} if effort in ("none", "minimal") or budget == 0 else {"includeThoughts": True}
+    if budget is None and effort and _TAKES_BUDGETS.search(terms.model):
+        budget = _BUDGETS.get(effort, _MUCH) or (_LEAST if _NO_BUDGET in terms.without else 0)
+    if budget is not None:
+        return {"thinkingBudget": budget, **shown}
+    level = _LEVELS.get(effort, "HIGH") if effort else ""
+    while _LEVEL + level in terms.without:
+        level = _NEXT_LEVEL.get(level, "")
+    return {"thinkingLevel": level, **shown} if level else {}
+
+
+def _refuses(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
+    said, config = str(refused), sent.get("generationConfig", {})
+    if found := _REFUSED_LEVEL.search(said):
+        return _LEVEL + found[1].upper()
+    if "Budget 0 is invalid" in said:
+        return _NO_BUDGET
+    refusals = [name for name, words in _REFUSALS if name in config and words.search(said)]
+    for name in config.keys() - {"maxOutputTokens"}:
+        snake = re.sub(r"[A-Z]", lambda capital: f"_{capital[0].lower()}", name)
+        refusals += [name] * (names_parameter(refused, name) or names_parameter(refused, snake))
+    return f"generationConfig.{refusals[0]}" if refusals else ""
 
 
 def _declare(tool: Tool, terms: Terms) -> dict[str, Any]:
@@ -130,33 +148,18 @@ def _decode_name(name: str) -> str:
 
 def _with_options(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Merge the user's options, which have the API's names. Google's own tools come beside the functions."""
-    given = dict(options)
-    config = dict(given.pop("generationConfig", {}))
-    given |= {name: config.pop(name) for name in _CONFIG & config.keys()}
-    if config:
-        given["generationConfig"] = config
-    for name in ("thinkingConfig", "toolConfig"):
-        if name in given:
-            given[name] = {**parameters.get(name, {}), **given[name]}
-    if "tools" in given:
-        given["tools"] = [*parameters.get("tools", ()), *given["tools"]]
-    return parameters | given
+    tools = {"tools": [*parameters.get("tools", ()), *options["tools"]]} if "tools" in options else {}
+    return _merge(parameters, options) | tools
+
+
+def _merge(one: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    both = [name for name in one if isinstance(one[name], dict) and isinstance(more.get(name), Mapping)]
+    return {**one, **more, **{name: _merge(one[name], more[name]) for name in both}}
 
 
 def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    return parameters | {_SAMPLING[name]: value for name, value in options.items() if name in _SAMPLING}
-
-
-@lru_cache(maxsize=8)  # most requests of a run differ in their contents only
-def _nest(head: bytes) -> bytes:
-    """Return the parameters with those of `generationConfig` in their place."""
-    given = json.loads(head + b"}")
-    body = {name: value for name, value in given.items() if name not in _CONFIG}
-    if config := {name: given[name] for name in given if name in _CONFIG}:
-        if "responseJsonSchema" in config:
-            config["responseMimeType"] = "application/json"
-        body["generationConfig"] = body.get("generationConfig", {}) | config
-    return to_json(body)[1:-1]
+    known = {_SAMPLING[name]: value for name, value in options.items() if name in _SAMPLING}
+    return _merge(parameters, {"generationConfig": known}) if known else parameters
 
 
 def _body(head: bytes, encoded: Encoded) -> bytes:
@@ -165,7 +168,7 @@ def _body(head: bytes, encoded: Encoded) -> bytes:
         contents, system = b'{"role": "user", "parts": [%b' % to_json({"text": system or "?"}), ""
     elif isinstance(encoded, _Contents) and encoded.role == "model":  # the last one is a user's
         contents += _GO_ON
-    fields = [_nest(head), b'"contents": [%b]}]' % contents]
+    fields = [head[1:], b'"contents": [%b]}]' % contents]
     if system:
         fields.insert(1, b'"systemInstruction": ' + to_json({"parts": [{"text": system}]}))
     return b"{%b}" % b", ".join(filter(None, fields))
@@ -350,9 +353,9 @@ GENERATE_CONTENT = Wire(
     _encode,
     _body,
     _read,
-    _CONFIG,
     with_options=_with_options,
     sampled=_sampled,
     keep=_kept_turn,
     address=_address,
+    refuses=_refuses,
 )
