@@ -33,6 +33,7 @@ from .tool_schemas import refused_tools
 from .wire_format import Encoded, Terms, Wire, merge_parameters
 
 _COMPLETION_MODELS = ("text-", "davinci", "babbage", "curie", "ada", "gpt-3.5-turbo-instruct")
+_LENGTHS = ("max_tokens", "max_completion_tokens", "maxOutputTokens")
 _MOST_PAUSES = 16  # of one turn, in which the vendor runs tools of its own
 _ASK_AGAIN = 600.0  # seconds after which a model whose tool calls did not work is probed again
 PROBED: dict[tuple[str, ...], Probed] = {}
@@ -246,19 +247,20 @@ class HttpEngine:
         self._calling.keep(prompt, found)
         return found
 
-    def _constraint(self, request: Ask, wire: Wire) -> Mapping[str, Any]:
-        """Return the constraint's parameters; none beside tools, as engines reject both together."""
+    def _constraint(self, request: Ask, wire: Wire, adapted: _Adapted) -> Mapping[str, Any]:
+        """Return the constraint's parameters, if the server takes all of them; none beside tools, as engines reject
+        both together."""
         if request.constraint is None or request.tools:
             return {}
         api: Api = (
             "completions" if wire is self._form.completions else "responses" if wire is self._form.responses else "chat"
         )
-        return DIALECTS[self._dialect](request.constraint, api)
+        constraint = DIALECTS[self._dialect](request.constraint, api)
+        return constraint if _without(constraint, adapted.without) == constraint else {}
 
     def _in_json(self, request: Ask, wire: Wire, adapted: _Adapted) -> bool:
         """Return whether the reply should be JSON."""
-        constraint = self._constraint(request, wire)
-        return self._dialect not in HOLD_TO_PATTERN and bool(constraint) and not adapted.without & set(constraint)
+        return self._dialect not in HOLD_TO_PATTERN and bool(self._constraint(request, wire, adapted))
 
     def _parameters(
         self, request: Ask, wire: Wire, adapted: _Adapted, unfit: frozenset[str] = frozenset()
@@ -283,7 +285,7 @@ class HttpEngine:
             settings.thinking_tokens,
             adapted.without | unfit,
         )
-        parameters = merge_parameters(wire.parameters(terms), self._constraint(request, wire))
+        parameters = merge_parameters(wire.parameters(terms), self._constraint(request, wire, adapted))
         parameters = wire.with_options(parameters, settings.options)
         if options:
             parameters = wire.sampled(parameters, options)
@@ -335,7 +337,8 @@ class HttpEngine:
             raise refused
         wire = self._wire(request)
         sent = self._parameters(request, wire, sent_as)
-        most, limit = sent.get("max_tokens", sent.get("max_completion_tokens")), output_limit(refused)
+        lengths = {**sent, **(sent.get("generationConfig") or {})}  # where Gemini has it
+        most, limit = next((lengths[name] for name in _LENGTHS if name in lengths), None), output_limit(refused)
         if most is not None and limit is not None and 0 < limit < most:
             self._adapted = replace(self._adapted, most=limit)
             return
@@ -379,7 +382,7 @@ def _without(parameters: Mapping[str, Any], names: Collection[str]) -> dict[str,
 
 def _thinks_at_first(form: Format, settings: Settings) -> bool | None:
     """Return whether replies are taken to begin within a thought until one has come; `None` if nothing suggests it."""
-    if form.dialect in ("openai", "anthropic", "cohere"):
+    if form.dialect in ("openai", "anthropic", "cohere", "gemini"):
         return False
     return may_think(settings.model) or None
 
