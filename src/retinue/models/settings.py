@@ -23,11 +23,11 @@ class Settings:
 
     `model`: the engine's name of the model, or a path; empty for the default. `options` are added to every request
     unchanged. `temperature`, `effort` (`none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`), `verbosity`
-    (`low`, `medium` or `high`) and `thinking_tokens` (the most that the model may think) are sent only if they are
-    set, under each vendor's own names. `context`: context window in tokens, for the embedded engine and Ollama.
-    `limits`: `None` for the engine's own. `sign`: returns further headers for a request, such as its signature. `sees`:
-    whether the model can be sent images, where the engine does not tell. `price`: the prices of a million tokens
-    (`input`, `output`, and `cached` input), in any currency.
+    (`low`, `medium` or `high`), `thinking_tokens` (the most that the model may think) and `summary` (of its thoughts:
+    `auto`, `concise` or `detailed`) are sent only if they are set, under each vendor's own names. `context`: context
+    window in tokens, for the embedded engine and Ollama. `limits`: `None` for the engine's own. `sign`: returns
+    further headers for a request, such as its signature. `sees`: whether the model can be sent images, where the engine
+    does not tell. `price`: the prices of a million tokens (`input`, `output`, and `cached` input), in any currency.
     """
 
     model: str = ""
@@ -40,6 +40,7 @@ class Settings:
     effort: str = ""
     verbosity: str = ""
     thinking_tokens: int | None = None
+    summary: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     script: Sequence[Any] | None = None
     context: int = 8192

@@ -35,8 +35,8 @@ class Terms:
     """The parameters of a request besides the conversation.
 
     `context`: the window to request, where supported. `max_tokens`: `None` allows as many as the engine and the window
-    do. `in_words`: names of the tools whose schemas the vendor does not accept. `effort`, `verbosity` and
-    `thinking_tokens` are as in `Settings`; unless they are set, nothing is sent of them.
+    do. `in_words`: names of the tools whose schemas the vendor does not accept. `effort`, `verbosity`,
+    `thinking_tokens` and `summary` are as in `Settings`; unless they are set, nothing is sent of them.
     """
 
     model: str
@@ -51,6 +51,7 @@ class Terms:
     effort: str = ""
     verbosity: str = ""
     thinking_tokens: int | None = None
+    summary: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,13 +188,39 @@ def _beside(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str,
     return parameters | dict(options)
 
 
+def merge_parameters(parameters: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `parameters` with `more`, which prevail; objects within them are merged, too."""
+    merged = dict(parameters)
+    for name, value in more.items():
+        former = merged.get(name)
+        if isinstance(former, Mapping) and isinstance(value, Mapping):
+            value = merge_parameters(former, value)
+        merged[name] = value
+    return merged
+
+
+def drop_parameters(parameters: Mapping[str, Any], names: Collection[str], within: str = "") -> dict[str, Any]:
+    """Return `parameters` without those of these `names`, which are dotted for what is in an object."""
+    kept: dict[str, Any] = {}
+    for name, value in parameters.items():
+        path = f"{within}{name}"
+        if any(one.startswith(f"{path}.") for one in names) and isinstance(value, Mapping):
+            value = drop_parameters(value, names, f"{path}.")
+            if not value:
+                continue
+        if path not in names:
+            kept[name] = value
+    return kept
+
+
 def _nothing(arriving: PartialReply) -> Any:
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A wire format. `dispensable`: parameters that are omitted if a server rejects them.
+    """A wire format. `dispensable`: parameters that are omitted if a server rejects them; one within another has a
+    dotted name (`text.format`).
 
     `address` gives the path for a model, and whether it streams, where that depends on them. `keep` returns the turn as
     its vendor wants it back, or `None` if the vendor wants nothing back. `with_options` merges the user's own options.

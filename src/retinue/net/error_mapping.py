@@ -52,9 +52,13 @@ _UNWANTED = re.compile(
     r"support|unrecogni[sz]ed|unknown|unexpected|permitted|not allowed|deprecated|extra|invalid|only the default",
     re.IGNORECASE,
 )
+_BY_WORDS = {"include": "encrypted content is not supported", "reasoning.summary": "to generate reasoning summaries"}
 _STATUS = {"invalid_request_error": 400, "request_too_large": 413}
-_NO_MODEL = re.compile(r"model_not_found|model_not_supported|invalid_model")
-_REFUSALS = ("invalid_request", "authentication", "permission", "not_found", "request_too_large", "billing")
+_NO_MODEL = re.compile(r"model_not_found|model_not_supported|invalid_model|DeploymentNotFound")
+_REFUSALS = (
+    *("invalid_", "authentication", "permission", "not_found", "request_too_large", "billing", "content_filter"),
+    *("image_", "unsupported_", "empty_image", "failed_to_download", "bio_policy", "misalignment", "data_residency"),
+)
 
 
 def error_for_status(where: str, status: int, text: str, wait: str | None, *, keyed: bool = True) -> ModelError:
@@ -128,6 +132,8 @@ def output_limit(refused: ModelRefused) -> int | None:
 def names_parameter(refused: ModelRefused, parameter: str) -> bool:
     """Return whether the refusal is about this parameter."""
     name, said = re.escape(parameter), str(refused)
+    if (words := _BY_WORDS.get(parameter)) and words in said.lower():
+        return True
     if re.search(rf"['\"`]{name}['\"`.]|(?<![\w'\"`]){name}(\.\w+)*:", said):
         return True
     return re.search(rf"(?<![\w'\"`]){name}(?![\w'\"`])", said) is not None and _UNWANTED.search(said) is not None
@@ -155,6 +161,26 @@ def _parts(body: Any, redacted: Callable[[str], str] = str) -> tuple[str, str]:
         mark = " ".join(str(error[key]) for key in ("type", "code") if error.get(key))
         if isinstance(within := error.get("metadata"), Mapping) and within.get("raw"):  # OpenRouter
             message = f"{message}: {within['raw']}"
+        if filtered := _filtered_for(error):
+            message = f"{message} (filtered: {filtered})"
+        parameter = error.get("param")  # OpenAI
+        if isinstance(parameter, str) and parameter and parameter not in str(message):
+            message = f"{message} (parameter: '{parameter}')"
     else:
         message, mark = error, str(body.get("error_type", "")) if isinstance(body, dict) else ""  # TGI
     return " ".join(redacted(well_formed(str(message))).split())[:500], mark
+
+
+def _filtered_for(error: Mapping[str, Any]) -> str:
+    """Return for what Azure's content filter refused a prompt, e.g. `violence, jailbreak`.
+
+    https://learn.microsoft.com/azure/ai-foundry/openai/concepts/content-filter-annotations
+    """
+    within = error.get("innererror") or error.get("inner_error")
+    found = (
+        within.get("content_filter_result") or within.get("content_filter_results")
+        if isinstance(within, Mapping)
+        else None
+    )
+    found = found if isinstance(found, Mapping) else {}
+    return ", ".join(kind for kind, one in found.items() if isinstance(one, Mapping) and one.get("filtered") is True)
