@@ -44,7 +44,8 @@ _WANTS_CHAT = re.compile(  # Azure, whose deployments may lack Responses: https:
     re.IGNORECASE,
 )
 _BAD_STATE = re.compile(  # https://github.com/openai/codex/issues/8145
-    r"encrypted content .*could not be (?:verified|decrypted)|items are not persisted|provided without its required",
+    r"encrypted content .*could not be (?:verified|decrypted)|items are not persisted|provided without its required"
+    r"|parameter:? 'input\[\d+\]",  # of an item: https://github.com/pydantic/pydantic-ai/issues/3653
     re.IGNORECASE,
 )
 _REFUSED_IT = ", which refused it"

@@ -161,8 +161,8 @@ def _parts(body: Any, redacted: Callable[[str], str] = str) -> tuple[str, str]:
         mark = " ".join(str(error[key]) for key in ("type", "code") if error.get(key))
         if isinstance(within := error.get("metadata"), Mapping) and within.get("raw"):  # OpenRouter
             message = f"{message}: {within['raw']}"
-        if filtered := _filtered_for(error):
-            message = f"{message} (filtered: {filtered})"
+        if isinstance(within := error.get("innererror") or error.get("inner_error"), Mapping):  # Azure
+            message = f"{message} {_filtered_for(within)}"
         parameter = error.get("param")  # OpenAI
         if isinstance(parameter, str) and parameter and parameter not in str(message):
             message = f"{message} (parameter: '{parameter}')"
@@ -172,15 +172,8 @@ def _parts(body: Any, redacted: Callable[[str], str] = str) -> tuple[str, str]:
 
 
 def _filtered_for(error: Mapping[str, Any]) -> str:
-    """Return for what Azure's content filter refused a prompt, e.g. `violence, jailbreak`.
-
-    https://learn.microsoft.com/azure/ai-foundry/openai/concepts/content-filter-annotations
-    """
-    within = error.get("innererror") or error.get("inner_error")
-    found = (
-        within.get("content_filter_result") or within.get("content_filter_results")
-        if isinstance(within, Mapping)
-        else None
-    )
-    found = found if isinstance(found, Mapping) else {}
-    return ", ".join(kind for kind, one in found.items() if isinstance(one, Mapping) and one.get("filtered") is True)
+    """Return what Azure's content filter found in a prompt (https://github.com/BerriAI/litellm/pull/16231)."""
+    found = error.get("content_filter_result") or error.get("content_filter_results")
+    marked = found.items() if isinstance(found, Mapping) else ()
+    kinds = [kind for kind, one in marked if isinstance(one, Mapping) and one.get("filtered") is True]
+    return f"(filtered: {', '.join(kinds)})" if kinds else ""

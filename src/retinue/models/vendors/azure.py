@@ -27,17 +27,18 @@ _DEPLOYMENT = re.compile(r"/deployments/([^/]+)")
 _DATED = re.compile(r"\d{4}-\d\d-\d\d")
 
 
-def _key_header(key: str) -> Mapping[str, str]:
-    return {"api-key": key}
-
-
 # The name of a deployment does not tell its model. Responses suits every model of OpenAI's that Azure has; others, and
 # regions without it, refuse it, which is learned.
 _V1 = Format(
-    "", chat.CHAT, responses=responses.RESPONSES, suits=lambda model: True, dialect="openai", headers=_key_header
+    "",
+    chat.CHAT,
+    responses=responses.RESPONSES,
+    suits=lambda model: True,
+    dialect="openai",
+    headers=lambda key: {"api-key": key},
 )
-_CLASSIC_CHAT = replace(chat.CHAT, address=lambda model, stream: f"/deployments/{quote(model)}/chat/completions")
-_CLASSIC = replace(_V1, chat=_CLASSIC_CHAT, suits=reasons)
+_DEPLOYED_CHAT = replace(chat.CHAT, address=lambda model, stream: f"/deployments/{quote(model)}/chat/completions")
+_DATED_API = replace(_V1, chat=_DEPLOYED_CHAT, suits=reasons)
 
 
 def entra_id(token: Callable[[], str]) -> Sign:
@@ -76,16 +77,12 @@ def _connect(settings: Settings) -> tuple[Settings, Format]:
             raise UsageError(
                 "Azure needs a key or a token: set AZURE_OPENAI_API_KEY or AZURE_OPENAI_AD_TOKEN, or pass sign"
             )
-    versions = parse_qs(parts.query).get("api-version", [])
-    version = next(iter(versions), "") or (
-        "" if "/openai/v1" in parts.path else os.environ.get("OPENAI_API_VERSION", "")
-    )
-    form = _CLASSIC if _DATED.match(version) else _V1
-    path = parts.path.partition("/openai")[0].rstrip("/") + ("/openai" if form is _CLASSIC else "/openai/v1")
-    query = f"api-version={quote(version)}" if version else ""
-    address = parts._replace(path=path, query=query, fragment="").geturl()
-    if token:
-        form = replace(form, headers=bearer)
+    version = parse_qs(parts.query).get("api-version", [os.environ.get("OPENAI_API_VERSION", "")])[0]
+    is_dated = _DATED.match(version) and "/openai/v1" not in parts.path
+    root, query = ("/openai", f"api-version={version}") if is_dated else ("/openai/v1", parts.query)
+    address = parts._replace(path=parts.path.partition("/openai")[0].rstrip("/") + root, query=query).geturl()
+    form = _DATED_API if is_dated else _V1
+    form = replace(form, headers=bearer) if token else form
     return replace(settings, model=model, base_url=address, api_key=key), form
 
 

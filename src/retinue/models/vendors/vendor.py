@@ -59,12 +59,6 @@ def make_engine(name: str, settings: Settings) -> HttpEngine:
         raise UsageError(f"{vendor.title} has no completions; omit `api`")
     if settings.api == "responses" and form.responses is None:
         raise UsageError(f"{vendor.title} has no Responses API; omit `api`")
-    if base_url and vendor.detected is not None and not _is_own(base_url, vendor.url):
+    if base_url and vendor.detected is not None and urlsplit(vendor.url).netloc not in base_url:
         form = replace(form, dialect="", fallback=vendor.detected, suits=lambda model: False)
     return HttpEngine(replace(settings, base_url=base_url or vendor.url, api_key=key), form)
-
-
-def _is_own(address: str, url: str) -> bool:
-    """Return whether an address is the vendor's own, or one of its regions (`eu.api.openai.com`)."""
-    host, own = (urlsplit(one if "://" in one else f"http://{one}").hostname or "" for one in (address, url))
-    return host == own or host.endswith(f".{own}")

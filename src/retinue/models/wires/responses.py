@@ -30,14 +30,9 @@ from ..wire_format import (
     token_count,
 )
 
-_LEAST = 16  # tokens: "Expected a value >= 16", https://github.com/BerriAI/litellm/issues/20560
+_LEAST = 16  # tokens: https://github.com/vectorize-io/hindsight/issues/58
 _ENCRYPTED = "reasoning.encrypted_content"
-_SAMPLED = frozenset(
-    (
-        *("temperature", "top_p", "parallel_tool_calls", "user", "safety_identifier", "prompt_cache_key"),
-        *("service_tier", "metadata"),
-    )
-)
+_SAMPLED = frozenset(("temperature", "top_p", "parallel_tool_calls", "user", "safety_identifier", "prompt_cache_key"))
 
 
 def _parameters(terms: Terms) -> dict[str, Any]:
@@ -61,7 +56,7 @@ def _parameters(terms: Terms) -> dict[str, Any]:
 
 def _function(tool: Tool, terms: Terms) -> dict[str, Any]:
     """Describe a tool. Its schema would be made strict if nothing said otherwise, so that optional arguments became
-    required: https://developers.openai.com/api/docs/guides/function-calling#strict-mode."""
+    required: https://developers.openai.com/api/docs/guides/migrate-to-responses."""
     return {"type": "function", "strict": False, **declare_tool(tool, terms.model, terms.in_words)}
 
 
@@ -93,11 +88,11 @@ def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
             turn = _turn_of(message)
             items += turn
             ids = {call.id: item["call_id"] for call, item in zip(message.calls, _calls_in(turn), strict=False)}
-        elif content or not message.calls:
-            items.append({"role": message.role, "content": content})
-        if message.calls and not message.state:
-            items += [_call(call) for call in message.calls]
-            ids = {}
+        else:
+            if content or not message.calls:
+                items.append({"role": message.role, "content": content})
+            items += map(_call, message.calls)
+            ids = {} if message.calls else ids
     return replace(append_messages(kept, items), ids=ids)
 
 
@@ -121,14 +116,14 @@ def _turn_of(message: Message) -> list[dict[str, Any]]:
     A call that was repaired is sent repaired. What follows the last call is left out with the calls not taken, as
     reasoning must be followed by what it led to.
     """
-    assert message.state is not None
-    items: list[dict[str, Any]] = json.loads(message.state.turn)
-    if len(_calls_in(items)) > len(message.calls):
-        first_left = _calls_in(items)[len(message.calls)]
-        items = _whole(items[: next(at for at, item in enumerate(items) if item is first_left)])
+    items: list[dict[str, Any]] = json.loads(message.state.turn if message.state else "[]")
+    if not_taken := _calls_in(items)[len(message.calls) :]:
+        items = _whole(items[: items.index(not_taken[0])])
     for call, item in zip(message.calls, _calls_in(items), strict=False):
-        if item["name"] != call.tool or read_arguments(item["arguments"]) != call.tool_input:
+        arguments = text_or_empty(item.get("arguments"))
+        if item.get("name") != call.tool or read_arguments(arguments) != call.tool_input:
             item |= {"name": call.tool, "arguments": _call(call)["arguments"]}
+        item.setdefault("call_id", call.id)
     return items
 
 
@@ -138,7 +133,7 @@ def _calls_in(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _whole(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the items without reasoning at their end: "Item 'rs_…' of type 'reasoning' was provided without its
-    required following item", https://github.com/openai/openai-python/issues/2569."""
+    required following item", https://github.com/openai/openai-node/issues/1567."""
     kept = list(items)
     while kept and kept[-1].get("type") == "reasoning":
         kept.pop()
@@ -154,12 +149,16 @@ def _body(head: bytes, encoded: Encoded) -> bytes:
 
 @dataclass(slots=True)
 class _Turn:
-    """The items that have arrived. `begun`: the ids of those of which a part was passed on; `asides`: those of messages
-    that are no answer; `has_answer`, `has_thoughts`: text was passed on as such."""
+    """The items that have arrived.
+
+    `begun`: the ids of those of which a part was taken. `commentaries`: the ids of the messages that are no answer, and
+    `aside` is what the last of them say. `has_answer`, `has_thoughts`: text was passed on as such.
+    """
 
     items: list[dict[str, Any]] = field(default_factory=list)
-    begun: set[Any] = field(default_factory=set)
-    asides: set[Any] = field(default_factory=set)
+    begun: set[str] = field(default_factory=set)
+    commentaries: set[str] = field(default_factory=set)
+    aside: str = ""
     has_answer: bool = False
     has_thoughts: bool = False
 
@@ -167,17 +166,15 @@ class _Turn:
 def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
     turn: _Turn = arriving.turn or _Turn()
     arriving.turn = turn
-    id, delta = body.get("item_id"), text_or_empty(body.get("delta"))  # noqa: A001
+    id, delta = text_or_empty(body.get("item_id")), text_or_empty(body.get("delta"))  # noqa: A001
     match body.get("type"):
         case "response.output_item.added":
-            item = body.get("item")
-            if json_at(item, "phase") == "commentary":
-                turn.asides.add(json_at(item, "id"))
+            _note_phase(body.get("item"), turn)
         case "response.output_text.delta" | "response.refusal.delta":
             _say(id, delta, arriving, turn)
         case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
             turn.begun.add(id)
-            _think((id, body.get("summary_index")), delta, arriving, turn)
+            _think(f"{id} {body.get('summary_index')}", delta, arriving, turn)
         case "response.output_item.done":
             _take(body.get("item"), arriving, turn)
         case "response.completed" | "response.incomplete" | "response.failed":
@@ -188,20 +185,29 @@ def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
             _end(body, arriving, turn)
 
 
-def _say(id: Any, text: str, arriving: PartialReply, turn: _Turn) -> None:  # noqa: A002
-    """Pass on the text of a message: as the answer, or what precedes calls and answer as reasoning.
+def _note_phase(item: Any, turn: _Turn) -> None:
+    if json_at(item, "phase") == "commentary":
+        turn.commentaries.add(text_or_empty(json_at(item, "id")))
 
-    https://developers.openai.com/api/docs/guides/reasoning#phase-parameter
+
+def _say(id: str, text: str, arriving: PartialReply, turn: _Turn) -> None:  # noqa: A002
+    """Pass on the text of a message. A commentary is what is said beside calls; before an answer, it is reasoning.
+
+    https://developers.openai.com/api/docs/guides/deployment-checklist#set-up-the-assistant-phase-parameter
     """
-    if id in turn.asides:
-        _think(id, text, arriving, turn)
-    else:
-        arriving.said += f"\n\n{text}" if id not in turn.begun and turn.has_answer else text
-        turn.has_answer = True
+    is_next = id not in turn.begun
     turn.begun.add(id)
+    if id in turn.commentaries:
+        turn.aside += f"\n\n{text}" if is_next and turn.aside else text
+        return
+    if turn.aside:
+        _think(f"{id} aside", turn.aside, arriving, turn)
+        turn.aside = ""
+    arriving.said += f"\n\n{text}" if is_next and turn.has_answer else text
+    turn.has_answer = True
 
 
-def _think(key: Any, text: str, arriving: PartialReply, turn: _Turn) -> None:
+def _think(key: str, text: str, arriving: PartialReply, turn: _Turn) -> None:
     """Pass on what may be shown of the model's thoughts, the parts of which have a `key` each."""
     arriving.reasoning += f"\n\n{text}" if key not in turn.begun and turn.has_thoughts else text
     arriving.separates = turn.has_thoughts = True
@@ -213,31 +219,30 @@ def _take(item: Any, arriving: PartialReply, turn: _Turn) -> None:
     if not isinstance(item, dict):
         return
     turn.items.append(item)
-    id = item.get("id")  # noqa: A001
+    id = text_or_empty(item.get("id")) or f"item {len(turn.items)}"  # noqa: A001
+    is_new = id not in turn.begun
     match item.get("type"):
-        case "message" if id is None or id not in turn.begun:
-            if item.get("phase") == "commentary":
-                turn.asides.add(id)
+        case "message" if is_new:
+            _note_phase({**item, "id": id}, turn)
             _say(id, text_of(item.get("content")), arriving, turn)
         case "function_call":
             piece = {"id": item.get("call_id"), "name": item.get("name"), "arguments": item.get("arguments")}
             arriving.add_call(len(turn.items) - 1, piece, arriving.calls.values())
         case "reasoning":
             arriving.separates = True
-            for number, part in enumerate(item.get("summary") or item.get("content") or ()):
-                if id is None or id not in turn.begun:
-                    _think((id, len(turn.items), number), text_or_empty(json_at(part, "text")), arriving, turn)
+            thoughts = item.get("summary") or item.get("content")
+            for number, part in enumerate(thoughts if isinstance(thoughts, list) and is_new else ()):
+                _think(f"{id} {number}", text_or_empty(json_at(part, "text")), arriving, turn)
 
 
 def _end(response: Any, arriving: PartialReply, turn: _Turn) -> None:
     output = json_at(response, "output")
     for item in (
         output[len(turn.items) :] if isinstance(output, list) else ()
-    ):  # items that were not streamed to the end
+    ):  # those not streamed, or not to their end
         _take(item, arriving, turn)
-    if not turn.has_answer and not arriving.calls:
-        said = [text_of(item.get("content")) for item in turn.items if item.get("type") == "message"]
-        arriving.said += "\n\n".join(said)
+    if arriving.calls or not turn.has_answer:
+        arriving.said += f"\n\n{turn.aside}" if turn.aside and turn.has_answer else turn.aside
     if counted := json_at(response, "usage"):
         arriving.usage = _usage(counted)
         arriving.counted = True
@@ -269,26 +274,17 @@ def _keep(arriving: PartialReply) -> Any:
     turn: _Turn = arriving.turn
     whole = {call.index for call in arriving.whole_calls()}
     items = [item for at, item in enumerate(turn.items) if item.get("type") != "function_call" or at in whole]
-    known = [item for item in items if item.get("type") != "reasoning" or _has_content(item)]
+    known = [
+        item
+        for item in items
+        if item.get("type") != "reasoning" or item.get("encrypted_content") or item.get("content")
+    ]
     if len(known) < len(items):
         known = [{name: item[name] for name in item if name != "id"} for item in known]
     return _whole(known)
 
 
-def _has_content(item: Mapping[str, Any]) -> bool:
-    return bool(item.get("encrypted_content") or item.get("content"))
-
-
 _DISPENSABLE = frozenset(("include", "store", "stream", "text.format", "parallel_tool_calls", "reasoning.summary"))
 RESPONSES = Wire(
-    "responses",
-    "/responses",
-    _parameters,
-    _encode,
-    _body,
-    _read,
-    _DISPENSABLE,
-    with_options=_with_options,
-    sampled=_sampled,
-    keep=_keep,
+    "responses", "/responses", _parameters, _encode, _body, _read, _DISPENSABLE, _with_options, _sampled, _keep
 )
