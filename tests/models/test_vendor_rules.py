@@ -14,7 +14,7 @@ from fakes.rule_breaking import BREAKS, Break, deeper
 from retinue import Agent, PromptModel, RunResult, tool
 from retinue.core.events import Called
 from retinue.models.vendors import NAMES as ENGINE_NAMES
-from retinue.testing import SCRIPT, VENDORS, VendorServer
+from retinue.testing import SCRIPT, VENDORS, Refusal, VendorServer
 from retinue.testing.vendors.api import Vendor
 
 
@@ -55,10 +55,24 @@ ENGINES: Mapping[str, tuple[str, Mapping[str, Any]]] = {  # of stand-ins: the en
     "openai-chat": ("openai", {"api": "chat", "effort": "none"}),
     "azure": ("azure", {}),
     "azure-chat": ("azure", {"api": "chat", "effort": "none"}),
-    "xai-responses": ("xai", {"api": "responses"}),
+    "xai-responses": ("openai", {"api": "responses"}),
     "anthropic-vertex": ("vertex", {}),
     "gemini-chat": ("openai", {"api": "chat", "dialect": "openai"}),
 }
+
+
+LEARNED = {  # what a server's kind does not tell, and one refusal does
+    "openai-chat": "reasoning models take no sampling", "azure-chat": "reasoning models take no sampling",
+    "deepseek": "old reasoner wants no thoughts",
+}  # fmt: skip
+
+
+def refusals_of(server: VendorServer) -> list[Refusal]:
+    """What was refused, but for one request of which something is learned."""
+    found = list(server.refusals)
+    if found and found[0].rule == LEARNED.get(server.vendor.name):
+        del found[0]
+    return found
 
 
 def engine_of(vendor: str) -> str:
@@ -99,7 +113,7 @@ def test_a_run_in_the_library(vendor: str, strategy: str, stream: bool) -> None:
         with VendorServer(vendor) as server:
             server.model = name
             result = Agent(model(server, stream=stream), [add, look], strategy=strategy).run(QUESTION)
-            assert (server.refusals, result.answer) == ([], SCRIPT[-1].text), name
+            assert (refusals_of(server), result.answer) == ([], SCRIPT[-1].text), name
             assert calls_of(result) == [call for turn in SCRIPT for call in turn.calls], name
 
 

@@ -340,5 +340,7 @@ VENDORS = (
         FAILURES,
         key="authorization x-api-key",
     ),
-    Vendor("anthropic-vertex", "/v1", _AT_VERTEX, Messages(), _MODELS, RULES, FAILURES),
+    Vendor(
+        "anthropic-vertex", "/v1/projects/a-project/locations/global", _AT_VERTEX, Messages(), _MODELS, RULES, FAILURES
+    ),
 )
