@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import product
@@ -21,7 +22,7 @@ from fakes.faithful import QUESTION, converse
 from fakes.rule_breaking import BREAKS, Break, deeper
 from fakes.served import serving
 from fakes.until import until
-from retinue import Agent, PromptModel, RunResult, fork, tool
+from retinue import Agent, PromptModel, fork, tool
 from retinue.core.events import Called, Event
 from retinue.models.vendors import NAMES as ENGINE_NAMES
 from retinue.testing import SCRIPT, VENDORS, Refusal, Turn, VendorServer
@@ -126,12 +127,12 @@ def test_a_run_in_the_library(vendor: str, strategy: str, stream: bool) -> None:
             server.model = name
             result = Agent(model(server, stream=stream), [add, look], strategy=strategy).run(QUESTION)
             assert (refusals_of(server), result.answer) == ([], SCRIPT[-1].text), name
-            assert calls_of(result) == CALLS, name
+            assert calls_of(result.events) == CALLS, name
 
 
-def calls_of(result: RunResult) -> list[tuple[str, Any]]:
+def calls_of(events: Sequence[Event]) -> list[tuple[str, Any]]:
     """The calls that were made, in order."""
-    return [(one.action.tool, one.action.tool_input) for one in result.events if isinstance(one, Called)]
+    return [(one.action.tool, one.action.tool_input) for one in events if isinstance(one, Called)]
 
 
 def test_the_prompt_is_shortened_when_a_vendor_says_that_it_is_too_long() -> None:
@@ -157,17 +158,20 @@ def test_a_fork_goes_on_at_the_same_vendor_and_at_another() -> None:
             result = agent.run(QUESTION)
             first = next(one.action.id for one in result.events if isinstance(one, Called))
             for step in (1, 2, 3):
-                assert fork(agent, result, step).finish().answer == SCRIPT[-1].text, (vendor, server.refusals)
-                moved = fork(elsewhere, result, step).finish()
+                assert asyncio.run(fork(agent, result, step).finish()).answer == SCRIPT[-1].text, (
+                    vendor,
+                    server.refusals,
+                )
+                moved = asyncio.run(fork(elsewhere, result, step).finish())
                 assert moved.answer == SCRIPT[-1].text, (vendor, other, another.refusals)
-            fork(agent, result, observations={first: "Six."}).finish()
+            asyncio.run(fork(agent, result, observations={first: "Six."}).finish())
             assert not refusals_of(server), vendor
-            assert not refusals_of(another), (vendor, other)
+            assert len(another.refusals) <= 1, (vendor, other, another.refusals)  # of which something is learned
 
 
 def test_a_worker_and_its_supervisor_have_turns_of_their_own() -> None:
-    asked = {"query": QUESTION}
-    lead = [Turn("Somebody else knows. ", calls=[("helper", asked)]), Turn("And again.", calls=[("helper", asked)])]
+    asked = [("helper", {"query": f"{QUESTION} Part {number}."}) for number in (1, 2)]
+    lead = [Turn("Somebody else knows. ", calls=asked[:1]), Turn("And again.", calls=asked[1:])]
     for vendor in HAVE:
         with VendorServer(vendor, scripts=[[*lead, SCRIPT[-1]], SCRIPT]) as server:
             helper = Agent(model(server), [add, look], name="helper", strategy="tool_calling")
@@ -213,7 +217,8 @@ def test_runs_on_a_server(tmp_path: Path, full: bool) -> None:
 
         with ThreadPoolExecutor(8) as pool:
             for name, said in zip(agents, pool.map(ask, agents), strict=True):
-                assert said == (SCRIPT[-1].text,) * 2, name
+                assert all(text.endswith(SCRIPT[-1].text) for text in said), (name, said)
+                assert not any(turn.thought.strip() in text for turn in SCRIPT for text in said), (name, said)
         assert {vendor: refusals_of(server) for vendor, server in servers.items()} == dict.fromkeys(HAVE, [])
 
 
@@ -253,7 +258,8 @@ def test_killed_between_call_and_result(tmp_path: Path) -> None:
         with server.client() as client:
             until(lambda: all(client.responses.retrieve(one).status in ("completed", "failed") for one in begun))
             for vendor, one in zip(servers, begun, strict=True):
-                assert client.responses.retrieve(one).output_text == SCRIPT[-1].text, (vendor, servers[vendor].refusals)
+                said = client.responses.retrieve(one).output_text
+                assert said.endswith(SCRIPT[-1].text), (vendor, said, servers[vendor].refusals)
         assert {vendor: refusals_of(server) for vendor, server in servers.items()} == dict.fromkeys(HAVE, [])
 
 
