@@ -254,7 +254,7 @@ def open_schema(tool: Json, strict: Any) -> Problems:
 
 
 RULES = rules(
-    parameters_are_known, state_is_asked_for, reasoning_comes_back, items_are_unmodified, calls_have_outputs,
+    parameters_are_known, state_is_asked_for, items_are_unmodified, reasoning_comes_back, calls_have_outputs,
     no_sampling_of_reasoning, strict_schemas_are_closed,
 )  # fmt: skip
 FAILURES = {
