@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +17,9 @@ from fakes.looking import rested, seeing_key
 from fakes.openai_server import Answer, OpenAIServer
 from fakes.reasoning_server import reasoning_server
 from fakes.tenants import Customer
+from models.test_vendor_rules import HAVE, add as vendor_add, look as vendor_look, model as vendor_model, refusals_of
 from retinue import Agent, PromptModel, Tool
+from retinue.testing import SCRIPT, VendorServer
 
 WEATHER = {"name": "get_weather", "parameters": {"type": "object", "properties": {"location": {"type": "string"}}}}
 CHAT_TOOL = {"type": "function", "function": WEATHER}
@@ -299,3 +304,80 @@ def forked(served: Serving, run: str, **given: Any) -> dict[str, Any]:
     found: dict[str, Any] = rested(served, answer.body["id"])
     assert found["status"] == "completed", found
     return found
+
+
+# ── every vendor ─────────────────────────────────────────────────────────────────────────────────
+
+
+LOOK = {"name": "look", "parameters": {"type": "object", "properties": {"what": {"type": "string"}}}}
+
+
+def test_every_vendor_gets_its_turns_back_in_later_requests(tmp_path: Path) -> None:
+    """With two calls in a row and two at once, of which one is the client's, kept by the client and by the server."""
+    wrong: dict[str, Any] = {}
+    with ExitStack() as stack:
+        vendors = {name: stack.enter_context(VendorServer(name)) for name in HAVE}
+        agents = {
+            f"{name} {owner}": Agent(
+                vendor_model(vendor), [vendor_add] if owner == "shared" else [vendor_add, vendor_look],
+                strategy="tool_calling", name=f"{name} {owner}",
+            )
+            for name, vendor in vendors.items()
+            for owner in ("shared", "own")
+        }  # fmt: skip
+        served = stack.enter_context(Serving(tmp_path, agents))
+        for name, vendor in vendors.items():
+            for way in (chat_turns, partial(response_turns, way="previous"), partial(response_turns, way="stateless")):
+                said = way(served, f"{name} shared")
+                if not said.endswith(SCRIPT[-1].text) or refusals_of(vendor):
+                    wrong[f"{name} {way}"] = said, refusals_of(vendor)
+                vendor.refusals.clear()
+            said = thread_turns(served, f"{name} own")
+            if "thread.run.completed" not in said or refusals_of(vendor):
+                wrong[f"{name} thread"] = refusals_of(vendor)
+    assert wrong == {}
+
+
+def chat_turns(served: Serving, agent: str) -> str:
+    messages: list[dict[str, Any]] = []
+    for turn in range(2):
+        messages.append(user(f"{QUESTION} ({turn})"))
+        for _ in range(3):
+            body = {"model": agent, "messages": messages, "tools": [{"type": "function", "function": LOOK}]}
+            answer = served.ask("POST", "/v1/chat/completions", body)
+            if answer.status != 200:
+                return answer.text
+            messages.append(answer.body["choices"][0]["message"])
+            calls = messages[-1].get("tool_calls", ())
+            messages += [{"role": "tool", "tool_call_id": one["id"], "content": "a town"} for one in calls]
+            if not calls:
+                break
+    return str(messages[-1]["content"])
+
+
+def response_turns(served: Serving, agent: str, way: str) -> str:
+    items: list[Any] = []
+    last = None
+    for turn in range(2):
+        news: list[Any] = [user(f"{QUESTION} ({turn})")]
+        while news:
+            items += news
+            body: dict[str, Any] = {"model": agent, "tools": [{"type": "function", **LOOK}]}
+            body |= {"input": news, "previous_response_id": last} if way == "previous" else {"input": items}
+            answer = served.ask("POST", "/v1/responses", body)
+            if answer.status != 200:
+                return answer.text
+            last = answer.body["id"]
+            items += answer.body["output"]
+            calls = [one["call_id"] for one in answer.body["output"] if one["type"] == "function_call"]
+            news = [{"type": "function_call_output", "call_id": one, "output": "a town"} for one in calls]
+    return str(answer.body["output"][-1]["content"][0]["text"])
+
+
+def thread_turns(served: Serving, agent: str) -> str:
+    assistant = asked(served, "assistants", model=agent)["id"]
+    thread = served.ask("POST", "/v1/threads", {}).body["id"]
+    for turn in range(2):
+        served.ask("POST", f"/v1/threads/{thread}/messages", user(f"{QUESTION} ({turn})"))
+        ran = served.ask("POST", f"/v1/threads/{thread}/runs", {"assistant_id": assistant, "stream": True})
+    return ran.text
