@@ -54,7 +54,9 @@ def _functions() -> list[Json]:
 
 def _chat(server: VendorServer, question: str) -> str | None:
     traits = server.vendor.models[server.model].split()
-    path = {"azure-chat": "/openai/v1/chat/completions"}.get(server.vendor.name, f"{server.vendor.root}/chat/completions")
+    path = {"azure-chat": "/openai/v1/chat/completions"}.get(
+        server.vendor.name, f"{server.vendor.root}/chat/completions"
+    )
     messages: list[Json] = [{"role": "user", "content": question}]
     more = {"reasoning_effort": "none"} if "responses" in traits else {}
     while True:
@@ -95,7 +97,7 @@ def _messages(server: VendorServer, question: str) -> str | None:
     tools = [{"name": name, "input_schema": schema} for name, schema in SCHEMAS.items()]
     while True:
         body: Json = {"messages": messages, "tools": tools, "max_tokens": 4000, "thinking": thinking}
-        path = "/v1/messages"
+        path = server.vendor.path
         if "rawPredict" in server.vendor.path.replace("[rR]", "r"):
             path = f"/v1/projects/p/locations/l/publishers/anthropic/models/{server.model}:rawPredict"
             body["anthropic_version"] = "vertex-2023-10-16"

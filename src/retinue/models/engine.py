@@ -143,8 +143,8 @@ class HttpEngine:
                         yield chunk
                     if receiver.is_enough:
                         break
-            turn = receiver.paused_turn(self._origin(wire))
-            if turn is None or pauses == _MOST_PAUSES:
+            turn = receiver.paused_turn(self._origin(wire)) if pauses < _MOST_PAUSES else None
+            if turn is None:
                 break
             sent = wire.encode(encoded, [turn])
         for chunk in receiver.rest():

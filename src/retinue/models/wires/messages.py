@@ -242,14 +242,14 @@ def _blocks(message: Message, content: str) -> Iterator[dict[str, Any]]:
 def _kept_blocks(message: Message) -> Iterator[dict[str, Any]]:
     """Yield the blocks of an assistant's turn as its vendor wrote them, up to the last call that was made of them."""
     assert message.state is not None
-    calls = iter(message.calls)
-    for block in json.loads(message.state.turn)["content"]:
+    blocks, calls = json.loads(message.state.turn)["content"], iter(message.calls)
+    made = [at for at, block in enumerate(blocks) if block["type"] == "tool_use"]
+    end = made[len(message.calls) - 1] + 1 if 0 < len(message.calls) < len(made) else len(blocks)
+    for block in blocks[:end]:
         if block["type"] == "tool_use":
             call = next(calls, None)
-            if call is None:
-                return
-            is_same = (block["name"], block["input"]) == (call.tool, call.tool_input)
-            yield block if is_same else block | _use(call)
+            is_mended = call and (block["name"], block["input"]) != (call.tool, call.tool_input)
+            yield block | _use(call) if call and is_mended else block
         elif block["type"] != "text" or block["text"].strip():  # the API itself rejects blank ones
             yield block
 

@@ -303,6 +303,14 @@ def its_version_is_named(asked: Asked) -> Problems:
             yield "model: Extra inputs are not permitted"
 
 
+def caching_is_marked_in_blocks(asked: Asked) -> Problems:
+    """Bedrock caches up to marked blocks, and nothing by itself.
+    https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html
+    """
+    if "cache_control" in asked.body:
+        yield "cache_control: Extra inputs are not permitted"
+
+
 RULES = rules(
     its_version_is_named, fields_are_known, max_tokens_fit_the_model, texts_are_not_blank, results_follow_their_calls,
     signatures_are_its_own, thinking_comes_back_unmodified, thinking_has_a_budget, thinking_is_of_the_models_kind,
@@ -330,5 +338,10 @@ _AT_VERTEX = (
 )
 VENDORS = (
     Vendor("anthropic", "/v1", "/v1/messages", Messages(), _MODELS, RULES, FAILURES, key="x-api-key authorization"),
+    Vendor(
+        "bedrock", "", "/anthropic/v1/messages", Messages(),
+        {f"us.anthropic.{model}": traits for model, traits in _MODELS.items()},
+        (*RULES, *rules(caching_is_marked_in_blocks)), FAILURES, key="authorization x-api-key",
+    ),
     Vendor("anthropic-vertex", "/v1", _AT_VERTEX, Messages(), _MODELS, RULES, FAILURES),
-)
+)  # fmt: skip
