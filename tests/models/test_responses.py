@@ -301,10 +301,9 @@ MODELS = {
 
 
 def test_models_that_think_are_asked_by_responses(server: ModelServer) -> None:
-    server.rule = lambda asked: (200, {"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}]}, {})
+    server.rule = lambda asked: (200, CHAT if "chat" in asked.path else response(said("x")), {})
     for path, names in MODELS.items():
         for name in names.split():
-            server.rule = server.rule if "chat" in path else lambda asked: (200, response(said("x")), {})
             reply(engine(server, name, stream=False))
             assert (name, server.asked[-1].path) == (name, path)
     with pytest.raises(UsageError):
@@ -320,6 +319,7 @@ NO = [{"type": "refusal", "refusal": "I will not."}]
 CUT: Json = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
 FILTERED: Json = {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}
 OPEN = {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]}
+UNSTREAMED = ("strange items", "a refusal", "thoughts of an open model")  # by the stand-in
 REPLIES: Mapping[str, tuple[Json, Json]] = {
     "text": (response(said("Hi.")), {"text": "Hi."}),
     "a summary of several parts": (
@@ -372,9 +372,9 @@ REPLIES: Mapping[str, tuple[Json, Json]] = {
 def test_replies_are_read(server: ModelServer, stream: bool) -> None:
     wrong = {}
     for name, (whole, wanted) in REPLIES.items():
-        answer = (200, whole, {}) if not stream or name == "strange items" else None
+        answer = (200, whole, {}) if not stream or name in UNSTREAMED else None
         server.rule = lambda asked, answer=answer: answer  # type: ignore[misc]
-        server.replies[:] = [json.loads(json.dumps(whole).replace('"summary": "x"', '"summary": []'))]
+        server.replies[:] = [whole]
         seen = chunks(engine(server, stream=stream), ask(tools=TOOLS))
         got = seen[-1]
         assert isinstance(got, Reply)
@@ -387,6 +387,18 @@ def test_replies_are_read(server: ModelServer, stream: bool) -> None:
         assert shown == got.reasoning
         assert got.usage == Usage(20, 9, 4, 1, reasoning_tokens=5)
     assert wrong == {}
+
+
+def test_refusals_and_open_thoughts_are_shown_as_they_arrive(server: ModelServer) -> None:
+    thought = {"type": "response.reasoning_text.delta", "item_id": "rs_1", "delta": "Hm."}
+    pieces = [{"type": "response.refusal.delta", "item_id": "msg_1", "delta": piece} for piece in ("I will ", "not.")]
+    end = {"type": "response.completed", "response": response(OPEN, said("", content=NO))}
+    server.rule = lambda asked: events(thought, *pieces, end)
+    *deltas, last = chunks(engine(server))
+    assert [(one.text, one.reasoning) for one in deltas if isinstance(one, Delta)] == [
+        ("", "Hm."), ("I will not.", "")
+    ]  # fmt: skip
+    assert isinstance(last, Reply) and (last.text, last.reasoning) == ("I will not.", "Hm.")
 
 
 def failed(code: str, message: str = "No.") -> Json:
@@ -654,12 +666,10 @@ def test_runs_keep_to_the_rules_whatever_happens_to_them() -> None:
             at.model, base_url=at.url.replace("127.0.0.1", "localhost"), api_key=at.key, api="responses"
         )
         elsewhere = asyncio.run(fork(Agent(other, TOOLS), whole.events, 2).finish())
-        at.window = 2500
-        short = Agent(model, [*TOOLS, Tool("padding", lambda: "", "x" * 200)]).run(
-            "What is 12 + 30? " + "Please. " * 40
-        )
-    for result in (whole, one, resumed, forked, elsewhere, short):
-        assert result.answer == SCRIPT[-1].text, result.reason
+        at.window = 6000
+        long = Tool("look", lambda what: f"{what}: " + "found " * 900, effects="read")
+        short = Agent(model, [TOOLS[0], long]).run("What is 12 + 30?")
+    assert {one.answer for one in (whole, one, resumed, forked, elsewhere, short)} == {SCRIPT[-1].text}
     assert {refusal.rule for refusal in at.refusals} <= {"too_long"}
     thoughts = [event.reply.reasoning for event in whole.events if isinstance(event, Replied)]
     assert thoughts == [turn.thought for turn in SCRIPT]

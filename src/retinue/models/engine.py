@@ -137,12 +137,12 @@ class HttpEngine:
                         yield chunk
                 return
             except ModelRefused as refused:
-                if adapted is not None and self._learn_api(request, adapted, refused):
-                    pass
-                elif _BAD_STATE.search(str(refused)) and (plain := _disown_state(request)):
+                if _BAD_STATE.search(str(refused)) and (plain := _disown_state(request)):
                     logger.warning("%s is sent its turns without their state: %s", self.name, refused)
                     request = plain
                     continue
+                if adapted is not None and self._learn_api(request, adapted, refused):
+                    pass
                 elif isinstance(refused, ModelNotFound):
                     raise await not_found(self._client, self._form.dialect, self._model, refused) from None
                 else:

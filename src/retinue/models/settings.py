@@ -53,7 +53,7 @@ class Settings:
     price: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
-        for name, kind in (("api", Api), ("effort", Effort), ("verbosity", Verbosity)):
+        for name, kind in (("api", Api), ("effort", Effort), ("verbosity", Verbosity), ("summary", Summary)):
             given: str | None = getattr(self, name)
             if given and given not in get_args(kind):
                 raise UsageError(f"no {name} {given!r}; {suggestion(given, get_args(kind))}")

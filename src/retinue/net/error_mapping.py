@@ -164,7 +164,7 @@ def _parts(body: Any, redacted: Callable[[str], str] = str) -> tuple[str, str]:
         if isinstance(within := error.get("innererror") or error.get("inner_error"), Mapping):  # Azure
             message = f"{message} {_filtered_for(within)}"
         parameter = error.get("param")  # OpenAI
-        if isinstance(parameter, str) and parameter and parameter not in str(message):
+        if isinstance(parameter, str) and parameter and f"'{parameter}'" not in str(message):
             message = f"{message} (parameter: '{parameter}')"
     else:
         message, mark = error, str(body.get("error_type", "")) if isinstance(body, dict) else ""  # TGI
