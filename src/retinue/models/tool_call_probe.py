@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..core.prompt import Ask, Prompt
 from ..core.protocols import Chunks
@@ -49,7 +49,10 @@ async def probe_calls(ask: Callable[[Ask], Chunks]) -> Probed:
     """
     request = Ask(Prompt(_QUESTION), _QUESTION.content, lambda _: Reply(""), max_tokens=_MAX_TOKENS, tools=(_ADD,))
     try:
-        problem = _problem(await _whole_reply(ask(request)))
+        reply = await _whole_reply(ask(request))
+        if reply.finish == "length" and reply.usage.reasoning_tokens and not reply.calls:  # it was still thinking
+            reply = await _whole_reply(ask(replace(request, max_tokens=None)))
+        problem = _problem(reply)
         return Probed(problem, not problem, time.monotonic())
     except (ModelNotFound, WindowExceeded):
         raise
