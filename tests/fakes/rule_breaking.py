@@ -363,6 +363,7 @@ BREAKS: dict[str, list[Break]] = {
         Break(on_blocks("thinking", moved_to_end)),
         Break(lambda asked: [on_blocks(kind, removed)(asked) for kind in ("thinking", "redacted_thinking")] and None),
     ],
+    "caching is marked in blocks": [Break(setting("cache_control", {"type": "ephemeral"}))],
     "thinking has a budget": [
         Break(setting("thinking", {"type": "enabled", "budget_tokens": 1000}), "claude-sonnet-4-5"),
         Break(setting("thinking", {"type": "enabled", "budget_tokens": 4000}), "claude-sonnet-4-5"),
@@ -370,6 +371,12 @@ BREAKS: dict[str, list[Break]] = {
     "thinking is of the models kind": [
         Break(setting("thinking", {"type": "adaptive"}), "claude-sonnet-4-5"),
         Break(setting("thinking", {"type": "enabled", "budget_tokens": 2000}), "claude-opus-4-7"),
+    ],
+    "thinking cannot be turned off": [Break(setting("thinking", {"type": "disabled"}), "claude-mythos-5")],
+    "thinking is bound to what came before": [
+        Break(lambda asked: messages(asked)[0].update(content=f"Question {len(messages(asked))}"), "claude-opus-5-5"),
+        Break(lambda asked: asked.body.update(system=f"Step {len(messages(asked))}"), "claude-opus-5-5"),
+        Break(setting("thinking", {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}})),
     ],
     "no sampling beside thinking": [
         Break(setting("temperature", 0.5), "claude-sonnet-4-5"), Break(setting("top_p", 0.5), "claude-sonnet-4-5"),

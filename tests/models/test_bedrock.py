@@ -50,7 +50,7 @@ def server() -> Iterator[VendorServer]:
 
 
 def test_claude_thinks_on_bedrock(server: VendorServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", server.address)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", server.address)  # to which the path is added
     monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", server.key)
     for name in server.vendor.models:
         for stream in (True, False):
@@ -66,7 +66,7 @@ def test_requests_are_signed_with_the_access_key(server: VendorServer, monkeypat
     given = {"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": server.key, "AWS_SECRET_ACCESS_KEY": "secret"}
     for name, value in {**given, "AWS_SESSION_TOKEN": "of/a+session="}.items():
         monkeypatch.setenv(name, value)
-    there = PromptModel("us.anthropic.claude-opus-4-7", engine="bedrock", base_url=server.address)
+    there = PromptModel("claude-opus-4-7", engine="bedrock", base_url=server.address)
     assert Agent(there, [add, look]).run(QUESTION).answer == SCRIPT[-1].text
     headers = server.asked[-1].headers
     at = datetime.strptime(headers["x-amz-date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)

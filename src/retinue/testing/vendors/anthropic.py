@@ -339,9 +339,16 @@ _AT_VERTEX = (
 VENDORS = (
     Vendor("anthropic", "/v1", "/v1/messages", Messages(), _MODELS, RULES, FAILURES, key="x-api-key authorization"),
     Vendor(
-        "bedrock", "", "/anthropic/v1/messages", Messages(),
-        {f"us.anthropic.{model}": traits for model, traits in _MODELS.items()},
-        (*RULES, *rules(caching_is_marked_in_blocks)), FAILURES, key="authorization x-api-key",
+        "bedrock",
+        "/anthropic/v1",
+        "/anthropic/v1/messages",
+        Messages(),
+        _MODELS,
+        (*RULES, *rules(caching_is_marked_in_blocks)),
+        FAILURES,
+        key="authorization x-api-key",
     ),
-    Vendor("anthropic-vertex", "/v1", _AT_VERTEX, Messages(), _MODELS, RULES, FAILURES),
-)  # fmt: skip
+    Vendor(
+        "anthropic-vertex", "/v1/projects/a-project/locations/global", _AT_VERTEX, Messages(), _MODELS, RULES, FAILURES
+    ),
+)

@@ -251,6 +251,6 @@ VENDORS = (
     Vendor(
         "vertex", "/v1/projects/a-project/locations/global", _AT_VERTEX, GenerateContent(), _MODELS, RULES,
         FAILURES | {"wrong_key": (401, "UNAUTHENTICATED", "Request had invalid authentication credentials. Expected OAuth 2 access token")},
-        (400, "INVALID_ARGUMENT"),
+        (400, "INVALID_ARGUMENT"), "authorization x-goog-api-key",
     ),
 )  # fmt: skip
