@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,7 +21,7 @@ from retinue.core.values import AgentAction, ProviderState, Reply, Usage
 from retinue.models.wire_format import Encoded, PartialReply, Terms
 from retinue.models.wires.messages import CLOUD_MESSAGES, MESSAGES
 from retinue.strategies.tool_calling import ToolCalling
-from retinue.testing import SCRIPT, Turn, VendorServer
+from retinue.testing import SCRIPT, Rule, Turn, VendorServer
 
 QUESTION = "What is 12 + 30, and what about Åbo?"
 MODELS = (
@@ -68,7 +70,7 @@ def test_every_claude_takes_back_what_it_thought(stream: bool) -> None:
 def test_thoughts_are_shown_and_never_the_answer() -> None:
     for name in ("claude-opus-4-7", "claude-sonnet-4-5"):  # of which the first shows nothing unless it is asked to
         with VendorServer("anthropic") as server:
-            events = list(Agent(claude(server, name, effort="low"), [add, look]).stream(QUESTION))
+            events = list(Agent(claude(server, name, effort="low", summary="auto"), [add, look]).stream(QUESTION))
             shown = "".join(event.reasoning for event in events if isinstance(event, Delta))
             assert shown == "".join(turn.thought for turn in SCRIPT)
             assert not any(
@@ -97,7 +99,8 @@ def budget(tokens: int) -> dict[str, Any]:
     return {"type": "enabled", "budget_tokens": tokens}
 
 
-ADAPTIVE = {"type": "adaptive", "display": "summarized"}
+ADAPTIVE = {"type": "adaptive"}
+SHOWN = {"display": "summarized"}
 BOUND = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
 PARAMETERS: Sequence[tuple[str, dict[str, Any], Any, Any]] = (
     # the model, what is asked, the thinking, the effort
@@ -118,6 +121,8 @@ PARAMETERS: Sequence[tuple[str, dict[str, Any], Any, Any]] = (
     ("kimi-k2-thinking", {"effort": "low"}, budget(2048), None),
     ("claude-opus-4-7", {"effort": "none"}, {"type": "disabled"}, None),
     ("claude-sonnet-4-5", {"thinking_tokens": 0}, {"type": "disabled"}, None),
+    ("claude-opus-4-7", {"effort": "low", "summary": "auto"}, ADAPTIVE | SHOWN, "low"),
+    ("claude-sonnet-4-5", {"effort": "low", "summary": "detailed"}, budget(2048) | SHOWN, None),
     # room for the reply, and a budget that the API takes
     ("claude-sonnet-4-5", {"effort": "high", "max_tokens": 4000}, budget(3000), None),
     ("claude-sonnet-4-5", {"effort": "high", "max_tokens": 512}, None, None),
@@ -381,7 +386,7 @@ def test_a_paused_turn_goes_on() -> None:
         )
         again = server.asked[1].body["messages"]
         assert again[1:] == [{"role": "assistant", "content": first}]
-        calls = [SEARCH, FOUND, use(1, a=1, b=2)]
+        calls: list[dict[str, Any]] = [SEARCH, FOUND, use(1, a=1, b=2)]
         server.replies += [sse(*events_of(first, "pause_turn")), sse(*events_of(calls, "tool_use"))]
         kept = reply(model(server), request("Åbo?")).state
         assert kept is not None
@@ -438,8 +443,8 @@ LEARNED = {
     "`temperature` is deprecated for this model.": "temperature",
     "output_config.effort: Extra inputs are not permitted": "output_config.effort",
     "This model does not support the effort parameter.": "output_config.effort",
-    "thinking.adaptive.display: Extra inputs are not permitted": "thinking.display",
-    "thinking: Extra inputs are not permitted": "thinking",
+    "thinking.adaptive.display: Extra inputs are not permitted": "display",
+    "thinking: Extra inputs are not permitted": '"thinking"',
     "cache_control: Extra inputs are not permitted": "cache_control",
     "thinking: Input tag 'adaptive' found using 'type' does not match any of the expected tags": "adaptive",
 }
@@ -449,10 +454,29 @@ def test_what_a_server_refuses_is_learned_once() -> None:
     for words, name in LEARNED.items():
         with ENGINES["anthropic"]() as server:
             server.replies += [Answer(status=400, error=words), "a", "b"]
-            chosen: dict[str, Any] = {"temperature": 0.5} if name == "temperature" else {"effort": "low"}
+            chosen: dict[str, Any] = {"effort": "low", "summary": "auto"}
+            chosen = {"temperature": 0.5} if name == "temperature" else chosen
             kept = PromptModel("claude-opus-4-8", engine="anthropic", base_url=server.url, api_key="k", **chosen)
             assert [reply(kept).text for _ in range(2)] == ["a", "b"], words
             assert name not in json.dumps(server.asked[-1].body), words
+
+
+def next_of(words: Iterator[str], _: Any) -> Iterator[str]:
+    yield from words
+
+
+def test_state_that_is_refused_is_left_out_of_that_request() -> None:
+    for words in (
+        "messages.1.content.0: Invalid `signature` in `thinking` block",
+        "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`.",
+        "messages.1.content: `thinking` blocks in the latest assistant message cannot be modified.",
+    ):
+        with VendorServer("anthropic") as server:
+            kept = claude(server, effort="low")
+            result = Agent(kept, [add, look]).run(QUESTION)
+            server.vendor = replace(server.vendor, rules=(Rule("once", "", "", partial(next_of, iter([words]))),))
+            assert finish(fork(Agent(kept, [add, look]), result, 1)).answer == SCRIPT[-1].text
+            assert ["thinking" in json.dumps(one.body) for one in server.asked[-4:]] == [True, False, True, True], words
 
 
 def test_a_refusal_of_something_else_is_final() -> None:

@@ -46,7 +46,8 @@ _WANTS_CHAT = re.compile(  # Azure, whose deployments may lack Responses: https:
 )
 _BAD_STATE = re.compile(  # https://github.com/openai/codex/issues/8145
     r"encrypted content .*could not be (?:verified|decrypted)|items are not persisted|provided without its required"
-    r"|parameter:? 'input\[\d+\]",  # of an item: https://github.com/pydantic/pydantic-ai/issues/3653
+    r"|parameter:? 'input\[\d+\]"  # of an item: https://github.com/pydantic/pydantic-ai/issues/3653
+    r"|expected `thinking`|invalid `signature`(?!.*prefix_mismatch)|latest assistant message cannot be modified",
     re.IGNORECASE,
 )
 _REFUSED_IT = ", which refused it"

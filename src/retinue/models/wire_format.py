@@ -238,9 +238,10 @@ class Wire:
 
     `refuses` returns what a server refuses of the parameters `sent`, by a name that `parameters` finds in
     `Terms.without`; empty if it is none of the wire's own. `headers` moves what is sent as headers out of the
-    parameters. `address` gives the path for a model, and whether it streams, where that depends on them. `keep` returns the turn as
-    its vendor wants it back, or `None` if the vendor wants nothing back. `with_options` merges the user's own options.
-    `sampled` merges one request's options, which have OpenAI's names, and drops those unknown to the vendor.
+    parameters. `address` gives the path for a model, and whether it streams, where that depends on them. `keep` returns
+    the turn as its vendor wants it back, or `None` if the vendor wants nothing back. `with_options` merges the user's
+    own options. `sampled` merges one request's options, which have OpenAI's names, and drops those unknown to the
+    vendor.
     """
 
     name: str

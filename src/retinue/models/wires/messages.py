@@ -133,6 +133,7 @@ def _thinking(terms: Terms, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """
     version, without, budget = _version(terms.model), terms.without, terms.thinking_tokens
     forced = parameters.get("tool_choice") == {"type": "any"}
+    shown = {"display": "summarized"} if terms.summary else {}  # from 4.7 on, nothing is shown otherwise
     bound = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}} if _PREFIX in without else {}
     more = {"thinking": {"type": "adaptive", **bound}, "betas": [_BINDING]} if bound else {}
     if not (terms.effort or budget is not None) or (version and version < (3, 7)) or (forced and _BOTH in without):
@@ -144,14 +145,13 @@ def _thinking(terms: Terms, parameters: Mapping[str, Any]) -> dict[str, Any]:
     prefers = newest or (version is not None and version >= (4, 6) and bool(terms.effort))
     if _ENABLED in without or (prefers and _ADAPTIVE not in without):
         effort = "low" if off else _effort(terms, newest=newest)
-        adaptive = {"type": "adaptive", "display": "summarized", **bound}  # by default, the latest models show nothing
-        return more | {"thinking": adaptive, "output_config": {"effort": effort}}
+        return more | {"thinking": {"type": "adaptive", **shown, **bound}, "output_config": {"effort": effort}}
     budget = _BUDGETS.get(terms.effort, _BUDGETS["medium"]) if budget is None else budget
     budget = min(budget, parameters["max_tokens"] * 3 // 4)  # the rest is for the reply
     if off or forced or budget < _LEAST_BUDGET or _UNOPENED in without:
         return more
     interleaved = {"betas": [_INTERLEAVED]} if terms.tools and version and version >= (4, 0) else {}
-    return more | interleaved | {"thinking": {"type": "enabled", "budget_tokens": budget, **bound}}
+    return more | interleaved | {"thinking": {"type": "enabled", "budget_tokens": budget, **shown, **bound}}
 
 
 def _effort(terms: Terms, *, newest: bool) -> str:
