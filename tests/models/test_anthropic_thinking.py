@@ -129,7 +129,7 @@ PARAMETERS: Sequence[tuple[str, dict[str, Any], Any, Any]] = (
     ("claude-sonnet-4-5", {"thinking_tokens": 500}, None, None),
     # a forced call
     ("claude-sonnet-4-5", {"effort": "low", "tools": (add,), "tool_choice": "required"}, None, None),
-    ("claude-opus-4-7", {"effort": "low", "tools": (add,), "tool_choice": "required"}, ADAPTIVE, "low"),
+    ("claude-opus-4-7", {"effort": "low", "tools": (add,), "tool_choice": "required"}, None, None),
     # what was learned, and what does not fit the conversation
     ("claude-sonnet-4-5", {"effort": "low", "without": {"thinking.enabled"}}, ADAPTIVE, "low"),
     ("claude-opus-9", {"effort": "low", "without": {"thinking.adaptive"}}, budget(2048), None),
@@ -156,7 +156,7 @@ def test_thinking_is_asked_for_as_the_model_takes_it(
 
 
 def test_forced_calls_and_thinking() -> None:
-    """With a budget, the request that forces a call goes without thinking; who always thinks is not forced."""
+    """The request that forces a call goes without thinking; who always thinks is not forced."""
     for name in MODELS:
         with VendorServer("anthropic") as server:
             kept, strategy = claude(server, name, effort="high"), ToolCalling(tool_choice="required")

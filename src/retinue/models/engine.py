@@ -325,10 +325,10 @@ class HttpEngine:
         The last two heads are cached, as most requests differ in nothing else, except those for a last answer.
         """
         differs = wire.path, self._adapted, request.stop, request.max_tokens, request.tool_choice, request.tools
-        key = *differs, request.constraint, request.options, encoded.without
+        key = *differs, request.constraint, request.options, encoded.unfit
         head = next((head for known, head in self._heads if known == key), None)
         if head is None:
-            parameters = well_formed_json(self._parameters(request, wire, self._adapted, encoded.without))
+            parameters = well_formed_json(self._parameters(request, wire, self._adapted, encoded.unfit))
             headers = wire.headers(parameters)
             head = json.dumps(parameters)[:-1].encode(), headers
             self._heads = [(key, head), *self._heads[:1]]
@@ -373,7 +373,7 @@ class HttpEngine:
         if not isinstance(refused, WindowExceeded):
             named = wire.dispensable | (_SAMPLING & set(request.options))
             left = {one for one in named if names_parameter(refused, one) and drop_parameters(sent, {one}) != sent}
-            name = wire.refuses(refused, sent) or max(left, key=lambda one: (one.count("."), one), default="")
+            name = wire.refuses(refused) or max(left, key=lambda one: (one.count("."), one), default="")
             if name and name not in sent_as.without:
                 logger.info("%s refuses %s, which is left out from now on", self.name, name)
                 self._adapted = replace(self._adapted, without=self._adapted.without | {name})

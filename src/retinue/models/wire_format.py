@@ -62,7 +62,7 @@ class Encoded:
 
     `system`: text outside of the messages. `open`: the last turn can still be extended. `ids`: by the loop's id of a
     call, the id by which its vendor knows it, for the calls of the last turn that was sent as its vendor wrote it.
-    `unsent`: the origin of another vendor's state, which was left out. `without`: what its vendor refuses after this
+    `unsent`: the origin of another vendor's state, which was left out. `unfit`: what the vendor refuses beside this
     conversation, by the wire's own names.
     """
 
@@ -71,7 +71,7 @@ class Encoded:
     open: bool = False
     ids: Mapping[str, str] = field(default_factory=dict)
     unsent: str = ""
-    without: frozenset[str] = frozenset()
+    unfit: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True, eq=False)
@@ -198,7 +198,7 @@ def _no_headers(parameters: dict[str, Any]) -> Mapping[str, str]:
     return {}
 
 
-def _unknown(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
+def _unknown(refused: ModelRefused) -> str:
     return ""
 
 
@@ -236,8 +236,8 @@ class Wire:
     """A wire format. `dispensable`: parameters that are omitted if a server rejects them; one within another has a
     dotted name (`text.format`).
 
-    `refuses` returns what a server refuses of the parameters `sent`, by a name that `parameters` finds in
-    `Terms.without`; empty if it is none of the wire's own. `headers` moves what is sent as headers out of the
+    `refuses` returns what a server refuses, by a name that `parameters` finds in `Terms.without`; empty if it is
+    nothing that the wire can send otherwise. `headers` moves what is sent as headers out of the
     parameters. `address` gives the path for a model, and whether it streams, where that depends on them. `keep` returns
     the turn as its vendor wants it back, or `None` if the vendor wants nothing back. `with_options` merges the user's
     own options. `sampled` merges one request's options, which have OpenAI's names, and drops those unknown to the
@@ -256,7 +256,7 @@ class Wire:
     keep: Callable[[PartialReply], Any] = _nothing
     address: Callable[[str, bool], str] | None = None
     headers: Callable[[dict[str, Any]], Mapping[str, str]] = _no_headers
-    refuses: Callable[[ModelRefused, Mapping[str, Any]], str] = _unknown
+    refuses: Callable[[ModelRefused], str] = _unknown
 
 
 # ── what several formats have in common ──────────────────────────────────────────────────────────
