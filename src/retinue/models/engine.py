@@ -52,7 +52,7 @@ _BAD_STATE = re.compile(  # https://github.com/openai/codex/issues/8145
 )
 _REFUSED_IT = ", which refused it"
 _ASK_AGAIN = 600.0  # seconds after which a model whose tool calls did not work is probed again
-_LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+_LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
 PROBED: dict[tuple[str, ...], Probed] = {}
 """What is known of the tool calls of each model probed in this process, by address, key, path and name."""
 logger = logging.getLogger(__name__)
@@ -273,19 +273,20 @@ class HttpEngine:
         self._calling.keep(prompt, found)
         return found
 
-    def _constraint(self, request: Ask, wire: Wire) -> Mapping[str, Any]:
-        """Return the constraint's parameters; none beside tools, as engines reject both together."""
+    def _constraint(self, request: Ask, wire: Wire, adapted: _Adapted) -> Mapping[str, Any]:
+        """Return the constraint's parameters, if the server takes all of them; none beside tools, as engines reject
+        both together."""
         if request.constraint is None or request.tools:
             return {}
         api: Api = (
             "completions" if wire is self._form.completions else "responses" if wire is self._form.responses else "chat"
         )
-        return DIALECTS[self._dialect](request.constraint, api)
+        constraint = DIALECTS[self._dialect](request.constraint, api)
+        return constraint if drop_parameters(constraint, adapted.without) == constraint else {}
 
     def _in_json(self, request: Ask, wire: Wire, adapted: _Adapted) -> bool:
         """Return whether the reply should be JSON."""
-        constraint = self._constraint(request, wire)
-        return self._dialect not in HOLD_TO_PATTERN and drop_parameters(constraint, adapted.without) != {}
+        return self._dialect not in HOLD_TO_PATTERN and bool(self._constraint(request, wire, adapted))
 
     def _parameters(
         self, request: Ask, wire: Wire, adapted: _Adapted, unfit: frozenset[str] = frozenset()
@@ -308,10 +309,10 @@ class HttpEngine:
             str(options.pop("reasoning_effort", settings.effort) or ""),
             str(options.pop("verbosity", settings.verbosity) or ""),
             settings.thinking_tokens,
-            str(options.pop("reasoning_summary", settings.summary) or ""),
             adapted.without | unfit,
+            str(options.pop("reasoning_summary", settings.summary) or ""),
         )
-        parameters = merge_parameters(wire.parameters(terms), self._constraint(request, wire))
+        parameters = merge_parameters(wire.parameters(terms), self._constraint(request, wire, adapted))
         parameters = wire.with_options(parameters, settings.options)
         if options:
             parameters = wire.sampled(parameters, options)
@@ -365,15 +366,18 @@ class HttpEngine:
             raise refused
         wire = self._wire(request, sent_as)
         sent = self._parameters(request, wire, sent_as)
-        most = next((sent[name] for name in _LENGTHS if name in sent), None)
-        limit = output_limit(refused)
+        lengths = {**sent, **(sent.get("generationConfig") or {})}  # where Gemini has it
+        most, limit = next((lengths[name] for name in _LENGTHS if name in lengths), None), output_limit(refused)
         if most is not None and limit is not None and 0 < limit < most:
             self._adapted = replace(self._adapted, most=limit)
             return
         if not isinstance(refused, WindowExceeded):
-            named = wire.dispensable | (_SAMPLING & set(request.options))
-            left = {one for one in named if names_parameter(refused, one) and drop_parameters(sent, {one}) != sent}
-            name = wire.refuses(refused) or max(left, key=lambda one: (one.count("."), one), default="")
+            named = [
+                name
+                for name in wire.dispensable | (_SAMPLING & set(request.options))
+                if names_parameter(refused, name) and drop_parameters(sent, {name}) != sent
+            ]
+            name = wire.refuses(refused, sent) or max(named, key=lambda name: (name.count("."), name), default="")
             if name and name not in sent_as.without:
                 logger.info("%s refuses %s, which is left out from now on", self.name, name)
                 self._adapted = replace(self._adapted, without=self._adapted.without | {name})
@@ -429,7 +433,7 @@ def _disown_state(request: Ask) -> Ask | None:
 
 def _thinks_at_first(form: Format, settings: Settings) -> bool | None:
     """Return whether replies are taken to begin within a thought until one has come; `None` if nothing suggests it."""
-    if form.dialect in ("openai", "anthropic", "cohere"):
+    if form.dialect in ("openai", "anthropic", "cohere", "gemini"):
         return False
     return may_think(settings.model) or None
 

@@ -52,8 +52,8 @@ class Terms:
     effort: str = ""
     verbosity: str = ""
     thinking_tokens: int | None = None
-    summary: str = ""
     without: frozenset[str] = frozenset()
+    summary: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ def _no_headers(parameters: dict[str, Any]) -> Mapping[str, str]:
     return {}
 
 
-def _unknown(refused: ModelRefused) -> str:
+def _unknown(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
     return ""
 
 
@@ -236,12 +236,12 @@ class Wire:
     """A wire format. `dispensable`: parameters that are omitted if a server rejects them; one within another has a
     dotted name (`text.format`).
 
-    `refuses` returns what a server refuses, by a name that `parameters` finds in `Terms.without`; empty if it is
-    nothing that the wire can send otherwise. `headers` moves what is sent as headers out of the
-    parameters. `address` gives the path for a model, and whether it streams, where that depends on them. `keep` returns
-    the turn as its vendor wants it back, or `None` if the vendor wants nothing back. `with_options` merges the user's
-    own options. `sampled` merges one request's options, which have OpenAI's names, and drops those unknown to the
-    vendor.
+    `refuses` returns what a server refuses of the parameters `sent`, by a name that `parameters` finds in
+    `Terms.without`; empty if it is nothing that the wire can send otherwise. `headers` moves what is sent as headers
+    out of the parameters. `address` gives the path for a model, and whether it streams, where that depends on them.
+    `keep` returns the turn as its vendor wants it back, or `None` if the vendor wants nothing back. `with_options`
+    merges the user's own options. `sampled` merges one request's options, which have OpenAI's names, and drops those
+    unknown to the vendor.
     """
 
     name: str
@@ -256,7 +256,7 @@ class Wire:
     keep: Callable[[PartialReply], Any] = _nothing
     address: Callable[[str, bool], str] | None = None
     headers: Callable[[dict[str, Any]], Mapping[str, str]] = _no_headers
-    refuses: Callable[[ModelRefused], str] = _unknown
+    refuses: Callable[[ModelRefused, Mapping[str, Any]], str] = _unknown
 
 
 # ── what several formats have in common ──────────────────────────────────────────────────────────

@@ -49,6 +49,8 @@ _OUTPUT_LIMITS = (  # the number is how many tokens a reply may have
     re.compile(rf"{_OUTPUT}.{{0,60}}?(?:less than or equal to|<=|at most|maximum (?:value )?(?:is|of)|up to) \W?(\d+)"),
     re.compile(r"maximum tokens you requested exceeds the model limit of (\d+)"),
 )
+_BELOW = re.compile(r"max_?output_?tokens value of \d+ but .{0,60} to (\d+) \(exclusive\)", re.IGNORECASE)  # Gemini
+_RETRY_DELAY = re.compile(r'"retryDelay": ?"(\d+(?:\.\d+)?)s"')  # Google's
 _MESSAGES = ("message", "Message", "detail", "error", "msg", "error_msg", "status_msg")
 _UNWANTED = re.compile(
     r"support|unrecogni[sz]ed|unknown|unexpected|permitted|not allowed|deprecated|extra|invalid|only the default",
@@ -76,11 +78,14 @@ def error_for_status(
     if status in (401, 403):
         hint = "is the API key right?" if keyed or status == 403 else "no key was given: pass api_key=…"
         return ModelRefused(f"{message} ({hint})")
-    if (status == 404 and re.search(r"\bmodel\b", words)) or (status in (400, 404) and _NO_MODEL.search(mark)):
+    if (status == 404 and re.search(r"\bmodels?\b", words, re.IGNORECASE)) or (
+        status in (400, 404) and _NO_MODEL.search(mark)
+    ):
         return ModelNotFound(message)
     passes = status in (408, 425, 429) or status >= 500 or _PASSING.search(kind)
     if passes and "insufficient_quota" not in mark:
-        return ModelUnavailable(message, parse_retry_after(wait))
+        delay = _RETRY_DELAY.search(text)
+        return ModelUnavailable(message, parse_retry_after(wait or (delay[1] if delay else None)))
     return refusal(message, mark)
 
 
@@ -133,6 +138,8 @@ def output_limit(refused: ModelRefused) -> int | None:
         return left if left >= _LEAST_OUTPUT else None
     if isinstance(refused, WindowExceeded):
         return None
+    if below := _BELOW.search(str(refused)):
+        return int(below[1]) - 1
     return next((int(found[1]) for limit in _OUTPUT_LIMITS if (found := limit.search(str(refused)))), None)
 
 

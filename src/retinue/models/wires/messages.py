@@ -159,7 +159,7 @@ def _effort(terms: Terms, *, newest: bool) -> str:
     return {"minimal": "low", "xhigh": "xhigh" if newest else "high"}.get(effort, effort)
 
 
-def _refuses(refused: ModelRefused) -> str:
+def _refuses(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
     return next((name for name, words in _REFUSALS if words.search(str(refused))), "")
 
 
