@@ -74,7 +74,7 @@ def headers(key: str) -> Mapping[str, str]:
     return {"x-goog-api-key": key}
 
 
-def _address(model: str, stream: bool) -> str:
+def find_path(model: str, stream: bool) -> str:
     """Return the path of `model`, which may be named with its collection, as in `tunedModels/…`."""
     name = model if "/" in model else f"models/{model}"
     return f"/{name}:streamGenerateContent?alt=sse" if stream else f"/{name}:generateContent"
@@ -356,6 +356,6 @@ GENERATE_CONTENT = Wire(
     with_options=_with_options,
     sampled=_sampled,
     keep=_kept_turn,
-    address=_address,
+    address=find_path,
     refuses=_refuses,
 )
