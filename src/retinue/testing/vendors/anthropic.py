@@ -10,6 +10,7 @@ from typing import Any
 from .api import Asked, Json, Problems, Turn, Vendor, pieces, rules, seal, sse, unknown
 
 _THOUGHTS = ("thinking", "redacted_thinking")
+_MARK = ', "cache_control": {"type": "ephemeral"}'
 _FIELDS = (
     "model messages max_tokens system temperature top_p top_k stop_sequences stream tools tool_choice thinking"
     " cache_control output_config metadata service_tier anthropic_version anthropic_beta context_management betas"
@@ -33,6 +34,12 @@ def _open(body: Json) -> Iterator[tuple[int, Json]]:
     yield from ((at, one) for at, one in messages if one["role"] == "assistant" and at > (asked[-1] if asked else -1))
 
 
+def _prefix(body: Json, messages: Json) -> str:
+    """Return what stands for all that comes before a thinking block, but for marks where to cache."""
+    before = json.loads(json.dumps([body.get("system"), body.get("tools"), messages]).replace(_MARK, ""))
+    return seal(before)[:16]
+
+
 def _thinks(asked: Asked) -> bool:
     return asked.body.get("thinking", {}).get("type") in ("enabled", "adaptive") or "always" in asked.traits
 
@@ -54,7 +61,8 @@ class Messages:
         if _thinks(asked):
             omitted = "adaptive" in asked.traits and asked.body.get("thinking", {}).get("display") != "summarized"
             shown = "" if omitted else turn.thought  # there is a signature all the same
-            content.append({"type": "thinking", "thinking": shown, "signature": seal(turn.thought, number)})
+            signature = f"{seal(turn.thought, number)}.{_prefix(asked.body, asked.body['messages'])}"
+            content.append({"type": "thinking", "thinking": shown, "signature": signature})
             content.append({"type": "redacted_thinking", "data": seal("redacted", turn.thought, number)})
         content += [{"type": "text", "text": turn.text}] * bool(turn.text)
         for at, (name, given) in enumerate(turn.calls):
@@ -163,6 +171,39 @@ def thinking_is_of_the_models_kind(asked: Asked) -> Problems:
         yield '"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive" and "output_config.effort"'
 
 
+def thinking_cannot_be_turned_off(asked: Asked) -> Problems:
+    """Some models always think.
+    https://platform.claude.com/docs/en/models/opus-5-5/whats-new-opus-5-5#thinking-cant-be-disabled
+    """
+    if "always" in asked.traits and asked.body.get("thinking", {}).get("type") == "disabled":
+        yield (
+            '"thinking.type.disabled" is not supported for this model. Use "thinking.type.adaptive" and'
+            ' "output_config.effort" to control thinking behavior.'
+        )
+
+
+def thinking_is_bound_to_what_came_before(asked: Asked) -> Problems:
+    """From 5.1 on, `system`, `tools` and the messages before a thinking block are as they were when it was made.
+    https://platform.claude.com/docs/en/build-with-claude/preserved-thinking/prefix-checks
+    """
+    binding = asked.body.get("thinking", {}).get("block_binding", {})
+    controls = "thinking-binding-controls-2026-08-01"
+    if binding and controls not in asked.headers.get("anthropic-beta", ""):
+        yield "thinking.block_binding: Extra inputs are not permitted"
+    if "bound" not in asked.traits or binding.get("prefix_mismatch_behavior") == "drop_block":
+        return
+    for at, message in enumerate(asked.body["messages"]):
+        for number, block in enumerate(blocks_of(message)):
+            made = block.get("signature", "").rpartition(".")[2]
+            if block["type"] == "thinking" and made != _prefix(asked.body, asked.body["messages"][:at]):
+                yield (
+                    f"messages.{at}.content.{number}: Invalid `signature` in `thinking` block. The block is bound to a"
+                    " different conversation. Remove the block, or set"
+                    ' `thinking.block_binding.prefix_mismatch_behavior` to "drop_block". That setting requires the'
+                    f" `{controls}` value in the `anthropic-beta` header."
+                )
+
+
 def no_sampling_beside_thinking(asked: Asked) -> Problems:
     """With thinking, `temperature` is 1 and `top_k` unset; the newest models take no sampling parameters at all.
     https://platform.claude.com/docs/en/build-with-claude/extended-thinking#feature-compatibility
@@ -177,14 +218,17 @@ def no_sampling_beside_thinking(asked: Asked) -> Problems:
 
 
 def no_forced_tool_beside_thinking(asked: Asked) -> Problems:
-    """With thinking, `tool_choice` is `auto` or `none`.
+    """With thinking, `tool_choice` is `auto` or `none`; some models take no other at all.
     https://platform.claude.com/docs/en/build-with-claude/extended-thinking#extended-thinking-with-tool-use
+    https://github.com/can1357/oh-my-pi/issues/12939
     """
+    if "bound" in asked.traits and asked.body.get("tool_choice", {}).get("type") in ("any", "tool"):
+        yield 'tool_choice: type "tool" and "any" are not supported for this model.'
     if _thinks(asked) and asked.body.get("tool_choice", {}).get("type") in ("any", "tool"):
         yield "Thinking may not be enabled when tool_choice forces tool use."
 
 
-def results_follow_their_calls(asked: Asked) -> Problems:
+def results_follow_tool_uses(asked: Asked) -> Problems:
     """The message after `tool_use` blocks begins with the `tool_result` of each of them.
     https://platform.claude.com/docs/en/agents-and-tools/tool-use/handle-tool-calls
     """
@@ -260,8 +304,9 @@ def its_version_is_named(asked: Asked) -> Problems:
 
 
 RULES = rules(
-    its_version_is_named, fields_are_known, max_tokens_fit_the_model, texts_are_not_blank, results_follow_their_calls,
+    its_version_is_named, fields_are_known, max_tokens_fit_the_model, results_follow_tool_uses, texts_are_not_blank,
     signatures_are_its_own, thinking_comes_back_unmodified, thinking_has_a_budget, thinking_is_of_the_models_kind,
+    thinking_cannot_be_turned_off, thinking_is_bound_to_what_came_before,
     no_sampling_beside_thinking, no_forced_tool_beside_thinking,
 )  # fmt: skip
 FAILURES = {
@@ -277,12 +322,25 @@ FAILURES = {
 }
 _MODELS = {
     "claude-opus-4-7": "adaptive most=128000", "claude-mythos-5": "adaptive always most=128000",
-    "claude-opus-4-6": "most=128000", "claude-sonnet-4-5": "budget most=64000", "claude-opus-4-1": "budget most=32000",
+    "claude-opus-5-5": "adaptive always bound most=128000", "claude-opus-4-6": "most=128000",
+    "claude-sonnet-4-5": "budget most=64000", "claude-opus-4-1": "budget most=32000",
 }  # fmt: skip
 _AT_VERTEX = (
     r"/v1/projects/[\w-]+/locations/[\w-]+/publishers/anthropic/models/(?P<model>[^/:]+):(?:stream)?[rR]awPredict"
 )
 VENDORS = (
     Vendor("anthropic", "/v1", "/v1/messages", Messages(), _MODELS, RULES, FAILURES, key="x-api-key authorization"),
-    Vendor("anthropic-vertex", "/v1", _AT_VERTEX, Messages(), _MODELS, RULES, FAILURES),
+    Vendor(
+        "bedrock",
+        "/anthropic/v1",
+        "/anthropic/v1/messages",
+        Messages(),
+        _MODELS,
+        RULES,
+        FAILURES,
+        key="authorization x-api-key",
+    ),
+    Vendor(
+        "anthropic-vertex", "/v1/projects/a-project/locations/global", _AT_VERTEX, Messages(), _MODELS, RULES, FAILURES
+    ),
 )

@@ -256,7 +256,7 @@ def deepseek_reasoning_comes_back(asked: Asked) -> Problems:
     """A thinking model's `reasoning_content` comes back beside its calls, in every later request.
     https://api-docs.deepseek.com/guides/thinking_mode#tool-calls
     """
-    if "old" not in asked.traits and asked.body.get("thinking", {}).get("type") != "disabled":
+    if not asked.traits & {"old", "mute"} and asked.body.get("thinking", {}).get("type") != "disabled":
         for _, sent, issued in _thought_of(asked, "reasoning_content", _everywhere(asked)):
             if sent is None or issued not in (None, sent):
                 yield "The `reasoning_content` in the thinking mode must be passed back to the API."
@@ -496,7 +496,7 @@ VENDORS = (
     ),
     Vendor(
         "mistral", "/v1", _CHAT, Chat(_as_parts, "{0}{1}", "mistral"), {"magistral-medium-latest": "", "mistral-small-latest": ""},
-        rules(mistral_fields_are_known, mistral_ids_have_nine_characters, mistral_roles_alternate, mistral_thoughts_come_back, *_ALL),
+        rules(*_ALL, mistral_fields_are_known, mistral_ids_have_nine_characters, mistral_roles_alternate, mistral_thoughts_come_back),
         _failures(
             too_long=(400, "invalid_request_error", "Prompt contains 140000 tokens and 0 draft tokens, too large for model with 131072 maximum context length"),
             rate=(429, "rate_limited", "Rate limit exceeded"), unknown_model=(400, "invalid_model", "Invalid model: no-such-model"),

@@ -50,7 +50,7 @@ class Responses:
             thought["summary"] = summary
         if "reasoning.encrypted_content" in asked.body.get("include", []):
             thought["encrypted_content"] = seal(turn.thought, number)
-        output = [thought]
+        output = [thought] if "reasoning" in asked.traits else []
         if turn.text:
             text = {"type": "output_text", "text": turn.text, "annotations": [], "logprobs": []}
             phase = "commentary" if turn.calls else "final_answer"
@@ -148,7 +148,7 @@ def reasoning_comes_back(asked: Asked) -> Problems:
         following = items[at + 1] if at + 1 < len(items) else {}
         if item["type"] == "reasoning" and following.get("type") not in ("reasoning", "function_call", "message"):
             yield f"Item '{item.get('id')}' of type 'reasoning' was provided without its required following item."
-        if item["type"] == "function_call" and issued:
+        if item["type"] == "function_call" and issued and issued[0]["type"] == "reasoning":
             before = [one for one in items[:at] if one["type"] == "reasoning"]
             if not any(one.get("encrypted_content") == issued[0].get("encrypted_content") for one in before):
                 yield (
@@ -254,7 +254,7 @@ def open_schema(tool: Json, strict: Any) -> Problems:
 
 
 RULES = rules(
-    parameters_are_known, state_is_asked_for, reasoning_comes_back, items_are_unmodified, calls_have_outputs,
+    parameters_are_known, state_is_asked_for, items_are_unmodified, reasoning_comes_back, calls_have_outputs,
     no_sampling_of_reasoning, strict_schemas_are_closed,
 )  # fmt: skip
 FAILURES = {
