@@ -122,7 +122,8 @@ def _refuses(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
     refusals = [name for name, words in _REFUSALS if name in config and words.search(said)]
     for name in config.keys() - {"maxOutputTokens"}:
         snake = re.sub(r"[A-Z]", lambda capital: f"_{capital[0].lower()}", name)
-        refusals += [name] * (names_parameter(refused, name) or names_parameter(refused, snake))
+        ways = (name, snake, f"generation_config.{snake}")
+        refusals += [name] * any(names_parameter(refused, way) for way in ways)
     return f"generationConfig.{refusals[0]}" if refusals else ""
 
 
