@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from itertools import product
 from typing import Any
 
 import pytest
@@ -12,7 +15,8 @@ from fakes.asking import chunks, reply, request
 from fakes.engines import ENGINES, model
 from fakes.gemini_server import problems
 from fakes.vendor_server import Answer, VendorServer, sse
-from retinue import Message, ModelError, ModelRefused, ModelUnavailable, PromptModel, Tool
+from retinue import Agent, Message, ModelError, ModelRefused, ModelUnavailable, PromptModel, Tool, tool
+from retinue.core.events import Replied
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Retry
 from retinue.core.values import AgentAction, ProviderState, Reply, Usage
@@ -20,6 +24,9 @@ from retinue.errors import ModelNotFound, WindowExceeded
 from retinue.models.wire_format import Encoded, PartialReply, Terms
 from retinue.models.wires.generate_content import GENERATE_CONTENT as WIRE
 from retinue.net.retry import Retries
+from retinue.run_branch import fork
+from retinue.strategies.tool_calling import ToolCalling
+from retinue.testing import SCRIPT, VendorServer as Stand
 
 UNSIGNED = "skip_thought_signature_validator"
 ADD = AgentAction("add", {"a": 1}, id="1.1")
@@ -437,3 +444,58 @@ def test_errors_are_what_they_say(server: VendorServer) -> None:
             reply(one)
         assert type(raised.value) is kind
         assert getattr(raised.value, "retry_after", None) == wait
+
+
+# ── runs ─────────────────────────────────────────────────────────────────────────────────────────
+
+QUESTION = "What is 12 + 30, and what about Åbo?"
+PLAYED = {"anthropic": "anthropic", "gemini": "gemini", "vertex": "vertex", "gemini-chat": "openai"}  # and the engine
+
+
+@tool(effects="read")
+def add(a: int, b: int) -> str:
+    """Add two integers."""
+    return f"{a + b} " + "and more words " * 120
+
+
+@tool(effects="read")
+def look(what: str) -> str:
+    """Look something up."""
+    return f"{what} is a town. " * 100
+
+
+def agent(played: Stand, **strategy: Any) -> Agent:
+    engine = PLAYED[played.vendor.name]
+    one = PromptModel(played.model, engine=engine, base_url=played.url, api_key=played.key, effort="low")
+    return Agent(one, [add, look], strategy=ToolCalling(**strategy))
+
+
+def test_a_fork_goes_on_at_every_gemini_and_from_it_elsewhere() -> None:
+    with ExitStack() as servers:
+        stands = {name: servers.enter_context(Stand(name)) for name in PLAYED}
+        others = {name: servers.enter_context(Stand(name)) for name in PLAYED}
+        results = {name: agent(stands[name]).run(QUESTION) for name in PLAYED}
+        for first, second in product(PLAYED, PLAYED):
+            for step in (1, 2, 3):
+                went_on = asyncio.run(fork(agent(others[second]), results[first], step).finish())
+                assert (went_on.answer, others[second].refusals) == (SCRIPT[-1].text, []), (first, second, step)
+                unsent = {one.reply.unsent for one in went_on.events[-3:] if isinstance(one, Replied)}
+                assert any(unsent), (first, second)
+            went_on = asyncio.run(fork(agent(stands[first]), results[first], 2).finish())
+            assert (went_on.answer, stands[first].refusals) == (SCRIPT[-1].text, []), first
+            assert not any(one.reply.unsent for one in went_on.events if isinstance(one, Replied))
+
+
+def test_a_prompt_that_is_shortened_tears_no_call_from_its_signature_and_result() -> None:
+    for name in ("gemini", "gemini-chat", "vertex"):
+        for window in (3_500, 5_500):
+            with Stand(name, window=window) as played:
+                result = agent(played).run(QUESTION)
+                assert (result.answer, {one.rule for one in played.refusals}) == (SCRIPT[-1].text, {"too_long"})
+
+
+def test_of_calls_at_once_only_the_first_is_made() -> None:
+    for name in ("gemini", "vertex"):
+        with Stand(name) as played:
+            result = agent(played, parallel=False).run(QUESTION)
+            assert (result.answer, played.refusals, len(result.evidence)) == (SCRIPT[-1].text, [], 3)

@@ -54,7 +54,7 @@ _REFUSALS = (
     ("presencePenalty", re.compile(r"penalty is not enabled", re.IGNORECASE)),
 )
 
-_UNSIGNED = "skip_thought_signature_validator"
+UNSIGNED = "skip_thought_signature_validator"
 """Stands for the signature of a call that no Gemini made. Without one, Gemini 3 and later refuse the first call of each
 step (https://ai.google.dev/gemini-api/docs/thought-signatures#faqs); earlier models do not read it."""
 _BEGINNING = b'{"role": "user", "parts": [{"text": "(The conversation began earlier.)"}]}, '
@@ -248,7 +248,7 @@ def _turn(message: Message) -> tuple[list[dict[str, Any]], dict[str, Mapping[str
     if message.state is None:
         parts = _parts(message)
         called = [{"functionCall": _call(call)} for call in message.calls]
-        parts += [{**part, "thoughtSignature": _UNSIGNED} if at == 0 else part for at, part in enumerate(called)]
+        parts += [{**part, "thoughtSignature": UNSIGNED} if at == 0 else part for at, part in enumerate(called)]
     else:
         parts, left = [], list(message.calls)
         for part in json.loads(message.state.turn):
