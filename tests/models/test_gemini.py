@@ -79,11 +79,11 @@ def sent(*messages: Message) -> dict[str, Any]:
 # ── the order of contents ────────────────────────────────────────────────────────────────────────
 
 EARLIER = "(The conversation began earlier.)"
-SIGNED = call("add", {"a": 1}, id="x", thoughtSignature="S")
-EMPTY = {"text": "", "thoughtSignature": "T"}
+SIGNED = call("add", {"a": 1}, id="x", thoughtSignature="U0lH")
+EMPTY = {"text": "", "thoughtSignature": "VElH"}
 GOOGLES = (
     {"text": "Hm", "thought": True},
-    {"text": "a", "thoughtSignature": "R"},
+    {"text": "a", "thoughtSignature": "UklH"},
     {"executableCode": {"code": "1.10", "language": "PYTHON"}},
     {"codeExecutionResult": {"outcome": "OUTCOME_OK"}},
     {"toolCall": {"toolType": "GOOGLE_SEARCH_WEB", "id": "g"}},
@@ -142,7 +142,7 @@ CONVERSATIONS: dict[str, tuple[Sequence[Message], Sequence[Any]]] = {
         [user("Go"), says("One.", SIGNED, EMPTY), user(result("add", "3", id="x"))],
     ),
     "a repaired call is sent as it was repaired, with its signature": (
-        [GO, turn([ADD], call("default_api.add", {"a": "1"}, id="x", thoughtSignature="S")), told(ADD, "3")],
+        [GO, turn([ADD], call("default_api.add", {"a": "1"}, id="x", thoughtSignature="U0lH")), told(ADD, "3")],
         [user("Go"), says(SIGNED), user(result("add", "3", id="x"))],
     ),
     # what Google's own tools did, and signatures on texts: https://ai.google.dev/gemini-api/docs/thought-signatures
@@ -185,24 +185,24 @@ def test_the_system_prompt_stands_apart() -> None:
 
 STREAMS: dict[str, tuple[Sequence[Any], Sequence[Any]]] = {
     "pieces of a text are joined": (
-        [{"text": "on"}, {"text": "e"}, call("add", {}, thoughtSignature="S")],
-        [{"text": "one"}, call("add", {}, thoughtSignature="S")],
+        [{"text": "on"}, {"text": "e"}, call("add", {}, thoughtSignature="U0lH")],
+        [{"text": "one"}, call("add", {}, thoughtSignature="U0lH")],
     ),
     "no piece with a signature is": (
-        [{"text": "a"}, {"text": "b", "thoughtSignature": "R"}, {"text": "c"}, {"text": "d"}, call("add", {})],
-        [{"text": "a"}, {"text": "b", "thoughtSignature": "R"}, {"text": "cd"}, call("add", {})],
+        [{"text": "a"}, {"text": "b", "thoughtSignature": "UklH"}, {"text": "c"}, {"text": "d"}, call("add", {})],
+        [{"text": "a"}, {"text": "b", "thoughtSignature": "UklH"}, {"text": "cd"}, call("add", {})],
     ),
     "thoughts stay apart": (
         [{"text": "H", "thought": True}, {"text": "m", "thought": True}, {"text": "So"}, call("add", {})],
         [{"text": "Hm", "thought": True}, {"text": "So"}, call("add", {})],
     ),
     "a signature in an empty part at the end": (
-        [call("add", {}), {"text": ""}, {"text": "", "thoughtSignature": "T"}],
-        [call("add", {}), {"text": "", "thoughtSignature": "T"}],
+        [call("add", {}), {"text": ""}, {"text": "", "thoughtSignature": "VElH"}],
+        [call("add", {}), {"text": "", "thoughtSignature": "VElH"}],
     ),
     "of several calls the first has it": (
-        [call("add", {"a": 1}, thoughtSignature="S"), call("look", {"what": 1.10})],
-        [call("add", {"a": 1}, thoughtSignature="S"), call("look", {"what": 1.1})],
+        [call("add", {"a": 1}, thoughtSignature="U0lH"), call("look", {"what": 1.10})],
+        [call("add", {"a": 1}, thoughtSignature="U0lH"), call("look", {"what": 1.1})],
     ),
     "a call without a name is none": ([{"functionCall": {"args": {}}}, call("add", {})], [call("add", {})]),
     "what has fields that nobody knows": (
@@ -298,7 +298,7 @@ def test_nothing_is_sent_that_nobody_asked_for(server: VendorServer) -> None:
 
 
 SHOWN = {"includeThoughts": True}
-THINKING = [  # https://ai.google.dev/gemini-api/docs/thinking, and /openai#thinking for budgets by effort
+THINKING: list[tuple[str, dict[str, Any], dict[str, Any] | None]] = [  # https://ai.google.dev/gemini-api/docs/thinking, and /openai#thinking for budgets by effort
     ("gemini-3.8-flash", {}, None),
     ("gemini-3.8-flash", {"effort": "high"}, {"thinkingLevel": "HIGH", **SHOWN}),
     ("gemini-3.8-flash", {"effort": "max"}, {"thinkingLevel": "HIGH", **SHOWN}),
@@ -375,7 +375,7 @@ def test_a_name_that_was_changed_is_changed_back() -> None:
 
 # ── refusals ─────────────────────────────────────────────────────────────────────────────────────
 
-LEARNED = [  # what it was seen to answer, and what is sent then
+LEARNED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [  # what it was seen to answer, and what is sent then
     ("Thinking level MINIMAL is not supported for this model. Please retry with other thinking level.",
      {"effort": "none"}, {"thinkingConfig": {"thinkingLevel": "LOW"}}),
     ("Thinking level is not supported for this model.", {"effort": "low"}, {}),

@@ -40,28 +40,34 @@ class GoogleSignIn:
     async def __call__(self, request: Unsigned) -> Mapping[str, str]:
         """Return the headers with the token. Raises `ModelError`."""
         if not self._is_fresh():
+            token = self._token
             async with self._waiting.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
-                if not self._is_fresh():
-                    await run_in_thread(self._renew)
+                if self._token == token:  # or else another request has renewed it
+                    await run_in_thread(self._renew, token)
         headers: dict[str, str] = {}
         self._credentials.apply(headers)
         return headers
+
+    @property
+    def _token(self) -> str | None:
+        return None if self._credentials is None else self._credentials.token
 
     def _is_fresh(self) -> bool:
         from google.auth.credentials import TokenState
 
         return self._credentials is not None and self._credentials.token_state is TokenState.FRESH
 
-    def _renew(self) -> None:
+    def _renew(self, token: str | None) -> None:
+        """Renew the token unless it is no longer `token`, as other event loops may do so at this moment."""
         import google.auth
         from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError, TransportError
         from google.auth.transport.requests import Request
 
-        with self._renewing:  # which another event loop may do at this moment
+        with self._renewing:
             try:
                 if self._credentials is None:
                     self._credentials, _ = google.auth.default(scopes=[_SCOPE])
-                if not self._is_fresh():
+                if self._token == token:
                     self._credentials.refresh(Request())
                     register_secret(self._credentials.token)
             except DefaultCredentialsError:
