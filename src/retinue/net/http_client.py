@@ -272,7 +272,8 @@ class HttpClient:
         said, wait = self.redacted(text), connection.headers.get("retry-after")
         if (exact := connection.headers.get("retry-after-ms", "")).strip().replace(".", "", 1).isdigit():
             wait = str(float(exact) / 1000)
-        failure = error_for_status(self.shown, connection.status, said, wait, keyed=bool(self._api_key))
+        kind = connection.headers.get("x-amzn-errortype", "")
+        failure = error_for_status(self.shown, connection.status, said, wait, keyed=bool(self._api_key), kind=kind)
         failure.status = connection.status
         return with_error_code(failure, connection.status)
 

@@ -162,7 +162,8 @@ def _effort(terms: Terms, *, newest: bool) -> str:
 
 
 def _refuses(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
-    return next((name for name, words in _REFUSALS if words.search(str(refused))), "")
+    found = next((name for name, words in _REFUSALS if words.search(str(refused))), "")
+    return _FORCED if found == _BOTH and "thinking" not in sent else found  # of a model that always thinks
 
 
 def _headers(parameters: dict[str, Any]) -> Mapping[str, str]:
