@@ -298,20 +298,22 @@ def test_nothing_is_sent_that_nobody_asked_for(server: VendorServer) -> None:
 
 
 SHOWN = {"includeThoughts": True}
-THINKING: list[tuple[str, dict[str, Any], dict[str, Any] | None]] = [  # https://ai.google.dev/gemini-api/docs/thinking, and /openai#thinking for budgets by effort
+# https://ai.google.dev/gemini-api/docs/thinking, and /openai#thinking for budgets by effort
+THINKING: list[tuple[str, dict[str, Any], dict[str, Any] | None]] = [
     ("gemini-3.8-flash", {}, None),
-    ("gemini-3.8-flash", {"effort": "high"}, {"thinkingLevel": "HIGH", **SHOWN}),
-    ("gemini-3.8-flash", {"effort": "max"}, {"thinkingLevel": "HIGH", **SHOWN}),
-    ("gemini-3.8-flash", {"effort": "medium"}, {"thinkingLevel": "MEDIUM", **SHOWN}),
+    ("gemini-3.8-flash", {"effort": "high"}, {"thinkingLevel": "HIGH"}),
+    ("gemini-3.8-flash", {"effort": "max", "summary": "auto"}, {"thinkingLevel": "HIGH", **SHOWN}),
+    ("gemini-3.8-flash", {"summary": "auto"}, SHOWN),
+    ("gemini-3.8-flash", {"effort": "medium"}, {"thinkingLevel": "MEDIUM"}),
     ("gemini-3-flash-preview", {"effort": "minimal"}, {"thinkingLevel": "MINIMAL"}),
-    ("gemini-flash-latest", {"effort": "none"}, {"thinkingLevel": "MINIMAL"}),
-    ("gemini-3.1-pro-preview", {"thinking_tokens": 500}, {"thinkingBudget": 500, **SHOWN}),
+    ("gemini-flash-latest", {"effort": "none", "summary": "auto"}, {"thinkingLevel": "MINIMAL"}),
+    ("gemini-3.1-pro-preview", {"thinking_tokens": 500}, {"thinkingBudget": 500}),
     ("gemini-2.5-flash", {"effort": "none"}, {"thinkingBudget": 0}),
-    ("gemini-2.5-flash", {"effort": "low"}, {"thinkingBudget": 1024, **SHOWN}),
-    ("gemini-2.5-pro", {"effort": "medium"}, {"thinkingBudget": 8192, **SHOWN}),
-    ("gemini-2.5-pro", {"effort": "xhigh"}, {"thinkingBudget": 24576, **SHOWN}),
-    ("gemini-2.5-flash", {"thinking_tokens": 0}, {"thinkingBudget": 0}),
-]  # fmt: skip
+    ("gemini-2.5-flash", {"effort": "low", "summary": "auto"}, {"thinkingBudget": 1024, **SHOWN}),
+    ("gemini-2.5-pro", {"effort": "medium"}, {"thinkingBudget": 8192}),
+    ("gemini-2.5-pro", {"effort": "xhigh"}, {"thinkingBudget": 24576}),
+    ("gemini-2.5-flash", {"thinking_tokens": 0, "summary": "auto"}, {"thinkingBudget": 0}),
+]
 
 
 def terms(name: str = "gemini-3.8-flash", **more: Any) -> Terms:
@@ -336,7 +338,7 @@ def test_options_are_merged_and_its_own_tools_come_beside_functions(server: Vend
     asked = request("Hi", stop=["1", "", "2", "3", "4", "5", "6"], max_tokens=7)
     tools = (Tool("f", lambda a: a, "F", effects="read"),)
     calling = Ask(asked.prompt, asked.news, asked.write, asked.stop, max_tokens=7, tools=tools, tool_choice="required")
-    reply(model(server, options=options, effort="low", temperature=0.0), calling)
+    reply(model(server, options=options, effort="low", summary="auto", temperature=0.0), calling)
     body = server.asked[0].body
     assert body["generationConfig"] == {
         "temperature": 0.0, "maxOutputTokens": 7, "stopSequences": ["1", "2", "3", "4", "5"], "topK": 3,

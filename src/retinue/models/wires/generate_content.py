@@ -100,9 +100,9 @@ def _parameters(terms: Terms) -> dict[str, Any]:
 
 
 def _thinking(terms: Terms) -> dict[str, Any]:
-    """Return how much the model shall think, if that was asked for. Then its thoughts are shown, too."""
+    """Return how much the model shall think, and whether its thoughts shall be summed up, if that was asked for."""
     effort, budget = terms.effort, terms.thinking_tokens
-    shown = {} if effort in ("none", "minimal") or budget == 0 else {"includeThoughts": True}
+    shown = {"includeThoughts": True} if terms.summary and effort != "none" and budget != 0 else {}
     if budget is None and effort and _TAKES_BUDGETS.search(terms.model):
         budget = _BUDGETS.get(effort, _MUCH) or (_LEAST if _NO_BUDGET in terms.without else 0)
     if budget is not None:
@@ -110,7 +110,7 @@ def _thinking(terms: Terms) -> dict[str, Any]:
     level = _LEVELS.get(effort, "HIGH") if effort else ""
     while _LEVEL + level in terms.without:
         level = _NEXT_LEVEL.get(level, "")
-    return {"thinkingLevel": level, **shown} if level else {}
+    return {"thinkingLevel": level, **shown} if level else shown
 
 
 def _refuses(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
