@@ -371,6 +371,12 @@ BREAKS: dict[str, list[Break]] = {
         Break(setting("thinking", {"type": "adaptive"}), "claude-sonnet-4-5"),
         Break(setting("thinking", {"type": "enabled", "budget_tokens": 2000}), "claude-opus-4-7"),
     ],
+    "thinking cannot be turned off": [Break(setting("thinking", {"type": "disabled"}), "claude-mythos-5")],
+    "thinking is bound to what came before": [
+        Break(lambda asked: messages(asked)[0].update(content=f"Question {len(messages(asked))}"), "claude-opus-5-5"),
+        Break(lambda asked: asked.body.update(system=f"Step {len(messages(asked))}"), "claude-opus-5-5"),
+        Break(setting("thinking", {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}})),
+    ],
     "no sampling beside thinking": [
         Break(setting("temperature", 0.5), "claude-sonnet-4-5"), Break(setting("top_p", 0.5), "claude-sonnet-4-5"),
         Break(setting("top_k", 5), "claude-sonnet-4-5"), Break(setting("temperature", 1), "claude-opus-4-7"),

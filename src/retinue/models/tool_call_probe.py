@@ -18,7 +18,7 @@ _OF_TOOLS = (None, 400, 404, 405, 413, 422, 501)  # statuses of a refusal that m
 _OF_ACCOUNT = re.compile(
     r"(?:api|access)[ _-]?key|credential|unauthori|authenti|billing|credit|quota|permission|payment", re.IGNORECASE
 )
-_MAX_TOKENS = 512  # reasoning models need some before they call
+_MAX_TOKENS = 512, 8192  # reasoning models think before they call, some of them at length
 
 
 def add(a: int, b: int) -> int:
@@ -47,11 +47,12 @@ async def probe_calls(ask: Callable[[Ask], Chunks]) -> Probed:
 
     Raises `ModelError`, also for a refusal that is not about tools, but about the key, the account or the model.
     """
-    request = Ask(Prompt(_QUESTION), _QUESTION.content, lambda _: Reply(""), max_tokens=_MAX_TOKENS, tools=(_ADD,))
+    request = Ask(Prompt(_QUESTION), _QUESTION.content, lambda _: Reply(""), tools=(_ADD,))
     try:
-        reply = await _whole_reply(ask(request))
-        if reply.finish == "length" and reply.usage.reasoning_tokens and not reply.calls:  # it was still thinking
-            reply = await _whole_reply(ask(replace(request, max_tokens=None)))
+        for most in _MAX_TOKENS:
+            reply = await _whole_reply(ask(replace(request, max_tokens=most)))
+            if reply.calls or reply.finish != "length":
+                break
         problem = _problem(reply)
         return Probed(problem, not problem, time.monotonic())
     except (ModelNotFound, WindowExceeded):

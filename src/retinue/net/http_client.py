@@ -110,9 +110,8 @@ class HttpClient:
         Sends a POST with `body`, otherwise a GET; `more` are further headers. Raises `ModelError`, also for a response
         with more than `most` bytes, or a value in it with more than 8 MB.
         """
-        more = {**more, **await self._signature(path, body)}
-        keeper = self._keepers.get(asyncio.get_running_loop()) or await self._new_keeper()
-        connections, connection = keeper[0], None
+        more, connection = {**more, **await self._signature(path, body)}, None
+        connections, _ = self._keepers.get(asyncio.get_running_loop()) or await self._new_keeper()
         try:
             asking = connections.ask(self._request(connections, path, body, more))
             del body, more  # a copy is sent, and the reply may take long
@@ -273,7 +272,8 @@ class HttpClient:
         said, wait = self.redacted(text), connection.headers.get("retry-after")
         if (exact := connection.headers.get("retry-after-ms", "")).strip().replace(".", "", 1).isdigit():
             wait = str(float(exact) / 1000)
-        failure = error_for_status(self.shown, connection.status, said, wait, keyed=bool(self._api_key))
+        kind = connection.headers.get("x-amzn-errortype", "")
+        failure = error_for_status(self.shown, connection.status, said, wait, keyed=bool(self._api_key), kind=kind)
         failure.status = connection.status
         return with_error_code(failure, connection.status)
 

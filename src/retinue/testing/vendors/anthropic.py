@@ -330,5 +330,17 @@ _AT_VERTEX = (
 )
 VENDORS = (
     Vendor("anthropic", "/v1", "/v1/messages", Messages(), _MODELS, RULES, FAILURES, key="x-api-key authorization"),
-    Vendor("anthropic-vertex", "/v1", _AT_VERTEX, Messages(), _MODELS, RULES, FAILURES),
+    Vendor(
+        "bedrock",
+        "/anthropic/v1",
+        "/anthropic/v1/messages",
+        Messages(),
+        _MODELS,
+        RULES,
+        FAILURES,
+        key="authorization x-api-key",
+    ),
+    Vendor(
+        "anthropic-vertex", "/v1/projects/a-project/locations/global", _AT_VERTEX, Messages(), _MODELS, RULES, FAILURES
+    ),
 )

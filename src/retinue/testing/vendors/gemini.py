@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -251,6 +250,6 @@ VENDORS = (
     Vendor(
         "vertex", "/v1/projects/a-project/locations/global", _AT_VERTEX, GenerateContent(), _MODELS, RULES,
         FAILURES | {"wrong_key": (401, "UNAUTHENTICATED", "Request had invalid authentication credentials. Expected OAuth 2 access token")},
-        (400, "INVALID_ARGUMENT"),
+        (400, "INVALID_ARGUMENT"), "authorization x-goog-api-key",
     ),
 )  # fmt: skip
