@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...core.events import Asked, Observed, Replied, Retried, Said, Stopped, request_usage
+from ...core.events import Observed, Replied, Said, Stopped, request_usage
 from ...core.values import AgentAction, StopReason, Usage
 from ...runs import Followed
 from ...runs.submissions import pending_calls
-from ...runs.thread_messages import MessageDelta, Speech
+from ...runs.thread_messages import MessageDelta, Speech, Thoughts
 from ...store.event_log import Entry
 from ...store.run_row import RunRow
 from ..overrides import HUMAN, inner_name
@@ -68,8 +68,8 @@ class Chunks:
         self._run = run
         self._with_usage = with_usage
         self._reasoning = reasoning
-        self._thought: str | None = None  # what was told of the arriving reply's reasoning
-        self._thoughts = 0  # replies whose reasoning was told
+        self._thoughts = Thoughts()
+        self._thought = False  # whether reasoning was told
         self._reasoned = 0  # tokens of reasoning
         self._speech = Speech()
         self._told: MessageDelta | None = None  # the last one
@@ -132,19 +132,10 @@ class Chunks:
 
     def _think(self, entry: Entry) -> Iterator[Object]:
         """Yield the deltas of the model's reasoning; what was not streamed comes with the reply."""
-        told, more = self._thought, ""
-        match entry.event:
-            case Said(reasoning=more) if more:
-                self._thought = (told or "") + more
-            case Replied(reply=reply):
-                more = reply.reasoning.removeprefix(told or "")
-                self._thought = None
-            case Asked() | Retried():
-                self._thought = None
-        if more:
-            first = told is None
-            self._thoughts += first
-            yield {"reasoning_content": f"{chr(10) if first and self._thoughts > 1 else ''}{more}"}
+        begins = not self._thoughts.told
+        if more := self._thoughts.hear(entry.event):
+            yield {"reasoning_content": f"\n{more}" if begins and self._thought else more}
+            self._thought = True
 
     @property
     def _speaks(self) -> bool:

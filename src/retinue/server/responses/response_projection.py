@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...core.events import (
-    Asked,
     Called,
     Event,
     Finished,
@@ -18,7 +17,6 @@ from ...core.events import (
     Paused,
     Replied,
     Resumed,
-    Retried,
     Said,
     Stopped,
     request_usage,
@@ -28,7 +26,7 @@ from ...core.values import AgentAction, Observation, StopReason, Usage
 from ...runs import Followed
 from ...runs.citations import Citations
 from ...runs.submissions import arguments_of
-from ...runs.thread_messages import MessageDelta, Speech
+from ...runs.thread_messages import MessageDelta, Speech, Thoughts
 from ...store.event_log import Entry
 from ...store.run_row import RunRow
 from ..conversations.views import item_view
@@ -54,8 +52,8 @@ class ResponseProjection:
 
     The calls of the agent's own tools are shown only to who asks for them by `include`, declares these tools or
     approved the call: many clients fail at an item that they do not know. A client that knows functions only, and
-    declares one called `human_input`, is asked for approvals by calls of it. The model's reasoning is
-    among the items if the request asks for its summary, or for its encrypted content.
+    declares one called `human_input`, is asked for approvals by calls of it. The model's reasoning is an item if the
+    request asks for its summary, or for its encrypted content.
     """
 
     def __init__(
@@ -91,7 +89,7 @@ class ResponseProjection:
         self._summarizes = bool((part.asked.get("reasoning") or {}).get("summary"))
         self._reasons = self._summarizes or "reasoning.encrypted_content" in part.include
         self._reasoning: int | None = None  # the position of the open item of reasoning
-        self._thought = ""  # what was told of the arriving reply's reasoning
+        self._thoughts = Thoughts()
         self._text = ""  # of the open message, with its citation marks
         self._shown = ""  # the part of it already streamed
         self._cited: list[Object] = []  # its annotations
@@ -202,21 +200,13 @@ class ResponseProjection:
 
     def _think(self, event: Event) -> Iterator[Object]:
         """Emit the model's reasoning as an item: as it was streamed, or with the reply."""
-        match event:
-            case Said(reasoning=more) if more and self._summarizes:
-                yield from self._summarize(more)
-            case Said(text=text) if text:  # the reply itself begins
-                yield from self._thought_over()
-            case Replied(reply=reply):
-                if rest := reply.reasoning.removeprefix(self._thought) if self._summarizes else "":
-                    yield from self._summarize(rest)
-                elif not self._thought and (reply.reasoning or reply.state):
-                    yield from self._begin_reasoning()
-                yield from self._thought_over()
-                self._thought = ""
-            case Asked() | Retried():
-                yield from self._thought_over()
-                self._thought = ""
+        told, more = self._thoughts.told, self._thoughts.hear(event)
+        if more and self._summarizes:
+            yield from self._summarize(more)
+        elif isinstance(event, Replied) and not told and (event.reply.reasoning or event.reply.state):
+            yield from self._begin_reasoning()
+        if not isinstance(event, Said) or event.text:  # the reply itself, or another one
+            yield from self._thought_over()
 
     def _begin_reasoning(self) -> Iterator[Object]:
         yield from self._added("reasoning", summary=[])
@@ -232,7 +222,6 @@ class ResponseProjection:
             yield self._event("response.reasoning_summary_part.added", **self._summary(at), part=_summary_part(""))
         text = "".join(part["text"] for part in summary) + more
         self.output[at] = {**self.output[at], "summary": [_summary_part(text)]}
-        self._thought += more
         yield self._event("response.reasoning_summary_text.delta", **self._summary(at), delta=more)
 
     def _thought_over(self) -> Iterator[Object]:
