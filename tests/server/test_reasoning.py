@@ -286,6 +286,25 @@ def test_the_log_shows_how_much_is_kept_and_not_what(served: Serving) -> None:
     assert served.ask("POST", f"/v1/runs/{run}/replay").body["agrees"]
 
 
+def test_a_later_run_says_no_more_of_it_than_the_first(served: Serving) -> None:
+    """Its history has the turns of earlier runs."""
+    called = completion(served, [user(QUESTION)], model="plain")
+    answer = {"role": "tool", "tool_call_id": called["tool_calls"][0]["id"], "content": "rain"}
+    completion(served, [user(QUESTION), called, answer, {"role": "assistant", "content": "Rain."}, user("And now?")])
+    shown = served.ask("GET", f"/v1/runs/{last_run(served)}/events", key=seeing_key(served))
+    states = [one["state"] for one in shown.body["data"][0]["data"]["history"] if one.get("state")]
+    assert [sorted(one) for one in states] == [["characters", "origin"]]
+    assert "reasoning_content" not in shown.text
+
+
+def test_other_agents_are_told_answers_alone(served: Serving) -> None:
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": QUESTION}]}
+    for way in ("send", "stream"):
+        said = served.ask("POST", f"/a2a/thinks/message:{way}", {"message": message}, headers={"A2A-Version": "1.0"})
+        assert said.status == 200, said.text
+        assert ("It is 3." in said.text, "Thought" in said.text) == (True, False), way
+
+
 def test_a_fork_keeps_it_and_under_another_vendor_it_says_that_it_does_not(
     served: Serving, other: OpenAIServer
 ) -> None:
