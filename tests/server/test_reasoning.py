@@ -370,6 +370,8 @@ def test_every_vendor_gets_its_turns_back_in_later_requests(tmp_path: Path) -> N
                 said = way(served, f"{name} shared")
                 if not said.endswith(SCRIPT[-1].text) or refusals_of(vendor):
                     wrong[f"{name} {way}"] = said, refusals_of(vendor)
+                if way is not chat_turns and (times := json.dumps(vendor.asked[-1].body).count(SCRIPT[1].text)) != 2:
+                    wrong[f"{name} {way} says it"] = times
                 vendor.refusals.clear()
             said = thread_turns(served, f"{name} own")
             if "thread.run.completed" not in said or refusals_of(vendor):
