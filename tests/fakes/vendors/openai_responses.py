@@ -113,9 +113,9 @@ def _item_events(item: Json) -> Iterator[Json]:
         yield {"type": "response.function_call_arguments.done", "arguments": item["arguments"], "name": item["name"]}
     for part in item.get("content", []):
         yield from _part_events(part, "response.content_part", "response.output_text", {"content_index": 0})
-    for part in item.get("summary", []):
+    for index, part in enumerate(item.get("summary", [])):
         kind = "response.reasoning_summary"
-        yield from _part_events(part, f"{kind}_part", f"{kind}_text", {"summary_index": 0})
+        yield from _part_events(part, f"{kind}_part", f"{kind}_text", {"summary_index": index})
 
 
 def _part_events(part: Json, kind: str, text: str, head: Json) -> Iterator[Json]:
