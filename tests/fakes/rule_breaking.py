@@ -382,8 +382,8 @@ BREAKS: dict[str, list[Break]] = {
     "thinking is of the models kind": [
         Break(setting("thinking", {"type": "adaptive"}), "claude-sonnet-4-5"),
         Break(setting("thinking", {"type": "enabled", "budget_tokens": 2000}), "claude-opus-4-7"),
-        Break(setting("thinking", {"type": "disabled"}), "claude-mythos-5"),
     ],
+    "thinking cannot be turned off": [Break(setting("thinking", {"type": "disabled"}), "claude-mythos-5")],
     "thinking is bound to what came before": [
         Break(lambda asked: messages(asked)[0].update(content=f"Question {len(messages(asked))}"), "claude-opus-5-5"),
         Break(lambda asked: asked.body.update(system=f"Step {len(messages(asked))}"), "claude-opus-5-5"),

@@ -190,17 +190,29 @@ def thinking_has_a_budget(asked: Asked) -> Problems:
 
 
 def thinking_is_of_the_models_kind(asked: Asked) -> Problems:
-    """The newest models think adaptively, without a budget, and some always; older ones know only budgets.
+    """The newest models think adaptively, without a budget; older ones know only budgets.
     https://platform.claude.com/docs/en/build-with-claude/adaptive-thinking
     """
     kind = _thinking(asked).get("type")
     if kind == "adaptive" and "budget" in asked.traits:
         yield "adaptive thinking is not supported on this model"
-    if (kind == "enabled" and "adaptive" in asked.traits) or (kind == "disabled" and "always" in asked.traits):
-        yield (
-            f'"thinking.type.{kind}" is not supported for this model. Use "thinking.type.adaptive" and'
-            ' "output_config.effort" to control thinking behavior.'
-        )
+    if kind == "enabled" and "adaptive" in asked.traits:
+        yield _not_of_this_kind(kind)
+
+
+def thinking_cannot_be_turned_off(asked: Asked) -> Problems:
+    """Some models always think.
+    https://platform.claude.com/docs/en/models/opus-5-5/whats-new-opus-5-5#thinking-cant-be-disabled
+    """
+    if "always" in asked.traits and _thinking(asked).get("type") == "disabled":
+        yield _not_of_this_kind("disabled")
+
+
+def _not_of_this_kind(kind: str) -> str:
+    return (
+        f'"thinking.type.{kind}" is not supported for this model. Use "thinking.type.adaptive" and'
+        ' "output_config.effort" to control thinking behavior.'
+    )
 
 
 def no_sampling_beside_thinking(asked: Asked) -> Problems:
@@ -318,7 +330,8 @@ def its_version_is_named(asked: Asked) -> Problems:
 RULES = make_rules(
     its_version_is_named, fields_are_known, caching_is_marked, max_tokens_fit_the_model, results_follow_tool_uses,
     texts_are_not_blank, signatures_are_its_own, thinking_comes_back_unmodified, thinking_has_a_budget,
-    thinking_is_of_the_models_kind, thinking_is_bound_to_what_came_before, no_sampling_beside_thinking,
+    thinking_is_of_the_models_kind, thinking_cannot_be_turned_off, thinking_is_bound_to_what_came_before,
+    no_sampling_beside_thinking,
     no_forced_tool_beside_thinking,
 )  # fmt: skip
 FAILURES = read_failures("""
