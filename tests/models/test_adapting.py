@@ -17,6 +17,7 @@ from retinue.core.events import Started
 from retinue.core.values import Reply
 from retinue.errors import WindowExceeded
 from retinue.models.engine import PROBED as PROCESS_WIDE
+from retinue.models.known_servers import LEARNED
 
 LOOK = Tool("look", lambda name: f"{name} is found", "Look somebody up", effects="read")
 
@@ -118,6 +119,7 @@ def test_what_is_known_of_a_model_is_kept(
     for asked in (3, 1, 1):  # a refused probe, a probe, and the question; later only that
         server.requests.clear()
         PROCESS_WIDE.clear()
+        LEARNED.clear()
         assert Agent(model(server, temperature=0), [LOOK]).run("Who?").answer == "fine"
         assert len(server.asked) == asked
     (kept,) = tmp_path.iterdir()
@@ -127,6 +129,7 @@ def test_what_is_known_of_a_model_is_kept(
         kept.write_text(damaged)
         server.requests.clear()
         PROCESS_WIDE.clear()
+        LEARNED.clear()
         assert Agent(model(server), [LOOK]).run("Who?").answer == "fine"
         assert len(server.asked) >= 2
 

@@ -18,12 +18,12 @@ from ..core.prompt import Ask, Prompt, PromptCache
 from ..core.protocols import Chunks
 from ..core.values import Capabilities
 from ..errors import ModelNotFound, ModelRefused, ModelUnavailable, UsageError, WindowExceeded
-from ..net.error_mapping import names_parameter, output_limit
+from ..net.error_mapping import field_of_turn, names_parameter, output_limit
 from ..net.http_client import Headers, HttpClient, bearer
 from ..net.retry import Retries, next_retry
 from ..net.time_limits import TimeLimits
 from .dialects import DIALECTS, HOLD_TO_PATTERN
-from .known_servers import KnownModel, recall, remember
+from .known_servers import Adapted, adapted_to, learn, recall, remember
 from .reply_stream import ReplyReader
 from .server_detection import detect_server, first_of_ollama, not_found, sees, window
 from .settings import Api, Settings
@@ -35,6 +35,7 @@ from .wire_format import Encoded, Terms, Wire
 _NO_HEADERS: Mapping[str, str] = {}
 _COMPLETION_MODELS = ("text-", "davinci", "babbage", "curie", "ada", "gpt-3.5-turbo-instruct")
 _ASK_AGAIN = 600.0  # seconds after which a model whose tool calls did not work is probed again
+_ASKED_FOR = frozenset({"temperature"})  # of what may be left out, what is sent only if somebody asks for it
 PROBED: dict[tuple[str, ...], Probed] = {}
 """What is known of the tool calls of each model probed in this process, by address, key, path and name."""
 logger = logging.getLogger(__name__)
@@ -74,10 +75,11 @@ class HttpEngine:
         self._dialect = settings.dialect or form.dialect
         self._model = settings.model
         self._window: int | None = None
-        self._adapted = _Adapted()
+        self._in_words: frozenset[str] = frozenset()  # tools whose schemas were rejected
         self._recalled = False
+        self._warned = False
         self._thinks = _thinks_at_first(form, settings)
-        self._encoded: dict[str, PromptCache[Encoded]] = {}  # by the wire's path
+        self._encoded: dict[Any, PromptCache[Encoded]] = {}  # by the wire's path, and what is sent otherwise
         self._calling: PromptCache[bool] = PromptCache()  # whether a prompt contains native calls, or images
         self._sees = settings.sees
         self._heads: list[tuple[Any, bytes]] = []
@@ -111,11 +113,11 @@ class HttpEngine:
         """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""
         failures = 0
         while True:
-            adapted: _Adapted | None = None
+            adapted: Adapted | None = None
             try:
                 await self._find_out()
                 adapted = self._adapted
-                async with aclosing(self._attempt(request, self._wire(request))) as chunks:
+                async with aclosing(self._attempt(request, self._wire(request), adapted)) as chunks:
                     async for chunk in chunks:
                         yield chunk
                 return
@@ -131,11 +133,11 @@ class HttpEngine:
             yield retry
             await asyncio.sleep(retry.seconds)
 
-    async def _attempt(self, request: Ask, wire: Wire) -> Chunks:
+    async def _attempt(self, request: Ask, wire: Wire, adapted: Adapted) -> Chunks:
         """Send the request once and stream the reply."""
-        receiver = self._reader(request, wire)
-        encoded = self._encode(request.prompt, wire)
-        async with aclosing(self._exchange(wire, self._body(request, wire, encoded))) as reads:
+        receiver = self._reader(request, wire, adapted)
+        encoded = self._encode(request.prompt, wire, adapted)
+        async with aclosing(self._exchange(wire, self._body(request, wire, encoded, adapted))) as reads:
             async for bodies in reads:
                 for chunk in receiver.take(bodies):
                     yield chunk
@@ -148,9 +150,9 @@ class HttpEngine:
             self._thinks = receiver.found_open  # whether replies begin within a thought
         yield reply
 
-    def _reader(self, request: Ask, wire: Wire) -> ReplyReader:
+    def _reader(self, request: Ask, wire: Wire, adapted: Adapted) -> ReplyReader:
         thinks = False if request.constraint and self._dialect in HOLD_TO_PATTERN else self._thinks
-        in_json = self._in_json(request, wire, self._adapted)
+        in_json = self._in_json(request, wire, adapted)
         return ReplyReader(wire, request.stop, in_json=in_json, redacted=self._client.redacted, thinks=thinks)
 
     def _exchange(self, wire: Wire, body: bytes) -> AsyncGenerator[list[Any], None]:
@@ -168,9 +170,7 @@ class HttpEngine:
             await self._detect()
         if not self._recalled:
             self._recalled = True
-            known = recall(self._identity)
-            self._adapted = _Adapted(frozenset(known.without), known.most)
-            if known.calls_tools:
+            if recall(self._identity):
                 PROBED.setdefault(self._identity, Probed("", True, time.monotonic()))
 
     async def _detect(self) -> None:
@@ -204,10 +204,13 @@ class HttpEngine:
     def _identity(self) -> tuple[str, ...]:
         return self._client.base_url, self._client.key_digest, self._form.chat.path, self._model
 
+    @property
+    def _adapted(self) -> Adapted:
+        return adapted_to(self._identity) | Adapted(in_words=self._in_words)
+
     def _remember(self) -> None:
         probed = PROBED.get(self._identity)
-        calls = probed is not None and not probed.problem
-        remember(self._identity, KnownModel(calls, tuple(sorted(self._adapted.without)), self._adapted.most))
+        remember(self._identity, calls_tools=probed is not None and not probed.problem)
 
     # ── the request ──────────────────────────────────────────────────────────────────────────────
 
@@ -249,12 +252,12 @@ class HttpEngine:
         )
         return DIALECTS[self._dialect](request.constraint, api)
 
-    def _in_json(self, request: Ask, wire: Wire, adapted: _Adapted) -> bool:
+    def _in_json(self, request: Ask, wire: Wire, adapted: Adapted) -> bool:
         """Return whether the reply should be JSON."""
         constraint = self._constraint(request, wire)
         return self._dialect not in HOLD_TO_PATTERN and bool(constraint) and not adapted.without & set(constraint)
 
-    def _parameters(self, request: Ask, wire: Wire, adapted: _Adapted) -> dict[str, Any]:
+    def _parameters(self, request: Ask, wire: Wire, adapted: Adapted) -> dict[str, Any]:
         settings, most, options = self._settings, request.max_tokens, dict(request.options)
         if most is None and self._dialect == "llamacpp" and self._window:
             most = self._window // 2  # a small model may never stop
@@ -280,31 +283,35 @@ class HttpEngine:
             parameters = wire.sampled(parameters, options)
         if "max_tokens" in adapted.without and "max_tokens" in parameters:
             parameters["max_completion_tokens"] = parameters["max_tokens"]
+        if not self._warned and _ASKED_FOR & adapted.without & set(parameters):
+            self._warned = True
+            logger.warning("%s accepts no temperature; what was set is not sent", self.name)
         return {name: value for name, value in parameters.items() if name not in adapted.without}
 
-    def _body(self, request: Ask, wire: Wire, encoded: Encoded) -> bytes:
+    def _body(self, request: Ask, wire: Wire, encoded: Encoded, adapted: Adapted) -> bytes:
         """Return the request as JSON, with the conversation last because it is append-only.
 
         The last two heads are cached, as most requests differ in nothing else, except those for a last answer.
         """
-        differs = wire.path, self._adapted, request.stop, request.max_tokens, request.tool_choice, request.tools
+        differs = wire.path, adapted, request.stop, request.max_tokens, request.tool_choice, request.tools
         key = *differs, request.constraint, request.options
         head = next((head for known, head in self._heads if known == key), b"")
         if not head:
-            parameters = well_formed_json(self._parameters(request, wire, self._adapted))
+            parameters = well_formed_json(self._parameters(request, wire, adapted))
             head = json.dumps(parameters)[:-1].encode()
             self._heads = [(key, head), *self._heads[:1]]
         return wire.body(head, encoded)
 
-    def _encode(self, prompt: Prompt, wire: Wire) -> Encoded:
+    def _encode(self, prompt: Prompt, wire: Wire, adapted: Adapted) -> Encoded:
         """Return the conversation as the wire sends it, without another vendor's state. What of it was encoded before
         is cached."""
-        known, origin = self._encoded.setdefault(wire.path, PromptCache()), self._origin(wire)
+        turns, origin = (adapted.turns_without, adapted.turns_want), self._origin(wire)
+        known = self._encoded.setdefault((wire.path, *turns), PromptCache())
         kept, new = known.extend(prompt)
         foreign = {one.state.origin for one in new if one.state and one.state.origin != origin}
         if foreign:
             new = tuple([replace(one, state=None) if one.state and one.state.origin in foreign else one for one in new])
-        encoded = wire.encode(kept or Encoded(), new)
+        encoded = wire.encode(kept or Encoded(without=turns[0], wanted=turns[1]), new)
         if unsent := next(iter(foreign), kept.unsent if kept else ""):
             encoded = replace(encoded, unsent=unsent)
         if kept is not None or any(message.role == "assistant" for message in new):
@@ -316,40 +323,35 @@ class HttpEngine:
         maker = self._model.rpartition("/")[0]
         return " ".join(filter(None, (wire.name, urlsplit(self._client.base_url).hostname, maker)))
 
-    def _adapt(self, request: Ask, sent_as: _Adapted | None, refused: ModelRefused) -> None:
-        """Remember what the server rejects; raises `refused` if that is nothing that can be left out.
+    def _adapt(self, request: Ask, sent_as: Adapted | None, refused: ModelRefused) -> None:
+        """Learn what the server rejects; raises `refused` if that is nothing that can be sent otherwise.
 
-        `sent_as`: the state that the request was made in, as another one may have learned the same meanwhile.
+        `sent_as`: what was known when the request was made, as another one may have learned the same meanwhile.
         """
-        if sent_as is None:
+        found = None if sent_as is None else self._find_rejected(request, sent_as, refused)
+        if found is None:
             raise refused
+        self._in_words |= found.in_words
+        learn(self._identity, replace(found, in_words=frozenset()))
+
+    def _find_rejected(self, request: Ask, sent_as: Adapted, refused: ModelRefused) -> Adapted | None:
         wire = self._wire(request)
         sent = self._parameters(request, wire, sent_as)
         most, limit = sent.get("max_tokens", sent.get("max_completion_tokens")), output_limit(refused)
         if most is not None and limit is not None and 0 < limit < most:
-            self._adapted = replace(self._adapted, most=limit)
-            return
-        if not isinstance(refused, WindowExceeded):
-            for name in wire.dispensable & set(sent):
-                if names_parameter(refused, name):
-                    self._adapted = replace(self._adapted, without=self._adapted.without | {name})
-                    return
-            if tools := refused_tools(refused, request.tools) - sent_as.in_words:
-                self._adapted = replace(self._adapted, in_words=self._adapted.in_words | tools)
-                return
-        raise refused
-
-
-@dataclass(frozen=True, slots=True)
-class _Adapted:
-    """What a server was found to reject.
-
-    Requests are sent `without` these parameters, for at most `most` tokens, and with these tools described `in_words`.
-    """
-
-    without: frozenset[str] = frozenset()
-    most: int | None = None
-    in_words: frozenset[str] = frozenset()
+            return Adapted(most=limit)
+        if isinstance(refused, WindowExceeded):
+            return None
+        if field := field_of_turn(refused, wire.turn_fields):
+            name, is_missed = field
+            if name in (sent_as.turns_want if is_missed else sent_as.turns_without):
+                return None
+            return Adapted(turns_want=frozenset((name,))) if is_missed else Adapted(turns_without=frozenset((name,)))
+        for name in wire.dispensable & set(sent):
+            if names_parameter(refused, name):
+                return Adapted(without=frozenset((name,)))
+        tools = refused_tools(refused, request.tools) - sent_as.in_words
+        return Adapted(in_words=tools) if tools else None
 
 
 def _thinks_at_first(form: Format, settings: Settings) -> bool | None:

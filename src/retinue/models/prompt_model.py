@@ -186,6 +186,8 @@ def _given(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
 
 def _engine_and_name(text: str) -> tuple[str | None, str]:
     engine, colon, name = text.partition(":")
+    if engine == "mistral" and os.environ.get("OPENAI_BASE_URL") and not os.environ.get("MISTRAL_API_KEY"):
+        return None, text  # a model of that name, as Ollama lists it
     if text in ENGINES:
         return text, ""
     if colon and engine in ENGINES:

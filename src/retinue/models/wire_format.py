@@ -59,7 +59,9 @@ class Encoded:
 
     `system`: text outside of the messages. `open`: the last turn can still be extended. `ids`: by the loop's id of a
     call, the id by which its vendor knows it, for the calls of the last turn that was sent as its vendor wrote it.
-    `unsent`: the origin of another vendor's state, which was left out.
+    `unsent`: the origin of another vendor's state, which was left out. `last`: the role of the last message, where the
+    format minds it. Of the fields of an assistant's turn, the server refuses those in `without`, and wants those in
+    `wanted` even in turns that have none.
     """
 
     messages: bytes = b""
@@ -67,6 +69,9 @@ class Encoded:
     open: bool = False
     ids: Mapping[str, str] = field(default_factory=dict)
     unsent: str = ""
+    last: str = ""
+    without: frozenset[str] = frozenset()
+    wanted: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True, eq=False)
@@ -96,6 +101,8 @@ class PartialCall:
             return bool(name) or (begun and self.is_whole and bool(arguments))
         if not name or not self.name or (id and id == self.id and arguments in ("", None, self.arguments)):
             return False
+        if self.id and not begun and id in ("", self.id):
+            return False  # the rest of its name
         return (begun and self.is_whole) or name != self.name
 
     def action(self, number: int) -> AgentAction:
@@ -152,7 +159,7 @@ class PartialReply:
             self.calls[len(self.calls)] = call
         elif name and id and id == call.id and arguments == call.arguments:
             return call  # some engines repeat a call at its end
-        call.id, call.name = call.id or id, call.name or name
+        call.id, call.name = call.id or id, _joined(call.name, name)
         call.extra = piece.get("extra_content") or call.extra  # Gemini's signatures, over OpenAI's format
         if isinstance(arguments, dict):
             call.given = arguments
@@ -183,6 +190,11 @@ class PartialReply:
         return tuple(call.action(number) for number, call in enumerate(self.whole_calls()))
 
 
+def _joined(begun: str, name: str) -> str:
+    """Return a name of which some engines send the whole again with each piece, and others the next part."""
+    return name if name.startswith(begun) else begun if begun.startswith(name) else begun + name
+
+
 def _beside(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     return parameters | dict(options)
 
@@ -193,7 +205,8 @@ def _nothing(arriving: PartialReply) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A wire format. `dispensable`: parameters that are omitted if a server rejects them.
+    """A wire format. `dispensable`: parameters that are omitted if a server rejects them. `turn_fields`: fields of an
+    assistant's turn that some servers reject and others require.
 
     `address` gives the path for a model, and whether it streams, where that depends on them. `keep` returns the turn as
     its vendor wants it back, or `None` if the vendor wants nothing back. `with_options` merges the user's own options.
@@ -211,6 +224,7 @@ class Wire:
     sampled: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]] = _beside
     keep: Callable[[PartialReply], Any] = _nothing
     address: Callable[[str, bool], str] | None = None
+    turn_fields: frozenset[str] = frozenset()
 
 
 # ── what several formats have in common ──────────────────────────────────────────────────────────

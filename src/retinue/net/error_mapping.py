@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from .._internal.well_formed import well_formed
@@ -49,9 +49,11 @@ _OUTPUT_LIMITS = (  # the number is how many tokens a reply may have
 )
 _MESSAGES = ("message", "detail", "error", "msg", "error_msg", "status_msg")
 _UNWANTED = re.compile(
-    r"support|unrecogni[sz]ed|unknown|unexpected|permitted|not allowed|deprecated|extra|invalid|only the default",
+    r"support|unrecogni[sz]ed|unknown|unexpected|permitted|not allowed|deprecated|extra|invalid|only the default"
+    r"|unavailable|not (?:currently )?available",
     re.IGNORECASE,
 )
+_MISSED = re.compile(r"\bmissing\b|passed back|\brequired\b", re.IGNORECASE)
 _STATUS = {"invalid_request_error": 400, "request_too_large": 413}
 _NO_MODEL = re.compile(r"model_not_found|model_not_supported|invalid_model")
 _REFUSALS = ("invalid_request", "authentication", "permission", "not_found", "request_too_large", "billing")
@@ -68,7 +70,7 @@ def error_for_status(where: str, status: int, text: str, wait: str | None, *, ke
         return ModelRefused(f"{message} ({hint})")
     if (status == 404 and re.search(r"\bmodel\b", words)) or (status in (400, 404) and _NO_MODEL.search(mark)):
         return ModelNotFound(message)
-    if (status in (408, 425, 429) or status >= 500) and "insufficient_quota" not in mark:
+    if ((status in (408, 425, 429) or status >= 500) and "insufficient_quota" not in mark) or "tool_use_failed" in mark:
         return ModelUnavailable(message, parse_retry_after(wait))
     return refusal(message, mark)
 
@@ -126,11 +128,28 @@ def output_limit(refused: ModelRefused) -> int | None:
 
 
 def names_parameter(refused: ModelRefused, parameter: str) -> bool:
-    """Return whether the refusal is about this parameter."""
-    name, said = re.escape(parameter), str(refused)
-    if re.search(rf"['\"`]{name}['\"`.]|(?<![\w'\"`]){name}(\.\w+)*:", said):
+    """Return whether the refusal is about this parameter, and not about one in it or one of the same name elsewhere.
+    xAI writes names of several words in one."""
+    said = str(refused)
+    first, *others = parameter.split("_")
+    name = f"(?:{re.escape(parameter)}|{re.escape(first + ''.join(map(str.capitalize, others)))})"
+    begin = r"(?:(?<![\w'\"`.\]])|(?<=\bbody\.)|(?<=\brequest\.))"
+    if re.search(rf"(?:['\"`]|(?<=['\"`]body\.)){name}['\"`.]|{begin}{name}(\.\w+)*:", said):
         return True
-    return re.search(rf"(?<![\w'\"`]){name}(?![\w'\"`])", said) is not None and _UNWANTED.search(said) is not None
+    return re.search(rf"{begin}{name}(?![\w'\"`])", said) is not None and _UNWANTED.search(said) is not None
+
+
+def field_of_turn(refused: ModelRefused, names: Collection[str]) -> tuple[str, bool] | None:
+    """Return which of these fields of an assistant's turn a refusal is about, and whether the server misses it instead
+    of rejecting it."""
+    said = str(refused)
+    for name in sorted(names, key=len, reverse=True):
+        if re.search(rf"(?<!\w){name}(?!\w)", said):
+            if _MISSED.search(said):
+                return name, True
+            if re.search(r"message|assistant", said) and _UNWANTED.search(said):
+                return name, False
+    return None
 
 
 def error_message_of(text: str) -> tuple[str, str]:

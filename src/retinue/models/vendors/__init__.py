@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
-OWN_FILE = ("openai", "anthropic", "cohere", "huggingface", "ollama", "vllm", "tgi", "llamacpp")
-COMPATIBLE = ("deepseek", "moonshot", "zai", "openrouter", "xai", "groq", "together", "fireworks", "cerebras")
+OWN_FILE = ("openai", "anthropic", "cohere", "huggingface", "ollama", "vllm", "tgi", "llamacpp", "mistral")
+COMPATIBLE = (
+    *("deepseek", "moonshot", "zai", "dashscope", "minimax", "openrouter", "xai", "groq", "together", "fireworks"),
+    *("cerebras", "nvidia", "lmstudio"),
+)
 NAMES = (*OWN_FILE, *COMPATIBLE)
