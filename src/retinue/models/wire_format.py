@@ -336,6 +336,15 @@ def text_of(content: Any, depth: int = _DEPTH) -> str:
     return next((text for key in ("text", "refusal", "value") if (text := text_of(content.get(key), depth - 1))), "")
 
 
+def thoughts_of(content: Any) -> str:
+    """Return the thoughts among the parts of a message's content."""
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    kinds = [(part, "text" if part.get("thought") is True else str(part.get("type"))) for part in parts]
+    return "".join(
+        [text_of(part.get(kind)) for part, kind in kinds if kind in _THOUGHTS or part.get("thought") is True]
+    )
+
+
 def to_json(value: Any) -> bytes:
     """Serialize `value` as JSON; invalid Unicode becomes question marks."""
     return _UNICODE.encode(value).encode("utf-8", "replace")

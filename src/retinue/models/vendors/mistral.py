@@ -69,22 +69,20 @@ def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
         turn = arriving.turn = arriving.turn or {"content": []}
         for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
             if isinstance(part, dict):
-                arriving.reasoning += _add_part(turn["content"], part)
+                _add_part(turn["content"], part)
 
 
-def _add_part(parts: list[dict[str, Any]], part: dict[str, Any]) -> str:
-    """Add a part of the content, or the next piece of the last one, and return the thought in it."""
+def _add_part(parts: list[dict[str, Any]], part: dict[str, Any]) -> None:
+    """Add a part of the content, or the next piece of the last one."""
     kind = part.get("type")
-    thought = text_of(part.get("thinking")) if kind == "thinking" else ""
     last = parts[-1] if parts and kind in ("thinking", "text") else {}
     if last.get("type") != kind:
         parts.append(dict(part))
     elif kind == "text":
-        last["text"] += text_of(part.get("text"))
+        last["text"] += text_of(part)
     else:
-        pieces = last["thinking"] = [{"type": "text", "text": text_of(last["thinking"]) + thought}]
-        last |= part | {"thinking": pieces}
-    return thought
+        whole = text_of(last["thinking"]) + text_of(part.get("thinking"))
+        last |= part | {"thinking": [{"type": "text", "text": whole}]}
 
 
 def _keep(arriving: PartialReply) -> Any:

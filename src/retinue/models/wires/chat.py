@@ -28,6 +28,7 @@ from ..wire_format import (
     read_arguments,
     text_of,
     text_or_empty,
+    thoughts_of,
     to_json,
     token_count,
     with_messages,
@@ -158,6 +159,7 @@ def _read_choice(choice: Mapping[str, Any], arriving: PartialReply) -> None:
     content = inner.get("content")
     arriving.said += text_of(choice.get("text")) or text_of(content) or text_of(inner.get("refusal"))
     arriving.separates = arriving.separates or not isinstance(content, str | None) or any(map(inner.get, _APART))
+    arriving.reasoning += thoughts_of(content)
     _read_thoughts(inner, arriving, whole=inner is not delta)
     if calls := inner.get("tool_calls"):
         arriving.add_calls(calls, _index if inner is delta else _place)
