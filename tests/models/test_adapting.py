@@ -143,6 +143,12 @@ def test_many_at_once_learn_together_and_nothing_for_another_key(
     assert len(said) == 20, "once by each model for which somebody set it"
 
 
+def test_a_model_that_thinks_for_long_may_call_tools(server: OpenAIServer) -> None:
+    server.replies += [Answer("", finish="length"), PROBED, "fine"]
+    result = Agent(model(server), [LOOK]).run("Who?")
+    assert (result.answer, strategy_of(result)) == ("fine", "tool_calling")
+
+
 # ── the key ──────────────────────────────────────────────────────────────────────────────────────
 
 OF_THE_ACCOUNT = [
@@ -238,7 +244,7 @@ def test_a_reply_of_anthropics_may_be_as_long_as_the_models() -> None:
         "claude-3-5-sonnet-20241022": 8_192,
         "claude-opus-4-1-20250805": 32_000,
         "claude-sonnet-4-5": 64_000,
-        "claude-opus-4-6": 64_000,
+        "claude-opus-4-6": 128_000,
         "kimi-k2": 8_192,
     }
     with ENGINES["anthropic"]() as server:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
@@ -30,12 +31,27 @@ from .settings import Api, Settings
 from .thought_filter import may_think
 from .tool_call_probe import Probed, probe_calls
 from .tool_schemas import refused_tools
-from .wire_format import Encoded, Terms, Wire
+from .wire_format import Encoded, Terms, Wire, drop_parameters, merge_parameters
 
-_NO_HEADERS: Mapping[str, str] = {}
 _COMPLETION_MODELS = ("text-", "davinci", "babbage", "curie", "ada", "gpt-3.5-turbo-instruct")
+_MOST_PAUSES = 16  # of one turn, in which the vendor runs tools of its own
+_SAMPLING = frozenset(("temperature", "top_p", "seed"))  # in a request's options, these are wishes
+_WANTS_RESPONSES = re.compile(  # https://github.com/openai/openai-openapi/issues/541; Azure: langchain-azure/issues/228
+    r"v1/responses\b|\bresponses api\b|chat ?completions? operation does not work", re.IGNORECASE
+)
+_WANTS_CHAT = re.compile(  # Azure, whose deployments may lack Responses: https://github.com/Aider-AI/aider/issues/4029
+    r"v1/chat/completions|responses operation does not work|responses api is (?:enabled only|not)"
+    r"|operation is unsupported|\bdeployment\b",
+    re.IGNORECASE,
+)
+_BAD_STATE = re.compile(  # https://github.com/openai/codex/issues/8145
+    r"encrypted content .*could not be (?:verified|decrypted)|items are not persisted|provided without its required"
+    r"|parameter:? 'input\[\d+\]",  # of an item: https://github.com/pydantic/pydantic-ai/issues/3653
+    re.IGNORECASE,
+)
+_REFUSED_IT = ", which refused it"
 _ASK_AGAIN = 600.0  # seconds after which a model whose tool calls did not work is probed again
-_ASKED_FOR = frozenset({"temperature"})  # of what may be left out, what is sent only if somebody asks for it
+_LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
 PROBED: dict[tuple[str, ...], Probed] = {}
 """What is known of the tool calls of each model probed in this process, by address, key, path and name."""
 logger = logging.getLogger(__name__)
@@ -71,6 +87,7 @@ class HttpEngine:
             settings.limits or TimeLimits(),
             form.headers,
             resends=settings.retries != Retries(tries=1),
+            sign=settings.sign,
         )
         self._dialect = settings.dialect or form.dialect
         self._model = settings.model
@@ -79,10 +96,10 @@ class HttpEngine:
         self._recalled = False
         self._warned = False
         self._thinks = _thinks_at_first(form, settings)
-        self._encoded: dict[Any, PromptCache[Encoded]] = {}  # by the wire's path, and what is sent otherwise
+        self._encoded: dict[Any, PromptCache[Encoded]] = {}  # by the wire's path, and how turns are sent
         self._calling: PromptCache[bool] = PromptCache()  # whether a prompt contains native calls, or images
         self._sees = settings.sees
-        self._heads: list[tuple[Any, bytes]] = []
+        self._heads: list[tuple[Any, tuple[bytes, Mapping[str, str]]]] = []
         if self._dialect and self._dialect not in DIALECTS:
             raise UsageError(f"no dialect {self._dialect!r}; {suggestion(self._dialect, DIALECTS)}")
 
@@ -117,14 +134,21 @@ class HttpEngine:
             try:
                 await self._find_out()
                 adapted = self._adapted
-                async with aclosing(self._attempt(request, self._wire(request), adapted)) as chunks:
+                async with aclosing(self._attempt(request, self._wire(request, adapted), adapted)) as chunks:
                     async for chunk in chunks:
                         yield chunk
                 return
-            except ModelNotFound as refused:
-                raise await not_found(self._client, self._form.dialect, self._model, refused) from None
             except ModelRefused as refused:
-                self._adapt(request, adapted, refused)
+                if adapted is not None and self._learn_api(request, adapted, refused):
+                    pass
+                elif _BAD_STATE.search(str(refused)) and (plain := _disown_state(request)):
+                    logger.warning("%s is sent its turns without their state: %s", self.name, refused)
+                    request = plain
+                    continue
+                elif isinstance(refused, ModelNotFound):
+                    raise await not_found(self._client, self._form.dialect, self._model, refused) from None
+                else:
+                    self._adapt(request, adapted, refused)
                 self._remember()
                 continue
             except ModelUnavailable as error:
@@ -136,13 +160,18 @@ class HttpEngine:
     async def _attempt(self, request: Ask, wire: Wire, adapted: Adapted) -> Chunks:
         """Send the request once and stream the reply."""
         receiver = self._reader(request, wire, adapted)
-        encoded = self._encode(request.prompt, wire, adapted)
-        async with aclosing(self._exchange(wire, self._body(request, wire, encoded, adapted))) as reads:
-            async for bodies in reads:
-                for chunk in receiver.take(bodies):
-                    yield chunk
-                if receiver.is_enough:
-                    break
+        encoded = sent = self._encode(request.prompt, wire, adapted)
+        for pauses in range(_MOST_PAUSES + 1):
+            async with aclosing(self._exchange(request, wire, sent, adapted)) as reads:
+                async for bodies in reads:
+                    for chunk in receiver.take(bodies):
+                        yield chunk
+                    if receiver.is_enough:
+                        break
+            turn = receiver.paused_turn(self._origin(wire))
+            if turn is None or pauses == _MOST_PAUSES:
+                break
+            sent = wire.encode(encoded, [turn])
         for chunk in receiver.rest():
             yield chunk
         reply = receiver.reply(self._origin(wire), encoded.unsent)
@@ -155,10 +184,12 @@ class HttpEngine:
         in_json = self._in_json(request, wire, adapted)
         return ReplyReader(wire, request.stop, in_json=in_json, redacted=self._client.redacted, thinks=thinks)
 
-    def _exchange(self, wire: Wire, body: bytes) -> AsyncGenerator[list[Any], None]:
-        headers = self._settings.headers
+    def _exchange(
+        self, request: Ask, wire: Wire, encoded: Encoded, adapted: Adapted
+    ) -> AsyncGenerator[list[Any], None]:
         path = wire.path if wire.address is None else wire.address(self._model, self._settings.stream)
-        return self._client.exchange(path, body, _NO_HEADERS if headers is None else headers(body))
+        head, headers = self._head(request, wire, encoded, adapted)
+        return self._client.exchange(path, wire.body(head, encoded), headers)
 
     async def close(self) -> None:
         """Close the connections of the running event loop."""
@@ -221,12 +252,13 @@ class HttpEngine:
             return self._settings.api == "completions"
         return self._dialect in ("openai", "none") and self._model.startswith(_COMPLETION_MODELS)
 
-    def _wire(self, request: Ask) -> Wire:
+    def _wire(self, request: Ask, adapted: Adapted) -> Wire:
         """Return the wire for `request`: completions suit llama.cpp's grammars, chat suits conversations and native
-        calls.
+        calls, and Responses suits models that reason.
         """
-        form, api = self._form, self._settings.api
-        if form.responses is not None and (api == "responses" or (api is None and form.suits(self._model))):
+        form = self._form
+        api = self._settings.api or adapted.api or ("responses" if form.suits(self._model) else "")
+        if form.responses is not None and api == "responses":
             return form.responses
         if self._form.completions is None:
             return self._form.chat
@@ -243,21 +275,24 @@ class HttpEngine:
         self._calling.keep(prompt, found)
         return found
 
-    def _constraint(self, request: Ask, wire: Wire) -> Mapping[str, Any]:
-        """Return the constraint's parameters; none beside tools, as engines reject both together."""
+    def _constraint(self, request: Ask, wire: Wire, adapted: Adapted) -> Mapping[str, Any]:
+        """Return the constraint's parameters, if the server takes all of them; none beside tools, as engines reject
+        both together."""
         if request.constraint is None or request.tools:
             return {}
         api: Api = (
             "completions" if wire is self._form.completions else "responses" if wire is self._form.responses else "chat"
         )
-        return DIALECTS[self._dialect](request.constraint, api)
+        constraint = DIALECTS[self._dialect](request.constraint, api)
+        return constraint if drop_parameters(constraint, adapted.without) == constraint else {}
 
     def _in_json(self, request: Ask, wire: Wire, adapted: Adapted) -> bool:
         """Return whether the reply should be JSON."""
-        constraint = self._constraint(request, wire)
-        return self._dialect not in HOLD_TO_PATTERN and bool(constraint) and not adapted.without & set(constraint)
+        return self._dialect not in HOLD_TO_PATTERN and bool(self._constraint(request, wire, adapted))
 
-    def _parameters(self, request: Ask, wire: Wire, adapted: Adapted) -> dict[str, Any]:
+    def _parameters(
+        self, request: Ask, wire: Wire, adapted: Adapted, unfit: frozenset[str] = frozenset()
+    ) -> dict[str, Any]:
         settings, most, options = self._settings, request.max_tokens, dict(request.options)
         if most is None and self._dialect == "llamacpp" and self._window:
             most = self._window // 2  # a small model may never stop
@@ -276,31 +311,34 @@ class HttpEngine:
             str(options.pop("reasoning_effort", settings.effort) or ""),
             str(options.pop("verbosity", settings.verbosity) or ""),
             settings.thinking_tokens,
+            adapted.without | unfit,
+            str(options.pop("reasoning_summary", settings.summary) or ""),
         )
-        parameters = wire.parameters(terms) | dict(self._constraint(request, wire))
+        parameters = merge_parameters(wire.parameters(terms), self._constraint(request, wire, adapted))
         parameters = wire.with_options(parameters, settings.options)
         if options:
             parameters = wire.sampled(parameters, options)
         if "max_tokens" in adapted.without and "max_tokens" in parameters:
             parameters["max_completion_tokens"] = parameters["max_tokens"]
-        if not self._warned and _ASKED_FOR & adapted.without & set(parameters):
+        if not self._warned and (left_out := _SAMPLING & adapted.without & set(parameters)):
             self._warned = True
-            logger.warning("%s accepts no temperature; what was set is not sent", self.name)
-        return {name: value for name, value in parameters.items() if name not in adapted.without}
+            logger.warning("%s refuses %s, which is not sent", self.name, ", ".join(sorted(left_out)))
+        return drop_parameters(parameters, adapted.without)
 
-    def _body(self, request: Ask, wire: Wire, encoded: Encoded, adapted: Adapted) -> bytes:
-        """Return the request as JSON, with the conversation last because it is append-only.
+    def _head(self, request: Ask, wire: Wire, encoded: Encoded, adapted: Adapted) -> tuple[bytes, Mapping[str, str]]:
+        """Return the request as JSON but for the conversation, which comes last because it is append-only, and headers.
 
         The last two heads are cached, as most requests differ in nothing else, except those for a last answer.
         """
         differs = wire.path, adapted, request.stop, request.max_tokens, request.tool_choice, request.tools
-        key = *differs, request.constraint, request.options
-        head = next((head for known, head in self._heads if known == key), b"")
-        if not head:
-            parameters = well_formed_json(self._parameters(request, wire, adapted))
-            head = json.dumps(parameters)[:-1].encode()
+        key = *differs, request.constraint, request.options, encoded.without
+        head = next((head for known, head in self._heads if known == key), None)
+        if head is None:
+            parameters = well_formed_json(self._parameters(request, wire, adapted, encoded.without))
+            headers = wire.headers(parameters)
+            head = json.dumps(parameters)[:-1].encode(), headers
             self._heads = [(key, head), *self._heads[:1]]
-        return wire.body(head, encoded)
+        return head
 
     def _encode(self, prompt: Prompt, wire: Wire, adapted: Adapted) -> Encoded:
         """Return the conversation as the wire sends it, without another vendor's state. What of it was encoded before
@@ -311,7 +349,7 @@ class HttpEngine:
         foreign = {one.state.origin for one in new if one.state and one.state.origin != origin}
         if foreign:
             new = tuple([replace(one, state=None) if one.state and one.state.origin in foreign else one for one in new])
-        encoded = wire.encode(kept or Encoded(without=turns[0], wanted=turns[1]), new)
+        encoded = wire.encode(kept or Encoded(turns_without=turns[0], turns_want=turns[1]), new)
         if unsent := next(iter(foreign), kept.unsent if kept else ""):
             encoded = replace(encoded, unsent=unsent)
         if kept is not None or any(message.role == "assistant" for message in new):
@@ -326,37 +364,75 @@ class HttpEngine:
     def _adapt(self, request: Ask, sent_as: Adapted | None, refused: ModelRefused) -> None:
         """Learn what the server rejects; raises `refused` if that is nothing that can be sent otherwise.
 
+        What the user asked for in the settings is left out only if the wire calls it dispensable.
+
         `sent_as`: what was known when the request was made, as another one may have learned the same meanwhile.
         """
         found = None if sent_as is None else self._find_rejected(request, sent_as, refused)
         if found is None:
             raise refused
+        logger.info("%s is adapted to (%s): %s", self.name, found, refused)
         self._in_words |= found.in_words
         learn(self._identity, replace(found, in_words=frozenset()))
 
     def _find_rejected(self, request: Ask, sent_as: Adapted, refused: ModelRefused) -> Adapted | None:
-        wire = self._wire(request)
+        wire = self._wire(request, sent_as)
         sent = self._parameters(request, wire, sent_as)
-        most, limit = sent.get("max_tokens", sent.get("max_completion_tokens")), output_limit(refused)
+        lengths = {**sent, **(sent.get("generationConfig") or {})}  # where Gemini has it
+        most, limit = next((lengths[name] for name in _LENGTHS if name in lengths), None), output_limit(refused)
         if most is not None and limit is not None and 0 < limit < most:
             return Adapted(most=limit)
         if isinstance(refused, WindowExceeded):
             return None
         if field := field_of_turn(refused, wire.turn_fields):
-            name, is_missed = field
-            if name in (sent_as.turns_want if is_missed else sent_as.turns_without):
+            names, is_missed = frozenset((field[0],)), field[1]
+            if names <= (sent_as.turns_want if is_missed else sent_as.turns_without):
                 return None
-            return Adapted(turns_want=frozenset((name,))) if is_missed else Adapted(turns_without=frozenset((name,)))
-        for name in wire.dispensable & set(sent):
-            if names_parameter(refused, name):
-                return Adapted(without=frozenset((name,)))
+            return Adapted(turns_want=names) if is_missed else Adapted(turns_without=names)
+        named = [
+            name
+            for name in wire.dispensable | (_SAMPLING & set(request.options))
+            if names_parameter(refused, name) and drop_parameters(sent, {name}) != sent
+        ]
+        name = wire.refuses(refused, sent) or max(named, key=lambda name: (name.count("."), name), default="")
+        if name and name not in sent_as.without:
+            return Adapted(without=frozenset((name,)))
         tools = refused_tools(refused, request.tools) - sent_as.in_words
         return Adapted(in_words=tools) if tools else None
+
+    def _learn_api(self, request: Ask, sent_as: Adapted, refused: ModelRefused) -> bool:
+        """Return whether the model wants the other of chat and Responses, which is then used from now on.
+
+        Some models have only one of them, and with tools, some think only in Responses.
+        """
+        form = self._form
+        if form.responses is None or self._settings.api or sent_as.api:
+            return False
+        if self._wire(request, sent_as) is form.responses:
+            is_missing = refused.status in (404, 405) and not isinstance(refused, ModelNotFound)
+            wanted: Api | None = "chat" if is_missing or _WANTS_CHAT.search(str(refused)) else None
+        else:
+            wanted = "responses" if _WANTS_RESPONSES.search(str(refused)) else None
+        if wanted:
+            logger.info("%s is asked by its %s API from now on: %s", self.name, wanted, refused)
+            learn(self._identity, Adapted(api=wanted))
+        return wanted is not None
+
+
+def _disown_state(request: Ask) -> Ask | None:
+    """Return the request with all state as that of another vendor, which is not sent; `None` if there is none."""
+    messages = list(request.prompt.messages)
+    if all(one.state is None or one.state.origin.endswith(_REFUSED_IT) for one in messages):
+        return None
+    for at, one in enumerate(messages):
+        if one.state:
+            messages[at] = replace(one, state=replace(one.state, origin=one.state.origin + _REFUSED_IT))
+    return replace(request, prompt=Prompt(messages[0]).add(*messages[1:]))
 
 
 def _thinks_at_first(form: Format, settings: Settings) -> bool | None:
     """Return whether replies are taken to begin within a thought until one has come; `None` if nothing suggests it."""
-    if form.dialect in ("openai", "anthropic", "cohere"):
+    if form.dialect in ("openai", "anthropic", "cohere", "gemini"):
         return False
     return may_think(settings.model) or None
 

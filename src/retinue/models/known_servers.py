@@ -21,6 +21,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from .._internal.cache import state_folder
+from .settings import Api
 
 SWITCH = "RETINUE_KNOWN_SERVERS"  # in the environment: `off` keeps nothing, `on` keeps it of all servers
 _SECONDS = 86_400.0
@@ -35,7 +36,8 @@ _lock = threading.Lock()
 class Adapted:
     """What a server was found to reject.
 
-    Requests are sent `without` these parameters, for at most `most` tokens, and with these tools described `in_words`.
+    Requests are sent `without` these parameters, for at most `most` tokens, with these tools described `in_words`, and
+    to this `api` if the server refused the other.
     Of the fields of an assistant's turn, the server rejects those in `turns_without`, and misses those in
     `turns_want`.
     """
@@ -45,6 +47,7 @@ class Adapted:
     in_words: frozenset[str] = frozenset()
     turns_without: frozenset[str] = frozenset()
     turns_want: frozenset[str] = frozenset()
+    api: Api | None = None
 
     def __or__(self, other: Adapted) -> Adapted:
         most = [one.most for one in (self, other) if one.most is not None]
@@ -72,14 +75,15 @@ def learn(identity: Identity, found: Adapted) -> None:
 def recall(identity: Identity) -> bool:
     """Learn what earlier processes knew of the model, and return whether its tool calls are known to work."""
     values = _read().get(_digest(identity), {}) if _is_kept(identity[0]) else {}
-    most = values.get("most")
+    most, api = values.get("most"), values.get("api")
     named = {name: values.get(name) for name in ("without", "turns_without", "turns_want")}
     sets = {
         name: frozenset(one for one in found if isinstance(one, str))
         for name, found in named.items()
         if isinstance(found, list)
     }
-    learn(identity, Adapted(most=most if isinstance(most, int) and most > 0 else None, **sets))
+    most = most if isinstance(most, int) and most > 0 else None
+    learn(identity, Adapted(most=most, api=api if api in ("chat", "responses") else None, **sets))
     return values.get("calls_tools") is True
 
 

@@ -35,8 +35,9 @@ class Terms:
     """The parameters of a request besides the conversation.
 
     `context`: the window to request, where supported. `max_tokens`: `None` allows as many as the engine and the window
-    do. `in_words`: names of the tools whose schemas the vendor does not accept. `effort`, `verbosity` and
-    `thinking_tokens` are as in `Settings`; unless they are set, nothing is sent of them.
+    do. `in_words`: names of the tools whose schemas the vendor does not accept. `effort`, `verbosity`,
+    `thinking_tokens` and `summary` are as in `Settings`; unless they are set, nothing is sent of them. `without`: what
+    the server was found to refuse, and what does not fit the conversation, by the wire's own names.
     """
 
     model: str
@@ -51,6 +52,8 @@ class Terms:
     effort: str = ""
     verbosity: str = ""
     thinking_tokens: int | None = None
+    without: frozenset[str] = frozenset()
+    summary: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +62,10 @@ class Encoded:
 
     `system`: text outside of the messages. `open`: the last turn can still be extended. `ids`: by the loop's id of a
     call, the id by which its vendor knows it, for the calls of the last turn that was sent as its vendor wrote it.
-    `unsent`: the origin of another vendor's state, which was left out. `last`: the role of the last message, where the
-    format minds it. Of the fields of an assistant's turn, the server refuses those in `without`, and wants those in
-    `wanted` even in turns that have none.
+    `unsent`: the origin of another vendor's state, which was left out. `without`: what its vendor refuses after this
+    conversation, by the wire's own names. `last`: the role of the last message, where the format minds it.
+    `turns_without` and `turns_want`: the fields of an assistant's turn that the server rejects, and those that it
+    misses in a turn that has none.
     """
 
     messages: bytes = b""
@@ -69,9 +73,10 @@ class Encoded:
     open: bool = False
     ids: Mapping[str, str] = field(default_factory=dict)
     unsent: str = ""
-    last: str = ""
     without: frozenset[str] = frozenset()
-    wanted: frozenset[str] = frozenset()
+    last: str = ""
+    turns_without: frozenset[str] = frozenset()
+    turns_want: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True, eq=False)
@@ -119,7 +124,8 @@ class PartialReply:
     it is over, whatever the reason. `counted`: token counts are final. `failed`: the error, if the engine reports one
     at the end of the reply. `choice`: the index of the choice that is read, if there are several. `separates`: the
     model's thoughts come apart from its text. `reasoning`: what may be shown of them and was not yet passed on.
-    `turn`: what has arrived of the turn in the vendor's own format, as its wire keeps it.
+    `turn`: what has arrived of the turn in the vendor's own format, as its wire keeps it. `paused`: the vendor wants to
+    be sent the turn so far, to go on with it.
     """
 
     said: str = ""
@@ -132,6 +138,7 @@ class PartialReply:
     failed: Any = ""
     choice: Any = None
     separates: bool = False
+    paused: bool = False
     calls: dict[int, PartialCall] = field(default_factory=dict)  # in order
 
     def add_calls(self, pieces: Any, indices: Callable[[int, Any], Any]) -> None:
@@ -199,15 +206,51 @@ def _beside(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str,
     return parameters | dict(options)
 
 
+def _no_headers(parameters: dict[str, Any]) -> Mapping[str, str]:
+    return {}
+
+
+def _unknown(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
+    return ""
+
+
+def merge_parameters(parameters: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `parameters` with `more`, which prevail; objects within them are merged, too."""
+    merged = dict(parameters)
+    for name, value in more.items():
+        former = merged.get(name)
+        if isinstance(former, Mapping) and isinstance(value, Mapping):
+            value = merge_parameters(former, value)
+        merged[name] = value
+    return merged
+
+
+def drop_parameters(parameters: Mapping[str, Any], names: Collection[str], within: str = "") -> dict[str, Any]:
+    """Return `parameters` without those of these `names`, which are dotted for what is in an object."""
+    kept: dict[str, Any] = {}
+    for name, value in parameters.items():
+        path = f"{within}{name}"
+        if any(one.startswith(f"{path}.") for one in names) and isinstance(value, Mapping):
+            value = drop_parameters(value, names, f"{path}.")
+            if not value:
+                continue
+        if path not in names:
+            kept[name] = value
+    return kept
+
+
 def _nothing(arriving: PartialReply) -> Any:
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A wire format. `dispensable`: parameters that are omitted if a server rejects them. `turn_fields`: fields of an
-    assistant's turn that some servers reject and others require.
+    """A wire format. `dispensable`: parameters that are omitted if a server rejects them; one within another has a
+    dotted name (`text.format`). `turn_fields`: fields of an assistant's turn that some servers reject and others miss.
 
+    `refuses` returns what a server refuses of the parameters `sent`, by a name that `parameters` finds in
+    `Terms.without`; empty if it is none of the wire's own. `headers` moves what is sent as headers out of the
+    parameters.
     `address` gives the path for a model, and whether it streams, where that depends on them. `keep` returns the turn as
     its vendor wants it back, or `None` if the vendor wants nothing back. `with_options` merges the user's own options.
     `sampled` merges one request's options, which have OpenAI's names, and drops those unknown to the vendor.
@@ -224,6 +267,8 @@ class Wire:
     sampled: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]] = _beside
     keep: Callable[[PartialReply], Any] = _nothing
     address: Callable[[str, bool], str] | None = None
+    headers: Callable[[dict[str, Any]], Mapping[str, str]] = _no_headers
+    refuses: Callable[[ModelRefused, Mapping[str, Any]], str] = _unknown
     turn_fields: frozenset[str] = frozenset()
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-OWN_FILE = ("openai", "anthropic", "cohere", "huggingface", "ollama", "vllm", "tgi", "llamacpp", "mistral")
+OWN_FILE = (
+    *("openai", "azure", "anthropic", "bedrock", "gemini", "cohere", "huggingface"),
+    *("ollama", "vllm", "tgi", "llamacpp", "mistral"),
+)
 COMPATIBLE = (
     *("deepseek", "moonshot", "zai", "dashscope", "minimax", "openrouter", "xai", "groq", "together", "fireworks"),
     *("cerebras", "nvidia", "lmstudio"),

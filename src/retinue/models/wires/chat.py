@@ -86,8 +86,8 @@ def encode_turns(kept: Encoded, new: Sequence[Message]) -> tuple[list[dict[str, 
         if message.calls:
             ids = {call.id: sent["id"] for call, sent in zip(message.calls, turn["tool_calls"], strict=True)}
         if message.role == "assistant":
-            _leave_out(turn, kept.without)
-            turn |= {name: turn.get(name) or _NO_THOUGHT for name in kept.wanted}
+            _leave_out(turn, kept.turns_without)
+            turn |= {name: turn.get(name) or _NO_THOUGHT for name in kept.turns_want}
         turns.append(turn)
     return turns, ids
 
