@@ -167,12 +167,15 @@ def calls_are_unmodified(asked: Asked) -> Problems:
     https://developers.openai.com/api/docs/guides/function-calling
     """
     for at, message, issued in with_calls(asked, enumerate(asked.body["messages"])):
-        if issued and list(map(_essence, issued["tool_calls"])) != list(map(_essence, message["tool_calls"])):
+        made, sent = ([(one["id"], essence_of(one)) for one in calls_of(turn)] for turn in (issued, message))
+        if issued and made != sent:
             yield f"messages.[{at}].tool_calls: they are not as the model made them"
 
 
-def _essence(call: Json) -> tuple[str, str, Any]:
-    return call["id"], call["function"]["name"], json.loads(call["function"]["arguments"])
+def essence_of(call: Json) -> str:
+    """Return the name and the arguments of a call, however they are written."""
+    given = call["function"]["arguments"]
+    return json.dumps([call["function"]["name"], json.loads(given) if isinstance(given, str) else given])
 
 
 def schemas_are_valid(asked: Asked) -> Problems:
