@@ -595,6 +595,16 @@ def test_reasoning_is_followed_by_what_it_led_to(server: ModelServer) -> None:
         assert items[-1]["call_id"] == made["call_id"]
 
 
+def test_ids_of_calls_are_short_enough(server: ModelServer) -> None:
+    long = [AgentAction("add", {"a": 1, "b": 2}, id=f"{'i' * 70}{number}") for number in range(2)]
+    results = [Message("tool", "3", call_id=one.id, tool="add") for one in long]
+    reply(engine(server), ask(Message("user", "Go"), Message("assistant", "", tuple(long)), *results, tools=TOOLS))
+    ids = [item["call_id"] for item in server.bodies[-1]["input"][1:]]
+    assert ids[:2] == ids[2:]
+    assert len(set(ids)) == 2
+    assert max(map(len, ids)) <= 64
+
+
 def test_another_vendors_state_is_left_out_and_said_to_be(server: ModelServer) -> None:
     told = with_state([{"type": "?"}], FIRST, origin="messages api.anthropic.com")
     got = reply(engine(server), ask(*told, tools=TOOLS))

@@ -49,6 +49,7 @@ _BAD_STATE = re.compile(  # https://github.com/openai/codex/issues/8145
     r"|parameter:? 'input\[\d+\]",  # of an item: https://github.com/pydantic/pydantic-ai/issues/3653
     re.IGNORECASE,
 )
+_WHILE_IT_THINKS = TimeLimits(idle=600.0, total=3600.0)  # in silence: https://github.com/lobehub/lobehub/issues/9603
 _REFUSED_IT = ", which refused it"
 _ASK_AGAIN = 600.0  # seconds after which a model whose tool calls did not work is probed again
 _LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
@@ -84,7 +85,7 @@ class HttpEngine:
         self._client = HttpClient(
             _with_root(settings.base_url or "", form.root),
             settings.api_key,
-            settings.limits or TimeLimits(),
+            settings.limits or (_WHILE_IT_THINKS if form.suits(settings.model) else TimeLimits()),
             form.headers,
             resends=settings.retries != Retries(tries=1),
             sign=settings.sign,

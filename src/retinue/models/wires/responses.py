@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Any
 
 from ...core.tool import Tool
@@ -31,6 +32,7 @@ from ..wire_format import (
 )
 
 _LEAST = 16  # tokens: https://github.com/vectorize-io/hindsight/issues/58
+_MAX_ID = 64  # characters: https://github.com/RooCodeInc/Roo-Code/pull/10763
 _ENCRYPTED = "reasoning.encrypted_content"
 _SAMPLED = frozenset(("temperature", "top_p", "parallel_tool_calls", "user", "safety_identifier", "prompt_cache_key"))
 
@@ -82,7 +84,7 @@ def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
     for message in new:
         content = _content(message)
         if message.role == "tool":
-            call_id = ids.get(message.call_id, message.call_id)
+            call_id = ids.get(message.call_id) or _short_id(message.call_id)
             items.append({"type": "function_call_output", "call_id": call_id, "output": content})
         elif message.calls and message.state:
             turn = _turn_of(message)
@@ -107,7 +109,12 @@ def _content(message: Message) -> str | list[dict[str, Any]]:
 
 def _call(call: AgentAction) -> dict[str, Any]:
     arguments = json.dumps(input_object(call.tool_input), ensure_ascii=False)
-    return {"type": "function_call", "call_id": call.id, "name": call.tool, "arguments": arguments}
+    return {"type": "function_call", "call_id": _short_id(call.id), "name": call.tool, "arguments": arguments}
+
+
+def _short_id(id: str) -> str:  # noqa: A002
+    """Return a call's id as OpenAI takes it; those of other vendors and of clients may be longer."""
+    return id if len(id) <= _MAX_ID else f"call_{sha256(id.encode()).hexdigest()[:48]}"
 
 
 def _turn_of(message: Message) -> list[dict[str, Any]]:
