@@ -120,7 +120,7 @@ def _short_id(id: str) -> str:  # noqa: A002
 def _turn_of(message: Message) -> list[dict[str, Any]]:
     """Return an assistant's turn as the model wrote it, up to the last of its calls that was taken.
 
-    A call that was repaired is sent repaired. What follows the last call is left out with the calls not taken, as
+    A call that was repaired, or edited by a person, is sent as it was made. What follows the last call is left out with the calls not taken, as
     reasoning must be followed by what it led to.
     """
     items: list[dict[str, Any]] = json.loads(message.state.turn if message.state else "[]")
@@ -130,6 +130,7 @@ def _turn_of(message: Message) -> list[dict[str, Any]]:
         arguments = text_or_empty(item.get("arguments"))
         if item.get("name") != call.tool or read_arguments(arguments) != call.tool_input:
             item |= {"name": call.tool, "arguments": _call(call)["arguments"]}
+            item.pop("id", None)  # which is that of the item as it was
         item.setdefault("call_id", call.id)
     return items
 
