@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -41,6 +41,7 @@ from retinue.models.engine import HttpEngine
 from retinue.strategies.tool_calling import ToolCalling
 from retinue.testing.vendor_server import VendorServer
 from retinue.testing.vendors.api import SCRIPT
+from retinue.testing.vendors.openai_responses import Responses
 
 
 def add(a: int, b: int) -> int:
@@ -320,6 +321,36 @@ def test_refusals_and_open_thoughts_are_shown_as_they_arrive(server: ModelServer
     assert [(one.text, one.reasoning) for one in deltas if isinstance(one, Delta)] == [("", "Hm."), ("I will not.", "")]
     assert isinstance(last, Reply)
     assert (last.text, last.reasoning) == ("I will not.", "Hm.")
+
+
+STREAMS: Mapping[str, Callable[[list[Json]], list[Json]]] = {
+    "ids that change": lambda events: [
+        one | {"item_id": f"x{at}"} if "item_id" in one else one for at, one in enumerate(events)
+    ],
+    "no ids": lambda events: [{key: one[key] for key in one if key != "item_id"} for one in events],
+    "no items that begin": lambda events: [one for one in events if one["type"] != "response.output_item.added"],
+    "nothing at the end": lambda events: [
+        *events[:-1],
+        {**events[-1], "response": {**events[-1]["response"], "output": []}},
+    ],
+    "only the end": lambda events: events[-1:],
+    "thoughts only at the end": lambda events: [
+        one for one in events if "reasoning" not in one["type"] and one.get("item", {}).get("type") != "reasoning"
+    ],
+    "one index": lambda events: [one | {"output_index": 0} for one in events],
+}
+
+
+def test_streams_of_gateways_are_read(server: ModelServer) -> None:
+    whole = response(reasoning(1, "Hm.", "Hm!"), said("I add."), call(a=1, b=2), call("look", 2, what="x"))
+    lines = b"".join(Responses().stream(whole)).decode().split("\n")
+    as_documented = [json.loads(line[6:]) for line in lines if line.startswith("data: ")]
+    for name, change in STREAMS.items():
+        server.rule = always(events(*change(as_documented)))
+        got = reply(engine(server), ask(tools=TOOLS))
+        assert (name, got.text, got.reasoning) == (name, "I add.", "Hm.\n\nHm!")
+        assert got.state is not None
+        assert (name, json.loads(got.state.turn)) == (name, whole["output"])
 
 
 def failed(code: str, message: str = "No.") -> Json:
