@@ -97,7 +97,7 @@ def test_azures_addresses_and_its_ways_to_sign_in(server: ModelServer, monkeypat
 
 
 def azure_model(server: ModelServer, **settings: Any) -> PromptModel:
-    return PromptModel("azure:prod", base_url=server.url, api_key="k", retries=SOON, **settings)
+    return PromptModel("azure:prod", base_url=server.url, api_key=f"k{len(server.asked)}", retries=SOON, **settings)
 
 
 def test_azures_words(server: ModelServer) -> None:

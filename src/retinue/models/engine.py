@@ -130,7 +130,7 @@ class HttpEngine:
 
     async def reply(self, request: Ask) -> Chunks:
         """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""
-        failures = 0
+        failures, has_switched = 0, False
         while True:
             adapted: Adapted | None = None
             try:
@@ -145,8 +145,8 @@ class HttpEngine:
                     logger.warning("%s is sent its turns without their state: %s", self.name, refused)
                     request = plain
                     continue
-                if adapted is not None and self._learn_api(request, adapted, refused):
-                    pass
+                if adapted and not has_switched and self._learn_api(request, adapted, refused):
+                    has_switched = True
                 elif isinstance(refused, ModelNotFound):
                     raise await not_found(self._client, self._form.dialect, self._model, refused) from None
                 else:
@@ -408,7 +408,7 @@ class HttpEngine:
         Some models have only one of them, and with tools, some think only in Responses.
         """
         form = self._form
-        if form.responses is None or self._settings.api or sent_as.api:
+        if form.responses is None or self._settings.api:
             return False
         if self._wire(request, sent_as) is form.responses:
             is_missing = refused.status in (404, 405) and not isinstance(refused, ModelNotFound)

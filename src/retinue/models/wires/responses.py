@@ -225,7 +225,7 @@ def _take(item: Any, arriving: PartialReply, turn: _Turn) -> None:
             if not turn.in_text:
                 turn.comments = item.get("phase") == "commentary"
                 _say(text_of(item.get("content")), arriving, turn)
-            turn.in_text = False
+            turn.in_text = turn.comments = False
         case "function_call":
             piece = {"id": item.get("call_id"), "name": item.get("name"), "arguments": item.get("arguments")}
             arriving.add_call(None, piece, arriving.calls.values())
