@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,6 +38,7 @@ from retinue.core.grammar import Constraint, choice, seq
 from retinue.core.prompt import Ask
 from retinue.core.values import AgentAction, Image, ProviderState, Reply, Usage
 from retinue.errors import ModelNotFound, ModelUnavailable, UsageError, WindowExceeded
+from retinue.models import known_servers
 from retinue.models.engine import HttpEngine
 from retinue.strategies.tool_calling import ToolCalling
 from retinue.testing.vendor_server import VendorServer
@@ -548,6 +550,19 @@ def test_the_other_api_is_used_if_a_model_has_only_that(server: ModelServer) -> 
     server.rule = lambda asked: refused("use /v1/responses" if "chat" in asked.path else "use /v1/chat/completions")
     with pytest.raises(ModelRefused):  # and a server that wants neither ends it
         reply(engine(server, "gpt-4o"))
+
+
+def test_the_api_of_a_model_is_known_to_the_next_process(
+    server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETINUE_CACHE", str(tmp_path))
+    monkeypatch.setenv("RETINUE_KNOWN_SERVERS", "on")
+    server.rule = both("/v1/responses", (200, response(said("fine")), {}), USE_RESPONSES[0])
+    for paths in (["/v1/chat/completions", "/v1/responses"], ["/v1/responses"]):
+        server.asked.clear()
+        known_servers.LEARNED.clear()
+        reply(engine(server, "gpt-4o", api_key="sk-same"), ask(tools=TOOLS))
+        assert [asked.path for asked in server.asked] == paths
 
 
 def test_runs_call_natively_also_if_the_model_thinks_long_about_the_probe(server: ModelServer) -> None:
