@@ -482,6 +482,10 @@ TOLD: Mapping[str, tuple[Json, Said]] = {
         {"verbosity": "low"},
         refused("Unsupported value: 'low'. Supported values are: 'medium'.", "text.verbosity"),
     ),
+    "that nothing is stored": (
+        {},
+        refused("Unsupported parameter: 'store' is not supported with this model.", "store"),
+    ),
     "a temperature": (
         {"temperature": 0},
         refused("Unsupported parameter: 'temperature' is not supported with this model.", "temperature"),

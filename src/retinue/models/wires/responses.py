@@ -290,7 +290,7 @@ def _keep(arriving: PartialReply) -> Any:
     return _whole(known)
 
 
-_DISPENSABLE = frozenset(("include", "store", "stream", "text.format", "parallel_tool_calls", "reasoning.summary"))
+_DISPENSABLE = frozenset(("include", "stream", "text.format", "parallel_tool_calls", "reasoning.summary"))
 RESPONSES = Wire(
     "responses", "/responses", _parameters, _encode, _body, _read, _DISPENSABLE, _with_options, _sampled, _keep
 )
