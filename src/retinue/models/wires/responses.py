@@ -131,7 +131,7 @@ def _turn_of(message: Message) -> list[dict[str, Any]]:
         if item.get("name") != call.tool or read_arguments(arguments) != call.tool_input:
             item |= {"name": call.tool, "arguments": _call(call)["arguments"]}
             item.pop("id", None)  # which is that of the item as it was
-        item.setdefault("call_id", call.id)
+        item["call_id"] = item.get("call_id") or call.id
     return [*items, *map(_call, message.calls[len(_calls_in(items)) :])]
 
 
