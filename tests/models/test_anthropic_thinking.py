@@ -16,6 +16,7 @@ from fakes.engines import ENGINES, model
 from fakes.vendor_server import Answer, sse
 from retinue import Agent, Message, ModelRefused, PromptModel, RunResult, Tool, fork, tool
 from retinue.core.events import Called, Delta, Replied
+from retinue.core.grammar import Constraint, Text
 from retinue.core.prompt import Ask, Prompt
 from retinue.core.values import AgentAction, ProviderState, Reply, Usage
 from retinue.models.wire_format import Encoded, PartialReply, Terms
@@ -425,6 +426,25 @@ def test_names_and_texts_are_such_as_the_api_takes() -> None:
     assert names == ["functions_add", "_", "n" * 128]
     assert sent[1]["content"][0] == text("Well.")
     assert sent[2]["content"][0] == {"type": "tool_result", "tool_use_id": "call_1"}
+
+
+def test_a_conversation_begins_with_the_user() -> None:
+    talk = [Message("system", "Be kind."), Message("assistant", "Hello."), Message("user", "Hi")]
+    body = json.loads(MESSAGES.body(b'{"a": 1', MESSAGES.encode(Encoded(), talk)))
+    assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
+
+
+def test_a_form_of_the_reply_and_an_effort_are_asked_for_together() -> None:
+    schema = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+    with ENGINES["anthropic"]() as server:
+        words = "output_config.format: Extra inputs are not permitted"
+        server.replies += ["{}", Answer(status=400, error=words), "{}"]
+        kept = PromptModel("claude-opus-4-8", engine="anthropic", base_url=server.url, api_key="k", effort="low")
+        for _ in range(2):
+            reply(kept, request(constraint=Constraint(Text("{}"), schema)))
+        asked = [one.body["output_config"] for one in server.asked]
+        both = {"effort": "low", "format": {"type": "json_schema", "schema": schema}}
+        assert asked == [both, both, {"effort": "low"}]
 
 
 def test_sampling_is_left_out_beside_thinking_and_beside_itself() -> None:

@@ -216,6 +216,8 @@ def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
             elif message.role != "assistant" and not opened:  # a question, and not a remark after results
                 ids, unfit = {}, unfit - {_UNOPENED}
             turn = {"role": "assistant" if message.role == "assistant" else "user", "content": blocks}
+            if message.role == "assistant" and not messages:
+                messages = to_json({"role": "user", "content": "(nothing)"})  # the first message must be a user's
             messages += _joint(messages, opened) + to_json(turn)
             opened = False
     return replace(kept, messages=messages, system=system, open=opened, ids=ids, unfit=unfit)
