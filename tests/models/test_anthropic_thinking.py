@@ -130,7 +130,7 @@ PARAMETERS: Sequence[tuple[str, dict[str, Any], Any, Any]] = (
     ("claude-sonnet-4-5", {"thinking_tokens": 500}, None, None),
     # a forced call
     ("claude-sonnet-4-5", {"effort": "low", "tools": (add,), "tool_choice": "required"}, None, None),
-    ("claude-opus-4-7", {"effort": "low", "tools": (add,), "tool_choice": "required"}, None, None),
+    ("claude-opus-4-7", {"effort": "low", "tools": (add,), "tool_choice": "required"}, None, "low"),
     # what was learned, and what does not fit the conversation
     ("claude-sonnet-4-5", {"effort": "low", "without": {"thinking.enabled"}}, ADAPTIVE, "low"),
     ("claude-opus-9", {"effort": "low", "without": {"thinking.adaptive"}}, budget(2048), None),
@@ -147,7 +147,7 @@ def test_thinking_is_asked_for_as_the_model_takes_it(
     name: str, asked: dict[str, Any], thinking: Any, effort: str | None
 ) -> None:
     without = frozenset(asked.get("without", ()))
-    sent = MESSAGES.parameters(terms(name, **{**asked, "without": without}))
+    sent = MESSAGES.with_options(MESSAGES.parameters(terms(name, **{**asked, "without": without})), {})
     assert sent.get("thinking") == thinking
     assert sent.get("output_config") == (effort and {"effort": effort})
     assert thinking is None or thinking.get("budget_tokens", 0) < sent["max_tokens"]
@@ -426,6 +426,15 @@ def test_names_and_texts_are_such_as_the_api_takes() -> None:
     assert names == ["functions_add", "_", "n" * 128]
     assert sent[1]["content"][0] == text("Well.")
     assert sent[2]["content"][0] == {"type": "tool_result", "tool_use_id": "call_1"}
+
+
+def test_ids_are_unique_in_a_conversation_of_several_runs() -> None:
+    call = AgentAction("add", {"a": 1}, id="call_1_0")
+    run = [Message("user", "?"), Message("assistant", "", (call,)), Message("tool", "1", call_id=call.id)]
+    sent = json.loads(MESSAGES.body(b'{"a": 1', MESSAGES.encode(Encoded(), [*run, *run, *run])))["messages"]
+    used = [block["id"] for message in sent for block in message["content"] if block["type"] == "tool_use"]
+    seen = [block["tool_use_id"] for message in sent for block in message["content"] if block["type"] == "tool_result"]
+    assert used == seen == ["call_1_0", "call_1_0_", "call_1_0__"]
 
 
 def test_a_conversation_begins_with_the_user() -> None:

@@ -73,6 +73,9 @@ def test_requests_are_signed_with_the_access_key(server: VendorServer, monkeypat
     assert headers["x-amz-security-token"] == "of/a+session="
     assert f"Credential={server.key}/{at:%Y%m%d}/eu-west-1/bedrock/aws4_request" in headers["authorization"]
     assert headers["anthropic-version"] == "2023-06-01"
+    server.fail = ["wrong_key"]
+    with pytest.raises(ModelRefused, match="is the API key right"):
+        reply(there)
 
 
 def test_what_signs_is_told_of_each_request() -> None:

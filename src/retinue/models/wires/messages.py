@@ -130,11 +130,10 @@ def _thinking(terms: Terms, parameters: Mapping[str, Any]) -> dict[str, Any]:
     Models before 4.6, and other vendors', are given a budget, and those from 4.7 on an effort; 4.6 takes either.
     """
     version, without, budget = _version(terms.model), terms.without, terms.thinking_tokens
-    forced = parameters.get("tool_choice") == {"type": "any"}  # not beside a budget, and not everywhere beside effort
     shown = {"display": "summarized"} if terms.summary else {}  # from 4.7 on, nothing is shown otherwise
     bound = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}} if _PREFIX in without else {}
     more = {"thinking": {"type": "adaptive", **bound}, "betas": [_BINDING]} if bound else {}
-    if not (terms.effort or budget is not None) or (version and version < (3, 7)) or forced:
+    if not (terms.effort or budget is not None) or (version and version < (3, 7)):
         return more
     off = terms.effort == "none" or budget == 0
     if off and _DISABLED not in without:
@@ -187,9 +186,13 @@ def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str
 
 def _consistent(parameters: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters without those that the API refuses beside others."""
-    thinks = json_at(parameters, "thinking", "type") not in (None, "disabled")
-    either = "temperature" in parameters and (_version(parameters["model"]) or (0, 0)) >= (4, 1)
-    left_out = _SAMPLING if thinks else ("top_p",) if either else ()
+    if json_at(parameters, "thinking", "type") in (None, "disabled"):
+        either = "temperature" in parameters and (_version(parameters["model"]) or (0, 0)) >= (4, 1)
+        left_out: Sequence[str] = ("top_p",) if either else ()
+    elif json_at(parameters, "tool_choice", "type") == "any":  # not beside a budget, nor everywhere beside an effort
+        left_out = ("thinking",)
+    else:
+        left_out = _SAMPLING
     return {name: value for name, value in parameters.items() if name not in left_out}
 
 
@@ -207,12 +210,12 @@ def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
             messages += b", " if opened else _joint(messages, opened) + b'{"role": "user", "content": ['
             messages += to_json(_result(ids.get(message.call_id, message.call_id), content))
             opened = True
-        elif blocks := list(_kept_blocks(message) if message.state else _blocks(message, content)):
+        elif blocks := list(_kept_blocks(message) if message.state else _blocks(message, content, messages)):
             if message.calls:
-                used = [block["id"] for block in blocks if block["type"] == "tool_use"]
+                uses = [block for block in blocks if block["type"] == "tool_use"]
                 if not ids and blocks[0]["type"] not in _THOUGHTS:
                     unfit |= {_UNOPENED}
-                ids = {**ids, **dict(zip([call.id for call in message.calls], used, strict=False))}
+                ids = {**ids, **{call.id: use["id"] for call, use in zip(message.calls, uses, strict=False)}}
             elif message.role != "assistant" and not opened:  # a question, and not a remark after results
                 ids, unfit = {}, unfit - {_UNOPENED}
             turn = {"role": "assistant" if message.role == "assistant" else "user", "content": blocks}
@@ -228,14 +231,17 @@ def _joint(messages: bytes, opened: bool) -> bytes:
     return b"]}, " if opened else b", " if messages else b""
 
 
-def _blocks(message: Message, content: str) -> Iterator[dict[str, Any]]:
+def _blocks(message: Message, content: str, before: bytes) -> Iterator[dict[str, Any]]:
     for image in message.images:  # before the text, as Anthropic recommends
         source = {"type": "base64", "media_type": image.media_type, "data": base64_of(image)}
         yield {"type": "image", "source": source}
     if content:
         yield {"type": "text", "text": content}
     for call in message.calls:
-        yield _use(call) | {"id": _STRANGE.sub("_", call.id)}
+        id = _STRANGE.sub("_", call.id) or "call"  # noqa: A001
+        while f'"{id}"'.encode() in before:  # it must be unique, also in a conversation of several runs
+            id += "_"  # noqa: A001
+        yield _use(call) | {"id": id}
 
 
 def _kept_blocks(message: Message) -> Iterator[dict[str, Any]]:
@@ -345,8 +351,9 @@ def _with_pieces(block: dict[str, Any], pieces: Mapping[str, list[Any]]) -> dict
     whole = dict(block)
     for key, values in pieces.items():
         if key == "partial_json":
-            given = read_arguments("".join(map(text_or_empty, values)))
-            whole["input"] = given if isinstance(given, dict) else block.get("input", {})
+            text = "".join(map(text_or_empty, values))
+            given = read_arguments(text)
+            whole["input"] = given if text and isinstance(given, dict) else block.get("input", {})
         elif key == "citation":
             whole["citations"] = [*(block.get("citations") or ()), *values]
         elif key in ("text", "thinking", "signature", "content"):
