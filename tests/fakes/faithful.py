@@ -99,7 +99,7 @@ def _messages(server: VendorServer, question: str) -> str | None:
         body: Json = {"messages": messages, "tools": tools, "max_tokens": 4000, "thinking": thinking}
         path = f"{server.vendor.root}/messages"
         if "rawPredict" in server.vendor.path.replace("[rR]", "r"):
-            path = f"/v1/projects/p/locations/l/publishers/anthropic/models/{server.model}:rawPredict"
+            path = f"{server.vendor.root}/publishers/anthropic/models/{server.model}:rawPredict"
             body["anthropic_version"] = "vertex-2023-10-16"
         else:
             body["model"] = server.model

@@ -352,8 +352,8 @@ class HttpEngine:
 
     def _origin(self, wire: Wire) -> str:
         """Return the origin of this vendor's state; a gateway to many vendors has the model's maker in its name."""
-        maker = self._model.rpartition("/")[0]
-        return " ".join(filter(None, (wire.name, urlsplit(self._client.base_url).hostname, maker)))
+        maker, server = self._model.rpartition("/")[0], urlsplit(self._client.base_url).netloc.rpartition("@")[2]
+        return " ".join(filter(None, (wire.name, server, maker)))
 
     def _adapt(self, request: Ask, sent_as: _Adapted | None, refused: ModelRefused) -> None:
         """Remember what the server rejects; raises `refused` if that is nothing that can be left out.
