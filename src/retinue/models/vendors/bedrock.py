@@ -88,7 +88,9 @@ def _connect(settings: Settings) -> tuple[Settings, Format]:
         return replace(settings, base_url=base_url, api_key=key), form
     given = _access_key()
     sign = _signer(given, region or "us-east-1", "bedrock-mantle" if host and host[1] == "mantle" else "bedrock")
-    named = given and given.access_key  # so that what one account is refused is not taken as refused for another
+    named = (
+        given.access_key if given else None
+    )  # so that what one account is refused is not taken as refused for another
     return replace(settings, base_url=base_url, api_key=named, sign=sign), replace(form, headers=lambda key: {})
 
 
