@@ -215,7 +215,7 @@ def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
                 uses = [block for block in blocks if block["type"] == "tool_use"]
                 if not ids and blocks[0]["type"] not in _THOUGHTS:
                     unfit |= {_UNOPENED}
-                ids = {**ids, **{call.id: use["id"] for call, use in zip(message.calls, uses, strict=False)}}
+                ids = {**ids, **{call.id: use.get("id", "") for call, use in zip(message.calls, uses, strict=False)}}
             elif message.role != "assistant" and not opened:  # a question, and not a remark after results
                 ids, unfit = {}, unfit - {_UNOPENED}
             turn = {"role": "assistant" if message.role == "assistant" else "user", "content": blocks}
@@ -253,9 +253,9 @@ def _kept_blocks(message: Message) -> Iterator[dict[str, Any]]:
     for block in blocks[:end]:
         if block["type"] == "tool_use":
             call = next(calls, None)
-            is_mended = call and (block["name"], block["input"]) != (call.tool, call.tool_input)
+            is_mended = call and (block.get("name"), block.get("input")) != (call.tool, call.tool_input)
             yield block | _use(call) if call and is_mended else block
-        elif block["type"] != "text" or block["text"].strip():  # the API itself rejects blank ones
+        elif block["type"] != "text" or str(block.get("text") or "").strip():  # the API itself rejects blank ones
             yield block
 
 
