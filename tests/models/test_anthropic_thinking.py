@@ -168,6 +168,17 @@ def test_forced_calls_and_thinking() -> None:
             assert choices == ["auto" if name in MODELS[:2] else "any", "auto", "auto", "auto"], name
 
 
+def test_a_budget_among_the_options_fits_too() -> None:
+    """As people copy it from Anthropic's pages; the probe of tool calls asks for 512 tokens."""
+    with VendorServer("anthropic") as server:
+        kept = claude(server, options={"thinking": {"type": "enabled", "budget_tokens": 5000}, "temperature": 0.2})
+        assert Agent(kept, [add, look]).run(QUESTION).answer == SCRIPT[-1].text
+        forced = Agent(kept, [add, look], strategy=ToolCalling(tool_choice="required"))
+        assert forced.run(QUESTION).answer == SCRIPT[-1].text
+        assert refusals(server) == []
+        assert server.asked[-1].body["thinking"] == budget(5000)
+
+
 def test_trial_features_are_named_in_the_header() -> None:
     with VendorServer("anthropic") as server:
         options = {"betas": ["context-1m-2025-08-07"], "tools": [{"type": "web_search_20250305", "name": "web_search"}]}

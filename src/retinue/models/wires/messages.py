@@ -100,7 +100,7 @@ def _parameters(terms: Terms) -> dict[str, Any]:
         choice = "auto" if terms.tool_choice == "required" and _FORCED in terms.without else _CHOICE[terms.tool_choice]
         parameters["tools"] = [_tool(declare_tool(tool, terms.model, terms.in_words)) for tool in terms.tools]
         parameters["tool_choice"] = {"type": choice}
-    return parameters | _thinking(terms, parameters)
+    return parameters | _thinking(terms)
 
 
 def _version(model: str) -> tuple[int, int] | None:
@@ -124,7 +124,7 @@ def _tool(declared: Mapping[str, Any]) -> dict[str, Any]:
 # ── thinking ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _thinking(terms: Terms, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def _thinking(terms: Terms) -> dict[str, Any]:
     """Return the parameters of thinking, if anything was said about it.
 
     Models before 4.6, and other vendors', are given a budget, and those from 4.7 on an effort; 4.6 takes either.
@@ -144,8 +144,7 @@ def _thinking(terms: Terms, parameters: Mapping[str, Any]) -> dict[str, Any]:
         effort = "low" if off else _effort(terms, newest=newest)
         return more | {"thinking": {"type": "adaptive", **shown, **bound}, "output_config": {"effort": effort}}
     budget = _BUDGETS.get(terms.effort, _BUDGETS["medium"]) if budget is None else budget
-    budget = min(budget, parameters["max_tokens"] * 3 // 4)  # the rest is for the reply
-    if off or budget < _LEAST_BUDGET or _UNOPENED in without:
+    if off or _UNOPENED in without:
         return more
     interleaved = {"betas": [_INTERLEAVED]} if terms.tools and version and version >= (4, 0) else {}
     return more | interleaved | {"thinking": {"type": "enabled", "budget_tokens": budget, **shown, **bound}}
@@ -185,14 +184,19 @@ def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str
 
 
 def _consistent(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters without those that the API refuses beside others."""
+    """Return the parameters without those that the API refuses beside others, and with a budget that leaves a quarter
+    of the tokens for the reply."""
+    budget = json_at(parameters, "thinking", "budget_tokens")
+    fitting = min(budget, parameters["max_tokens"] * 3 // 4) if isinstance(budget, int) else _LEAST_BUDGET
     if json_at(parameters, "thinking", "type") in (None, "disabled"):
         either = "temperature" in parameters and (_version(parameters["model"]) or (0, 0)) >= (4, 1)
         left_out: Sequence[str] = ("top_p",) if either else ()
-    elif json_at(parameters, "tool_choice", "type") == "any":  # not beside a budget, nor everywhere beside an effort
-        left_out = ("thinking",)
+    elif json_at(parameters, "tool_choice", "type") == "any" or fitting < _LEAST_BUDGET:
+        left_out = ("thinking",)  # calls cannot be forced beside a budget, nor everywhere beside an effort
     else:
         left_out = _SAMPLING
+        fits = {} if budget is None else {"budget_tokens": fitting}
+        parameters = {**parameters, "thinking": parameters["thinking"] | fits}
     return {name: value for name, value in parameters.items() if name not in left_out}
 
 
