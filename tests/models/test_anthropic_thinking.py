@@ -413,7 +413,8 @@ def test_how_replies_end() -> None:
         "model_context_window_exceeded": "length",
     }  # fmt: skip
     for reason, finish in ends.items():
-        assert arrived(events_of([text("x")], reason)).finish == finish
+        arriving = arrived(events_of([text("x"), use(1, a=1)], reason))
+        assert (arriving.finish, len(arriving.whole_calls())) == (finish, 0 if reason == "refusal" else 1)
 
 
 def test_thinking_tokens_are_counted() -> None:

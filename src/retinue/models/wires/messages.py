@@ -335,6 +335,8 @@ def _read_delta(index: Any, delta: Any, arriving: PartialReply) -> None:
 def _read_end(reason: Any, usage: Any, arriving: PartialReply) -> None:
     arriving.end(reason)
     arriving.paused = reason == "pause_turn"
+    if reason == "refusal":  # what came before it is to be discarded
+        arriving.calls.clear()
     if usage:
         arriving.usage = _usage(usage, arriving.usage)
         arriving.counted = True
