@@ -214,12 +214,12 @@ def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
             messages += b", " if opened else _joint(messages, opened) + b'{"role": "user", "content": ['
             messages += to_json(_result(ids.get(message.call_id, message.call_id), content))
             opened = True
-        elif blocks := list(_kept_blocks(message) if message.state else _blocks(message, content, messages)):
+        elif blocks := list(_kept_blocks(message) if message.state else _blocks(message, content)):
             if message.calls:
-                uses = [block for block in blocks if block["type"] == "tool_use"]
+                uses = _uses(blocks, b"" if message.state else messages)
                 if not ids and blocks[0]["type"] not in _THOUGHTS:
                     unfit |= {_UNOPENED}
-                ids = {**ids, **{call.id: use.get("id", "") for call, use in zip(message.calls, uses, strict=False)}}
+                ids = {**ids, **{call.id: use["id"] for call, use in zip(message.calls, uses, strict=False)}}
             elif message.role != "assistant" and not opened:  # a question, and not a remark after results
                 ids, unfit = {}, unfit - {_UNOPENED}
             turn = {"role": "assistant" if message.role == "assistant" else "user", "content": blocks}
@@ -235,17 +235,14 @@ def _joint(messages: bytes, opened: bool) -> bytes:
     return b"]}, " if opened else b", " if messages else b""
 
 
-def _blocks(message: Message, content: str, before: bytes) -> Iterator[dict[str, Any]]:
+def _blocks(message: Message, content: str) -> Iterator[dict[str, Any]]:
     for image in message.images:  # before the text, as Anthropic recommends
         source = {"type": "base64", "media_type": image.media_type, "data": base64_of(image)}
         yield {"type": "image", "source": source}
     if content:
         yield {"type": "text", "text": content}
     for call in message.calls:
-        id = _STRANGE.sub("_", call.id) or "call"  # noqa: A001
-        while f'"{id}"'.encode() in before:  # it must be unique, also in a conversation of several runs
-            id += "_"  # noqa: A001
-        yield _use(call) | {"id": id}
+        yield _use(call) | {"id": _STRANGE.sub("_", call.id)}
 
 
 def _kept_blocks(message: Message) -> Iterator[dict[str, Any]]:
@@ -261,6 +258,16 @@ def _kept_blocks(message: Message) -> Iterator[dict[str, Any]]:
             yield block | _use(call) if call and is_mended else block
         elif block["type"] != "text" or str(block.get("text") or "").strip():  # the API itself rejects blank ones
             yield block
+
+
+def _uses(blocks: Sequence[dict[str, Any]], before: bytes) -> list[dict[str, Any]]:
+    """Return the calls among the blocks, with ids that are unique also in a conversation of several runs."""
+    uses = [block for block in blocks if block["type"] == "tool_use"]
+    for use in uses:
+        use["id"] = use.get("id") or "call"
+        while f'"{use["id"]}"'.encode() in before:
+            use["id"] += "_"
+    return uses
 
 
 def _use(call: AgentAction) -> dict[str, Any]:
