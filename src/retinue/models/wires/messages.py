@@ -230,6 +230,16 @@ def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
     return replace(kept, messages=messages, system=system, open=opened, ids=ids, unfit=unfit)
 
 
+def _uses(blocks: Sequence[dict[str, Any]], before: bytes) -> list[dict[str, Any]]:
+    """Return the calls among the blocks, with ids that are unique also in a conversation of several runs."""
+    uses = [block for block in blocks if block["type"] == "tool_use"]
+    for use in uses:
+        use["id"] = use.get("id") or "call"
+        while f'"{use["id"]}"'.encode() in before:
+            use["id"] += "_"
+    return uses
+
+
 def _joint(messages: bytes, opened: bool) -> bytes:
     """Return the separator between the messages so far and the next one."""
     return b"]}, " if opened else b", " if messages else b""
@@ -258,16 +268,6 @@ def _kept_blocks(message: Message) -> Iterator[dict[str, Any]]:
             yield block | _use(call) if call and is_mended else block
         elif block["type"] != "text" or str(block.get("text") or "").strip():  # the API itself rejects blank ones
             yield block
-
-
-def _uses(blocks: Sequence[dict[str, Any]], before: bytes) -> list[dict[str, Any]]:
-    """Return the calls among the blocks, with ids that are unique also in a conversation of several runs."""
-    uses = [block for block in blocks if block["type"] == "tool_use"]
-    for use in uses:
-        use["id"] = use.get("id") or "call"
-        while f'"{use["id"]}"'.encode() in before:
-            use["id"] += "_"
-    return uses
 
 
 def _use(call: AgentAction) -> dict[str, Any]:
