@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from .api import Asked, Json, Problems, Turn, Vendor, pieces, rules, seal, sse, unknown
@@ -55,10 +56,12 @@ def _open(body: Json) -> list[Json]:
     return [one for one in contents[asked[-1] + 1 if asked else 0 :] if one.get("role") == "model"]
 
 
+@dataclass(frozen=True)
 class GenerateContent:
-    """The wire format."""
+    """The wire format. `ids`: calls have ids, which Vertex assigns none."""
 
-    streamed_as = "text/event-stream"
+    ids: bool = True
+    streamed_as: str = "text/event-stream"
 
     def turns(self, body: Json) -> int:
         return len(_open(body))
@@ -74,7 +77,8 @@ class GenerateContent:
         parts += [{"text": turn.text}] * bool(turn.text)
         sign = {"thoughtSignature": seal(turn.thought, number)}
         for at, (name, given) in enumerate(turn.calls):  # of several calls only the first has a signature
-            call = {"functionCall": {"id": f"{number}{at}", "name": name, "args": dict(given)}}
+            own = {"id": f"{number}{at}"} if self.ids else {}
+            call = {"functionCall": {**own, "name": name, "args": dict(given)}}
             parts.append(call | ({} if at or "loose" in asked.traits else sign))
         if not turn.calls:  # in an empty part at the end, as streams have it
             parts.append({"text": ""} | sign)
@@ -82,7 +86,7 @@ class GenerateContent:
         usage = {"promptTokenCount": 20, "candidatesTokenCount": 4, "thoughtsTokenCount": 5, "totalTokenCount": 29}
         candidate = {"content": content, "finishReason": "STOP", "index": 0}
         reply = {"candidates": [candidate], "usageMetadata": usage, "modelVersion": asked.model, "responseId": number}
-        return reply, {call["id"]: content for call in _with(content, "functionCall")}
+        return reply, {_known_by(part): content for part in content["parts"] if "functionCall" in part}
 
     def stream(self, reply: Json) -> Iterator[bytes]:
         (candidate,) = reply["candidates"]
@@ -99,6 +103,11 @@ class GenerateContent:
 
     def error(self, status: int, code: str, message: str) -> Any:
         return {"error": {"code": status, "message": message, "status": code}}
+
+
+def _known_by(part: Json) -> str:
+    """Return the id of a call, or its signature if it has none."""
+    return str(part["functionCall"].get("id") or part.get("thoughtSignature", ""))
 
 
 def lower(schema: Any) -> Any:
@@ -135,7 +144,7 @@ def signatures_are_valid(asked: Asked) -> Problems:
     for content in _contents(asked.body):
         for part in content["parts"]:
             sent, call = part.get("thoughtSignature"), part.get("functionCall")
-            own = asked.issued.get(call.get("id", ""), {"parts": []})["parts"] if call else []
+            own = asked.issued.get(_known_by(part), {"parts": []})["parts"] if call else []
             if call and sent and sent not in DUMMIES and _signed(part) not in map(_signed, own):
                 yield "Thought signature is not valid."
 
@@ -143,6 +152,17 @@ def signatures_are_valid(asked: Asked) -> Problems:
 def _signed(part: Json) -> tuple[Any, str]:
     """Return a part's call and signature, which base64 may write in two alphabets."""
     return part.get("functionCall"), part.get("thoughtSignature", "").translate(str.maketrans("-_", "+/", "="))
+
+
+def calls_have_no_ids(asked: Asked) -> Problems:
+    """Vertex has no ids of function calls and responses, and refuses those of others.
+    https://github.com/pydantic/pydantic-ai/issues/5081
+    """
+    for at, content in enumerate(_contents(asked.body)):
+        for number, part in enumerate(content["parts"]):
+            for name in ("functionCall", "functionResponse"):
+                if "id" in part.get(name, {}):
+                    yield f"Invalid JSON payload received. Unknown name \"id\" at 'contents[{at}].parts[{number}]'"
 
 
 def calls_have_their_responses(asked: Asked) -> Problems:
@@ -248,7 +268,8 @@ VENDORS = (
         (400, "INVALID_ARGUMENT"), "x-goog-api-key authorization",
     ),
     Vendor(
-        "vertex", "/v1/projects/a-project/locations/global", _AT_VERTEX, GenerateContent(), _MODELS, RULES,
+        "vertex", "/v1/projects/a-project/locations/global", _AT_VERTEX, GenerateContent(ids=False), _MODELS,
+        (*rules(calls_have_no_ids), *RULES),
         FAILURES | {"wrong_key": (401, "UNAUTHENTICATED", "Request had invalid authentication credentials. Expected OAuth 2 access token")},
         (400, "INVALID_ARGUMENT"), "authorization x-goog-api-key",
     ),
