@@ -297,6 +297,13 @@ def test_nothing_is_sent_that_nobody_asked_for(server: VendorServer) -> None:
     assert (server.asked[0].headers["x-goog-api-key"], "Authorization" in server.asked[0].headers) == ("sk-test", False)
 
 
+def test_an_address_may_have_a_query_of_its_own(server: VendorServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.replies += ["ok", "ok"]
+    assert reply(PromptModel("gemini-3.8-flash", engine="gemini", base_url=f"{server.url}?user=1")).text == "ok"
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
+    assert reply(PromptModel("gemini:gemini-3.8-flash", api_key="k")).text == "ok"
+
+
 SHOWN = {"includeThoughts": True}
 # https://ai.google.dev/gemini-api/docs/thinking, and /openai#thinking for budgets by effort
 THINKING: list[tuple[str, dict[str, Any], dict[str, Any] | None]] = [

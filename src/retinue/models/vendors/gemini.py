@@ -18,6 +18,7 @@ VENDOR = Vendor(
     "https://generativelanguage.googleapis.com/v1beta",
     FORMAT,
     ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "GOOGLE_GEMINI_BASE_URL",
 )
 
 

@@ -53,9 +53,11 @@ class GoogleSignIn:
         return None if self._credentials is None else self._credentials.token
 
     def _is_fresh(self) -> bool:
+        if self._credentials is None:
+            return False
         from google.auth.credentials import TokenState
 
-        return self._credentials is not None and self._credentials.token_state is TokenState.FRESH
+        return bool(self._credentials.token_state is TokenState.FRESH)
 
     def _renew(self, token: str | None) -> None:
         """Renew the token unless it is no longer `token`, as other event loops may do so at this moment."""

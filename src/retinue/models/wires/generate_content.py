@@ -281,7 +281,8 @@ def _is_call(part: Mapping[str, Any]) -> bool:
 
 def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
     candidates = body.get("candidates")
-    first = next((one for one in candidates or () if isinstance(one, dict) and not one.get("index")), None)
+    listed = candidates if isinstance(candidates, list) else []
+    first = next((one for one in listed if isinstance(one, dict) and not one.get("index")), None)
     if first is not None:
         _read_candidate(first, arriving)
     elif json_at(body, "promptFeedback", "blockReason"):
