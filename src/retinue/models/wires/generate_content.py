@@ -60,7 +60,7 @@ step (https://ai.google.dev/gemini-api/docs/thought-signatures#faqs); earlier mo
 _BEGINNING = b'{"role": "user", "parts": [{"text": "(The conversation began earlier.)"}]}, '
 _GO_ON = b']}, {"role": "user", "parts": [{"text": "Continue."}'
 _STRANGE = re.compile(r"[^A-Za-z0-9_.:-]")  # not allowed in a function's name, which begins with a letter or `_`
-_MAX_NAME = 64
+_MAX_NAME = 128
 
 _FAILURES = (
     *("MALFORMED", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE", "OTHER"),

@@ -56,7 +56,7 @@ def _open(body: Json) -> list[Json]:
     return [one for one in contents[asked[-1] + 1 if asked else 0 :] if one.get("role") == "model"]
 
 
-@dataclass(frozen=True)
+@dataclass
 class GenerateContent:
     """The wire format. `ids`: calls have ids, which Vertex assigns none."""
 
@@ -82,7 +82,7 @@ class GenerateContent:
             parts.append(call | ({} if at or "loose" in asked.traits else sign))
         if not turn.calls:  # in an empty part at the end, as streams have it
             parts.append({"text": ""} | sign)
-        content = {"role": "model", "parts": parts}
+        content: Json = {"role": "model", "parts": parts}
         usage = {"promptTokenCount": 20, "candidatesTokenCount": 4, "thoughtsTokenCount": 5, "totalTokenCount": 29}
         candidate = {"content": content, "finishReason": "STOP", "index": 0}
         reply = {"candidates": [candidate], "usageMetadata": usage, "modelVersion": asked.model, "responseId": number}
