@@ -363,6 +363,7 @@ BREAKS: dict[str, list[Break]] = {
         Break(on_blocks("thinking", moved_to_end)),
         Break(lambda asked: [on_blocks(kind, removed)(asked) for kind in ("thinking", "redacted_thinking")] and None),
     ],
+    "caching is marked in blocks": [Break(setting("cache_control", {"type": "ephemeral"}))],
     "thinking has a budget": [
         Break(setting("thinking", {"type": "enabled", "budget_tokens": 1000}), "claude-sonnet-4-5"),
         Break(setting("thinking", {"type": "enabled", "budget_tokens": 4000}), "claude-sonnet-4-5"),

@@ -303,6 +303,14 @@ def its_version_is_named(asked: Asked) -> Problems:
             yield "model: Extra inputs are not permitted"
 
 
+def caching_is_marked_in_blocks(asked: Asked) -> Problems:
+    """Bedrock caches up to marked blocks, and nothing by itself.
+    https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html
+    """
+    if "cache_control" in asked.body:
+        yield "cache_control: Extra inputs are not permitted"
+
+
 RULES = rules(
     its_version_is_named, fields_are_known, max_tokens_fit_the_model, results_follow_tool_uses, texts_are_not_blank,
     signatures_are_its_own, thinking_comes_back_unmodified, thinking_has_a_budget, thinking_is_of_the_models_kind,
@@ -336,7 +344,7 @@ VENDORS = (
         "/anthropic/v1/messages",
         Messages(),
         _MODELS,
-        RULES,
+        (*RULES, *rules(caching_is_marked_in_blocks)),
         FAILURES,
         key="authorization x-api-key",
     ),
