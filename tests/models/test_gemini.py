@@ -17,7 +17,7 @@ from fakes.gemini_server import problems
 from fakes.vendor_server import Answer, VendorServer, sse
 from retinue import Agent, Message, ModelError, ModelRefused, ModelUnavailable, PromptModel, Tool, tool
 from retinue.core.events import Replied
-from retinue.core.prompt import Ask
+from retinue.core.prompt import Ask, Prompt
 from retinue.core.protocols import Retry
 from retinue.core.values import AgentAction, ProviderState, Reply, Usage
 from retinue.errors import ModelNotFound, WindowExceeded
@@ -356,12 +356,23 @@ def test_options_are_merged_and_its_own_tools_come_beside_functions(server: Vend
     assert body["toolConfig"] == {**mode, "includeServerSideToolInvocations": True}
 
 
+def without(schema: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in schema.items() if key not in ("type", "description")}
+
+
 def test_functions_as_it_declares_them() -> None:
-    def count(votes: dict[str, int], when: str | None = None) -> str:
+    def count(votes: dict[str, int]) -> str:
         """Count."""
         return ""
 
-    schema = {"$schema": "x", "type": "object", "properties": {"a": {"const": "b"}}, "additionalProperties": False}
+    entries = {
+        "type": ["null", "object"],
+        "description": "E",
+        "required": ["b"],
+        "properties": {"b": {"type": "string"}},
+    }
+    properties = {"a": {"const": "b"}, "entries": entries}
+    schema = {"$schema": "x", "type": "object", "properties": properties, "additionalProperties": False}
     client = Tool("client", lambda a: a, "C", effects="read", declared={"parameters": schema, "strict": True})
     tools = (Tool("count", count, effects="read"), Tool("9_now", lambda: "", "Now", effects="read"), client)
     (made,) = WIRE.parameters(terms(tools=tools))["tools"]
@@ -369,8 +380,13 @@ def test_functions_as_it_declares_them() -> None:
     assert counted["parametersJsonSchema"]["properties"]["votes"]["additionalProperties"] == {"type": "integer"}
     assert now == {"name": "_9_now", "description": "Now"}
     assert clients["parametersJsonSchema"] == {
-        "type": "object", "properties": {"a": {"type": "string", "enum": ["b"]}}, "additionalProperties": False,
-    }  # fmt: skip
+        "type": "object",
+        "properties": {
+            "a": {"type": "string", "enum": ["b"]},
+            "entries": {"description": "E", "anyOf": [{"type": "null"}, {"type": "object", **without(entries)}]},
+        },
+        "additionalProperties": False,
+    }
     assert list(problems({"contents": [user("Hi")], "tools": [made]})) == []
 
 
@@ -422,6 +438,33 @@ def test_a_model_that_always_thinks_gets_the_least_budget() -> None:
         assert server.asked[1].body["generationConfig"] == {"thinkingConfig": {"thinkingBudget": 128}}
 
 
+def test_a_model_without_system_prompts_reads_them_as_a_users() -> None:
+    with ENGINES["gemini"]() as server:
+        said = "Developer instruction is not enabled for models/gemma-3-27b-it"
+        server.replies += [Answer(status=400, error=said), "ok", "ok"]
+        one = model(server)
+        prompt = Prompt(Message("system", "Be brief.")).add(GO)
+        assert [reply(one, request(prompt)).text for _ in range(2)] == ["ok", "ok"]
+        for asked in server.asked[1:]:
+            assert asked.body == {"contents": [user("Be brief.", "Go")]}
+
+
+def test_functions_that_are_refused_are_described_in_words() -> None:
+    for said in (
+        "A FunctionDeclaration in the request exceeds the maximum allowed nesting depth.",
+        "Unable to submit request because `look` functionDeclaration `parameters.x` schema specified other fields"
+        " alongside any_of. When using any_of, it must be the only field set.",
+        "* GenerateContentRequest.tools[0].function_declarations[0].parameters.properties: should be non-empty",
+    ):
+        with ENGINES["gemini"]() as server:
+            server.replies += [Answer(status=400, error=said), "ok"]
+            asked = request()
+            assert reply(model(server), Ask(asked.prompt, asked.news, asked.write, tools=(look,))).text == "ok"
+            ((declared,),) = (tool["functionDeclarations"] for tool in server.asked[1].body["tools"])
+            assert "Its arguments fit this JSON Schema" in declared["description"], said
+            assert declared["parametersJsonSchema"]["properties"] == {}
+
+
 def error(status: int, message: str, code: str, **detail: Any) -> Answer:
     said = {"code": status, "message": message, "status": code, "details": [detail] if detail else []}
     return Answer(status=status, body=json.dumps({"error": said}, indent=2))
@@ -438,6 +481,7 @@ ERRORS: list[tuple[Answer, type[ModelError], float | None]] = [
            "INVALID_ARGUMENT"), WindowExceeded, None),
     (error(400, "Unable to submit request because the input token count is 40000 but model only supports up to 32768.",
            "INVALID_ARGUMENT"), WindowExceeded, None),
+    (error(400, "Request payload size exceeds the limit: 20971520 bytes.", "INVALID_ARGUMENT"), WindowExceeded, None),
     (error(400, "API key not valid. Please pass a valid API key.", "INVALID_ARGUMENT", **KEY), ModelRefused, None),
     (error(400, "User location is not supported for the API use.", "FAILED_PRECONDITION"), ModelRefused, None),
     (error(404, "models/x is not found for API version v1beta, or is not supported for generateContent.", "NOT_FOUND"),

@@ -46,6 +46,8 @@ _MUCH, _LEAST = 24_576, 128  # tokens; models that always think take no less
 # What a server may refuse (`Terms.without`), in words that do not name the parameter:
 _LEVEL = "thinkingLevel."  # with the level: the next one is taken
 _NO_BUDGET = "thinkingBudget.0"  # the least budget is taken
+_NO_SYSTEM = "system"  # the system prompt is a user's
+_NULL_SYSTEM = re.compile(rb'(?:, )?"systemInstruction": null')  # which says so to the body
 _REFUSED_LEVEL = re.compile(r"thinking level (\w+) is not supported", re.IGNORECASE)
 _REFUSALS = (
     ("thinkingConfig", re.compile(r"thinking(?:[ _](?:level|budget|config))? is not (?:supported|enabled)", re.I)),
@@ -92,6 +94,8 @@ def _parameters(terms: Terms) -> dict[str, Any]:
     }
     config = {name: value for name, value in config.items() if value is not None}
     parameters: dict[str, Any] = {"generationConfig": config} if config else {}
+    if _NO_SYSTEM in terms.without:
+        parameters["systemInstruction"] = None
     if terms.tools:
         parameters["tools"] = [{"functionDeclarations": [_declare(tool, terms) for tool in terms.tools]}]
         if mode := _MODES.get(terms.tool_choice):
@@ -119,6 +123,8 @@ def _refuses(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
         return _LEVEL + found[1].upper()
     if "Budget 0 is invalid" in said:
         return _NO_BUDGET
+    if "Developer instruction is not enabled" in said:  # of Gemma, and of models that make images
+        return _NO_SYSTEM
     refusals = [name for name, words in _REFUSALS if name in config and words.search(said)]
     for name in config.keys() - {"maxOutputTokens"}:
         snake = re.sub(r"[A-Z]", lambda capital: f"_{capital[0].lower()}", name)
@@ -169,7 +175,11 @@ def _body(head: bytes, encoded: Encoded) -> bytes:
         contents, system = b'{"role": "user", "parts": [%b' % to_json({"text": system or "?"}), ""
     elif isinstance(encoded, _Contents) and encoded.role == "model":  # the last one is a user's
         contents += _GO_ON
-    fields = [head[1:], b'"contents": [%b]}]' % contents]
+    head, without_system = _NULL_SYSTEM.subn(b"", head, 1)
+    if system and without_system:
+        begin = b'{"role": "user", "parts": ['
+        contents, system = begin + to_json({"text": system}) + b", " + contents.removeprefix(begin), ""
+    fields = [head[1:].removeprefix(b", "), b'"contents": [%b]}]' % contents]
     if system:
         fields.insert(1, b'"systemInstruction": ' + to_json({"parts": [{"text": system}]}))
     return b"{%b}" % b", ".join(filter(None, fields))
