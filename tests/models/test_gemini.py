@@ -338,7 +338,7 @@ def test_options_are_merged_and_its_own_tools_come_beside_functions(server: Vend
     options = {
         "tools": [{"googleSearch": {}}],
         "toolConfig": {"includeServerSideToolInvocations": True},
-        "generationConfig": {"topK": 3, "thinkingConfig": {"includeThoughts": False}},
+        "generationConfig": {"topK": 3},
         "safetySettings": [],
     }
     server.replies += ["ok"]
@@ -349,7 +349,7 @@ def test_options_are_merged_and_its_own_tools_come_beside_functions(server: Vend
     body = server.asked[0].body
     assert body["generationConfig"] == {
         "temperature": 0.0, "maxOutputTokens": 7, "stopSequences": ["1", "2", "3", "4", "5"], "topK": 3,
-        "thinkingConfig": {"thinkingLevel": "LOW", "includeThoughts": False},
+        "thinkingConfig": {"thinkingLevel": "LOW", **SHOWN},
     }  # fmt: skip
     assert [list(tool) for tool in body["tools"]] == [["functionDeclarations"], ["googleSearch"]]
     mode = {"functionCallingConfig": {"mode": "ANY"}}

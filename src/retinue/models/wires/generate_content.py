@@ -26,6 +26,7 @@ from ..wire_format import (
     base64_of,
     input_object,
     json_at,
+    merge_parameters,
     text_or_empty,
     to_json,
     token_count,
@@ -156,17 +157,12 @@ def _decode_name(name: str) -> str:
 def _with_options(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Merge the user's options, which have the API's names. Google's own tools come beside the functions."""
     tools = {"tools": [*parameters.get("tools", ()), *options["tools"]]} if "tools" in options else {}
-    return _merge(parameters, options) | tools
-
-
-def _merge(one: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    both = [name for name in one if isinstance(one[name], dict) and isinstance(more.get(name), Mapping)]
-    return {**one, **more, **{name: _merge(one[name], more[name]) for name in both}}
+    return merge_parameters(parameters, options) | tools
 
 
 def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     known = {_SAMPLING[name]: value for name, value in options.items() if name in _SAMPLING}
-    return _merge(parameters, {"generationConfig": known}) if known else parameters
+    return merge_parameters(parameters, {"generationConfig": known}) if known else parameters
 
 
 def _body(head: bytes, encoded: Encoded) -> bytes:
