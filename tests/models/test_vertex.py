@@ -207,6 +207,6 @@ def test_what_is_not_given_is_named(tokens: TokenServer, monkeypatch: pytest.Mon
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "p")
     with pytest.raises(UsageError, match="name one: vertex:MODEL"):
         PromptModel("vertex")
-    monkeypatch.setitem(sys.modules, "google", None)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "google", None)
     with pytest.raises(UsageError, match=re.escape("pip install 'retinue[vertex]'")):
         PromptModel("vertex:gemini-3.8-flash")
