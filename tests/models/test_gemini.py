@@ -281,10 +281,11 @@ def test_tokens_of_thoughts_and_of_its_own_tools_count(server: VendorServer) -> 
     assert reply(model(server)).usage == Usage(16, 6, 5, 1, reasoning_tokens=2)
 
 
-def test_thoughts_are_shown_apart(server: VendorServer) -> None:
-    server.replies += [sse(candidate(None, {"text": "**Hm** <think>", "thought": True}), candidate("STOP", HI))]
+def test_thoughts_are_shown_apart_and_the_text_is_left_alone(server: VendorServer) -> None:
+    thought, text = {"text": "**Hm** <think>", "thought": True}, "<think>is a tag</think> of others"
+    server.replies += [sse(candidate(None, thought), candidate("STOP", {"text": text}))]
     got = reply(model(server))
-    assert (got.text, got.reasoning, got.state) == ("Hi", "**Hm** <think>", None)
+    assert (got.text, got.reasoning, got.state) == (text, "**Hm** <think>", None)
 
 
 # ── parameters ───────────────────────────────────────────────────────────────────────────────────
