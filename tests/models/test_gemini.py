@@ -282,7 +282,7 @@ def test_tokens_of_thoughts_and_of_its_own_tools_count(server: VendorServer) -> 
 
 
 def test_thoughts_are_shown_apart_and_the_text_is_left_alone(server: VendorServer) -> None:
-    thought, text = {"text": "**Hm** <think>", "thought": True}, "<think>is a tag</think> of others"
+    thought, text = {"text": "**Hm** <think>", "thought": True}, "With </think> others end a thought."
     server.replies += [sse(candidate(None, thought), candidate("STOP", {"text": text}))]
     got = reply(model(server))
     assert (got.text, got.reasoning, got.state) == (text, "**Hm** <think>", None)
