@@ -25,7 +25,7 @@ _LENGTH = re.compile(
     r"|(?:model|prompt|inputs?|sequence)(?: allowed)?[ _](?:length|size|tokens?)\b"
     r"|(?:max|model|prompt|token) (?:length|limit)|token count"
     r"|(?:input|prompt|request)s? (?:is |are |body |size )?too\b"
-    r"|number of (?:input )?tokens|tokens in (?:the |your )?(?:prompt|messages)|\bprompt contains",
+    r"|number of (?:input )?tokens|payload size|tokens in (?:the |your )?(?:prompt|messages)|\bprompt contains",
     re.IGNORECASE,
 )
 _TOO_MUCH = re.compile(
