@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -127,8 +128,8 @@ def test_after_a_minute_the_first_is_asked_again(
     agent = Agent(in_order(servers[:2]), [LOOK])
     assert fell(agent.run("Who?")) == [SECOND]
     capable(servers[0], "Ann, says the first.")
-    now = fallbacks.time.monotonic()
-    monkeypatch.setattr(fallbacks.time, "monotonic", lambda: now + 61)
+    later = time.monotonic() + 61
+    monkeypatch.setattr(time, "monotonic", lambda: later)
     assert (result := agent.run("Who?")).answer == "Ann, says the first."
     assert (fell(result), replied(result)) == ([], [FIRST, FIRST])
 
@@ -177,7 +178,11 @@ def test_a_log_is_replayed_forked_and_continued_without_the_failing_server(serve
     assert [len(server.asked) for server in servers] == [0, 0, 0]
     later = Agent(in_order(servers[:2]), [LOOK])  # as in another process, in which no model rests
     begun = result.events[: next(at for at, one in enumerate(result.events) if isinstance(one, Replied)) + 1]
-    for go_on in (lambda: later.resume(begun), lambda: asyncio.run(fork(later, result, 1).finish())):
+    ways: Sequence[Callable[[], RunResult]] = (
+        lambda: later.resume(begun),
+        lambda: asyncio.run(fork(later, result, 1).finish()),
+    )
+    for go_on in ways:
         continued = go_on()
         assert (continued.answer, replied(continued)) == ("Ann.", [SECOND, SECOND])
         assert [len(server.asked) for server in servers] == [0, 1, 0], "it goes on with the model that it fell to"
