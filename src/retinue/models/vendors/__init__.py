@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 OWN_FILE = (
-    *("openai", "azure", "anthropic", "bedrock", "gemini", "cohere", "huggingface"),
-    *("ollama", "vllm", "tgi", "llamacpp", "mistral"),
+    *("openai", "azure", "anthropic", "bedrock", "gemini", "vertex", "cohere", "huggingface", "mistral"),
+    *("ollama", "vllm", "tgi", "llamacpp"),
 )
 COMPATIBLE = (
     *("deepseek", "moonshot", "zai", "dashscope", "minimax", "openrouter", "xai", "groq", "together", "fireworks"),
