@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from openai import OpenAI
+from pydantic import TypeAdapter
 
+from fakes.app_server import KEY, Serving
 from fakes.asking import chunks
 from fakes.engines import PROBED, model
 from fakes.openai_server import Answer, OpenAIServer, Request, failure
 from fakes.vendor_server import sse
 from retinue import Agent, Budget, ModelRefused, PromptModel, RunResult, Tool, UsageError
 from retinue.config import check
-from retinue.core.events import Replied, Retried
+from retinue.core.events import Event, Replied, Retried
 from retinue.core.protocols import Retry
 from retinue.core.values import Reply
 from retinue.errors import ModelUnavailable, WindowExceeded
@@ -35,6 +38,7 @@ WRONG_KEY = failure(401, "Incorrect API key provided")
 POOR = failure(429, "You exceeded your current quota", code="insufficient_quota")
 BROKEN_OFF = Answer("It is Ann, I th", cut=150)
 ONCE = Retries(tries=1)
+EVENTS: TypeAdapter[list[Event]] = TypeAdapter(list[Event])
 
 
 @pytest.fixture
@@ -164,7 +168,7 @@ def test_what_one_vendor_wants_back_is_not_sent_to_another(servers: Sequence[Ope
     assert "reasoning_content" in servers[0].asked[-1].raw.decode()
     assert "reasoning_content" not in servers[1].asked[-1].raw.decode()
     last = [event.reply for event in result.events if isinstance(event, Replied)][-1]
-    assert last.unsent == "chat 127.0.0.1"
+    assert last.unsent.startswith("chat 127.0.0.1")
 
 
 def test_a_log_is_replayed_forked_and_continued_without_the_failing_server(servers: Sequence[OpenAIServer]) -> None:
@@ -177,7 +181,8 @@ def test_a_log_is_replayed_forked_and_continued_without_the_failing_server(serve
     assert replay(agent, result).agrees
     assert [len(server.asked) for server in servers] == [0, 0, 0]
     later = Agent(in_order(servers[:2]), [LOOK])  # as in another process, in which no model rests
-    begun = result.events[: next(at for at, one in enumerate(result.events) if isinstance(one, Replied)) + 1]
+    cut = next(at for at, one in enumerate(result.events) if isinstance(one, Replied)) + 1
+    begun = EVENTS.validate_json(EVENTS.dump_json(list(result.events[:cut])))
     ways: Sequence[Callable[[], RunResult]] = (
         lambda: later.resume(begun),
         lambda: asyncio.run(fork(later, result, 1).finish()),
@@ -214,6 +219,20 @@ def test_each_reply_has_its_own_models_cost(servers: Sequence[OpenAIServer]) -> 
     unknown = PromptModel(models=[models[0], model(servers[1])])
     with pytest.raises(UsageError, match="prices"):
         Agent(unknown, [LOOK], budget=Budget(cost=1.0)).run("Who?")
+
+
+def test_a_served_agent_falls_back_too(servers: Sequence[OpenAIServer], tmp_path: Path) -> None:
+    fails(servers[0], DOWN)
+    capable(servers[1], "Ann.")
+    agent = Agent(in_order(servers[:2]), [LOOK], name="finder")
+    with Serving(tmp_path, {"finder": agent}) as served, OpenAI(base_url=f"{served.url}/v1", api_key=KEY) as client:
+        assert [one.id for one in client.models.list()][:1] == ["finder"]
+        for _ in range(2):
+            said = client.chat.completions.create(model="finder", messages=[{"role": "user", "content": "Who?"}])
+            assert said.choices[0].message.content == "Ann."
+            assert said.usage is not None
+            assert said.usage.total_tokens > 0
+    assert len(servers[0].asked) == 1, "it rests"
 
 
 WRONG: Sequence[tuple[Callable[[], Any], str]] = [
