@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from ..models.prompt_model import ENGINES as _ENGINES
-from ..models.settings import Effort, Summary, Verbosity
+from ..models.settings import Effort, Reason, Summary, Verbosity
 from ..pipelines.graph import INPUTS
 
 Kind = Literal["text", "whole number", "number", "true or false", "list", "mapping", "text or mapping"]
@@ -42,6 +42,7 @@ MODE = Parameter("text", choices=("keyword", "vector", "hybrid"))
 WEB_MODE = Parameter("text", choices=("snippet", "document"))
 EFFORT, VERBOSITY = Parameter("text", choices=get_args(Effort)), Parameter("text", choices=get_args(Verbosity))
 SUMMARY = Parameter("text", choices=get_args(Summary))
+REASONS = Parameter("list", choices=get_args(Reason))
 EFFECTS = Parameter("text", choices=("read", "idempotent", "once"))
 PATH, STORE = Parameter("text", path=True), Parameter("text", ("DocumentStore",))
 
@@ -54,6 +55,7 @@ COMPONENTS: Mapping[str, TypeEntry] = {
             "dialect": TEXT, "sees": FLAG, "stream": FLAG, "temperature": NUMBER, "options": MAPPING, "script": LIST,
             "effort": EFFORT, "verbosity": VERBOSITY, "thinking_tokens": WHOLE, "summary": SUMMARY,
             "price": MAPPING, "context": WHOLE, "max_length": WHOLE, "timeout": NUMBER, "model_kwargs": MAPPING,
+            "models": Parameter("list", ("PromptModel",)), "fall_back_on": REASONS,
         },
     ),
     "PromptNode": TypeEntry(

@@ -57,7 +57,7 @@ _UNWANTED = re.compile(
     r"|unavailable|not (?:currently )?available",
     re.IGNORECASE,
 )
-_MISSED = re.compile(r"\bmissing\b|passed back|\brequired\b", re.IGNORECASE)
+_MISSED = re.compile(r"\bmissing\b|passed back", re.IGNORECASE)
 _BY_WORDS = {"include": "encrypted content is not supported", "reasoning.summary": "to generate reasoning summaries"}
 _STATUS = {"invalid_request_error": 400, "request_too_large": 413}
 _PASSING = re.compile(r"Throttling|NotReady|ServiceUnavailable|ModelTimeout|ModelError|ModelStreamError")  # of AWS
