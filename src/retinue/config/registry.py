@@ -115,7 +115,9 @@ COMPONENTS: Mapping[str, TypeEntry] = {
     ),
     "Ranker": TypeEntry("retinue.components:Ranker", {"cross_encoder": TEXT, "top_k": WHOLE}),
     "SpeechToText": TypeEntry(
-        "retinue.components:SpeechToText", {"folder": PATH, "phrases": LIST, "seconds": NUMBER}, ("folder",)
+        "retinue.components:SpeechToText",
+        {"folder": PATH, "phrases": LIST, "model": TEXT, "language": TEXT, "seconds": NUMBER},
+        ("folder",),
     ),
     "TextToSpeech": TypeEntry(
         "retinue.components:TextToSpeech",
