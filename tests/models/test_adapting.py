@@ -118,7 +118,7 @@ def test_what_is_known_of_a_model_is_kept(
     for asked in (3, 1, 1):  # a refused probe, a probe, and the question; later only that
         server.requests.clear()
         PROCESS_WIDE.clear()
-        assert Agent(model(server), [LOOK]).run("Who?").answer == "fine"
+        assert Agent(model(server, temperature=0), [LOOK]).run("Who?").answer == "fine"
         assert len(server.asked) == asked
     (kept,) = tmp_path.iterdir()
     assert kept.stat().st_mode & 0o777 == 0o600

@@ -15,8 +15,8 @@ from retinue import Message, ModelRefused
 from retinue.core.grammar import Constraint, Text
 from retinue.core.prompt import Prompt
 from retinue.core.values import AgentAction, Usage
-from retinue.models import anthropic
 from retinue.models.wire_format import Encoded, PartialReply
+from retinue.models.wires import messages
 
 
 @pytest.fixture
@@ -56,10 +56,10 @@ def test_blank_messages_are_left_out(server: VendorServer) -> None:
 def test_the_results_of_one_step_are_one_message() -> None:
     calls = (AgentAction("add", {}, id="a.1"), AgentAction("add", "x", id="a.2"))
     results = [Message("tool", text, call_id=call.id) for call, text in zip(calls, ("3", ""), strict=True)]
-    encoded = anthropic.MESSAGES.encode(Encoded(), [Message("assistant", "", calls)])
+    encoded = messages.MESSAGES.encode(Encoded(), [Message("assistant", "", calls)])
     for result in results:  # one by one, as when another step's come later
-        encoded = anthropic.MESSAGES.encode(encoded, [result])
-    uses, told = json.loads(anthropic.MESSAGES.body(b"{", encoded).replace(b"{, ", b"{"))["messages"]
+        encoded = messages.MESSAGES.encode(encoded, [result])
+    uses, told = json.loads(messages.MESSAGES.body(b"{", encoded).replace(b"{, ", b"{"))["messages"]
     assert [use["input"] for use in uses["content"]] == [{}, {"input": "x"}]
     assert told["content"] == [
         {"type": "tool_result", "tool_use_id": "a_1", "content": "3"},
@@ -74,7 +74,7 @@ def test_thinking_is_passed_over() -> None:
         {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hm"}},
         {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "42"}},
     ):
-        anthropic.MESSAGES.read(event, arriving)
+        messages.MESSAGES.read(event, arriving)
     assert (arriving.said, arriving.calls) == ("42", {})
 
 
@@ -99,7 +99,7 @@ def test_a_refusal_in_a_stream_is_final(server: VendorServer) -> None:
 
 def test_a_parameter_that_a_model_no_longer_takes_is_left_out(server: VendorServer) -> None:
     server.replies += [failure(400, "`temperature` is deprecated for this model."), "a", "b"]
-    kept = model(server)
+    kept = model(server, temperature=0.5)
     assert [reply(kept).text for _ in range(2)] == ["a", "b"]
     assert ["temperature" in one.body for one in server.asked] == [True, False, False]
 

@@ -69,7 +69,7 @@ SENT: dict[str, tuple[str, Any, str]] = {
     "gzip of events": (
         f"{EVENTS}\r\nContent-Encoding: gzip",
         lambda: zipped(b"", delta(reasoning="x" * 1_000) * 1_000),
-        "64,000,000 bytes",
+        "1,000,000 characters",
     ),
     "gzip behind its end": (
         f"{JSON}\r\nContent-Encoding: gzip",

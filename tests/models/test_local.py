@@ -89,7 +89,10 @@ def test_two_models_asked_at_once_both_answer(model: PromptModel) -> None:
 
 
 @needs_linux
-def test_models_with_the_same_file_share_it_also_when_they_load_at_once(model: PromptModel) -> None:
+def test_models_with_the_same_file_share_it_also_when_they_load_at_once(
+    model: PromptModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETINUE_THREADS", "2")  # however busy the machine is
     asyncio.run(model.abilities())
     before = set(ports_of_this_process())
     twins = [PromptModel("local", context=512) for _ in range(2)]

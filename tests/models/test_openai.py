@@ -250,7 +250,7 @@ def test_max_tokens_is_sent_under_the_name_that_is_wanted(server: OpenAIServer) 
 def test_what_is_refused_is_left_out_and_remembered(server: OpenAIServer, name: str) -> None:
     server.unsupported = {name: ""}
     server.replies += ["one\ntwo", "one\ntwo"]
-    model = model_at(server, dialect="tgi")
+    model = model_at(server, dialect="tgi", temperature=0)
     wanted = request(stop=["\n"], constraint=YES_OR_NO)
     assert [reply(model, wanted).text for _ in range(2)] == ["one", "one"]
     assert [name in one.body for one in server.asked] == [True, False, False]

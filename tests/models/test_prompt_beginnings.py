@@ -128,6 +128,7 @@ class Processes:
     def ask(self, *asked: tuple[bool, str], **environment: str) -> list[list[Any]]:
         """For each question, and whether it opens a run: the reply, the prompt's tokens, and those not read for it."""
         environ = {**os.environ, "RETINUE_PROMPT_STATES": "on", "RETINUE_CACHE": str(self._cache), **environment}
+        environ["RETINUE_THREADS"] = "2"  # else a busy machine has two servers, of which each has read half
         words = [sys.executable, "-c", self._code, json.dumps(asked)]
         done = subprocess.run(words, env=environ, capture_output=True, text=True, check=True)
         return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]

@@ -11,6 +11,7 @@ import pytest
 from fakes.engines import ENGINES
 from fakes.openai_server import OpenAIServer
 from retinue import Message, PromptModel, UsageError
+from retinue.models import ENGINES as KNOWN_ENGINES
 
 KEYS = {
     "OPENAI_API_KEY": ("openai", "OpenAI needs a key: set OPENAI_API_KEY ("),
@@ -19,7 +20,7 @@ KEYS = {
     "COHERE_API_KEY": ("cohere", "Cohere needs a key: set CO_API_KEY or COHERE_API_KEY ("),
     "HF_TOKEN": ("huggingface", "Hugging Face needs a key: set HF_TOKEN ("),
 }
-ALL_ENGINES = "local, openai, vllm, tgi, llamacpp, ollama, anthropic, cohere, huggingface, scripted"
+ALL_ENGINES = ", ".join(KNOWN_ENGINES)
 
 
 @pytest.fixture(autouse=True)

@@ -272,4 +272,4 @@ def test_a_run_that_is_stopped_says_what_it_had_shown() -> None:
     assert (last.reason, last.partial) == (StopReason.CANCELLED, "Pa")
     assert from_json(to_json(last)) == last
     assert from_json('{"kind": "stopped", "reason": "ERROR", "detail": "x"}') == Stopped(StopReason.ERROR, "x")
-    assert json.loads(to_json(Delta("x", "y"))) == {"kind": "delta", "text": "x", "answer": "y"}
+    assert json.loads(to_json(Delta("x", "y"))) == {"kind": "delta", "text": "x", "answer": "y", "reasoning": ""}

@@ -108,7 +108,7 @@ class Window:
 
 def _length(message: Message) -> int:
     return (
-        len(message.content)
+        (len(message.state.turn) if message.state else len(message.content))
         + _IMAGE * len(message.images)
         + sum(len(call.tool) + len(str(call.tool_input)) for call in message.calls)
     )
@@ -128,7 +128,7 @@ class _Shortened:
         seen = [at for at, one in enumerate(messages) if one.role == "tool" or (one.role == "user" and at > asked)]
         newest = [at for at in seen if at >= len(messages) - 2]
         old = [at for at in seen if at < len(messages) - 2]
-        prose = [at for at in range(asked) if messages[at].role == "assistant"]
+        prose = [at for at in range(asked) if messages[at].role == "assistant" and not messages[at].state]
         for kept in (_KEPT, _KEPT // 4):
             self._cut(old, kept)
             self._cut(prose, kept)

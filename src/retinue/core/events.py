@@ -171,11 +171,13 @@ class Delta:
     """A piece of the reply as it arrives. Only for live readers, never part of the log.
 
     `answer` is the piece of the run's answer in it, without reasoning or formatting. Text that may still turn out not
-    to belong to the answer is held back, so the final answer may be longer than what was shown.
+    to belong to the answer is held back, so the final answer may be longer than what was shown. `reasoning` is a piece
+    of the model's thoughts, which are not part of the text.
     """
 
     text: str
     answer: str = ""
+    reasoning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +191,9 @@ class Said:
     text: str
     answer: str = ""
     offset: int = 0
+    reasoning: Annotated[str, Field(exclude_if=operator.not_)] = ""
+
+    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
 
 
 Event = Started | Asked | Retried | Replied | Called | Observed | Paused | Resumed | Finished | Stopped | Said

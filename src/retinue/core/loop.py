@@ -197,6 +197,7 @@ class _Drive:
             if refused and not shortened:
                 raise refused
             number, new = self._numbered(fitted)
+            new = tuple([replace(one, state=None) if one.state else one for one in new])  # each reply has its own
             asked = Asked(step, number, new, closing is not None, request.problem, request.aside, shortened)
             await self._effects.tell(asked)
             self._meter.add(asked)
@@ -270,14 +271,22 @@ class _Drive:
                 await self._retry(chunk, request, asked)
                 continue
             first = first or clock() - began
-            self._heard += len(chunk.text)
+            self._heard += len(chunk.text) + len(chunk.reasoning)
             said += chunk.text
             chunk = self._answering(chunk, request.answer, said)
             await self._effects.tell(chunk)
         took = chunk.seconds or clock() - began
         first = chunk.first_token_seconds or first or took
         usage = self._usage(chunk, request.prompt)
-        return Reply(well_formed(chunk.text), usage, chunk.finish, asked.closing, took, first, chunk.calls)
+        return replace(
+            chunk,
+            text=well_formed(chunk.text),
+            usage=usage,
+            closing=asked.closing,
+            seconds=took,
+            first_token_seconds=first,
+            reasoning=well_formed(chunk.reasoning),
+        )
 
     async def _retry(self, retry: Retry, request: Ask, asked: Asked) -> None:
         used = retry.usage
@@ -303,12 +312,13 @@ class _Drive:
         """Add the new part of the answer to `chunk`, the last of what was `said`; after a restarted reply, only what
         exceeds the text shown."""
         text, shown = well_formed(chunk.text), self._shown
-        chunk = chunk if text is chunk.text else replace(chunk, text=text)
+        if text is not chunk.text or chunk.reasoning:
+            chunk = replace(chunk, text=text, reasoning=well_formed(chunk.reasoning))
         answer = shown if extract is None else well_formed(extract(said))
         if len(answer) <= len(shown) or not answer.startswith(shown):
             return chunk
         self._shown = answer
-        return Delta(text, answer[len(shown) :])
+        return replace(chunk, answer=answer[len(shown) :])
 
     # ── acting, and consulting a person ──────────────────────────────────────────────────────────
 

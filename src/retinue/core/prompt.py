@@ -121,6 +121,3 @@ class Ask:
     tokens_left: int | None = None
     chat: bool = False
     opening: bool = False
-
-
-Known = PromptCache  # alias of the former name

@@ -260,6 +260,3 @@ class Memory(Protocol):
     async def remember(self, question: str, answer: str) -> None:
         """Store a completed turn; slow work happens in the background."""
         ...
-
-
-Consult = HumanRequest  # alias of the former name

@@ -96,11 +96,23 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
+class ProviderState:
+    """What a vendor wants back with the turn that it came with: signed or encrypted reasoning, and the like.
+
+    `turn` is the turn as JSON in the vendor's own format, and is never changed. `origin` names the wire format and the
+    server; no other is sent it.
+    """
+
+    origin: str
+    turn: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One turn of a conversation with a model. A user's message may have `images`.
 
-    With native tool calls, an `assistant` message has the `calls` it made. Each result is a message of the role `tool`
-    with that call's `call_id` and the name of the `tool`.
+    With native tool calls, an `assistant` message has the `calls` it made, and the `state` that its vendor wants back.
+    Each result is a message of the role `tool` with that call's `call_id` and the name of the `tool`.
     """
 
     role: Role
@@ -109,6 +121,7 @@ class Message:
     call_id: str = ""
     tool: str = ""
     images: Annotated[tuple[Image, ...], Field(exclude_if=operator.not_)] = field(default=(), repr=False)
+    state: Annotated[ProviderState | None, Field(exclude_if=operator.not_)] = None
 
     __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
 
@@ -129,8 +142,9 @@ class AgentFinish:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Token counts as reported by the engine. `input_tokens` includes the `cached_tokens`. `runs` counts the runs of
-    agents that were called, at any depth. `cost` is what models with prices cost, in the currency of the prices."""
+    """Token counts as reported by the engine. `input_tokens` includes the `cached_tokens`, and `output_tokens` the
+    `reasoning_tokens`. `runs` counts the runs of agents that were called, at any depth. `cost` is what models with
+    prices cost, in the currency of the prices."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -138,6 +152,7 @@ class Usage:
     requests: int = 0
     runs: Annotated[int, Field(exclude_if=operator.not_)] = 0
     cost: Annotated[float, Field(exclude_if=operator.not_)] = 0.0
+    reasoning_tokens: Annotated[int, Field(exclude_if=operator.not_)] = 0
 
     __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
 
@@ -152,7 +167,7 @@ class Usage:
     @property
     def is_possible(self) -> bool:
         """Whether one request can have used this: a foreign engine may report anything."""
-        tokens = (self.input_tokens, self.output_tokens, self.cached_tokens)
+        tokens = (self.input_tokens, self.output_tokens, self.cached_tokens, self.reasoning_tokens)
         whole = all(isinstance(count, int) and 0 <= count <= MAX_COUNT for count in tokens)
         return whole and 0 <= self.cost < math.inf and self.cached_tokens <= self.input_tokens
 
@@ -164,6 +179,7 @@ class Usage:
             self.requests + other.requests,
             self.runs + other.runs,
             self.cost + other.cost,
+            self.reasoning_tokens + other.reasoning_tokens,
         )
 
 
@@ -179,6 +195,7 @@ def sum_of(used: Sequence[Usage]) -> Usage:
         sum([one.requests for one in used]),
         sum([one.runs for one in used]),
         sum([one.cost for one in used], 0.0),
+        sum([one.reasoning_tokens for one in used]),
     )
 
 
@@ -258,6 +275,10 @@ class Capabilities:
 class Reply:
     """A model's reply to one `Ask`: text, native tool `calls`, or both.
 
+    `reasoning` is what may be shown of the model's thoughts, which are never part of the `text`. `state` is what the
+    vendor wants back with this turn. `unsent` names the origin of another vendor's state in the prompt, which this one
+    was not sent.
+
     `finish` is `length` if the text was truncated at its token limit, `content_filter` if the engine withheld the rest.
     `closing`: this replies to the closing question of the last allowed step. `seconds` is the time to the end of the
     reply, `first_token_seconds` the time to its first text.
@@ -270,6 +291,8 @@ class Reply:
     seconds: float = 0.0
     first_token_seconds: float = 0.0
     calls: tuple[AgentAction, ...] = ()
+    reasoning: Annotated[str, Field(exclude_if=operator.not_)] = ""
+    state: Annotated[ProviderState | None, Field(exclude_if=operator.not_)] = None
+    unsent: Annotated[str, Field(exclude_if=operator.not_)] = ""
 
-
-Abilities = Capabilities  # alias of the former name
+    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)

@@ -6,15 +6,17 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urlsplit
 
 from .._internal.suggestions import suggestion
 from .._internal.well_formed import well_formed_json
 from ..core.prompt import Ask, Prompt, PromptCache
 from ..core.protocols import Chunks
-from ..core.values import Capabilities, Reply
+from ..core.values import Capabilities
 from ..errors import ModelNotFound, ModelRefused, ModelUnavailable, UsageError, WindowExceeded
 from ..net.error_mapping import names_parameter, output_limit
 from ..net.http_client import Headers, HttpClient, bearer
@@ -42,12 +44,15 @@ logger = logging.getLogger(__name__)
 class Format:
     """The wire formats of a kind of server. `root` is the path that users may omit from the address.
 
-    `dialect` says how constraints are sent. If it is empty, the server is detected, with `fallback` for unknown ones.
+    `suits` tells of which models `responses` is the default. `dialect` says how constraints are sent. If it is empty,
+    the server is detected, with `fallback` for unknown ones.
     """
 
     root: str
     chat: Wire
     completions: Wire | None = None
+    responses: Wire | None = None
+    suits: Callable[[str], bool] = lambda model: False
     dialect: str = ""
     headers: Headers = bearer
     fallback: str = "none"
@@ -109,20 +114,10 @@ class HttpEngine:
             adapted: _Adapted | None = None
             try:
                 await self._find_out()
-                wire, adapted = self._wire(request), self._adapted
-                receiver = self._reader(request, wire)
-                reads = self._exchange(request, wire)
-                try:
-                    async for bodies in reads:
-                        for chunk in receiver.take(bodies):
-                            yield chunk
-                        if receiver.is_enough:
-                            break
-                finally:
-                    await reads.aclose()
-                for chunk in receiver.rest():
-                    yield chunk
-                yield self._whole(request, receiver)
+                adapted = self._adapted
+                async with aclosing(self._attempt(request, self._wire(request))) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
                 return
             except ModelNotFound as refused:
                 raise await not_found(self._client, self._form.dialect, self._model, refused) from None
@@ -136,21 +131,32 @@ class HttpEngine:
             yield retry
             await asyncio.sleep(retry.seconds)
 
-    def _whole(self, request: Ask, receiver: ReplyReader) -> Reply:
-        """Return the complete reply, and learn from it whether replies begin within a thought."""
-        reply = receiver.reply()
+    async def _attempt(self, request: Ask, wire: Wire) -> Chunks:
+        """Send the request once and stream the reply."""
+        receiver = self._reader(request, wire)
+        encoded = self._encode(request.prompt, wire)
+        async with aclosing(self._exchange(wire, self._body(request, wire, encoded))) as reads:
+            async for bodies in reads:
+                for chunk in receiver.take(bodies):
+                    yield chunk
+                if receiver.is_enough:
+                    break
+        for chunk in receiver.rest():
+            yield chunk
+        reply = receiver.reply(self._origin(wire), encoded.unsent)
         if receiver.found_open or (reply.text and request.constraint is None):
-            self._thinks = receiver.found_open
-        return reply
+            self._thinks = receiver.found_open  # whether replies begin within a thought
+        yield reply
 
     def _reader(self, request: Ask, wire: Wire) -> ReplyReader:
         thinks = False if request.constraint and self._dialect in HOLD_TO_PATTERN else self._thinks
         in_json = self._in_json(request, wire, self._adapted)
         return ReplyReader(wire, request.stop, in_json=in_json, redacted=self._client.redacted, thinks=thinks)
 
-    def _exchange(self, request: Ask, wire: Wire) -> AsyncGenerator[list[Any], None]:
-        body, headers = self._body(request, wire), self._settings.headers
-        return self._client.exchange(wire.path, body, _NO_HEADERS if headers is None else headers(body))
+    def _exchange(self, wire: Wire, body: bytes) -> AsyncGenerator[list[Any], None]:
+        headers = self._settings.headers
+        path = wire.path if wire.address is None else wire.address(self._model, self._settings.stream)
+        return self._client.exchange(path, body, _NO_HEADERS if headers is None else headers(body))
 
     async def close(self) -> None:
         """Close the connections of the running event loop."""
@@ -216,6 +222,9 @@ class HttpEngine:
         """Return the wire for `request`: completions suit llama.cpp's grammars, chat suits conversations and native
         calls.
         """
+        form, api = self._form, self._settings.api
+        if form.responses is not None and (api == "responses" or (api is None and form.suits(self._model))):
+            return form.responses
         if self._form.completions is None:
             return self._form.chat
         if self._only_completes:
@@ -235,7 +244,9 @@ class HttpEngine:
         """Return the constraint's parameters; none beside tools, as engines reject both together."""
         if request.constraint is None or request.tools:
             return {}
-        api: Api = "chat" if wire is self._form.chat else "completions"
+        api: Api = (
+            "completions" if wire is self._form.completions else "responses" if wire is self._form.responses else "chat"
+        )
         return DIALECTS[self._dialect](request.constraint, api)
 
     def _in_json(self, request: Ask, wire: Wire, adapted: _Adapted) -> bool:
@@ -244,7 +255,7 @@ class HttpEngine:
         return self._dialect not in HOLD_TO_PATTERN and bool(constraint) and not adapted.without & set(constraint)
 
     def _parameters(self, request: Ask, wire: Wire, adapted: _Adapted) -> dict[str, Any]:
-        settings, most = self._settings, request.max_tokens
+        settings, most, options = self._settings, request.max_tokens, dict(request.options)
         if most is None and self._dialect == "llamacpp" and self._window:
             most = self._window // 2  # a small model may never stop
         if adapted.most is not None:
@@ -256,23 +267,25 @@ class HttpEngine:
             settings.temperature,
             settings.stream,
             settings.context,
-            request.tools if wire is self._form.chat else (),
+            () if wire is self._form.completions else request.tools,
             request.tool_choice,
             adapted.in_words,
+            str(options.pop("reasoning_effort", settings.effort) or ""),
+            str(options.pop("verbosity", settings.verbosity) or ""),
+            settings.thinking_tokens,
         )
         parameters = wire.parameters(terms) | dict(self._constraint(request, wire))
         parameters = wire.with_options(parameters, settings.options)
-        if request.options:
-            parameters = wire.sampled(parameters, request.options)
+        if options:
+            parameters = wire.sampled(parameters, options)
         if "max_tokens" in adapted.without and "max_tokens" in parameters:
             parameters["max_completion_tokens"] = parameters["max_tokens"]
         return {name: value for name, value in parameters.items() if name not in adapted.without}
 
-    def _body(self, request: Ask, wire: Wire) -> bytes:
+    def _body(self, request: Ask, wire: Wire, encoded: Encoded) -> bytes:
         """Return the request as JSON, with the conversation last because it is append-only.
 
-        The encoded form of the prompt's prefix is cached. So are the last two heads, as most requests differ in nothing
-        else, except those for a last answer.
+        The last two heads are cached, as most requests differ in nothing else, except those for a last answer.
         """
         differs = wire.path, self._adapted, request.stop, request.max_tokens, request.tool_choice, request.tools
         key = *differs, request.constraint, request.options
@@ -281,12 +294,27 @@ class HttpEngine:
             parameters = well_formed_json(self._parameters(request, wire, self._adapted))
             head = json.dumps(parameters)[:-1].encode()
             self._heads = [(key, head), *self._heads[:1]]
-        known = self._encoded.setdefault(wire.path, PromptCache())
-        kept, new = known.extend(request.prompt)
-        encoded = wire.encode(kept or Encoded(), new)
-        if kept is not None or any(message.role == "assistant" for message in new):
-            known.keep(request.prompt, encoded)  # not of a run that waits for its first reply: there may be thousands
         return wire.body(head, encoded)
+
+    def _encode(self, prompt: Prompt, wire: Wire) -> Encoded:
+        """Return the conversation as the wire sends it, without another vendor's state. What of it was encoded before
+        is cached."""
+        known, origin = self._encoded.setdefault(wire.path, PromptCache()), self._origin(wire)
+        kept, new = known.extend(prompt)
+        foreign = {one.state.origin for one in new if one.state and one.state.origin != origin}
+        if foreign:
+            new = tuple([replace(one, state=None) if one.state and one.state.origin in foreign else one for one in new])
+        encoded = wire.encode(kept or Encoded(), new)
+        if unsent := next(iter(foreign), kept.unsent if kept else ""):
+            encoded = replace(encoded, unsent=unsent)
+        if kept is not None or any(message.role == "assistant" for message in new):
+            known.keep(prompt, encoded)  # not of a run that waits for its first reply: there may be thousands
+        return encoded
+
+    def _origin(self, wire: Wire) -> str:
+        """Return the origin of this vendor's state; a gateway to many vendors has the model's maker in its name."""
+        maker = self._model.rpartition("/")[0]
+        return " ".join(filter(None, (wire.name, urlsplit(self._client.base_url).hostname, maker)))
 
     def _adapt(self, request: Ask, sent_as: _Adapted | None, refused: ModelRefused) -> None:
         """Remember what the server rejects; raises `refused` if that is nothing that can be left out.

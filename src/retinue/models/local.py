@@ -34,7 +34,7 @@ from .engine import HttpEngine
 from .prompt_beginnings import PromptBeginnings
 from .prompt_states import PromptStates, made_folder
 from .settings import Settings
-from .vendors import VENDORS
+from .vendors.vendor import find_vendor
 from .weights import find
 
 _KEY = secrets.token_urlsafe(32)
@@ -124,10 +124,11 @@ class LocalEngine:
                     model=self._path.stem,
                     base_url=server.address,
                     api_key=_KEY,
+                    temperature=0.0 if self._settings.temperature is None else self._settings.temperature,
                     options={"cache_prompt": True, "seed": 1} | dict(self._settings.options),
                     limits=self._settings.limits or _LIMITS,
                 ),
-                VENDORS["llamacpp"].format,
+                find_vendor("llamacpp").format,
             )
             self._served.setdefault(key, (server, engine))
         return self._served[key]

@@ -21,6 +21,7 @@ from ..core.protocols import Chunks, Model, can_see
 from ..core.values import Capabilities, Message, Reply
 from ..errors import RetinueError, UsageError
 from .settings import Settings
+from .vendors import NAMES as VENDOR_NAMES
 
 
 class Engine(Model, Protocol):
@@ -38,9 +39,9 @@ def _local(settings: Settings) -> Engine:
 
 
 def _remote(name: str, settings: Settings) -> Engine:
-    from .vendors import engine
+    from .vendors.vendor import make_engine
 
-    return engine(name, settings)
+    return make_engine(name, settings)
 
 
 def _scripted(settings: Settings) -> Engine:
@@ -49,10 +50,9 @@ def _scripted(settings: Settings) -> Engine:
     return ScriptedEngine(settings)
 
 
-_REMOTE = ("openai", "vllm", "tgi", "llamacpp", "ollama", "anthropic", "cohere", "huggingface")
 ENGINES: Mapping[str, Callable[[Settings], Engine]] = {
     "local": _local,
-    **{name: partial(_remote, name) for name in _REMOTE},
+    **{name: partial(_remote, name) for name in VENDOR_NAMES},
     "scripted": _scripted,
 }
 _OTHER_NAMES = {"llm_engine": "engine", "llm_endpoint_url": "base_url", "llm_model_id": "model_name_or_path"}

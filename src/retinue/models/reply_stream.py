@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from .._internal.well_formed import TextPieces
 from ..core.events import Delta
 from ..core.protocols import Retry
-from ..core.values import Reply
+from ..core.values import ProviderState, Reply
 from ..errors import ModelRefused, ModelUnavailable
 from ..net.error_mapping import error_in_stream
 from ..net.http_client import DONE
@@ -16,6 +17,7 @@ from .stop_sequences import StopCutter
 from .thought_filter import ThoughtFilter
 from .wire_format import PartialReply, Wire
 
+_MAX_STATE = 4_000_000  # characters
 _MAX_REPLY = 1_000_000  # characters, of text and arguments: a quarter of a million tokens, more than engines allow
 
 
@@ -27,7 +29,8 @@ class ReplyReader:
     """
 
     __slots__ = (
-        "_arriving", "_cutter", "_in_json", "_pieces", "_read", "_redacted", "_stop", "_text", "_thoughts"
+        "_arriving", "_cutter", "_in_json", "_keep", "_pieces", "_read", "_reasoning", "_redacted", "_stop", "_text",
+        "_thought_pieces", "_thoughts",
     )  # fmt: skip
 
     def __init__(
@@ -46,6 +49,9 @@ class ReplyReader:
         self._redacted = redacted
         self._arriving = PartialReply()
         self._pieces = TextPieces()
+        self._thought_pieces = TextPieces()
+        self._reasoning = ""
+        self._keep = wire.keep
         self._thoughts = ThoughtFilter(opened=thinks)
         self._text = ""
 
@@ -55,10 +61,14 @@ class ReplyReader:
         for body in bodies:
             self._read_body(body)
         arguments = sum(len(call.arguments) for call in arriving.calls.values())
-        if len(self._text) + len(arriving.said) + arguments > _MAX_REPLY:
+        thoughts = len(self._reasoning) + len(arriving.reasoning)
+        if len(self._text) + len(arriving.said) + thoughts + arguments > _MAX_REPLY:
             raise ModelRefused(f"the engine's reply has more than {_MAX_REPLY:,} characters")
         if arriving.separates:
             self._thoughts.separates()
+        if thought := arriving.reasoning:
+            arriving.reasoning = ""
+            yield from self._show_thought(self._thought_pieces.feed(thought))
         if said := arriving.said:
             arriving.said = ""
             yield from self._pass(self._thoughts.feed(self._pieces.feed(said)))
@@ -91,6 +101,11 @@ class ReplyReader:
             self._cutter = StopCutter(())
         yield from self._show(self._cutter.feed(said))
 
+    def _show_thought(self, piece: str) -> Iterator[Delta]:
+        if piece:
+            self._reasoning += piece
+            yield Delta("", reasoning=piece)
+
     def _show(self, piece: str) -> Iterator[Delta]:
         if piece:
             self._text += piece
@@ -109,6 +124,7 @@ class ReplyReader:
     def rest(self) -> Iterator[Delta | Retry]:
         """Yield the text held back so far. Raises `ModelUnavailable` if the reply is incomplete."""
         arriving = self._arriving
+        yield from self._show_thought(self._thought_pieces.flush())
         yield from self._pass(self._thoughts.feed(self._pieces.flush()) + self._thoughts.flush())
         if self._cutter.stopped:
             arriving.finish, arriving.calls = "stop", {}
@@ -118,8 +134,15 @@ class ReplyReader:
             raise ModelUnavailable("the engine disconnected in the middle of its reply")
         yield from self._show(self._cutter.flush())
 
-    def reply(self) -> Reply:
-        """Return the complete reply."""
+    def reply(self, origin: str, unsent: str = "") -> Reply:
+        """Return the complete reply, with its vendor's state, if any, of this `origin`, and with `unsent`. Raises
+        `ModelRefused` if the state is too long."""
         arriving = self._arriving
         calls = arriving.actions() if arriving.calls else ()
-        return Reply(self._text, arriving.usage, arriving.finish or "stop", calls=calls)
+        turn = self._keep(arriving) if calls else None
+        state = None if turn is None else ProviderState(origin, json.dumps(turn))
+        if state and len(state.turn) > _MAX_STATE:
+            raise ModelRefused(f"what the engine wants back with its reply has more than {_MAX_STATE:,} characters")
+        finish = arriving.finish or "stop"
+        thoughts, used = self._reasoning, arriving.usage
+        return Reply(self._text, used, finish, calls=calls, reasoning=thoughts, state=state, unsent=unsent)

@@ -11,7 +11,7 @@ from ..errors import UsageError
 from ..net.retry import Retries
 from ..net.time_limits import TimeLimits
 
-Api = Literal["chat", "completions"]
+Api = Literal["chat", "completions", "responses"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +19,12 @@ class Settings:
     """The settings of a `PromptModel`, as passed to its engine.
 
     `model`: the engine's name of the model, or a path; empty for the default. `options` are added to every request
-    unchanged. `context`: context window in tokens, for the embedded engine and Ollama. `limits`: `None` for the
-    engine's own. `headers`: returns further headers of a request with this body. `sees`: whether the model can be sent
-    images, where the engine does not tell. `price`: the prices of a million tokens (`input`, `output`, and `cached`
-    input), in any currency.
+    unchanged. `temperature`, `effort` (`none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`), `verbosity`
+    (`low`, `medium` or `high`) and `thinking_tokens` (the most that the model may think) are sent only if they are
+    set, under each vendor's own names. `context`: context window in tokens, for the embedded engine and Ollama.
+    `limits`: `None` for the engine's own. `headers`: returns further headers of a request with this body. `sees`:
+    whether the model can be sent images, where the engine does not tell. `price`: the prices of a million tokens
+    (`input`, `output`, and `cached` input), in any currency.
     """
 
     model: str = ""
@@ -31,7 +33,10 @@ class Settings:
     api: Api | None = None
     dialect: str | None = None
     stream: bool = True
-    temperature: float = 0.0
+    temperature: float | None = None
+    effort: str = ""
+    verbosity: str = ""
+    thinking_tokens: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     script: Sequence[Any] | None = None
     context: int = 8192

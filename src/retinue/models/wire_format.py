@@ -6,7 +6,7 @@ import base64
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 from .._internal.strict_json import LENIENT, check_depth
@@ -35,41 +35,51 @@ class Terms:
     """The parameters of a request besides the conversation.
 
     `context`: the window to request, where supported. `max_tokens`: `None` allows as many as the engine and the window
-    do. `in_words`: names of the tools whose schemas the vendor does not accept.
+    do. `in_words`: names of the tools whose schemas the vendor does not accept. `effort`, `verbosity` and
+    `thinking_tokens` are as in `Settings`; unless they are set, nothing is sent of them.
     """
 
     model: str
     max_tokens: int | None
     stop: tuple[str, ...]
-    temperature: float
+    temperature: float | None
     stream: bool
     context: int
     tools: tuple[Tool, ...]
     tool_choice: Literal["auto", "required", "none"]
     in_words: frozenset[str] = frozenset()
+    effort: str = ""
+    verbosity: str = ""
+    thinking_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
     """A conversation encoded as JSON so far; it is append-only.
 
-    `system`: text outside of the messages. `open`: the last turn can still be extended.
+    `system`: text outside of the messages. `open`: the last turn can still be extended. `ids`: by the loop's id of a
+    call, the id by which its vendor knows it, for the calls of the last turn that was sent as its vendor wrote it.
+    `unsent`: the origin of another vendor's state, which was left out.
     """
 
     messages: bytes = b""
     system: str = ""
     open: bool = False
+    ids: Mapping[str, str] = field(default_factory=dict)
+    unsent: str = ""
 
 
 @dataclass(slots=True, eq=False)
 class PartialCall:
-    """A tool call received so far, with its `arguments` as text, or `given` as values. `index`: the engine's number."""
+    """A tool call received so far, with its `arguments` as text, or `given` as values. `index`: the engine's number.
+    `extra`: what the vendor wants back with it."""
 
     index: Any = None
     name: str = ""
     id: str = ""
     arguments: str = ""
     given: dict[str, Any] | None = None
+    extra: Any = None
 
     @property
     def is_whole(self) -> bool:
@@ -101,10 +111,13 @@ class PartialReply:
     `said`: text not yet passed on. `finish`: empty until the engine reports why it ended. `ended`: the engine says that
     it is over, whatever the reason. `counted`: token counts are final. `failed`: the error, if the engine reports one
     at the end of the reply. `choice`: the index of the choice that is read, if there are several. `separates`: the
-    model's thoughts come apart from its text.
+    model's thoughts come apart from its text. `reasoning`: what may be shown of them and was not yet passed on.
+    `turn`: what has arrived of the turn in the vendor's own format, as its wire keeps it.
     """
 
     said: str = ""
+    reasoning: str = ""
+    turn: Any = None
     finish: Finish | Literal[""] = ""
     ended: bool = False
     usage: Usage = _ONE_REQUEST
@@ -140,6 +153,7 @@ class PartialReply:
         elif name and id and id == call.id and arguments == call.arguments:
             return call  # some engines repeat a call at its end
         call.id, call.name = call.id or id, call.name or name
+        call.extra = piece.get("extra_content") or call.extra  # Gemini's signatures, over OpenAI's format
         if isinstance(arguments, dict):
             call.given = arguments
         else:
@@ -159,25 +173,34 @@ class PartialReply:
         elif said:
             self.finish = "content_filter" if _FILTERED.search(said) else "length" if _LENGTH.search(said) else "stop"
 
-    def actions(self) -> tuple[AgentAction, ...]:
+    def whole_calls(self) -> list[PartialCall]:
         """Return the calls; of a truncated reply, only the complete ones."""
         calls = [call for call in self.calls.values() if call.name or call.arguments.strip() or call.given]
-        calls = [call for call in calls if self.finish == "stop" or call.is_whole]
-        return tuple(call.action(number) for number, call in enumerate(calls))
+        return [call for call in calls if self.finish == "stop" or call.is_whole]
+
+    def actions(self) -> tuple[AgentAction, ...]:
+        """Return the whole calls as actions."""
+        return tuple(call.action(number) for number, call in enumerate(self.whole_calls()))
 
 
 def _beside(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     return parameters | dict(options)
 
 
+def _nothing(arriving: PartialReply) -> Any:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Wire:
     """A wire format. `dispensable`: parameters that are omitted if a server rejects them.
 
-    `with_options` merges the user's own options. `sampled` merges one request's options, which have OpenAI's names, and
-    drops those unknown to the vendor.
+    `address` gives the path for a model, and whether it streams, where that depends on them. `keep` returns the turn as
+    its vendor wants it back, or `None` if the vendor wants nothing back. `with_options` merges the user's own options.
+    `sampled` merges one request's options, which have OpenAI's names, and drops those unknown to the vendor.
     """
 
+    name: str
     path: str
     parameters: Callable[[Terms], dict[str, Any]]
     encode: Callable[[Encoded, Sequence[Message]], Encoded]
@@ -186,6 +209,8 @@ class Wire:
     dispensable: frozenset[str] = frozenset()
     with_options: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]] = _beside
     sampled: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]] = _beside
+    keep: Callable[[PartialReply], Any] = _nothing
+    address: Callable[[str, bool], str] | None = None
 
 
 # ── what several formats have in common ──────────────────────────────────────────────────────────
@@ -194,7 +219,7 @@ class Wire:
 def append_messages(kept: Encoded, new: Sequence[Mapping[str, Any]]) -> Encoded:
     """Append the `new` messages to `kept`."""
     texts = [to_json(message) for message in new]
-    return Encoded(b", ".join([kept.messages, *texts] if kept.messages else texts), kept.system)
+    return replace(kept, messages=b", ".join([kept.messages, *texts] if kept.messages else texts))
 
 
 def with_messages(head: bytes, encoded: Encoded) -> bytes:

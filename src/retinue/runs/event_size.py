@@ -16,11 +16,12 @@ def chars_of(event: Event) -> int:
         case Observed(observation=observation):
             return len(observation.text)
         case Replied(reply=reply):
-            return len(reply.text)
+            return len(reply.text) + len(reply.reasoning) + (len(reply.state.turn) if reply.state else 0)
         case Finished(answer=answer):
             return len(answer)
     return 0
 
 
 def _chars_of_message(message: Message) -> int:
-    return len(message.content) + sum(len(image.data) for image in message.images)
+    kept = len(message.state.turn) if message.state else 0
+    return len(message.content) + kept + sum(len(image.data) for image in message.images)

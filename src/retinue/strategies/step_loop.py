@@ -15,7 +15,7 @@ from typing import Protocol
 
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, act, ask
-from ..core.values import CUT_SHORT, AgentAction, AgentFinish, Message, Observation, Reply, StopReason
+from ..core.values import CUT_SHORT, AgentAction, AgentFinish, Message, Observation, ProviderState, Reply, StopReason
 from .parsing.final_answer import mark_truncated
 from .parsing.react_text import NO_TOOL, UnreadableReply
 from .prompting.injection_guard import neutralize
@@ -39,12 +39,14 @@ class PromptTurn:
 class ParsedReply:
     """A parsed reply; `decision` is `None` if the model wants to answer and is asked for the answer alone.
 
-    `text` is the part of the reply kept in the prompt (the rest was made up), `best` the best answer so far.
+    `text` is the part of the reply kept in the prompt (the rest was made up), `best` the best answer so far, and
+    `state` what the vendor wants back with native calls.
     """
 
     decision: Decided | None
     text: str = ""
     best: str = ""
+    state: ProviderState | None = None
 
 
 def _none(reply: Reply) -> str:

@@ -109,7 +109,7 @@ class _Calls:
     def read(self, reply: Reply) -> ParsedReply:
         if reply.calls and not (reply.finish == "length" and self._lacks(reply)):
             actions = tuple(self._complete(call, reply) for call in reply.calls[: self._most])
-            return ParsedReply(actions, reply.text, reply.text.strip())
+            return ParsedReply(actions, reply.text, reply.text.strip(), reply.state)
         if not reply.text.strip() and reply.finish == "stop":
             raise UnreadableReply("the reply is empty")
         if self._task.tools and self._choice != "none" and reply.finish == "stop":
@@ -138,7 +138,7 @@ class _Calls:
         calls = [AgentAction(action.tool, action.tool_input, id=one.call_id) for action, one in pairs]
         told = [Message("tool", note_observation(one), call_id=one.call_id, tool=action.tool) for action, one in pairs]
         news = "\n".join([message.content for message in told])
-        return PromptTurn(tuple(told), news, Message("assistant", read.text, tuple(calls)))
+        return PromptTurn(tuple(told), news, Message("assistant", read.text, tuple(calls), state=read.state))
 
     def unreadable(self, reply: Reply, problem: str) -> PromptTurn:
         told = f"That could not be used: {problem}. {self._expected}"

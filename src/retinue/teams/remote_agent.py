@@ -166,7 +166,7 @@ class RemoteChat:
             reply = yield from ask(Ask(prompt, news, _written, answer=str.strip, chat=True))
             if not reply.calls:
                 return mark_truncated(AgentFinish({"output": reply.text.strip()}, reply.text), reply)
-            prompt = prompt.add(Message("assistant", reply.text, calls=reply.calls))
+            prompt = prompt.add(Message("assistant", reply.text, calls=reply.calls, state=reply.state))
             for call in reply.calls:
                 question = f"{self.agent} requires input: {_question(call)}"
                 decision = yield from consult(AgentAction(self.agent, call.tool_input), question)

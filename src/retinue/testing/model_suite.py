@@ -168,7 +168,7 @@ async def abilities_are_told(subject: ModelSubject) -> None:
     require(isinstance(model.name, str) and model.name, f"name is {shown(model.name)}; want a text")
     able, native = await model.abilities(), await (subject.calls or subject.make)().abilities(native=True)
     for one in (able, native):
-        require(isinstance(one, Capabilities), f"abilities() gives {shown(one)}; want Abilities")
+        require(isinstance(one, Capabilities), f"abilities() gives {shown(one)}; want Capabilities")
         require(one.window is None or one.window > 0, f"the window is {one.window!r} tokens; want more than 0, or None")
     require(native.calls_tools or native.problem, "calls_tools is false, and problem does not say why")
     require(not (native.calls_tools and native.problem), f"calls_tools is true, with the problem {native.problem!r}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..core.values import Message, Usage
-from .wire_format import (
+from ...core.values import Message, Usage
+from ..wire_format import (
     Encoded,
     PartialReply,
     Terms,
@@ -29,11 +29,9 @@ _SAMPLING |= {name: name for name in ("seed", "frequency_penalty", "presence_pen
 
 
 def _parameters(terms: Terms) -> dict[str, Any]:
-    parameters: dict[str, Any] = {
-        "model": terms.model,
-        "temperature": min(terms.temperature, 1.0),
-        "stream": terms.stream,
-    }
+    parameters: dict[str, Any] = {"model": terms.model, "stream": terms.stream}
+    if terms.temperature is not None:
+        parameters["temperature"] = min(terms.temperature, 1.0)
     if terms.max_tokens is not None:
         parameters["max_tokens"] = terms.max_tokens
     if terms.stop:
@@ -107,6 +105,7 @@ def _read_end(end: Any, arriving: PartialReply) -> None:
 
 
 CHAT = Wire(
+    "cohere",
     "/chat",
     _parameters,
     _encode,

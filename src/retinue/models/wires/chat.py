@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from ..core.values import Message, Usage
-from .wire_format import (
+from ...core.values import Message, Usage
+from ..wire_format import (
     Encoded,
+    PartialCall,
     PartialReply,
     Terms,
     Wire,
@@ -15,7 +18,10 @@ from .wire_format import (
     content_parts,
     function_calls,
     functions,
+    json_at,
+    read_arguments,
     text_of,
+    text_or_empty,
     to_json,
     token_count,
     with_messages,
@@ -25,7 +31,9 @@ _MOST = 1024  # tokens of a completion; without a limit, servers stop after 16 o
 
 
 def _parameters(terms: Terms) -> dict[str, Any]:
-    parameters: dict[str, Any] = {"model": terms.model, "temperature": terms.temperature}
+    parameters: dict[str, Any] = {"model": terms.model}
+    if terms.temperature is not None:
+        parameters["temperature"] = terms.temperature
     if terms.max_tokens is not None:
         parameters["max_tokens"] = terms.max_tokens
     if terms.stop:
@@ -41,21 +49,48 @@ def _completion_parameters(terms: Terms) -> dict[str, Any]:
 
 def _chat_parameters(terms: Terms) -> dict[str, Any]:
     parameters = _parameters(terms)
+    if terms.effort:
+        parameters["reasoning_effort"] = terms.effort
+    if terms.verbosity:
+        parameters["verbosity"] = terms.verbosity
     if terms.tools:
         parameters |= {"tools": functions(terms.tools, terms.model, terms.in_words), "tool_choice": terms.tool_choice}
     return parameters
 
 
 def _messages(kept: Encoded, new: Sequence[Message]) -> Encoded:
-    return append_messages(kept, [_message(message) for message in new])
+    turns: list[dict[str, Any]] = []
+    ids = kept.ids
+    for message in new:
+        if message.calls:
+            turn = _turn_with_calls(message)
+            pairs = zip(message.calls, turn["tool_calls"], strict=True)
+            ids = {call.id: sent["id"] for call, sent in pairs}
+            turns.append(turn)
+        else:
+            turns.append(_message(message, ids))
+    return replace(append_messages(kept, turns), ids=ids)
 
 
-def _message(message: Message) -> dict[str, Any]:
+def _turn_with_calls(message: Message) -> dict[str, Any]:
+    """Return an assistant's turn as its vendor wrote it, as far as it wants that back."""
+    turn: dict[str, Any] = {"role": message.role, "content": message.content.strip() or None}
+    calls = function_calls(message.calls)
+    if message.state is None:
+        return turn | {"tool_calls": calls}
+    kept = json.loads(message.state.turn)
+    for call, sent, made in zip(message.calls, calls, kept.pop("tool_calls"), strict=False):
+        is_same = (
+            made["function"]["name"] == call.tool and read_arguments(made["function"]["arguments"]) == call.tool_input
+        )
+        sent |= made if is_same else {name: made[name] for name in made if name != "function"}
+    return {**turn, **kept, "tool_calls": calls}
+
+
+def _message(message: Message, ids: Mapping[str, str]) -> dict[str, Any]:
     content = message.content.strip()
-    if message.calls:
-        return {"role": message.role, "content": content or None, "tool_calls": function_calls(message.calls)}
     if message.role == "tool":
-        return {"role": "tool", "tool_call_id": message.call_id, "content": content}
+        return {"role": "tool", "tool_call_id": ids.get(message.call_id, message.call_id), "content": content}
     return {"role": message.role, "content": content_parts(message) if message.images else content}
 
 
@@ -71,6 +106,7 @@ def _with_text(head: bytes, encoded: Encoded) -> bytes:
 
 
 _APART = ("reasoning_content", "reasoning", "reasoning_details")  # where engines send thoughts
+_TEXTS = ("reasoning_content", "reasoning")  # those that are texts, in the order of preference
 
 
 def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
@@ -93,6 +129,7 @@ def _read_choice(choice: Mapping[str, Any], arriving: PartialReply) -> None:
     content = inner.get("content")
     arriving.said += text_of(choice.get("text")) or text_of(content) or text_of(inner.get("refusal"))
     arriving.separates = arriving.separates or not isinstance(content, str | None) or any(map(inner.get, _APART))
+    _read_thoughts(inner, arriving)
     if calls := inner.get("tool_calls"):
         arriving.add_calls(calls, _index if inner is delta else _place)
     if isinstance(called := inner.get("function_call"), dict):  # of the time before there could be several
@@ -100,6 +137,29 @@ def _read_choice(choice: Mapping[str, Any], arriving: PartialReply) -> None:
     arriving.end(choice.get("finish_reason"))
     if error := choice.get("error"):  # OpenRouter
         arriving.failed = error
+
+
+def _read_thoughts(inner: Mapping[str, Any], arriving: PartialReply) -> None:
+    pieces = {key: text for key in _TEXTS if (text := text_or_empty(inner.get(key)))}
+    arriving.reasoning += next(iter(pieces.values()), "")
+    if pieces:
+        turn: dict[str, str] = arriving.turn or {}
+        arriving.turn = turn | {key: turn.get(key, "") + text for key, text in pieces.items()}
+
+
+def _kept_turn(arriving: PartialReply) -> Any:
+    """Return the thoughts and the calls, if the vendor gave anything beside what a call always has."""
+    calls = arriving.whole_calls()
+    if not arriving.turn and not any(call.extra for call in calls):
+        return None
+    return {**(arriving.turn or {}), "tool_calls": [_kept_call(call) for call in calls]}
+
+
+def _kept_call(call: PartialCall) -> dict[str, Any]:
+    arguments = call.arguments if call.given is None else json.dumps(call.given, ensure_ascii=False)
+    made: dict[str, Any] = {"type": "function", "function": {"name": call.name, "arguments": arguments}}
+    made |= {"id": call.id} if call.id else {}
+    return made | {"extra_content": call.extra} if call.extra else made
 
 
 def _error_in(body: Mapping[str, Any]) -> Any:
@@ -123,7 +183,9 @@ def _usage(counted: Any) -> Usage:
     known = counted if isinstance(counted, dict) else {}
     details = known.get("prompt_tokens_details")
     cached = token_count(details.get("cached_tokens")) if isinstance(details, dict) else 0
-    return Usage(token_count(known.get("prompt_tokens")), token_count(known.get("completion_tokens")), cached, 1)
+    thought = token_count(json_at(known, "completion_tokens_details", "reasoning_tokens"))
+    asked, said = token_count(known.get("prompt_tokens")), token_count(known.get("completion_tokens"))
+    return Usage(asked, said, cached, 1, reasoning_tokens=thought)
 
 
 _DISPENSABLE = frozenset(
@@ -132,5 +194,7 @@ _DISPENSABLE = frozenset(
         *("parallel_tool_calls", "reasoning_effort", "verbosity"),
     )
 )
-CHAT = Wire("/chat/completions", _chat_parameters, _messages, with_messages, _read, _DISPENSABLE)
-COMPLETIONS = Wire("/completions", _completion_parameters, _text, _with_text, _read, _DISPENSABLE)
+CHAT = Wire(
+    "chat", "/chat/completions", _chat_parameters, _messages, with_messages, _read, _DISPENSABLE, keep=_kept_turn
+)
+COMPLETIONS = Wire("completions", "/completions", _completion_parameters, _text, _with_text, _read, _DISPENSABLE)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..core.values import Message, Usage
-from .wire_format import (
+from ...core.values import Message, Usage
+from ..wire_format import (
     Encoded,
     PartialReply,
     Terms,
@@ -28,10 +28,11 @@ _BESIDE = ("keep_alive", "think", "format", "logprobs", "top_logprobs", "truncat
 def _parameters(terms: Terms) -> dict[str, Any]:
     # Without num_ctx it uses a small window of its own and silently truncates the prompt.
     options: dict[str, Any] = {
-        "temperature": terms.temperature,
         "num_predict": terms.context if terms.max_tokens is None else terms.max_tokens,  # otherwise it may never stop
         "num_ctx": terms.context,
     }
+    if terms.temperature is not None:
+        options["temperature"] = terms.temperature
     if terms.stop:
         options["stop"] = list(terms.stop)
     parameters: dict[str, Any] = {"model": terms.model, "stream": terms.stream, "options": options}
@@ -80,4 +81,6 @@ def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
         arriving.counted = True
 
 
-CHAT = Wire("/chat", _parameters, _encode, with_messages, _read, frozenset(("format",)), _with_options, _sampled)
+CHAT = Wire(
+    "ollama", "/chat", _parameters, _encode, with_messages, _read, frozenset(("format",)), _with_options, _sampled
+)

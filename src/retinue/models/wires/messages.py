@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..core.values import AgentAction, Message, Usage
-from .tool_schemas import declare_tool
-from .wire_format import (
+from ...core.values import AgentAction, Message, Usage
+from ..tool_schemas import declare_tool
+from ..wire_format import (
     Encoded,
     PartialReply,
     Terms,
@@ -44,9 +44,10 @@ def _parameters(terms: Terms) -> dict[str, Any]:
     parameters: dict[str, Any] = {
         "model": terms.model,
         "max_tokens": _most(terms.model) if terms.max_tokens is None else terms.max_tokens,  # required by the API
-        "temperature": min(terms.temperature, 1.0),
         "cache_control": {"type": "ephemeral"},  # caches the longest prefix; leaves the messages unchanged
     }
+    if terms.temperature is not None:
+        parameters["temperature"] = min(terms.temperature, 1.0)
     if stop := [word for word in terms.stop if word.strip()]:  # the API rejects blank ones
         parameters["stop_sequences"] = stop
     if terms.stream:
@@ -197,6 +198,7 @@ def _usage(counted: Any, before: Usage) -> Usage:
 
 
 MESSAGES = Wire(
+    "messages",
     "/messages",
     _parameters,
     _encode,

@@ -1,0 +1,7 @@
+"""The vendors that are reached over HTTP, one file each; those that differ only in address and key share one."""
+
+from __future__ import annotations
+
+OWN_FILE = ("openai", "anthropic", "cohere", "huggingface", "ollama", "vllm", "tgi", "llamacpp")
+COMPATIBLE = ("deepseek", "moonshot", "zai", "openrouter", "xai", "groq", "together", "fireworks", "cerebras")
+NAMES = (*OWN_FILE, *COMPATIBLE)
