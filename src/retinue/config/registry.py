@@ -9,7 +9,9 @@ from typing import Literal
 from ..models.prompt_model import ENGINES as _ENGINES
 from ..pipelines.graph import INPUTS
 
-Kind = Literal["text", "whole number", "number", "true or false", "list", "mapping", "text or mapping"]
+Kind = Literal[
+    "text", "whole number", "number", "true or false", "list", "mapping", "text or mapping", "true, false or list"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,8 @@ COMPONENTS: Mapping[str, TypeEntry] = {
         {
             "model_name_or_path": TEXT, "engine": TEXT, "base_url": TEXT, "api_key": TEXT, "api": TEXT,
             "llm_engine": TEXT, "llm_endpoint_url": TEXT, "llm_model_id": TEXT,
-            "dialect": TEXT, "sees": FLAG, "stream": FLAG, "temperature": NUMBER, "options": MAPPING, "script": LIST,
+            "dialect": TEXT, "sees": Parameter("true, false or list"), "stream": FLAG, "temperature": NUMBER,
+            "options": MAPPING, "script": LIST,
             "price": MAPPING, "context": WHOLE, "max_length": WHOLE, "timeout": NUMBER, "model_kwargs": MAPPING,
         },
     ),
@@ -202,7 +205,7 @@ ENGINES = tuple(dict.fromkeys(("tgi", "vllm", "openai", *_ENGINES)))  # values o
 
 _TYPES: Mapping[Kind, tuple[type, ...]] = {
     "text": (str,), "whole number": (int,), "number": (int, float), "true or false": (bool,), "list": (list,),
-    "mapping": (dict,), "text or mapping": (str, dict),
+    "mapping": (dict,), "text or mapping": (str, dict), "true, false or list": (bool, list),
 }  # fmt: skip
 
 
@@ -210,4 +213,4 @@ def fits(value: object, kind: Kind) -> bool:
     """Whether `value` is of this kind. A `${VARIABLE}` is accepted as any kind; its value is checked when building."""
     if isinstance(value, str) and value.startswith("${") and value.endswith("}"):
         return True
-    return isinstance(value, _TYPES[kind]) and isinstance(value, bool) == (kind == "true or false")
+    return isinstance(value, _TYPES[kind]) and (not isinstance(value, bool) or bool in _TYPES[kind])

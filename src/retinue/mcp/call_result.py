@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from typing import Any
 
+from ..core.result_text import take_file
 from ..errors import ToolError
 
 MAX_RESULT = 1024 * 1024  # bytes
@@ -32,18 +34,25 @@ def result_text(result: Mapping[str, Any]) -> str:
     return text
 
 
+def _file(data: str, uri: str) -> str:
+    try:
+        return take_file(base64.b64decode(data, validate=True), uri.rpartition("/")[2][:100])
+    except ValueError:
+        return f"({uri or 'a file'}: not shown, as it is not base64)"
+
+
 def _part(part: Any) -> str:
     match part:
         case str(text) | {"type": "text", "text": str(text)}:
             return text
-        case {"type": "image" | "audio" as kind, "data": str(data)}:
-            return f"({kind}, {part.get('mimeType')}, {len(data) * 3 // 4:,} bytes: not shown)"
+        case {"type": "image" | "audio", "data": str(data)}:
+            return _file(data, "")
         case {"type": "resource_link", "uri": str(uri)}:
             return f"({part.get('name') or 'a resource'}: {uri})"
         case {"type": "resource", "resource": {"text": str(text)}}:
             return text
         case {"type": "resource", "resource": {"blob": str(data), **resource}}:
-            return f"({resource.get('uri')}, {resource.get('mimeType')}, {len(data) * 3 // 4:,} bytes: not shown)"
+            return _file(data, str(resource.get("uri") or ""))
         case _:  # of a type that is not known, or not as its type must be
             said = json.dumps(part, ensure_ascii=False)
             return said if len(said) <= _MOST else f"{said[:_MOST]} …"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...core.values import AgentAction, Message, Usage
+from ...core.values import AgentAction, File, Message, Usage
 from ..tool_schemas import declare_tool
 from ..wire_format import (
     Encoded,
@@ -105,13 +105,18 @@ def _joint(messages: bytes, opened: bool) -> bytes:
 
 
 def _blocks(message: Message, content: str) -> Iterator[dict[str, Any]]:
-    for image in message.images:  # before the text, as Anthropic recommends
-        source = {"type": "base64", "media_type": image.media_type, "data": base64_of(image)}
-        yield {"type": "image", "source": source}
+    yield from map(_file_block, message.files)  # before the text, as Anthropic recommends
     if content:
         yield {"type": "text", "text": content}
     for call in message.calls:
         yield _use(call)
+
+
+def _file_block(file: File) -> dict[str, Any]:
+    """https://docs.anthropic.com/en/docs/build-with-claude/pdf-support: a PDF is a document, with a title."""
+    source = {"type": "base64", "media_type": file.media_type, "data": base64_of(file)}
+    title = {"title": file.name} if file.kind == "pdf" and file.name else {}
+    return {"type": "document" if file.kind == "pdf" else "image", "source": source, **title}
 
 
 def _use(call: AgentAction) -> dict[str, Any]:
@@ -124,7 +129,10 @@ def _use(call: AgentAction) -> dict[str, Any]:
 
 
 def _result(message: Message, content: str) -> dict[str, Any]:
-    result = {"type": "tool_result", "tool_use_id": _STRANGE.sub("_", message.call_id)}
+    result: dict[str, Any] = {"type": "tool_result", "tool_use_id": _STRANGE.sub("_", message.call_id)}
+    if message.files:
+        text = [{"type": "text", "text": content}] if content else []
+        return result | {"content": [*text, *map(_file_block, message.files)]}
     return result | {"content": content} if content else result
 
 
@@ -206,4 +214,5 @@ MESSAGES = Wire(
     _read,
     frozenset(("temperature", "stop_sequences", "cache_control", "output_config")),
     sampled=_sampled,
+    results_have_files=True,
 )

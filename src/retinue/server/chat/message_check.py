@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from ...store.tenant_view import TenantView
 from ..conversation_history import text_of
-from ..image_parts import Shown, shown_in
+from ..file_parts import Shown, shown_in
 from ..message_content import Readable
 from ..wire.api_errors import ApiError
 

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Header, Request
 from ..._internal.thread_pool import run_in_thread
 from ..audio import check_sound, hear_messages
 from ..context import Context, ContextDep
-from ..image_intake import Place, take_in_images
+from ..file_intake import Place, take_in_files
 from ..message_content import prepare_files
 from ..model_list import named_or_only
 from ..overrides import check_functions, functions_in
@@ -65,7 +65,7 @@ async def begin(body: ChatCreate, context: Context, thread: str | None = None) -
     places = (
         Place(f"messages[{at}].content", one["role"], one.get("content")) for at, one in enumerate(asked["messages"])
     )
-    shown = await take_in_images(context, agent, places)
+    shown = await take_in_files(context, agent, places)
     work = partial(chat_run, options=context.server.options, asked=asked, thread_key=key, shown=shown)
     run, new = await context.write(lambda connection, scope: work(connection, scope))
     session = RunSession(context.server, run, since=run.told, lasting=context.repeat is not None)

@@ -11,8 +11,8 @@ from sqlalchemy import Connection
 from ...store.tenant_view import TenantView
 from ..conversation_history import SYSTEM, conversation, text_of
 from ..conversations.views import stored_item
-from ..image_intake import Place
-from ..image_parts import Shown, shown_in
+from ..file_intake import Place
+from ..file_parts import Shown, shown_in
 from ..message_content import Readable
 from ..wire.objects import Object
 from .client_functions import call_of
@@ -115,7 +115,8 @@ def _said(items: Items) -> Iterator[Mapping[str, Any]]:
                 call = {"id": item["call_id"], "function": function}
                 yield {"role": "assistant", "content": "", "tool_calls": [call]}
             case kind if kind in OUTPUTS:
-                yield {"role": "tool", "tool_call_id": item["call_id"], "content": words(item["output"])}
+                output, shown = words(item["output"]), shown_in(item["output"])
+                yield {"role": "tool", "tool_call_id": item["call_id"], "content": output, "images": shown}
             case _ if (done := done_by_server(item)) is not None:
                 call = {"id": item.get("id") or "", "function": {"name": done.name, "arguments": done.arguments}}
                 yield {"role": "assistant", "content": "", "tool_calls": [call]}
