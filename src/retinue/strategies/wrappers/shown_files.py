@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -28,7 +28,11 @@ class _Shown:
     files: tuple[File, ...] = field(repr=False)
 
     def __call__(self, strategy: Strategy, task: Task) -> Flow:
-        inner, prompts = strategy(task), _Prompts(self.files, task.question)
+        inner = strategy(task)
+        return self._reason(inner, task) if isinstance(inner, Generator) else inner  # which is refused as such
+
+    def _reason(self, inner: Flow, task: Task) -> Flow:
+        prompts = _Prompts(self.files, task.question)
         sent: Sent | None = None
         try:
             while not isinstance(request := advance(inner, sent), AgentFinish):
