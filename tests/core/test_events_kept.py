@@ -34,7 +34,7 @@ def events(text: st.SearchStrategy[str]) -> st.SearchStrategy[Event]:
     used = st.builds(Usage, st.integers(0, 9), st.integers(0, 9))
     built = {
         "started": {
-            **{name: text for name in ("question", "agent", "strategy", "model")},
+            **dict.fromkeys(("question", "agent", "strategy", "model"), text),
             **{"tools": st.just(("look",)), "abilities": st.just(Capabilities()), "history": messages.map(tuple)},
         },
         "asked": {"messages": messages.map(tuple), "problem": text},

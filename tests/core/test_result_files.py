@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -117,7 +118,7 @@ def test_text_formats_show_them_too(strategy: str, sees: bool) -> None:
             pytest.fail(f"no call: {server.asked[-1].body}")
 
 
-def without_bytes(log: list[Event]) -> list[Event]:
+def without_bytes(log: Sequence[Event]) -> list[Event]:
     return [from_json(to_json(one)) for one in log]
 
 
@@ -173,7 +174,7 @@ def test_what_a_model_cannot_read_is_refused_in_a_question(kind: str, data: byte
 def test_a_pdf_and_a_sound_of_a_question() -> None:
     with ENGINES["openai"]() as server:
         server.replies += ["Fine."]
-        files = [read_file(PDF, name="report.pdf"), WAV]
+        files: list[Any] = [read_file(PDF, name="report.pdf"), WAV]
         Agent(model(server, sees=ALL)).run("What is it?", files=files)
         text, *parts = server.asked[-1].body["messages"][-1]["content"]
         assert (text["text"], parts) == ("What is it?", of_chat(PDF, WAV)[1:])

@@ -79,6 +79,12 @@ def test_a_refused_parameter_is_known_in_any_words(server: OpenAIServer, said: s
         assert reply(model(server), request(stop=["x"])).text == "fine"
 
 
+def test_a_model_that_thinks_for_long_may_call_tools(server: OpenAIServer) -> None:
+    server.replies += [Answer("", finish="length"), PROBED, "fine"]
+    result = Agent(model(server), [LOOK]).run("Who?")
+    assert (result.answer, strategy_of(result)) == ("fine", "tool_calling")
+
+
 # ── the key ──────────────────────────────────────────────────────────────────────────────────────
 
 OF_THE_ACCOUNT = [
@@ -172,7 +178,7 @@ def test_a_reply_of_anthropics_may_be_as_long_as_the_models() -> None:
         "claude-3-5-sonnet-20241022": 8_192,
         "claude-opus-4-1-20250805": 32_000,
         "claude-sonnet-4-5": 64_000,
-        "claude-opus-4-6": 64_000,
+        "claude-opus-4-6": 128_000,
         "kimi-k2": 8_192,
     }
     with ENGINES["anthropic"]() as server:

@@ -51,6 +51,14 @@ MESSAGES: Mapping[str, Mapping[str, Any]] = {
             {"type": "text", "text": "What is this?"},
         ],
     },
+    "gemini": {
+        "role": "user",
+        "parts": [
+            {"inlineData": {"mimeType": "image/png", "data": b64(ONE.data)}},
+            {"inlineData": {"mimeType": "image/jpeg", "data": b64(OTHER.data)}},
+            {"text": "What is this?"},
+        ],
+    },
     "ollama": {"role": "user", "content": "What is this?", "images": [b64(ONE.data), b64(OTHER.data)]},
 }
 
@@ -63,9 +71,9 @@ def test_images_as_each_vendor_documents_them(engine: str) -> None:
         assert reply(shows, request(SHOWN)).text == "A red square."
         more = SHOWN.add(Message("assistant", "A red square."), Message("user", "Which color?"))
         assert reply(shows, request(more)).text == "Red."
-        first, second = server.asked
-        assert first.body["messages"] == [MESSAGES[engine]]
-        assert second.body["messages"][0] == MESSAGES[engine]
+        first, second = (one.body["contents" if engine == "gemini" else "messages"] for one in server.asked)
+        assert first == [MESSAGES[engine]]
+        assert second[0] == MESSAGES[engine]
 
 
 @pytest.mark.parametrize(("engine", "told"), [("ollama", True), ("llamacpp", True)])
@@ -99,6 +107,7 @@ def test_what_is_set_is_believed(engine: str) -> None:
         ("anthropic:claude-sonnet-4-5", "image pdf"), ("anthropic:claude-3-opus-20240229", "image"),
         ("anthropic:claude-3-haiku-20240307", "image pdf"), ("anthropic:claude-2.1", ""),
         ("huggingface:meta-llama/Llama-3.1-8B-Instruct", ""), ("cohere:command-a-03-2025", ""),
+        ("gemini:gemini-3.8-flash", "image pdf audio"),
     ],
 )  # fmt: skip
 def test_models_whose_vendor_says_it_elsewhere(name: str, kinds: str) -> None:

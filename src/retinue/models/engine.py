@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
@@ -30,11 +31,28 @@ from .settings import Api, Settings
 from .thought_filter import may_think
 from .tool_call_probe import Probed, probe_calls
 from .tool_schemas import refused_tools
-from .wire_format import Encoded, Terms, Wire, place_result_files
+from .wire_format import Encoded, Terms, Wire, drop_parameters, merge_parameters, place_result_files
 
-_NO_HEADERS: Mapping[str, str] = {}
 _COMPLETION_MODELS = ("text-", "davinci", "babbage", "curie", "ada", "gpt-3.5-turbo-instruct")
+_MOST_PAUSES = 16  # of one turn, in which the vendor runs tools of its own
+_SAMPLING = frozenset(("temperature", "top_p", "seed"))  # in a request's options, these are wishes
+_WANTS_RESPONSES = re.compile(  # https://github.com/openai/openai-openapi/issues/541; Azure: langchain-azure/issues/228
+    r"v1/responses\b|\bresponses api\b|chat ?completions? operation does not work", re.IGNORECASE
+)
+_WANTS_CHAT = re.compile(  # Azure, whose deployments may lack Responses: https://github.com/Aider-AI/aider/issues/4029
+    r"v1/chat/completions|responses operation does not work|responses api is (?:enabled only|not)"
+    r"|operation is unsupported|\bdeployment\b",
+    re.IGNORECASE,
+)
+_BAD_STATE = re.compile(  # https://github.com/openai/codex/issues/8145
+    r"encrypted content .*could not be (?:verified|decrypted)|items are not persisted|provided without its required"
+    r"|parameter:? 'input\[\d+\]"  # of an item: https://github.com/pydantic/pydantic-ai/issues/3653
+    r"|expected `thinking`|invalid `signature`(?!.*prefix_mismatch)|latest assistant message cannot be modified",
+    re.IGNORECASE,
+)
+_REFUSED_IT = ", which refused it"
 _ASK_AGAIN = 600.0  # seconds after which a model whose tool calls did not work is probed again
+_LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
 PROBED: dict[tuple[str, ...], Probed] = {}
 """What is known of the tool calls of each model probed in this process, by address, key, path and name."""
 logger = logging.getLogger(__name__)
@@ -70,6 +88,7 @@ class HttpEngine:
             settings.limits or TimeLimits(),
             form.headers,
             resends=settings.retries != Retries(tries=1),
+            sign=settings.sign,
         )
         self._dialect = settings.dialect or form.dialect
         self._model = settings.model
@@ -80,7 +99,7 @@ class HttpEngine:
         self._encoded: dict[str, PromptCache[Encoded]] = {}  # by the wire's path
         self._calling: PromptCache[bool] = PromptCache()  # whether a prompt contains native calls, or files
         self._sees = None if settings.sees is None else kinds_of(settings.sees)
-        self._heads: list[tuple[Any, bytes]] = []
+        self._heads: list[tuple[Any, tuple[bytes, Mapping[str, str]]]] = []
         if self._dialect and self._dialect not in DIALECTS:
             raise UsageError(f"no dialect {self._dialect!r}; {suggestion(self._dialect, DIALECTS)}")
 
@@ -116,14 +135,21 @@ class HttpEngine:
             try:
                 await self._find_out()
                 adapted = self._adapted
-                async with aclosing(self._attempt(request, self._wire(request))) as chunks:
+                async with aclosing(self._attempt(request, self._wire(request, adapted))) as chunks:
                     async for chunk in chunks:
                         yield chunk
                 return
-            except ModelNotFound as refused:
-                raise await not_found(self._client, self._form.dialect, self._model, refused) from None
             except ModelRefused as refused:
-                self._adapt(request, adapted, refused)
+                if _BAD_STATE.search(str(refused)) and (plain := _disown_state(request)):
+                    logger.warning("%s is sent its turns without their state: %s", self.name, refused)
+                    request = plain
+                    continue
+                if adapted is not None and self._learn_api(request, adapted, refused):
+                    pass
+                elif isinstance(refused, ModelNotFound):
+                    raise await not_found(self._client, self._form.dialect, self._model, refused) from None
+                else:
+                    self._adapt(request, adapted, refused)
                 self._remember()
                 continue
             except ModelUnavailable as error:
@@ -135,13 +161,18 @@ class HttpEngine:
     async def _attempt(self, request: Ask, wire: Wire) -> Chunks:
         """Send the request once and stream the reply."""
         receiver = self._reader(request, wire)
-        encoded = await self._encode(request.prompt, wire)
-        async with aclosing(self._exchange(wire, self._body(request, wire, encoded))) as reads:
-            async for bodies in reads:
-                for chunk in receiver.take(bodies):
-                    yield chunk
-                if receiver.is_enough:
-                    break
+        encoded = sent = await self._encode(request.prompt, wire)
+        for pauses in range(_MOST_PAUSES + 1):
+            async with aclosing(self._exchange(request, wire, sent)) as reads:
+                async for bodies in reads:
+                    for chunk in receiver.take(bodies):
+                        yield chunk
+                    if receiver.is_enough:
+                        break
+            turn = receiver.paused_turn(self._origin(wire)) if pauses < _MOST_PAUSES else None
+            if turn is None:
+                break
+            sent = wire.encode(encoded, [turn])
         for chunk in receiver.rest():
             yield chunk
         reply = receiver.reply(self._origin(wire), encoded.unsent)
@@ -154,10 +185,10 @@ class HttpEngine:
         in_json = self._in_json(request, wire, self._adapted)
         return ReplyReader(wire, request.stop, in_json=in_json, redacted=self._client.redacted, thinks=thinks)
 
-    def _exchange(self, wire: Wire, body: bytes) -> AsyncGenerator[list[Any], None]:
-        headers = self._settings.headers
+    def _exchange(self, request: Ask, wire: Wire, encoded: Encoded) -> AsyncGenerator[list[Any], None]:
         path = wire.path if wire.address is None else wire.address(self._model, self._settings.stream)
-        return self._client.exchange(path, body, _NO_HEADERS if headers is None else headers(body))
+        head, headers = self._head(request, wire, encoded)
+        return self._client.exchange(path, wire.body(head, encoded), headers)
 
     async def close(self) -> None:
         """Close the connections of the running event loop."""
@@ -170,7 +201,7 @@ class HttpEngine:
         if not self._recalled:
             self._recalled = True
             known = recall(self._identity)
-            self._adapted = _Adapted(frozenset(known.without), known.most)
+            self._adapted = _Adapted(frozenset(known.without), known.most, api=known.api)
             if known.calls_tools:
                 PROBED.setdefault(self._identity, Probed("", True, time.monotonic()))
 
@@ -208,7 +239,8 @@ class HttpEngine:
     def _remember(self) -> None:
         probed = PROBED.get(self._identity)
         calls = probed is not None and not probed.problem
-        remember(self._identity, KnownModel(calls, tuple(sorted(self._adapted.without)), self._adapted.most))
+        adapted = self._adapted
+        remember(self._identity, KnownModel(calls, tuple(sorted(adapted.without)), adapted.most, adapted.api))
 
     # ── the request ──────────────────────────────────────────────────────────────────────────────
 
@@ -219,12 +251,13 @@ class HttpEngine:
             return self._settings.api == "completions"
         return self._dialect in ("openai", "none") and self._model.startswith(_COMPLETION_MODELS)
 
-    def _wire(self, request: Ask) -> Wire:
+    def _wire(self, request: Ask, adapted: _Adapted) -> Wire:
         """Return the wire for `request`: completions suit llama.cpp's grammars, chat suits conversations and native
-        calls.
+        calls, and Responses suits models that reason.
         """
-        form, api = self._form, self._settings.api
-        if form.responses is not None and (api == "responses" or (api is None and form.suits(self._model))):
+        form = self._form
+        api = self._settings.api or adapted.api or ("responses" if form.suits(self._model) else "")
+        if form.responses is not None and api == "responses":
             return form.responses
         if self._form.completions is None:
             return self._form.chat
@@ -241,21 +274,24 @@ class HttpEngine:
         self._calling.keep(prompt, found)
         return found
 
-    def _constraint(self, request: Ask, wire: Wire) -> Mapping[str, Any]:
-        """Return the constraint's parameters; none beside tools, as engines reject both together."""
+    def _constraint(self, request: Ask, wire: Wire, adapted: _Adapted) -> Mapping[str, Any]:
+        """Return the constraint's parameters, if the server takes all of them; none beside tools, as engines reject
+        both together."""
         if request.constraint is None or request.tools:
             return {}
         api: Api = (
             "completions" if wire is self._form.completions else "responses" if wire is self._form.responses else "chat"
         )
-        return DIALECTS[self._dialect](request.constraint, api)
+        constraint = DIALECTS[self._dialect](request.constraint, api)
+        return constraint if drop_parameters(constraint, adapted.without) == constraint else {}
 
     def _in_json(self, request: Ask, wire: Wire, adapted: _Adapted) -> bool:
         """Return whether the reply should be JSON."""
-        constraint = self._constraint(request, wire)
-        return self._dialect not in HOLD_TO_PATTERN and bool(constraint) and not adapted.without & set(constraint)
+        return self._dialect not in HOLD_TO_PATTERN and bool(self._constraint(request, wire, adapted))
 
-    def _parameters(self, request: Ask, wire: Wire, adapted: _Adapted) -> dict[str, Any]:
+    def _parameters(
+        self, request: Ask, wire: Wire, adapted: _Adapted, unfit: frozenset[str] = frozenset()
+    ) -> dict[str, Any]:
         settings, most, options = self._settings, request.max_tokens, dict(request.options)
         if most is None and self._dialect == "llamacpp" and self._window:
             most = self._window // 2  # a small model may never stop
@@ -274,28 +310,31 @@ class HttpEngine:
             str(options.pop("reasoning_effort", settings.effort) or ""),
             str(options.pop("verbosity", settings.verbosity) or ""),
             settings.thinking_tokens,
+            adapted.without | unfit,
+            str(options.pop("reasoning_summary", settings.summary) or ""),
         )
-        parameters = wire.parameters(terms) | dict(self._constraint(request, wire))
+        parameters = merge_parameters(wire.parameters(terms), self._constraint(request, wire, adapted))
         parameters = wire.with_options(parameters, settings.options)
         if options:
             parameters = wire.sampled(parameters, options)
         if "max_tokens" in adapted.without and "max_tokens" in parameters:
             parameters["max_completion_tokens"] = parameters["max_tokens"]
-        return {name: value for name, value in parameters.items() if name not in adapted.without}
+        return drop_parameters(parameters, adapted.without)
 
-    def _body(self, request: Ask, wire: Wire, encoded: Encoded) -> bytes:
-        """Return the request as JSON, with the conversation last because it is append-only.
+    def _head(self, request: Ask, wire: Wire, encoded: Encoded) -> tuple[bytes, Mapping[str, str]]:
+        """Return the request as JSON but for the conversation, which comes last because it is append-only, and headers.
 
         The last two heads are cached, as most requests differ in nothing else, except those for a last answer.
         """
         differs = wire.path, self._adapted, request.stop, request.max_tokens, request.tool_choice, request.tools
-        key = *differs, request.constraint, request.options
-        head = next((head for known, head in self._heads if known == key), b"")
-        if not head:
-            parameters = well_formed_json(self._parameters(request, wire, self._adapted))
-            head = json.dumps(parameters)[:-1].encode()
+        key = *differs, request.constraint, request.options, encoded.unfit
+        head = next((head for known, head in self._heads if known == key), None)
+        if head is None:
+            parameters = well_formed_json(self._parameters(request, wire, self._adapted, encoded.unfit))
+            headers = wire.headers(parameters)
+            head = json.dumps(parameters)[:-1].encode(), headers
             self._heads = [(key, head), *self._heads[:1]]
-        return wire.body(head, encoded)
+        return head
 
     async def _encode(self, prompt: Prompt, wire: Wire) -> Encoded:
         """Return the conversation as the wire sends it, without another vendor's state and without files of tools that
@@ -316,48 +355,88 @@ class HttpEngine:
 
     def _origin(self, wire: Wire) -> str:
         """Return the origin of this vendor's state; a gateway to many vendors has the model's maker in its name."""
-        maker = self._model.rpartition("/")[0]
-        return " ".join(filter(None, (wire.name, urlsplit(self._client.base_url).hostname, maker)))
+        maker, server = self._model.rpartition("/")[0], urlsplit(self._client.base_url).netloc.rpartition("@")[2]
+        return " ".join(filter(None, (wire.name, server, maker)))
 
     def _adapt(self, request: Ask, sent_as: _Adapted | None, refused: ModelRefused) -> None:
         """Remember what the server rejects; raises `refused` if that is nothing that can be left out.
+
+        What the user asked for in the settings is left out only if the wire calls it dispensable.
 
         `sent_as`: the state that the request was made in, as another one may have learned the same meanwhile.
         """
         if sent_as is None:
             raise refused
-        wire = self._wire(request)
+        wire = self._wire(request, sent_as)
         sent = self._parameters(request, wire, sent_as)
-        most, limit = sent.get("max_tokens", sent.get("max_completion_tokens")), output_limit(refused)
+        lengths = {**sent, **(sent.get("generationConfig") or {})}  # where Gemini has it
+        most, limit = next((lengths[name] for name in _LENGTHS if name in lengths), None), output_limit(refused)
         if most is not None and limit is not None and 0 < limit < most:
             self._adapted = replace(self._adapted, most=limit)
             return
         if not isinstance(refused, WindowExceeded):
-            for name in wire.dispensable & set(sent):
-                if names_parameter(refused, name):
-                    self._adapted = replace(self._adapted, without=self._adapted.without | {name})
-                    return
+            named = [
+                name
+                for name in wire.dispensable | (_SAMPLING & set(request.options))
+                if names_parameter(refused, name) and drop_parameters(sent, {name}) != sent
+            ]
+            name = wire.refuses(refused, sent) or max(named, key=lambda name: (name.count("."), name), default="")
+            if name and name not in sent_as.without:
+                logger.info("%s refuses %s, which is left out from now on", self.name, name)
+                self._adapted = replace(self._adapted, without=self._adapted.without | {name})
+                return
             if tools := refused_tools(refused, request.tools) - sent_as.in_words:
                 self._adapted = replace(self._adapted, in_words=self._adapted.in_words | tools)
                 return
         raise refused
+
+    def _learn_api(self, request: Ask, sent_as: _Adapted, refused: ModelRefused) -> bool:
+        """Return whether the model wants the other of chat and Responses, which is then used from now on.
+
+        Some models have only one of them, and with tools, some think only in Responses.
+        """
+        form = self._form
+        if form.responses is None or self._settings.api or sent_as.api:
+            return False
+        if self._wire(request, sent_as) is form.responses:
+            is_missing = refused.status in (404, 405) and not isinstance(refused, ModelNotFound)
+            wanted: Api | None = "chat" if is_missing or _WANTS_CHAT.search(str(refused)) else None
+        else:
+            wanted = "responses" if _WANTS_RESPONSES.search(str(refused)) else None
+        if wanted:
+            logger.info("%s is asked by its %s API from now on: %s", self.name, wanted, refused)
+            self._adapted = replace(self._adapted, api=wanted)
+        return wanted is not None
 
 
 @dataclass(frozen=True, slots=True)
 class _Adapted:
     """What a server was found to reject.
 
-    Requests are sent `without` these parameters, for at most `most` tokens, and with these tools described `in_words`.
+    Requests are sent `without` these parameters, for at most `most` tokens, with these tools described `in_words`, and
+    to this `api` if the server refused the other.
     """
 
     without: frozenset[str] = frozenset()
     most: int | None = None
     in_words: frozenset[str] = frozenset()
+    api: Api | None = None
+
+
+def _disown_state(request: Ask) -> Ask | None:
+    """Return the request with all state as that of another vendor, which is not sent; `None` if there is none."""
+    messages = list(request.prompt.messages)
+    if all(one.state is None or one.state.origin.endswith(_REFUSED_IT) for one in messages):
+        return None
+    for at, one in enumerate(messages):
+        if one.state:
+            messages[at] = replace(one, state=replace(one.state, origin=one.state.origin + _REFUSED_IT))
+    return replace(request, prompt=Prompt(messages[0]).add(*messages[1:]))
 
 
 def _thinks_at_first(form: Format, settings: Settings) -> bool | None:
     """Return whether replies are taken to begin within a thought until one has come; `None` if nothing suggests it."""
-    if form.dialect in ("openai", "anthropic", "cohere"):
+    if form.dialect in ("openai", "anthropic", "cohere", "gemini"):
         return False
     return may_think(settings.model) or None
 

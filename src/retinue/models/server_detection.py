@@ -18,6 +18,7 @@ _LISTS = {  # by dialect: the path of the model list, its key, and the key of a 
     "openai": ("/models", "data", "id"),
     "ollama": ("/tags", "models", "name"),
     "cohere": ("/../v1/models", "models", "name"),
+    "gemini": ("/models", "models", "name"),
 }
 _OF_OPENAI = re.compile(r"(ft:)?(gpt-|chatgpt-|o\d|computer-use)")
 _BLIND_OF_OPENAI = re.compile(
@@ -95,6 +96,8 @@ async def kinds_read(client: HttpClient, dialect: str, model: str) -> frozenset[
             known = _OF_OPENAI.match(model) is not None
             sees = known and _BLIND_OF_OPENAI.search(model) is None
             found = {"image": sees, "pdf": sees, "audio": known and "-audio" in model}
+        case "gemini":  # https://ai.google.dev/gemini-api/docs/document-processing and /audio
+            found = {"image": True, "pdf": True, "audio": True}
         case "anthropic":
             sees = not model.startswith(_BLIND_OF_ANTHROPIC)
             found = {"image": sees, "pdf": sees and not model.startswith(_WITHOUT_PDF)}
@@ -109,7 +112,8 @@ async def not_found(client: HttpClient, dialect: str, model: str, refused: Model
             listed = json_at(await _asked(client, path), key)
     except TimeoutError:
         listed = None
-    names = [str(json_at(one, name)) for one in listed if json_at(one, name)] if isinstance(listed, list) else []
+    named = [str(json_at(one, name)) for one in listed if json_at(one, name)] if isinstance(listed, list) else []
+    names = [name.removeprefix("models/") for name in named]
     if not names or model in names:  # the server's own message says more
         return refused
     return ModelNotFound(f"{client.shown} has no model {model!r}; {suggestion(model, names)}")

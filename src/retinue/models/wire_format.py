@@ -35,8 +35,9 @@ class Terms:
     """The parameters of a request besides the conversation.
 
     `context`: the window to request, where supported. `max_tokens`: `None` allows as many as the engine and the window
-    do. `in_words`: names of the tools whose schemas the vendor does not accept. `effort`, `verbosity` and
-    `thinking_tokens` are as in `Settings`; unless they are set, nothing is sent of them.
+    do. `in_words`: names of the tools whose schemas the vendor does not accept. `effort`, `verbosity`,
+    `thinking_tokens` and `summary` are as in `Settings`; unless they are set, nothing is sent of them. `without`: what
+    the server was found to refuse, and what does not fit the conversation, by the wire's own names.
     """
 
     model: str
@@ -51,6 +52,8 @@ class Terms:
     effort: str = ""
     verbosity: str = ""
     thinking_tokens: int | None = None
+    without: frozenset[str] = frozenset()
+    summary: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,8 @@ class Encoded:
 
     `system`: text outside of the messages. `open`: the last turn can still be extended. `ids`: by the loop's id of a
     call, the id by which its vendor knows it, for the calls of the last turn that was sent as its vendor wrote it.
-    `unsent`: the origin of another vendor's state, which was left out.
+    `unsent`: the origin of another vendor's state, which was left out. `unfit`: what the vendor refuses beside this
+    conversation, by the wire's own names.
     """
 
     messages: bytes = b""
@@ -67,6 +71,7 @@ class Encoded:
     open: bool = False
     ids: Mapping[str, str] = field(default_factory=dict)
     unsent: str = ""
+    unfit: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True, eq=False)
@@ -112,7 +117,8 @@ class PartialReply:
     it is over, whatever the reason. `counted`: token counts are final. `failed`: the error, if the engine reports one
     at the end of the reply. `choice`: the index of the choice that is read, if there are several. `separates`: the
     model's thoughts come apart from its text. `reasoning`: what may be shown of them and was not yet passed on.
-    `turn`: what has arrived of the turn in the vendor's own format, as its wire keeps it.
+    `turn`: what has arrived of the turn in the vendor's own format, as its wire keeps it. `paused`: the vendor wants to
+    be sent the turn so far, to go on with it.
     """
 
     said: str = ""
@@ -125,6 +131,7 @@ class PartialReply:
     failed: Any = ""
     choice: Any = None
     separates: bool = False
+    paused: bool = False
     calls: dict[int, PartialCall] = field(default_factory=dict)  # in order
 
     def add_calls(self, pieces: Any, indices: Callable[[int, Any], Any]) -> None:
@@ -187,18 +194,55 @@ def _beside(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str,
     return parameters | dict(options)
 
 
+def _no_headers(parameters: dict[str, Any]) -> Mapping[str, str]:
+    return {}
+
+
+def _unknown(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
+    return ""
+
+
+def merge_parameters(parameters: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `parameters` with `more`, which prevail; objects within them are merged, too."""
+    merged = dict(parameters)
+    for name, value in more.items():
+        former = merged.get(name)
+        if isinstance(former, Mapping) and isinstance(value, Mapping):
+            value = merge_parameters(former, value)
+        merged[name] = value
+    return merged
+
+
+def drop_parameters(parameters: Mapping[str, Any], names: Collection[str], within: str = "") -> dict[str, Any]:
+    """Return `parameters` without those of these `names`, which are dotted for what is in an object."""
+    kept: dict[str, Any] = {}
+    for name, value in parameters.items():
+        path = f"{within}{name}"
+        if any(one.startswith(f"{path}.") for one in names) and isinstance(value, Mapping):
+            value = drop_parameters(value, names, f"{path}.")
+            if not value:
+                continue
+        if path not in names:
+            kept[name] = value
+    return kept
+
+
 def _nothing(arriving: PartialReply) -> Any:
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A wire format. `dispensable`: parameters that are omitted if a server rejects them.
+    """A wire format. `dispensable`: parameters that are omitted if a server rejects them; one within another has a
+    dotted name (`text.format`).
 
-    `address` gives the path for a model, and whether it streams, where that depends on them. `keep` returns the turn as
-    its vendor wants it back, or `None` if the vendor wants nothing back. `with_options` merges the user's own options.
-    `sampled` merges one request's options, which have OpenAI's names, and drops those unknown to the vendor.
-    `results_have_files`: the results of tools may have them; otherwise they follow in a user's message.
+    `refuses` returns what a server refuses of the parameters `sent`, by a name that `parameters` finds in
+    `Terms.without`; empty if it is nothing that the wire can send otherwise. `headers` moves what is sent as headers
+    out of the parameters. `address` gives the path for a model, and whether it streams, where that depends on them.
+    `keep` returns the turn as its vendor wants it back, or `None` if the vendor wants nothing back. `with_options`
+    merges the user's own options. `sampled` merges one request's options, which have OpenAI's names, and drops those
+    unknown to the vendor. `results_have_files`: the results of tools may have files; otherwise they follow in a user's
+    message.
     """
 
     name: str
@@ -212,6 +256,8 @@ class Wire:
     sampled: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]] = _beside
     keep: Callable[[PartialReply], Any] = _nothing
     address: Callable[[str, bool], str] | None = None
+    headers: Callable[[dict[str, Any]], Mapping[str, str]] = _no_headers
+    refuses: Callable[[ModelRefused, Mapping[str, Any]], str] = _unknown
     results_have_files: bool = False
 
 
@@ -266,6 +312,11 @@ def base64_of(file: File) -> str:
     return base64.b64encode(file.data).decode()
 
 
+def audio_of(file: File) -> dict[str, str]:
+    """Return a sound in OpenAI's format."""
+    return {"data": base64_of(file), "format": "mp3" if file.media_type == "audio/mpeg" else "wav"}
+
+
 def file_name(file: File) -> str:
     """Return the name under which a vendor that wants one is sent the file."""
     return file.name or f"file.{'pdf' if file.kind == 'pdf' else file.media_type.partition('/')[2]}"
@@ -283,8 +334,7 @@ def _file_part(file: File) -> dict[str, Any]:
         case "pdf":
             return {"type": "file", "file": {"filename": file_name(file), "file_data": data_url(file)}}
         case "audio":
-            form = "mp3" if file.media_type == "audio/mpeg" else "wav"
-            return {"type": "input_audio", "input_audio": {"data": base64_of(file), "format": form}}
+            return {"type": "input_audio", "input_audio": audio_of(file)}
     told = {} if file.detail == "auto" else {"detail": file.detail}
     return {"type": "image_url", "image_url": {"url": data_url(file), **told}}
 

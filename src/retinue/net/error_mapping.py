@@ -13,7 +13,8 @@ from .retry import parse_retry_after
 
 _CODES = "context_length_exceeded|exceed_context_size|model_max_prompt_tokens_exceeded|tokens_limit_reached"
 _PHRASES = re.compile(  # which say by themselves that the prompt is too long
-    rf"{_CODES}|prompt (?:is )?too long|prompt 超长|too many (?:input |prompt )?tokens|range of input length"
+    rf"{_CODES}|request_too_large|prompt (?:is )?too long|prompt 超长|too many (?:input |prompt )?tokens"
+    r"(?! per |, please wait)|range of input length"
     r"|reduce (?:the length of |your )(?:the |your )?(?:message|prompt|input)|must be reduced in order"
     r"|provide a shorter|string_above_max_length|inputs. (?:tokens|must have less)"
     r"|maximum (?:context|model|prompt|input) length",
@@ -22,7 +23,8 @@ _PHRASES = re.compile(  # which say by themselves that the prompt is too long
 _LENGTH = re.compile(
     r"context[ _]?(?:length|size|window|limit)"
     r"|(?:model|prompt|inputs?|sequence)(?: allowed)?[ _](?:length|size|tokens?)\b"
-    r"|(?:max|model|prompt|token) (?:length|limit)|token count|(?:input|prompt|request)s? (?:is |are |body |size )?too"
+    r"|(?:max|model|prompt|token) (?:length|limit)|token count"
+    r"|(?:input|prompt|request)s? (?:is |are |body |size )?too\b"
     r"|number of (?:input )?tokens|tokens in (?:the |your )?(?:prompt|messages)|\bprompt contains",
     re.IGNORECASE,
 )
@@ -47,18 +49,28 @@ _OUTPUT_LIMITS = (  # the number is how many tokens a reply may have
     re.compile(rf"{_OUTPUT}.{{0,60}}?(?:less than or equal to|<=|at most|maximum (?:value )?(?:is|of)|up to) \W?(\d+)"),
     re.compile(r"maximum tokens you requested exceeds the model limit of (\d+)"),
 )
-_MESSAGES = ("message", "detail", "error", "msg", "error_msg", "status_msg")
+_BELOW = re.compile(r"max_?output_?tokens value of \d+ but .{0,60} to (\d+) \(exclusive\)", re.IGNORECASE)  # Gemini
+_RETRY_DELAY = re.compile(r'"retryDelay": ?"(\d+(?:\.\d+)?)s"')  # Google's
+_MESSAGES = ("message", "Message", "detail", "error", "msg", "error_msg", "status_msg")
 _UNWANTED = re.compile(
     r"support|unrecogni[sz]ed|unknown|unexpected|permitted|not allowed|deprecated|extra|invalid|only the default",
     re.IGNORECASE,
 )
+_BY_WORDS = {"include": "encrypted content is not supported", "reasoning.summary": "to generate reasoning summaries"}
 _STATUS = {"invalid_request_error": 400, "request_too_large": 413}
-_NO_MODEL = re.compile(r"model_not_found|model_not_supported|invalid_model")
-_REFUSALS = ("invalid_request", "authentication", "permission", "not_found", "request_too_large", "billing")
+_PASSING = re.compile(r"Throttling|NotReady|ServiceUnavailable|ModelTimeout|ModelError|ModelStreamError")  # of AWS
+_NO_MODEL = re.compile(r"model_not_found|model_not_supported|invalid_model|DeploymentNotFound")
+_REFUSALS = (
+    *("invalid_", "authentication", "permission", "not_found", "request_too_large", "billing", "content_filter"),
+    *("image_", "unsupported_", "empty_image", "failed_to_download", "bio_policy", "misalignment", "data_residency"),
+)
 
 
-def error_for_status(where: str, status: int, text: str, wait: str | None, *, keyed: bool = True) -> ModelError:
-    """Return the error for a response with this status and body. `wait`: its `Retry-After`; `keyed`: a key was sent."""
+def error_for_status(
+    where: str, status: int, text: str, wait: str | None, *, keyed: bool = True, kind: str = ""
+) -> ModelError:
+    """Return the error for a response with this status and body. `wait`: its `Retry-After`; `keyed`: a key was sent;
+    `kind`: the type of the error, if it is in a header."""
     words, mark = error_message_of(text)
     message = f"{where} answered {status}: {words}"
     if is_too_long(message, mark) and status not in (401, 403):
@@ -66,10 +78,14 @@ def error_for_status(where: str, status: int, text: str, wait: str | None, *, ke
     if status in (401, 403):
         hint = "is the API key right?" if keyed or status == 403 else "no key was given: pass api_key=…"
         return ModelRefused(f"{message} ({hint})")
-    if (status == 404 and re.search(r"\bmodel\b", words)) or (status in (400, 404) and _NO_MODEL.search(mark)):
+    if (status == 404 and re.search(r"\bmodels?\b", words, re.IGNORECASE)) or (
+        status in (400, 404) and _NO_MODEL.search(mark)
+    ):
         return ModelNotFound(message)
-    if (status in (408, 425, 429) or status >= 500) and "insufficient_quota" not in mark:
-        return ModelUnavailable(message, parse_retry_after(wait))
+    passes = status in (408, 425, 429) or status >= 500 or _PASSING.search(kind)
+    if passes and "insufficient_quota" not in mark:
+        delay = _RETRY_DELAY.search(text)
+        return ModelUnavailable(message, parse_retry_after(wait or (delay[1] if delay else None)))
     return refusal(message, mark)
 
 
@@ -122,12 +138,16 @@ def output_limit(refused: ModelRefused) -> int | None:
         return left if left >= _LEAST_OUTPUT else None
     if isinstance(refused, WindowExceeded):
         return None
+    if below := _BELOW.search(str(refused)):
+        return int(below[1]) - 1
     return next((int(found[1]) for limit in _OUTPUT_LIMITS if (found := limit.search(str(refused)))), None)
 
 
 def names_parameter(refused: ModelRefused, parameter: str) -> bool:
     """Return whether the refusal is about this parameter."""
     name, said = re.escape(parameter), str(refused)
+    if (words := _BY_WORDS.get(parameter)) and words in said.lower():
+        return True
     if re.search(rf"['\"`]{name}['\"`.]|(?<![\w'\"`]){name}(\.\w+)*:", said):
         return True
     return re.search(rf"(?<![\w'\"`]){name}(?![\w'\"`])", said) is not None and _UNWANTED.search(said) is not None
@@ -155,6 +175,19 @@ def _parts(body: Any, redacted: Callable[[str], str] = str) -> tuple[str, str]:
         mark = " ".join(str(error[key]) for key in ("type", "code") if error.get(key))
         if isinstance(within := error.get("metadata"), Mapping) and within.get("raw"):  # OpenRouter
             message = f"{message}: {within['raw']}"
+        if isinstance(within := error.get("innererror") or error.get("inner_error"), Mapping):  # Azure
+            message = f"{message} {_filtered_for(within)}"
+        parameter = error.get("param")  # OpenAI
+        if isinstance(parameter, str) and parameter and f"'{parameter}'" not in str(message):
+            message = f"{message} (parameter: '{parameter}')"
     else:
         message, mark = error, str(body.get("error_type", "")) if isinstance(body, dict) else ""  # TGI
     return " ".join(redacted(well_formed(str(message))).split())[:500], mark
+
+
+def _filtered_for(error: Mapping[str, Any]) -> str:
+    """Return what Azure's content filter found in a prompt (https://github.com/BerriAI/litellm/pull/16231)."""
+    found = error.get("content_filter_result") or error.get("content_filter_results")
+    marked = found.items() if isinstance(found, Mapping) else ()
+    kinds = [kind for kind, one in marked if isinstance(one, Mapping) and one.get("filtered") is True]
+    return f"(filtered: {', '.join(kinds)})" if kinds else ""
