@@ -15,7 +15,7 @@ from ..store.tables import contents
 from ..store.tenant_view import TenantView
 from ..strategies.prompting.injection_guard import neutralize
 from .context import Context
-from .file_parts import IMAGES, Shown, is_shown, show
+from .file_parts import DOCUMENTS, IMAGES, Shown, is_shown, show
 from .files.routes import file_of
 from .wire.api_errors import ApiError
 from .wire.validation import invalid_value, missing_parameter, wrong_type
@@ -41,12 +41,16 @@ class Readable:
         self._files = 0
         self._chars = 0
 
-    def __call__(self, content: Any, where: str) -> Any:
+    def __call__(self, content: Any, where: str, *, of_tool: bool = False) -> Any:
         """Return `content`, which is at `where` in the request, with files as text, and its images marked. Raises
-        `ApiError` for sounds that the model is not shown, and for files that are neither shown nor text."""
+        `ApiError` for sounds that the model is not shown, and for files that are neither shown nor text; of those
+        that a tool returned, the model is told."""
         if not _parts(content):
             return content
-        return [self._part(part, f"{where}[{number}]") for number, part in enumerate(content)]
+        return [
+            self._kept(part) if of_tool and part.get("type") in DOCUMENTS else self._part(part, f"{where}[{number}]")
+            for number, part in enumerate(content)
+        ]
 
     def kept(self, content: Any) -> Any:
         """Return stored `content` with files as text. What cannot be read stays as it is."""

@@ -41,7 +41,9 @@ def readable_items(connection: Connection, scope: TenantView, items: Items, show
     `ApiError` for content that no model here accepts."""
     readable = Readable(connection, scope, shown)
     return [
-        {**item, name: readable(item[name], f"input[{number}].{name}")} if name else dict(item)
+        {**item, name: readable(item[name], f"input[{number}].{name}", of_tool=name == "output")}
+        if name
+        else dict(item)
         for number, item in enumerate(items)
         for name in [_SPOKEN.get(item["type"])]
     ]
