@@ -104,7 +104,7 @@ def test_what_is_set_is_believed(engine: str) -> None:
         ("openai:gpt-4-turbo", "image pdf"), ("openai:ft:gpt-4o-2024-08-06:a::b", "image pdf"),
         *((f"openai:{name}", "") for name in ("gpt-4", "gpt-4-0613", "gpt-3.5-turbo", "o1-mini", "o3-mini")),
         ("openai:gpt-4-turbo-preview", ""), ("openai:gpt-4o-audio-preview", "audio"),
-        ("anthropic:claude-sonnet-4-5", "image pdf"), ("anthropic:claude-3-opus-20240229", "image"),
+        ("anthropic:claude-sonnet-4-5", "image pdf"), ("anthropic:claude-3-opus-20240229", "image pdf"),
         ("anthropic:claude-3-haiku-20240307", "image pdf"), ("anthropic:claude-2.1", ""),
         ("huggingface:meta-llama/Llama-3.1-8B-Instruct", ""), ("cohere:command-a-03-2025", ""),
         ("gemini:gemini-3.8-flash", "image pdf audio"),

@@ -26,7 +26,6 @@ _BLIND_OF_OPENAI = re.compile(
     r"|-tts|gpt-oss|-instruct"
 )
 _BLIND_OF_ANTHROPIC = ("claude-1", "claude-2", "claude-instant")
-_WITHOUT_PDF = ("claude-3-opus", "claude-3-sonnet")
 _SECONDS = 10.0  # for a list that only improves an error message
 
 
@@ -80,9 +79,8 @@ async def window(client: HttpClient, dialect: str, model: str) -> int | None:
 async def kinds_read(client: HttpClient, dialect: str, model: str) -> frozenset[Kind]:
     """Return the kinds of files that `model` can be sent: as the server tells, or as its vendor documents.
 
-    Models of OpenAI that see read PDFs too (https://platform.openai.com/docs/guides/pdf-files), and those with "audio"
-    in their names hear. All of Anthropic's that see read PDFs, but for Claude 3 Opus and Sonnet
-    (https://docs.anthropic.com/en/docs/build-with-claude/pdf-support).
+    Models of OpenAI and Anthropic that see read PDFs, too (https://platform.openai.com/docs/guides/pdf-files,
+    https://platform.claude.com/docs/en/build-with-claude/pdf-support). OpenAI's with "audio" in their names hear.
     """
     found: dict[Kind, bool] = {}
     match dialect:
@@ -100,7 +98,7 @@ async def kinds_read(client: HttpClient, dialect: str, model: str) -> frozenset[
             found = {"image": True, "pdf": True, "audio": True}
         case "anthropic":
             sees = not model.startswith(_BLIND_OF_ANTHROPIC)
-            found = {"image": sees, "pdf": sees and not model.startswith(_WITHOUT_PDF)}
+            found = {"image": sees, "pdf": sees}
     return frozenset(kind for kind, reads in found.items() if reads)
 
 
