@@ -12,8 +12,8 @@ from typing import get_args
 from .._internal.suggestions import suggestion
 from ..core.prices import Price, price_of
 from ..core.prompt import Ask
-from ..core.protocols import Chunks, Model, Retry, can_see
-from ..core.values import Capabilities, Reply
+from ..core.protocols import Chunks, Model, Retry, kinds_read
+from ..core.values import Capabilities, Kind, Reply
 from ..errors import ModelError, ModelRefused, ModelUnavailable, UsageError, WindowExceeded
 from .settings import Reason
 
@@ -83,9 +83,9 @@ class Fallbacks:
             all(one.scripted for one in known),
         )
 
-    async def sees(self) -> bool:
-        """Return whether all models can be sent images. Raises `ModelError`."""
-        return all([await can_see(one) for one in self._models])
+    async def sees(self) -> frozenset[Kind]:
+        """Return the kinds of files that all models can be sent. Raises `ModelError`."""
+        return frozenset.intersection(*[await kinds_read(one) for one in self._models])
 
     async def reply(self, request: Ask) -> Chunks:
         """Stream the reply; each `Retry` that names a model says which one is asked next. Raises `ModelError`."""
