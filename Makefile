@@ -86,13 +86,13 @@ fix: setup ## Format and mend what can be mended
 	$(BIN)/ruff check --fix .
 
 eval: model ## Answer HotpotQA's questions with react and careful, into bench/RESULTS.md (resumable; half an hour)
-	$(BIN)/python -m retinue.evals.hotpotqa --data data/hotpotqa --out bench
+	$(BIN)/python -m bench.hotpotqa --data data/hotpotqa --out bench
 
 tasks: model ## Give ten small tasks to the embedded model under each strategy, into bench/RESULTS.md (resumable)
-	$(BIN)/python -m retinue.evals.tasks --out bench
+	$(BIN)/python -m bench.tasks --out bench
 
 teams: model ## Ask a team of two workers fifteen questions, into bench/RESULTS.md (resumable)
-	$(BIN)/python -m retinue.evals.teams --out bench
+	$(BIN)/python -m bench.teams --out bench
 
 memory: model ## Have a conversation of thirty turns and see what entity memory holds, into bench/RESULTS.md (two minutes on idle cores)
 	$(BIN)/python -m bench.memory

@@ -12,6 +12,7 @@ RetinueError
 ├── StoreUnavailable  the database is unreachable, locked or full; runs are parked and continue later
 │   └── StoreLost         its file or log was deleted, replaced or truncated; an operator must restore it
 ├── StoreConflict     a row violates a constraint: another transaction was first; the same write will fail again
+│   └── ValueRefused      the database cannot hold a value
 ├── StrategyFailed    a strategy raised or yielded an invalid request; `__cause__` is the original
 ├── LogMismatch       a recorded run does not match the strategy that should continue it
 ├── AgentChanged      a stored run began with another agent than the one that is served
@@ -94,6 +95,10 @@ class StoreConflict(RetinueError):
 
     The same write would be refused again; what to do follows from what the database holds now.
     """
+
+
+class ValueRefused(StoreConflict):
+    """The database cannot hold a value, such as a number out of its range."""
 
 
 class StoreLost(StoreUnavailable):

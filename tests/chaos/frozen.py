@@ -24,7 +24,7 @@ from fakes.until import until_async
 from retinue.store.engines import engine_of
 from retinue.store.tables import runs
 
-from .harness import Client, Gone, Refused, Site, client_of, site
+from .harness import Client, Gone, Site, client_of, site
 from .logs import gaps, logs
 from .orders import Order, Tally, decided, tally
 
@@ -126,10 +126,7 @@ class Frozen:
         order = Order(str(next(self._numbers)), _STEPS)
         thread = await client.thread(order.question)
         self.orders.append(order)
-        try:
-            order.run = await client.begin(server, thread)
-        except (Gone, Refused):  # it is frozen, perhaps in the middle of this
-            order.run = await client.start(thread)
+        order.run = await client.start(thread, server)  # it may be frozen in the middle of this
         while (run := await client.rests(order.run))["status"] == "requires_action":
             try:
                 order.run = await client.submit(run, await decided(client, order, run), self._other)

@@ -171,12 +171,13 @@ class Client:
         given = {"assistant_id": self._assistants[model], **body}
         return await self.once("POST", f"/threads/{thread}/runs", given, server=server, key=key)
 
-    async def start(self, thread: str, **body: Any) -> Json:
+    async def start(self, thread: str, server: Served | None = None, **body: Any) -> Json:
         """A run on a thread that has none; just one, whether or not the server goes away meanwhile."""
         while True:
             try:
-                return await self.begin(None, thread, **body)
+                return await self.begin(server, thread, **body)
             except Gone:
+                server = None
                 found = await self.ask("GET", f"/threads/{thread}/runs?order=asc")
                 if found["data"]:
                     return dict(found["data"][-1])

@@ -206,6 +206,8 @@ KEYS: list[tuple[dict[str, Any], Any]] = [
     ({"answer_schema": {"type": "integer"}}, lambda a: a.schema == {"type": "integer"}),
     ({"max_new_tokens": 9}, lambda a: isinstance(a.model, Limited) and a.model.max_tokens == 9),
     ({"temperature": 0.5}, lambda a: a.model.given["temperature"] == 0.5),
+    ({"effort": "high", "verbosity": "low", "thinking_tokens": 9},
+     lambda a: [a.model.given[key] for key in ("effort", "verbosity", "thinking_tokens")] == ["high", "low", 9]),
     ({"top_p": 0.5, "top_k": 4}, lambda a: a.model.given["options"] == {"top_p": 0.5, "top_k": 4}),
     ({"repetition_penalty": 1.1}, lambda a: a.model.given["options"] == {"repetition_penalty": 1.1}),
     ({"stream": False}, lambda a: a.model.given["stream"] is False),

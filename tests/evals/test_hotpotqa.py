@@ -11,9 +11,9 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from bench.hotpotqa import Answered, evaluate, report
 
 from retinue import Agent, Budget, PromptModel, Tool
-from retinue.evals.hotpotqa import Answered, evaluate, report
 from retinue.evals.questions import Question
 from retinue.evals.report import chart, levels, replace_section
 from retinue.evals.search_methods import SEARCHES

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench import tasks as module
+from bench.tasks import BUDGET, Done, approving, evaluate, report
 from click.testing import CliRunner
 
 from retinue import Agent, PromptModel, StopReason
-from retinue.evals import tasks as module
 from retinue.evals.datasets.question_file import read_questions
 from retinue.evals.metrics import is_right
 from retinue.evals.questions import Number, Question
-from retinue.evals.tasks import BUDGET, Done, approving, evaluate, report
 from retinue.tools import Passages, calculator, passages
 
 DATA = Path("data/tasks")

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench import teams as module
+from bench.tasks import evaluate
+from bench.teams import SPLITS, team
 from click.testing import CliRunner
 
 from retinue import DataError, PromptModel
-from retinue.evals import teams as module
 from retinue.evals.datasets.question_file import read_questions
 from retinue.evals.kept_results import unreadable
 from retinue.evals.metrics import is_right
 from retinue.evals.questions import Number, Question
-from retinue.evals.tasks import evaluate
-from retinue.evals.teams import SPLITS, team
 
 DATA = Path("data/teams")
 QUESTIONS = {split: read_questions(DATA / name) for split, name in SPLITS.items()}

@@ -13,12 +13,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from click.testing import CliRunner
-from hypothesis import given, settings, strategies as st
-
-from evals.world_reader import names, read
-from retinue.evals.questions import Number
-from retinue.evals.worlds import (
+from bench.worlds import (
     KINDS,
     SEEDS,
     Entity,
@@ -35,8 +30,13 @@ from retinue.evals.worlds import (
     split_of_seed,
     worlds,
 )
-from retinue.evals.worlds.__main__ import main
-from retinue.evals.worlds.calendar_sums import completed_years
+from bench.worlds.__main__ import main
+from bench.worlds.calendar_sums import completed_years
+from click.testing import CliRunner
+from hypothesis import given, settings, strategies as st
+
+from evals.world_reader import names, read
+from retinue.evals.questions import Number
 from retinue.tools.passages import Passages
 
 SPLITS: tuple[Split, ...] = get_args(Split)

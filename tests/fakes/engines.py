@@ -21,6 +21,7 @@ from retinue.net.retry import Retries
 
 from .anthropic_server import anthropic_server
 from .cohere_server import cohere_server
+from .gemini_server import gemini_server
 from .ollama_server import ollama_server
 from .openai_server import OpenAIServer
 from .vendor_server import Answer, VendorServer
@@ -75,5 +76,6 @@ ENGINES: Mapping[str, Callable[[], VendorServer]] = {
     "huggingface": _huggingface,
     "anthropic": anthropic_server,
     "cohere": cohere_server,
+    "gemini": gemini_server,
     "ollama": ollama_server,
 }

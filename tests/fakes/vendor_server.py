@@ -130,6 +130,11 @@ class Request:
     raw: bytes
     body: dict[str, Any]
 
+    @property
+    def flat(self) -> dict[str, Any]:
+        """The body, with what some vendors want in an object of its own beside the rest."""
+        return {**self.body, **self.body.get("options", {}), **self.body.get("generationConfig", {})}
+
 
 class Format(Protocol):
     """One vendor's wire format, from the server's side."""
@@ -232,7 +237,7 @@ class VendorServer:
 
     def _unsupported(self, request: Request) -> Answer | None:
         for name, instead in self.unsupported.items():
-            if name in request.body or name in request.body.get("options", ()):
+            if name in request.flat:
                 use = f" Use '{instead}' instead." if instead else ""
                 said = f"Unsupported parameter: '{name}' is not supported with this model.{use}"
                 return failure(400, said, code="unsupported_parameter")
@@ -282,7 +287,9 @@ class VendorServer:
         return response
 
     def _is_streamed(self, request: Request) -> bool:
-        """Ollama streams unless it is told not to; all others the other way round."""
+        """Gemini's path says it; Ollama streams unless it is told not to; all others the other way round."""
+        if self.engine == "gemini":
+            return request.path.endswith(":streamGenerateContent")
         return bool(request.body.get("stream", self._format.stream_type == "application/x-ndjson"))
 
     def _parts(self, request: Request, answer: Answer, *, streamed: bool) -> list[bytes]:

@@ -172,7 +172,7 @@ def test_a_reply_of_anthropics_may_be_as_long_as_the_models() -> None:
         "claude-3-5-sonnet-20241022": 8_192,
         "claude-opus-4-1-20250805": 32_000,
         "claude-sonnet-4-5": 64_000,
-        "claude-opus-4-6": 64_000,
+        "claude-opus-4-6": 128_000,
         "kimi-k2": 8_192,
     }
     with ENGINES["anthropic"]() as server:

@@ -50,6 +50,14 @@ MESSAGES: Mapping[str, Mapping[str, Any]] = {
             {"type": "text", "text": "What is this?"},
         ],
     },
+    "gemini": {
+        "role": "user",
+        "parts": [
+            {"inlineData": {"mimeType": "image/png", "data": b64(ONE.data)}},
+            {"inlineData": {"mimeType": "image/jpeg", "data": b64(OTHER.data)}},
+            {"text": "What is this?"},
+        ],
+    },
     "ollama": {"role": "user", "content": "What is this?", "images": [b64(ONE.data), b64(OTHER.data)]},
 }
 
@@ -62,9 +70,9 @@ def test_images_as_each_vendor_documents_them(engine: str) -> None:
         assert reply(shows, request(SHOWN)).text == "A red square."
         more = SHOWN.add(Message("assistant", "A red square."), Message("user", "Which color?"))
         assert reply(shows, request(more)).text == "Red."
-        first, second = server.asked
-        assert first.body["messages"] == [MESSAGES[engine]]
-        assert second.body["messages"][0] == MESSAGES[engine]
+        first, second = (one.body["contents" if engine == "gemini" else "messages"] for one in server.asked)
+        assert first == [MESSAGES[engine]]
+        assert second[0] == MESSAGES[engine]
 
 
 @pytest.mark.parametrize(("engine", "told"), [("ollama", True), ("llamacpp", True)])
@@ -94,7 +102,7 @@ def test_what_is_set_is_believed(engine: str) -> None:
         ("openai:gpt-4", False), ("openai:gpt-4-0613", False), ("openai:gpt-3.5-turbo", False),
         ("openai:o1-mini", False), ("openai:o3-mini", False), ("openai:gpt-4-turbo-preview", False),
         ("openai:gpt-4o-audio-preview", False), ("anthropic:claude-sonnet-4-5", True),
-        ("anthropic:claude-3-haiku-20240307", True), ("anthropic:claude-2.1", False),
+        ("anthropic:claude-3-haiku-20240307", True), ("anthropic:claude-2.1", False), ("gemini:gemini-3.8-flash", True),
         ("huggingface:meta-llama/Llama-3.1-8B-Instruct", False), ("cohere:command-a-03-2025", False),
     ],
 )  # fmt: skip

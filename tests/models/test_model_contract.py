@@ -34,6 +34,7 @@ TOO_LONG = {  # Ollama does not say
     "llamacpp": failure(400, "the request exceeds the available context size", code="exceed_context_size_error"),
     "huggingface": failure(422, "Input validation error: `inputs` must have less than 4 tokens. Given: 9"),
     "anthropic": failure(400, "prompt is too long: 9 tokens > 4 maximum"),
+    "gemini": failure(400, "The input token count (1100000) exceeds the maximum number of tokens allowed (1048576)."),
     "cohere": failure(400, "too many tokens: size limit exceeded by 5 tokens."),
 }
 
@@ -43,12 +44,12 @@ def says(request: Request, *, stream: bool = True) -> Answer:
 
     A long reply, if it is streamed, stops in the middle: whoever gives it up must let go of the connection.
     """
-    body, chosen = request.body, str(request.body.get("tool_choice", "")).lower()
+    body, chosen = request.flat, str(request.body.get("tool_choice", request.body.get("toolConfig", ""))).lower()
     if body.get("tools") and "none" not in chosen:
         return Answer(calls=[("add", {"a": 19, "b": 23})])
     if stream and "thousand" in str(body):
         return Answer("word " * 400, cut=2000, then="hang")
-    held = body.keys() & {"grammar", "structured_outputs", "response_format"}
+    held = body.keys() & {"grammar", "structured_outputs", "response_format", "responseJsonSchema"}
     return Answer("yes" if held else TEXT)
 
 

@@ -16,6 +16,8 @@ from retinue.models import ENGINES as KNOWN_ENGINES
 KEYS = {
     "OPENAI_API_KEY": ("openai", "OpenAI needs a key: set OPENAI_API_KEY ("),
     "ANTHROPIC_API_KEY": ("anthropic", "Anthropic needs a key: set ANTHROPIC_API_KEY ("),
+    "GEMINI_API_KEY": ("gemini", "Gemini needs a key: set GEMINI_API_KEY or GOOGLE_API_KEY ("),
+    "GOOGLE_API_KEY": ("gemini", "Gemini needs a key: set GEMINI_API_KEY or GOOGLE_API_KEY ("),
     "CO_API_KEY": ("cohere", "Cohere needs a key: set CO_API_KEY or COHERE_API_KEY ("),
     "COHERE_API_KEY": ("cohere", "Cohere needs a key: set CO_API_KEY or COHERE_API_KEY ("),
     "HF_TOKEN": ("huggingface", "Hugging Face needs a key: set HF_TOKEN ("),

@@ -30,15 +30,16 @@ def test_every_vendor_gets_what_it_knows_under_its_own_name(engine: str) -> None
             model(server, temperature=0.1, options={"top_p": 0.2} if engine == "openai" else {}), options=given
         )
         assert reply(asked, request(stop=["Observation:"], max_tokens=9)).text == "a "
-        body = server.asked[-1].body
-    body |= body.pop("options", {})
+        body = server.asked[-1].flat
+    names = {"top_p": "topP", "presence_penalty": "presencePenalty", "frequency_penalty": "frequencyPenalty"}
     known = {
         "anthropic": {"temperature": 0.7, "top_p": 0.9},
         "cohere": {name: SAMPLING[name] for name in SAMPLING if name != "top_p"} | {"p": 0.9},
+        "gemini": {names.get(name, name): value for name, value in SAMPLING.items()},
     }.get(engine, SAMPLING)
     assert {name: body.get(name) for name in known} == known
-    assert body.get("max_tokens", body.get("num_predict")) == 33
-    assert body.get("stop", body.get("stop_sequences")) == ["Observation:", "END"]
+    assert 33 in (body.get("max_tokens"), body.get("num_predict"), body.get("maxOutputTokens"))
+    assert (body.get("stop") or body.get("stop_sequences") or body.get("stopSequences")) == ["Observation:", "END"]
 
 
 def test_what_is_said_last_counts(server: OpenAIServer) -> None:
@@ -94,7 +95,7 @@ def test_one_call_at_a_time(engine: str) -> None:
         assert (result.answer, [seen.text for seen in result.evidence]) == ("done", ["x is found"])
         body = server.asked[1].body
         told = body.get("parallel_tool_calls"), body.get("tool_choice")
-    none = {"cohere": (None, None), "ollama": (None, None)}
+    none = {"cohere": (None, None), "gemini": (None, None), "ollama": (None, None)}
     none["anthropic"] = (None, {"type": "auto", "disable_parallel_tool_use": True})  # type: ignore[assignment]
     assert told == none.get(engine, (False, "auto"))
 

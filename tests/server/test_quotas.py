@@ -19,6 +19,7 @@ from fakes.tenants import Customer
 from fakes.until import until
 from retinue import Agent, PromptModel, tool
 from retinue.cli import main
+from retinue.net.retry import Retries
 from retinue.server.metrics.quota_metrics import QuotaCollector, quota_figures
 from retinue.store.admin_transaction import read_only
 from retinue.store.quota_amounts import parse_limit
@@ -46,8 +47,16 @@ async def look(what: int) -> str:
     return f"seen {what}"
 
 
+@pytest.fixture(scope="module")
+def cutter() -> Iterator[OpenAIServer]:
+    with OpenAIServer() as engine:
+        yield engine
+
+
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+def served(
+    request: pytest.FixtureRequest, cutter: OpenAIServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Serving]:
     url = request.getfixturevalue("a_postgres").database() if request.param == "postgresql" else ""
     script: list[dict[str, Any]] = [
         {"when": "seen 1", "say": "I saw it."},
@@ -58,7 +67,9 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     calls = [{"when": "Hello", "finish": "Done."}, {"when": "", "call": {"tool": "worker", "input": "Hi"}}]
     member = Agent(PromptModel(engine="scripted", script=[{"when": "", "finish": "Hello."}]), name="worker")
     boss = Agent(PromptModel(engine="scripted", script=calls), [member], name="boss", strategy="tool_calling")
-    with Serving(tmp_path_factory.mktemp("served"), {"agent-1": one, "boss": boss}, url=url) as server:
+    often = Retries(tries=3, first_wait=0.001)
+    cut = Agent(PromptModel("m", base_url=cutter.url, api_key="k", retries=often), name="cut", strategy="tool_calling")
+    with Serving(tmp_path_factory.mktemp("served"), {"agent-1": one, "boss": boss, "cut": cut}, url=url) as server:
         yield server
 
 
@@ -122,6 +133,21 @@ def test_tokens_of_members_count_once_and_the_sums_are_what_the_logs_say(served:
     told = customer.made("/v1/chat/completions", {**CHAT, "model": "boss"})
     assert used(served, customer)["runs"] == 1
     assert used(served, customer)["tokens"] == told["usage"]["total_tokens"] > 0
+    assert differences(served) == []
+
+
+def test_streams_that_are_cut_count(served: Serving, cutter: OpenAIServer, customer: Customer) -> None:
+    limit(served, customer.tenant, tokens="1e6/day")
+    asked, long = {**CHAT, "model": "cut"}, "It is a long answer. " * 20
+    cutter.replies[:] = ["Short."]
+    alone = customer.made("/v1/chat/completions", asked)["usage"]["total_tokens"]
+    cutter.replies[:] = [Answer(long, cut=4_000), Answer(long, cut=4_000), "Short."]
+    told = customer.made("/v1/chat/completions", asked)["usage"]["total_tokens"]
+    assert told > 2 * alone
+    assert used(served, customer)["tokens"] == alone + told
+    cutter.replies[:] = [Answer(long, cut=4_000)] * 3
+    assert customer.ask("POST", "/v1/chat/completions", asked).status >= 500
+    assert used(served, customer)["tokens"] > alone + told + alone
     assert differences(served) == []
 
 

@@ -32,7 +32,7 @@ async def test_an_answer_has_every_key(client: Any) -> None:
     assert set(body) >= KEYS
     assert (body["object"], body["status"], body["model"], body["error"]) == ("response", "completed", "plain", None)
     settings = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "top_logprobs", "tool_choice")
-    assert [body[name] for name in settings] == [0.0, 1.0, 0.0, 0.0, 0, "auto"]
+    assert [body[name] for name in settings] == [1.0, 1.0, 0.0, 0.0, 0, "auto"]
     assert (body["truncation"], body["service_tier"], body["background"], body["store"]) == (
         "disabled",
         "default",

@@ -16,7 +16,8 @@ from sqlalchemy import Connection, delete, func, insert, select, text, update
 from fakes.kept_runs import new_run
 from fakes.postgres import Postgres
 from retinue.core.events import Started
-from retinue.errors import DataError, StoreConflict, StoreUnavailable, UsageError
+from retinue.errors import DataError, StoreConflict, StoreUnavailable, UsageError, ValueRefused
+from retinue.server.middleware.request_context import api_error_of
 from retinue.store.database import Database
 from retinue.store.engines import engine_of
 from retinue.store.event_log import Change, Entry, Fenced, append_entries, length, read_events
@@ -168,6 +169,12 @@ async def test_one_run_holds_a_thread(database: Database) -> None:
     await database.write(partial(insert_run, run=ROW._replace(id="run_3", holds=False)))
     for number in (4, 5):  # those without a thread hold nothing
         await database.write(partial(insert_run, run=ROW._replace(id=f"run_{number}", thread_id=None)))
+
+
+async def test_a_value_that_no_database_holds_is_no_outage(database: Database) -> None:
+    with pytest.raises(ValueRefused) as refused:
+        await database.write(partial(insert_run, run=ROW._replace(created_at=10**30)))
+    assert api_error_of(refused.value).status == 400
 
 
 async def test_a_scope_shows_and_changes_only_what_is_its_own(database: Database) -> None:

@@ -17,8 +17,8 @@ from .tool_checks import ToolFiles, check_entries
 _MODELS = ("model", "prompt_node", "llm_model_id", "script")  # each of these names the model
 _MODEL_KEYS = (*_MODELS, "llm_engine", "llm_endpoint_url")
 _SETTINGS = (
-    "llm_engine", "llm_endpoint_url", "api_key", "temperature", "top_p", "top_k", "repetition_penalty",
-    "max_new_tokens", "stream", "timeout",
+    "llm_engine", "llm_endpoint_url", "api_key", "temperature", "effort", "verbosity", "thinking_tokens", "top_p",
+    "top_k", "repetition_penalty", "max_new_tokens", "stream", "timeout",
 )  # fmt: skip
 _STEPS = ("recursion_limit", "max_iterations", "max_steps")
 

@@ -85,7 +85,7 @@ def agent_of(
 def model_of(params: Mapping[str, Any]) -> Model:
     """Build the model described by an agent's own parameters."""
     names = {"llm_engine": "engine", "llm_endpoint_url": "base_url", "api_key": "api_key", "script": "script"}
-    names |= {"temperature": "temperature", "stream": "stream"}
+    names |= {name: name for name in ("temperature", "effort", "verbosity", "thinking_tokens", "stream")}
     given: dict[str, Any] = {name: params[key] for key, name in names.items() if key in params}
     name = params.get("model", params.get("llm_model_id", ""))
     if sampling := {key: params[key] for key in _SAMPLING if key in params}:

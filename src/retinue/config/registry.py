@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from ..models.prompt_model import ENGINES as _ENGINES
+from ..models.settings import Effort, Verbosity
 from ..pipelines.graph import INPUTS
 
 Kind = Literal["text", "whole number", "number", "true or false", "list", "mapping", "text or mapping"]
@@ -39,6 +40,7 @@ FLAG, LIST, MAPPING = Parameter("true or false"), Parameter("list"), Parameter("
 PROVIDER = Parameter("text", choices=("serper", "searchapi", "serpapi", "tavily", "wikipedia"))
 MODE = Parameter("text", choices=("keyword", "vector", "hybrid"))
 WEB_MODE = Parameter("text", choices=("snippet", "document"))
+EFFORT, VERBOSITY = Parameter("text", choices=get_args(Effort)), Parameter("text", choices=get_args(Verbosity))
 EFFECTS = Parameter("text", choices=("read", "idempotent", "once"))
 PATH, STORE = Parameter("text", path=True), Parameter("text", ("DocumentStore",))
 
@@ -49,6 +51,7 @@ COMPONENTS: Mapping[str, TypeEntry] = {
             "model_name_or_path": TEXT, "engine": TEXT, "base_url": TEXT, "api_key": TEXT, "api": TEXT,
             "llm_engine": TEXT, "llm_endpoint_url": TEXT, "llm_model_id": TEXT,
             "dialect": TEXT, "sees": FLAG, "stream": FLAG, "temperature": NUMBER, "options": MAPPING, "script": LIST,
+            "effort": EFFORT, "verbosity": VERBOSITY, "thinking_tokens": WHOLE,
             "price": MAPPING, "context": WHOLE, "max_length": WHOLE, "timeout": NUMBER, "model_kwargs": MAPPING,
         },
     ),

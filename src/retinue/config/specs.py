@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 from ..core.declared_exceptions import exceptions
 from ..core.suggested_questions import LONGEST, MOST, as_question
 from ..core.tool_example import ToolExample
+from ..models.settings import Effort, Verbosity
 from ..strategies import STRATEGIES
 from .group_specs import ConditionalSpec, EdgeSpec, FieldItem, RoleSpec, Step
 from .places import Source
@@ -176,6 +177,9 @@ class AgentParams(Spec):
     llm_model_id: Name | None = None
     api_key: str | None = None
     temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    effort: Effort | None = None
+    verbosity: Verbosity | None = None
+    thinking_tokens: Positive | None = None
     top_p: Share | None = None
     top_k: Positive | None = None
     repetition_penalty: Seconds | None = None

@@ -48,6 +48,12 @@ def anthropic(constraint: Constraint, api: Api) -> Mapping[str, Any]:
 
 
 @lru_cache(maxsize=256)
+def gemini(constraint: Constraint, api: Api) -> Mapping[str, Any]:
+    """Gemini: a JSON Schema, in JSON Schema's own words."""
+    return {"generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": constraint.schema}}
+
+
+@lru_cache(maxsize=256)
 def cohere(constraint: Constraint, api: Api) -> Mapping[str, Any]:
     """Cohere: a JSON Schema as response format."""
     return {"response_format": {"type": "json_object", "json_schema": constraint.schema}}
@@ -71,6 +77,7 @@ DIALECTS: Mapping[str, Dialect] = {
     "openai": openai,
     "anthropic": anthropic,
     "cohere": cohere,
+    "gemini": gemini,
     "ollama": ollama,
     "none": none,
 }

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,10 +30,11 @@ from .settings import Api, Settings
 from .thought_filter import may_think
 from .tool_call_probe import Probed, probe_calls
 from .tool_schemas import refused_tools
-from .wire_format import Encoded, Terms, Wire
+from .wire_format import Encoded, Terms, Wire, merge_parameters
 
-_NO_HEADERS: Mapping[str, str] = {}
 _COMPLETION_MODELS = ("text-", "davinci", "babbage", "curie", "ada", "gpt-3.5-turbo-instruct")
+_LENGTHS = ("max_tokens", "max_completion_tokens", "maxOutputTokens")
+_MOST_PAUSES = 16  # of one turn, in which the vendor runs tools of its own
 _ASK_AGAIN = 600.0  # seconds after which a model whose tool calls did not work is probed again
 PROBED: dict[tuple[str, ...], Probed] = {}
 """What is known of the tool calls of each model probed in this process, by address, key, path and name."""
@@ -70,6 +71,7 @@ class HttpEngine:
             settings.limits or TimeLimits(),
             form.headers,
             resends=settings.retries != Retries(tries=1),
+            sign=settings.sign,
         )
         self._dialect = settings.dialect or form.dialect
         self._model = settings.model
@@ -80,7 +82,7 @@ class HttpEngine:
         self._encoded: dict[str, PromptCache[Encoded]] = {}  # by the wire's path
         self._calling: PromptCache[bool] = PromptCache()  # whether a prompt contains native calls, or images
         self._sees = settings.sees
-        self._heads: list[tuple[Any, bytes]] = []
+        self._heads: list[tuple[Any, tuple[bytes, Mapping[str, str]]]] = []
         if self._dialect and self._dialect not in DIALECTS:
             raise UsageError(f"no dialect {self._dialect!r}; {suggestion(self._dialect, DIALECTS)}")
 
@@ -134,13 +136,18 @@ class HttpEngine:
     async def _attempt(self, request: Ask, wire: Wire) -> Chunks:
         """Send the request once and stream the reply."""
         receiver = self._reader(request, wire)
-        encoded = self._encode(request.prompt, wire)
-        async with aclosing(self._exchange(wire, self._body(request, wire, encoded))) as reads:
-            async for bodies in reads:
-                for chunk in receiver.take(bodies):
-                    yield chunk
-                if receiver.is_enough:
-                    break
+        encoded = sent = self._encode(request.prompt, wire)
+        for pauses in range(_MOST_PAUSES + 1):
+            async with aclosing(self._exchange(request, wire, sent)) as reads:
+                async for bodies in reads:
+                    for chunk in receiver.take(bodies):
+                        yield chunk
+                    if receiver.is_enough:
+                        break
+            turn = receiver.paused_turn(self._origin(wire))
+            if turn is None or pauses == _MOST_PAUSES:
+                break
+            sent = wire.encode(encoded, [turn])
         for chunk in receiver.rest():
             yield chunk
         reply = receiver.reply(self._origin(wire), encoded.unsent)
@@ -153,10 +160,10 @@ class HttpEngine:
         in_json = self._in_json(request, wire, self._adapted)
         return ReplyReader(wire, request.stop, in_json=in_json, redacted=self._client.redacted, thinks=thinks)
 
-    def _exchange(self, wire: Wire, body: bytes) -> AsyncGenerator[list[Any], None]:
-        headers = self._settings.headers
+    def _exchange(self, request: Ask, wire: Wire, encoded: Encoded) -> AsyncGenerator[list[Any], None]:
         path = wire.path if wire.address is None else wire.address(self._model, self._settings.stream)
-        return self._client.exchange(path, body, _NO_HEADERS if headers is None else headers(body))
+        head, headers = self._head(request, wire, encoded)
+        return self._client.exchange(path, wire.body(head, encoded), headers)
 
     async def close(self) -> None:
         """Close the connections of the running event loop."""
@@ -240,21 +247,24 @@ class HttpEngine:
         self._calling.keep(prompt, found)
         return found
 
-    def _constraint(self, request: Ask, wire: Wire) -> Mapping[str, Any]:
-        """Return the constraint's parameters; none beside tools, as engines reject both together."""
+    def _constraint(self, request: Ask, wire: Wire, adapted: _Adapted) -> Mapping[str, Any]:
+        """Return the constraint's parameters, if the server takes all of them; none beside tools, as engines reject
+        both together."""
         if request.constraint is None or request.tools:
             return {}
         api: Api = (
             "completions" if wire is self._form.completions else "responses" if wire is self._form.responses else "chat"
         )
-        return DIALECTS[self._dialect](request.constraint, api)
+        constraint = DIALECTS[self._dialect](request.constraint, api)
+        return constraint if _without(constraint, adapted.without) == constraint else {}
 
     def _in_json(self, request: Ask, wire: Wire, adapted: _Adapted) -> bool:
         """Return whether the reply should be JSON."""
-        constraint = self._constraint(request, wire)
-        return self._dialect not in HOLD_TO_PATTERN and bool(constraint) and not adapted.without & set(constraint)
+        return self._dialect not in HOLD_TO_PATTERN and bool(self._constraint(request, wire, adapted))
 
-    def _parameters(self, request: Ask, wire: Wire, adapted: _Adapted) -> dict[str, Any]:
+    def _parameters(
+        self, request: Ask, wire: Wire, adapted: _Adapted, unfit: frozenset[str] = frozenset()
+    ) -> dict[str, Any]:
         settings, most, options = self._settings, request.max_tokens, dict(request.options)
         if most is None and self._dialect == "llamacpp" and self._window:
             most = self._window // 2  # a small model may never stop
@@ -273,28 +283,30 @@ class HttpEngine:
             str(options.pop("reasoning_effort", settings.effort) or ""),
             str(options.pop("verbosity", settings.verbosity) or ""),
             settings.thinking_tokens,
+            adapted.without | unfit,
         )
-        parameters = wire.parameters(terms) | dict(self._constraint(request, wire))
+        parameters = merge_parameters(wire.parameters(terms), self._constraint(request, wire, adapted))
         parameters = wire.with_options(parameters, settings.options)
         if options:
             parameters = wire.sampled(parameters, options)
         if "max_tokens" in adapted.without and "max_tokens" in parameters:
             parameters["max_completion_tokens"] = parameters["max_tokens"]
-        return {name: value for name, value in parameters.items() if name not in adapted.without}
+        return _without(parameters, adapted.without)
 
-    def _body(self, request: Ask, wire: Wire, encoded: Encoded) -> bytes:
-        """Return the request as JSON, with the conversation last because it is append-only.
+    def _head(self, request: Ask, wire: Wire, encoded: Encoded) -> tuple[bytes, Mapping[str, str]]:
+        """Return the request as JSON but for the conversation, which comes last because it is append-only, and headers.
 
         The last two heads are cached, as most requests differ in nothing else, except those for a last answer.
         """
         differs = wire.path, self._adapted, request.stop, request.max_tokens, request.tool_choice, request.tools
-        key = *differs, request.constraint, request.options
-        head = next((head for known, head in self._heads if known == key), b"")
-        if not head:
-            parameters = well_formed_json(self._parameters(request, wire, self._adapted))
-            head = json.dumps(parameters)[:-1].encode()
+        key = *differs, request.constraint, request.options, encoded.without
+        head = next((head for known, head in self._heads if known == key), None)
+        if head is None:
+            parameters = well_formed_json(self._parameters(request, wire, self._adapted, encoded.without))
+            headers = wire.headers(parameters)
+            head = json.dumps(parameters)[:-1].encode(), headers
             self._heads = [(key, head), *self._heads[:1]]
-        return wire.body(head, encoded)
+        return head
 
     def _encode(self, prompt: Prompt, wire: Wire) -> Encoded:
         """Return the conversation as the wire sends it, without another vendor's state. What of it was encoded before
@@ -325,15 +337,17 @@ class HttpEngine:
             raise refused
         wire = self._wire(request)
         sent = self._parameters(request, wire, sent_as)
-        most, limit = sent.get("max_tokens", sent.get("max_completion_tokens")), output_limit(refused)
+        lengths = {**sent, **(sent.get("generationConfig") or {})}  # where Gemini has it
+        most, limit = next((lengths[name] for name in _LENGTHS if name in lengths), None), output_limit(refused)
         if most is not None and limit is not None and 0 < limit < most:
             self._adapted = replace(self._adapted, most=limit)
             return
         if not isinstance(refused, WindowExceeded):
-            for name in wire.dispensable & set(sent):
-                if names_parameter(refused, name):
-                    self._adapted = replace(self._adapted, without=self._adapted.without | {name})
-                    return
+            named = [name for name in wire.dispensable if _has(sent, name) and names_parameter(refused, name)]
+            name = wire.refuses(refused, sent) or max(named, key=lambda name: (name.count("."), name), default="")
+            if name and name not in sent_as.without:
+                self._adapted = replace(self._adapted, without=self._adapted.without | {name})
+                return
             if tools := refused_tools(refused, request.tools) - sent_as.in_words:
                 self._adapted = replace(self._adapted, in_words=self._adapted.in_words | tools)
                 return
@@ -352,9 +366,23 @@ class _Adapted:
     in_words: frozenset[str] = frozenset()
 
 
+def _has(parameters: Mapping[str, Any], name: str) -> bool:
+    outer, _, inner = name.partition(".")
+    return outer in parameters and (not inner or inner in (parameters[outer] or ()))
+
+
+def _without(parameters: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Return the parameters without those of these names; `a.b` is `b` within `a`."""
+    kept = {name: value for name, value in parameters.items() if name not in names}
+    for outer, _, inner in (name.partition(".") for name in names if "." in name):
+        if isinstance(inside := kept.get(outer), Mapping) and inner in inside:
+            kept[outer] = {name: value for name, value in inside.items() if name != inner}
+    return {name: value for name, value in kept.items() if value != {} or not parameters[name]}
+
+
 def _thinks_at_first(form: Format, settings: Settings) -> bool | None:
     """Return whether replies are taken to begin within a thought until one has come; `None` if nothing suggests it."""
-    if form.dialect in ("openai", "anthropic", "cohere"):
+    if form.dialect in ("openai", "anthropic", "cohere", "gemini"):
         return False
     return may_think(settings.model) or None
 

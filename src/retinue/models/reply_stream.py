@@ -9,7 +9,7 @@ from typing import Any
 from .._internal.well_formed import TextPieces
 from ..core.events import Delta
 from ..core.protocols import Retry
-from ..core.values import ProviderState, Reply
+from ..core.values import Message, ProviderState, Reply, Usage
 from ..errors import ModelRefused, ModelUnavailable
 from ..net.error_mapping import error_in_stream
 from ..net.http_client import DONE
@@ -30,7 +30,7 @@ class ReplyReader:
 
     __slots__ = (
         "_arriving", "_cutter", "_in_json", "_keep", "_pieces", "_read", "_reasoning", "_redacted", "_stop", "_text",
-        "_thought_pieces", "_thoughts",
+        "_thought_pieces", "_thoughts", "_used",
     )  # fmt: skip
 
     def __init__(
@@ -54,6 +54,7 @@ class ReplyReader:
         self._keep = wire.keep
         self._thoughts = ThoughtFilter(opened=thinks)
         self._text = ""
+        self._used = Usage()  # by the requests before, if the turn was paused
 
     def take(self, bodies: Sequence[Any]) -> Iterator[Delta | Retry]:
         """Yield what can be shown after these bodies or events. Raises `ModelError` for an invalid one."""
@@ -111,6 +112,16 @@ class ReplyReader:
             self._text += piece
             yield Delta(piece)
 
+    def paused_turn(self, origin: str) -> Message | None:
+        """Return the turn so far, if its vendor paused it and wants it back to go on; what follows is added to it."""
+        arriving = self._arriving
+        if not arriving.paused:
+            return None
+        turn = self._keep(arriving)
+        self._used, arriving.usage = self._used + arriving.usage, Usage(requests=1)
+        arriving.paused, arriving.finish, arriving.counted = False, "", False
+        return Message("assistant", self._text, state=ProviderState(origin, json.dumps(turn)))
+
     @property
     def is_enough(self) -> bool:
         """Whether everything needed has arrived, even if the engine sends more."""
@@ -144,5 +155,5 @@ class ReplyReader:
         if state and len(state.turn) > _MAX_STATE:
             raise ModelRefused(f"what the engine wants back with its reply has more than {_MAX_STATE:,} characters")
         finish = arriving.finish or "stop"
-        thoughts, used = self._reasoning, arriving.usage
+        thoughts, used = self._reasoning, self._used + arriving.usage
         return Reply(self._text, used, finish, calls=calls, reasoning=thoughts, state=state, unsent=unsent)

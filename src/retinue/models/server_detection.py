@@ -17,6 +17,7 @@ _LISTS = {  # by dialect: the path of the model list, its key, and the key of a 
     "openai": ("/models", "data", "id"),
     "ollama": ("/tags", "models", "name"),
     "cohere": ("/../v1/models", "models", "name"),
+    "gemini": ("/models", "models", "name"),
 }
 _OF_OPENAI = re.compile(r"(ft:)?(gpt-|chatgpt-|o\d|computer-use)")
 _BLIND_OF_OPENAI = re.compile(
@@ -84,6 +85,8 @@ async def sees(client: HttpClient, dialect: str, model: str) -> bool:
             return json_at(await _asked(client, "/../props"), "modalities", "vision") is True
         case "openai":
             return _OF_OPENAI.match(model) is not None and _BLIND_OF_OPENAI.search(model) is None
+        case "gemini":
+            return True
         case "anthropic":
             return not model.startswith(_BLIND_OF_ANTHROPIC)
     return False
@@ -97,7 +100,8 @@ async def not_found(client: HttpClient, dialect: str, model: str, refused: Model
             listed = json_at(await _asked(client, path), key)
     except TimeoutError:
         listed = None
-    names = [str(json_at(one, name)) for one in listed if json_at(one, name)] if isinstance(listed, list) else []
+    named = [str(json_at(one, name)) for one in listed if json_at(one, name)] if isinstance(listed, list) else []
+    names = [name.removeprefix("models/") for name in named]
     if not names or model in names:  # the server's own message says more
         return refused
     return ModelNotFound(f"{client.shown} has no model {model!r}; {suggestion(model, names)}")

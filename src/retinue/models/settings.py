@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from .._internal.suggestions import suggestion
 from ..errors import UsageError
 from ..net.retry import Retries
 from ..net.time_limits import TimeLimits
 
+if TYPE_CHECKING:
+    from ..net.http_client import Sign
+
 Api = Literal["chat", "completions", "responses"]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+Verbosity = Literal["low", "medium", "high"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +24,11 @@ class Settings:
     """The settings of a `PromptModel`, as passed to its engine.
 
     `model`: the engine's name of the model, or a path; empty for the default. `options` are added to every request
-    unchanged. `temperature`, `effort` (`none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`), `verbosity`
-    (`low`, `medium` or `high`) and `thinking_tokens` (the most that the model may think) are sent only if they are
-    set, under each vendor's own names. `context`: context window in tokens, for the embedded engine and Ollama.
-    `limits`: `None` for the engine's own. `headers`: returns further headers of a request with this body. `sees`:
-    whether the model can be sent images, where the engine does not tell. `price`: the prices of a million tokens
-    (`input`, `output`, and `cached` input), in any currency.
+    unchanged. `temperature`, `effort`, `verbosity` and `thinking_tokens` (the most that the model may think) are sent
+    only if they are set, under each vendor's own names. `context`: context window in tokens, for the embedded engine
+    and Ollama. `limits`: `None` for the engine's own. `sign`: returns further headers for a request, such as its
+    signature. `sees`: whether the model can be sent images, where the engine does not tell. `price`: the prices of a
+    million tokens (`input`, `output`, and `cached` input), in any currency.
     """
 
     model: str = ""
@@ -34,18 +38,20 @@ class Settings:
     dialect: str | None = None
     stream: bool = True
     temperature: float | None = None
-    effort: str = ""
-    verbosity: str = ""
+    effort: Effort | None = None
+    verbosity: Verbosity | None = None
     thinking_tokens: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     script: Sequence[Any] | None = None
     context: int = 8192
     retries: Retries = field(default_factory=Retries)
     limits: TimeLimits | None = None
-    headers: Callable[[bytes], Mapping[str, str]] | None = None
+    sign: Sign | None = None
     sees: bool | None = None
     price: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
-        if self.api is not None and self.api not in get_args(Api):
-            raise UsageError(f"no api {self.api!r}; {suggestion(self.api, get_args(Api))}")
+        for name, kind in (("api", Api), ("effort", Effort), ("verbosity", Verbosity)):
+            given: str | None = getattr(self, name)
+            if given and given not in get_args(kind):
+                raise UsageError(f"no {name} {given!r}; {suggestion(given, get_args(kind))}")

@@ -18,6 +18,7 @@ _TYPES = frozenset(("string", "integer", "number", "boolean", "null", "array", "
 _OF_GEMINI = frozenset(
     ("type", "description", "enum", "properties", "required", "items", "anyOf", "minItems", "maxItems", "minimum")
 ) | {"maximum", "minLength", "maxLength"}
+_BESIDE = frozenset(("additionalProperties",))  # in JSON Schema, which its own API takes
 _UNIONS = ("anyOf", "oneOf", "allOf")
 
 _MAPS = ("properties", "$defs", "definitions", "patternProperties")
@@ -27,18 +28,20 @@ _OF_SCHEMAS = re.compile(r"schema|function_declarations|\.parameters|\bpropert(?
 _INDEX = re.compile(r"(?:tools|function_declarations)[.\[](\d+)")
 
 
-def declare_tool(tool: Tool, model: str, in_words: Iterable[str]) -> dict[str, Any]:
-    """Return the name, description and parameters of a tool as `model` is sent them.
+def declare_tool(tool: Tool, model: str, in_words: Iterable[str], *, gemini: bool = False) -> dict[str, Any]:
+    """Return the name, description and parameters of a tool as `model` is sent them, or as Gemini's own API is.
 
-    A function that its owner declared is sent as it was declared. Tools `in_words` have an open schema.
+    A function that its owner declared is sent as it was declared, but by Gemini's own API, which has no field for what
+    others have. Tools `in_words` have an open schema.
     """
     if tool.name in in_words:
         described = tool.signature.parameters if tool.declared is None else tool.declared["parameters"]
         words = f"{tool.description}\nIts arguments fit this JSON Schema: {json.dumps(described)}"
         return {"name": tool.name, "description": words, "parameters": {"type": "object", "properties": {}}}
-    if tool.declared is not None:
+    if tool.declared is not None and not gemini:
         return {"name": tool.name, **tool.declared}
-    parameters = _Sent(tool.signature.parameters, gemini="gemini" in model.lower()).root()
+    also = _BESIDE if gemini else frozenset[str]()
+    parameters = _Sent(tool.signature.parameters, gemini=gemini or "gemini" in model.lower(), also=also).root()
     return {"name": tool.name, "description": tool.description, "parameters": parameters}
 
 
@@ -56,8 +59,9 @@ def refused_tools(refused: ModelRefused, tools: Sequence[Tool]) -> frozenset[str
 class _Sent:
     """Converts one schema."""
 
-    def __init__(self, schema: Mapping[str, Any], *, gemini: bool) -> None:
+    def __init__(self, schema: Mapping[str, Any], *, gemini: bool, also: frozenset[str]) -> None:
         self._schema = schema
+        self._known = _OF_GEMINI | also
         self._gemini = gemini
         self._left = _MAX_PARTS
 
@@ -120,7 +124,7 @@ class _Sent:
             made["items"] = self._items(schema, depth - 1)
         if "properties" in made and "required" in made:
             made["required"] = [name for name in made["required"] if name in made["properties"]]
-        return _for_gemini(made) if self._gemini else made
+        return _for_gemini(made, self._known) if self._gemini else made
 
     def _value(self, key: str, value: Any, schema: Mapping[str, Any], depth: int) -> Any:
         """Return the value of a keyword, with the schemas in it converted."""
@@ -161,8 +165,8 @@ def _is_valid(key: str, value: Any) -> bool:
     return True
 
 
-def _for_gemini(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a converted schema with what Gemini knows: one type each, and an `enum` of texts only."""
+def _for_gemini(schema: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
+    """Return a converted schema with the keywords `known` to Gemini, one type each, and an `enum` of texts only."""
     made = dict(schema)
     for one in _list(made.pop("allOf", None)):
         made = {**one, **made}
@@ -179,7 +183,7 @@ def _for_gemini(schema: Mapping[str, Any]) -> dict[str, Any]:
         del made["type"]
         made["anyOf"] = [{"type": kind, **({"items": made["items"]} if kind == "array" else {})} for kind in kinds]
         made.pop("items", None)
-    return {key: value for key, value in made.items() if key in _OF_GEMINI}
+    return {key: value for key, value in made.items() if key in known}
 
 
 def _list(value: Any) -> list[Any]:

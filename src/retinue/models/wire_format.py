@@ -36,7 +36,8 @@ class Terms:
 
     `context`: the window to request, where supported. `max_tokens`: `None` allows as many as the engine and the window
     do. `in_words`: names of the tools whose schemas the vendor does not accept. `effort`, `verbosity` and
-    `thinking_tokens` are as in `Settings`; unless they are set, nothing is sent of them.
+    `thinking_tokens` are as in `Settings`; unless they are set, nothing is sent of them. `without`: what the server was
+    found to refuse, and what does not fit the conversation, by the wire's own names.
     """
 
     model: str
@@ -51,6 +52,7 @@ class Terms:
     effort: str = ""
     verbosity: str = ""
     thinking_tokens: int | None = None
+    without: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,8 @@ class Encoded:
 
     `system`: text outside of the messages. `open`: the last turn can still be extended. `ids`: by the loop's id of a
     call, the id by which its vendor knows it, for the calls of the last turn that was sent as its vendor wrote it.
-    `unsent`: the origin of another vendor's state, which was left out.
+    `unsent`: the origin of another vendor's state, which was left out. `without`: what its vendor refuses after this
+    conversation, by the wire's own names.
     """
 
     messages: bytes = b""
@@ -67,6 +70,7 @@ class Encoded:
     open: bool = False
     ids: Mapping[str, str] = field(default_factory=dict)
     unsent: str = ""
+    without: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True, eq=False)
@@ -112,7 +116,8 @@ class PartialReply:
     it is over, whatever the reason. `counted`: token counts are final. `failed`: the error, if the engine reports one
     at the end of the reply. `choice`: the index of the choice that is read, if there are several. `separates`: the
     model's thoughts come apart from its text. `reasoning`: what may be shown of them and was not yet passed on.
-    `turn`: what has arrived of the turn in the vendor's own format, as its wire keeps it.
+    `turn`: what has arrived of the turn in the vendor's own format, as its wire keeps it. `paused`: the vendor wants to
+    be sent the turn so far, to go on with it.
     """
 
     said: str = ""
@@ -125,6 +130,7 @@ class PartialReply:
     failed: Any = ""
     choice: Any = None
     separates: bool = False
+    paused: bool = False
     calls: dict[int, PartialCall] = field(default_factory=dict)  # in order
 
     def add_calls(self, pieces: Any, indices: Callable[[int, Any], Any]) -> None:
@@ -187,14 +193,25 @@ def _beside(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str,
     return parameters | dict(options)
 
 
+def _no_headers(parameters: dict[str, Any]) -> Mapping[str, str]:
+    return {}
+
+
+def _unknown(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
+    return ""
+
+
 def _nothing(arriving: PartialReply) -> Any:
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A wire format. `dispensable`: parameters that are omitted if a server rejects them.
+    """A wire format. `dispensable`: parameters that are omitted if a server rejects them; `a.b` is `b` within `a`.
 
+    `refuses` returns what a server refuses of the parameters `sent`, by a name that `parameters` finds in
+    `Terms.without`; empty if it is none of the wire's own. `headers` moves what is sent as headers out of the
+    parameters.
     `address` gives the path for a model, and whether it streams, where that depends on them. `keep` returns the turn as
     its vendor wants it back, or `None` if the vendor wants nothing back. `with_options` merges the user's own options.
     `sampled` merges one request's options, which have OpenAI's names, and drops those unknown to the vendor.
@@ -211,6 +228,8 @@ class Wire:
     sampled: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]] = _beside
     keep: Callable[[PartialReply], Any] = _nothing
     address: Callable[[str, bool], str] | None = None
+    headers: Callable[[dict[str, Any]], Mapping[str, str]] = _no_headers
+    refuses: Callable[[ModelRefused, Mapping[str, Any]], str] = _unknown
 
 
 # ── what several formats have in common ──────────────────────────────────────────────────────────
@@ -220,6 +239,15 @@ def append_messages(kept: Encoded, new: Sequence[Mapping[str, Any]]) -> Encoded:
     """Append the `new` messages to `kept`."""
     texts = [to_json(message) for message in new]
     return replace(kept, messages=b", ".join([kept.messages, *texts] if kept.messages else texts))
+
+
+def merge_parameters(parameters: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters with `more`; of two objects of one name, both contents."""
+    merged = {**parameters, **more}
+    for name in parameters.keys() & more.keys():
+        if isinstance(parameters[name], dict) and isinstance(more[name], Mapping):
+            merged[name] = {**parameters[name], **more[name]}
+    return merged
 
 
 def with_messages(head: bytes, encoded: Encoded) -> bytes:

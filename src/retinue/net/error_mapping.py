@@ -13,7 +13,8 @@ from .retry import parse_retry_after
 
 _CODES = "context_length_exceeded|exceed_context_size|model_max_prompt_tokens_exceeded|tokens_limit_reached"
 _PHRASES = re.compile(  # which say by themselves that the prompt is too long
-    rf"{_CODES}|prompt (?:is )?too long|prompt 超长|too many (?:input |prompt )?tokens|range of input length"
+    rf"{_CODES}|prompt (?:is )?too long|prompt 超长|too many (?:input |prompt )?tokens(?! per |, please wait)"
+    r"|range of input length"
     r"|reduce (?:the length of |your )(?:the |your )?(?:message|prompt|input)|must be reduced in order"
     r"|provide a shorter|string_above_max_length|inputs. (?:tokens|must have less)"
     r"|maximum (?:context|model|prompt|input) length",
@@ -47,18 +48,24 @@ _OUTPUT_LIMITS = (  # the number is how many tokens a reply may have
     re.compile(rf"{_OUTPUT}.{{0,60}}?(?:less than or equal to|<=|at most|maximum (?:value )?(?:is|of)|up to) \W?(\d+)"),
     re.compile(r"maximum tokens you requested exceeds the model limit of (\d+)"),
 )
-_MESSAGES = ("message", "detail", "error", "msg", "error_msg", "status_msg")
+_BELOW = re.compile(r"max_?output_?tokens value of \d+ but .{0,60} to (\d+) \(exclusive\)", re.IGNORECASE)  # Gemini
+_RETRY_DELAY = re.compile(r'"retryDelay": ?"(\d+(?:\.\d+)?)s"')  # Google's
+_MESSAGES = ("message", "Message", "detail", "error", "msg", "error_msg", "status_msg")
 _UNWANTED = re.compile(
     r"support|unrecogni[sz]ed|unknown|unexpected|permitted|not allowed|deprecated|extra|invalid|only the default",
     re.IGNORECASE,
 )
 _STATUS = {"invalid_request_error": 400, "request_too_large": 413}
+_PASSING = re.compile(r"Throttling|NotReady|ServiceUnavailable|ModelTimeout|ModelError|ModelStreamError")  # of AWS
 _NO_MODEL = re.compile(r"model_not_found|model_not_supported|invalid_model")
 _REFUSALS = ("invalid_request", "authentication", "permission", "not_found", "request_too_large", "billing")
 
 
-def error_for_status(where: str, status: int, text: str, wait: str | None, *, keyed: bool = True) -> ModelError:
-    """Return the error for a response with this status and body. `wait`: its `Retry-After`; `keyed`: a key was sent."""
+def error_for_status(
+    where: str, status: int, text: str, wait: str | None, *, keyed: bool = True, kind: str = ""
+) -> ModelError:
+    """Return the error for a response with this status and body. `wait`: its `Retry-After`; `keyed`: a key was sent;
+    `kind`: the type of the error, if it is in a header."""
     words, mark = error_message_of(text)
     message = f"{where} answered {status}: {words}"
     if is_too_long(message, mark) and status not in (401, 403):
@@ -66,10 +73,14 @@ def error_for_status(where: str, status: int, text: str, wait: str | None, *, ke
     if status in (401, 403):
         hint = "is the API key right?" if keyed or status == 403 else "no key was given: pass api_key=…"
         return ModelRefused(f"{message} ({hint})")
-    if (status == 404 and re.search(r"\bmodel\b", words)) or (status in (400, 404) and _NO_MODEL.search(mark)):
+    if (status == 404 and re.search(r"\bmodels?\b", words, re.IGNORECASE)) or (
+        status in (400, 404) and _NO_MODEL.search(mark)
+    ):
         return ModelNotFound(message)
-    if (status in (408, 425, 429) or status >= 500) and "insufficient_quota" not in mark:
-        return ModelUnavailable(message, parse_retry_after(wait))
+    passes = status in (408, 425, 429) or status >= 500 or _PASSING.search(kind)
+    if passes and "insufficient_quota" not in mark:
+        delay = _RETRY_DELAY.search(text)
+        return ModelUnavailable(message, parse_retry_after(wait or (delay[1] if delay else None)))
     return refusal(message, mark)
 
 
@@ -122,6 +133,8 @@ def output_limit(refused: ModelRefused) -> int | None:
         return left if left >= _LEAST_OUTPUT else None
     if isinstance(refused, WindowExceeded):
         return None
+    if below := _BELOW.search(str(refused)):
+        return int(below[1]) - 1
     return next((int(found[1]) for limit in _OUTPUT_LIMITS if (found := limit.search(str(refused)))), None)
 
 

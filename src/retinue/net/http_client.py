@@ -8,8 +8,9 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
@@ -27,6 +28,20 @@ from .sse_parser import JsonLines, ServerSentEvents, looks_like_events
 from .time_limits import TimeLimits
 
 Headers = Callable[[str], Mapping[str, str]]  # builds headers from the key
+
+
+@dataclass(frozen=True, slots=True)
+class Unsigned:
+    """A request that is about to be sent."""
+
+    method: str
+    url: str
+    body: bytes
+
+
+Sign = Callable[[Unsigned], Awaitable[Mapping[str, str]]]
+"""Returns further headers for a request: its signature, or a token that is fetched first. Called for each request, also
+if it is sent again. May raise `ModelError`."""
 
 DONE: dict[str, Any] = {}
 """Stands for `[DONE]`: the end of a stream, as the server itself says."""
@@ -51,8 +66,8 @@ def bearer(key: str) -> Mapping[str, str]:
 
 class HttpClient:
     """A client of one server. It may be used from several event loops; each has its own connections, which close with
-    the loop (or by `close`). Without `resends`, no request is ever sent twice. `shown` is its address without what may
-    be a secret.
+    the loop (or by `close`). Without `resends`, no request is ever sent twice. `sign` adds headers to each request.
+    `shown` is its address without what may be a secret.
     """
 
     def __init__(
@@ -63,8 +78,10 @@ class HttpClient:
         headers: Headers = bearer,
         *,
         resends: bool = True,
+        sign: Sign | None = None,
     ) -> None:
         self.base_url = base_url
+        self._sign = sign
         self._resends = resends
         self._headers = headers
         self._api_key = (api_key or "").strip()
@@ -93,8 +110,8 @@ class HttpClient:
         Sends a POST with `body`, otherwise a GET; `more` are further headers. Raises `ModelError`, also for a response
         with more than `most` bytes, or a value in it with more than 8 MB.
         """
-        keeper = self._keepers.get(asyncio.get_running_loop()) or await self._new_keeper()
-        connections, connection = keeper[0], None
+        more, connection = {**more, **await self._signature(path, body)}, None
+        connections, _ = self._keepers.get(asyncio.get_running_loop()) or await self._new_keeper()
         try:
             asking = connections.ask(self._request(connections, path, body, more))
             del body, more  # a copy is sent, and the reply may take long
@@ -130,6 +147,12 @@ class HttpClient:
         keeper = self._keepers.pop(asyncio.get_running_loop(), None)
         if keeper is not None:
             await keeper[1].aclose()
+
+    async def _signature(self, path: str, body: bytes | None) -> Mapping[str, str]:
+        if self._sign is None:
+            return {}
+        method = "GET" if body is None else "POST"
+        return await self._sign(Unsigned(method, f"{self._address}{path}{self._query}", body or b""))
 
     def _request(self, by: ConnectionPool, path: str, body: bytes | None, more: Mapping[str, str]) -> bytes:
         """Return the bytes to send. Heads are cached, since only the length differs between most requests."""
@@ -249,7 +272,8 @@ class HttpClient:
         said, wait = self.redacted(text), connection.headers.get("retry-after")
         if (exact := connection.headers.get("retry-after-ms", "")).strip().replace(".", "", 1).isdigit():
             wait = str(float(exact) / 1000)
-        failure = error_for_status(self.shown, connection.status, said, wait, keyed=bool(self._api_key))
+        kind = connection.headers.get("x-amzn-errortype", "")
+        failure = error_for_status(self.shown, connection.status, said, wait, keyed=bool(self._api_key), kind=kind)
         failure.status = connection.status
         return with_error_code(failure, connection.status)
 

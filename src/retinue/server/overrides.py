@@ -16,7 +16,6 @@ from ..errors import DataError, UsageError
 from ..mcp.schema_conversion import convert_schema
 from ..models import PromptModel
 from ..models.reply_limits import Limited, limited
-from ..models.settings import Settings
 from ..store.run_row import RunRow
 from ..strategies.auto import Auto
 from ..strategies.tool_calling import ToolCalling
@@ -78,7 +77,7 @@ def sampling_of(model: Model) -> dict[str, Any]:
     if not isinstance(model, PromptModel):
         return {}
     own: Any = model.given.get("options") or {}
-    sent: Mapping[str, Any] = {"temperature": Settings().temperature, **model.given, **own}
+    sent: Mapping[str, Any] = {**model.given, **own}
     return {name: sent[name] for name in _ECHOED if sent.get(name) is not None}
 
 

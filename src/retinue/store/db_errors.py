@@ -1,4 +1,4 @@
-"""Translates database driver errors to `StoreConflict` and `StoreUnavailable`."""
+"""Translates database driver errors to `StoreConflict`, `ValueRefused` and `StoreUnavailable`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 
-from ..errors import StoreConflict, StoreUnavailable
+from ..errors import StoreConflict, StoreUnavailable, ValueRefused
 
 _ROLLED_BACK = ("40001", "40P01")  # SQLSTATE: could not serialize, deadlock
 _LOCKED_OUT = "55P03"  # SQLSTATE: a lock was not to be had in time
@@ -16,12 +16,14 @@ _LOCKED_OUT = "55P03"  # SQLSTATE: a lock was not to be had in time
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Raise errors of SQLAlchemy and SQLite as `StoreConflict` if a constraint is violated, otherwise as
-    `StoreUnavailable`."""
+    """Raise errors of SQLAlchemy and SQLite as `StoreConflict` if a constraint is violated, as `ValueRefused` if it is
+    about a value, and otherwise as `StoreUnavailable`."""
     try:
         yield
     except (IntegrityError, sqlite3.IntegrityError) as error:
         raise StoreConflict(_first_line(error)) from error
+    except (DataError, OverflowError) as error:  # SQLite's driver raises the latter
+        raise ValueRefused(_first_line(error)) from error
     except (SQLAlchemyError, sqlite3.Error) as error:
         raise StoreUnavailable(_first_line(error)) from error
 

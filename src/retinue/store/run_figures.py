@@ -18,6 +18,7 @@ from .run_queries import RunFilter, page_runs
 from .run_row import RunRow
 from .tables import events
 from .tenant_view import Page, TenantView
+from .usage_sums import USING
 
 _SHOWN = 2_000  # characters of a stored question that are read
 _PRICED = '%"cost":%'
@@ -83,7 +84,7 @@ def _question(payload: str) -> str | None:
 
 
 def _costs(connection: Connection, run_ids: Sequence[str]) -> Iterator[tuple[str, float]]:
-    kinds = events.c.kind.in_(("replied", "observed", "retried", "stopped"))
+    kinds = events.c.kind.in_(USING)
     priced = (events.c.run_id.in_(run_ids), kinds, events.c.payload.like(_PRICED))
     for run_id, kind, payload in connection.execute(
         select(events.c.run_id, events.c.kind, events.c.payload).where(*priced)

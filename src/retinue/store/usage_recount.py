@@ -32,7 +32,7 @@ from .tables import (
     runs,
     threads,
 )
-from .usage_sums import DAY, NOTHING, SHARED, Used, add_to_sum, day_of, use_of, used_by
+from .usage_sums import DAY, NOTHING, SHARED, USING, Used, add_to_sum, day_of, use_of, used_by
 
 _CORRECTIONS = "corrections"  # a part that no process counts in
 
@@ -159,7 +159,7 @@ def _requests(connection: Connection, since: int) -> Iterator[tuple[str, float, 
     calls = {(row[0], row[1]) for row in connection.execute(members)}
     own = or_(runs.c.forked_from.is_(None), events.c.epoch > 1)
     due = or_(runs.c.status.not_in(ACTIVE), events.c.seq <= runs.c.counted)
-    wanted = (events.c.at >= since, events.c.kind.in_(("replied", "observed")), runs.c.kind != "imported", own, due)
+    wanted = (events.c.at >= since, events.c.kind.in_(USING), runs.c.kind != "imported", own, due)
     columns = events.c.run_id, runs.c.tenant, events.c.at, events.c.kind, events.c.payload
     for row in connection.execute(select(*columns).join(runs, runs.c.id == events.c.run_id).where(*wanted)):
         with suppress(DataError):

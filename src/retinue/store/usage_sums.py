@@ -76,6 +76,10 @@ def day_of(at: float) -> int:
     return int(at // DAY)
 
 
+USING = ("replied", "observed", "retried", "stopped")
+"""The kinds of events that may say what was used."""
+
+
 def use_of(event: Event, members: Container[str]) -> Usage | None:
     """Return what an event says was used; `None` if nothing. `members` are calls of members, whose own logs say it."""
     match event:

@@ -24,7 +24,7 @@ from ..core.trace_context import trace_headers
 from ..core.values import AgentAction, AgentFinish, Capabilities, Message, Reply
 from ..errors import ModelRefused, ModelUnavailable, UsageError
 from ..models import PromptModel
-from ..net.http_client import HttpClient
+from ..net.http_client import HttpClient, Unsigned
 from ..net.retry import Retries, next_retry
 from ..net.time_limits import TimeLimits
 from ..strategies.parsing.final_answer import mark_truncated
@@ -83,7 +83,7 @@ class RemoteAgent(Agent):
             options={"temperature": None},  # as the other agent has it
             limits=limits,
             retries=Retries(tries=1),  # RemoteModel has its own
-            headers=_headers,
+            sign=_headers,
             price=price,
         )
         budget = Budget(steps=None, seconds=seconds, stale_steps=None)
@@ -185,10 +185,10 @@ def _question(call: AgentAction) -> str:
     return f"May {tool} be called with {json.dumps(arguments, ensure_ascii=False)}?"
 
 
-def _headers(body: bytes) -> Mapping[str, str]:
+async def _headers(request: Unsigned) -> Mapping[str, str]:
     """Return the headers of a request: who calls, and a key that the same request of the same run has again."""
     run = current_context().run
-    key = f"{run[-100:]}/{hashlib.sha256(body).hexdigest()[:32]}"
+    key = f"{run[-100:]}/{hashlib.sha256(request.body).hexdigest()[:32]}"
     return {**callers_header(), **trace_headers(), **({"Idempotency-Key": key} if run else {})}
 
 

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from .strategy_runs import StrategySubject as StrategySubject
     from .strategy_suite import strategy_cases as strategy_cases
     from .tool_suite import ToolSubject as ToolSubject, tool_cases as tool_cases
+    from .vendor_server import Refusal as Refusal, VendorServer as VendorServer
+    from .vendors import VENDORS as VENDORS, vendor_rules as vendor_rules
+    from .vendors.api import SCRIPT as SCRIPT, Rule as Rule, Turn as Turn
 
 _HOME = {
     "case": ("Case",),
@@ -34,6 +37,9 @@ _HOME = {
     "strategy_runs": ("StrategySubject",),
     "strategy_suite": ("strategy_cases",),
     "tool_suite": ("ToolSubject", "tool_cases"),
+    "vendor_server": ("Refusal", "VendorServer"),
+    "vendors": ("VENDORS", "vendor_rules"),
+    "vendors.api": ("SCRIPT", "Rule", "Turn"),
 }
 _MODULES = {name: module for module, names in _HOME.items() for name in names}
 

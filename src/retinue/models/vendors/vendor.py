@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
 
@@ -17,7 +18,9 @@ class Vendor:
     """An engine. `keys`: environment variables that may hold its API key; if empty, none is needed.
 
     `url` is its own address; the variable `environment` may override it. At another address than its own, the server's
-    kind is detected if `detected` says which one to assume of a server that tells nothing.
+    kind is detected if `detected` says which one to assume of a server that tells nothing. `connect` completes the
+    settings with the address and the sign-in, where those depend on more than a key, and returns the format that suits
+    the model; it raises `UsageError`.
     """
 
     title: str
@@ -26,6 +29,7 @@ class Vendor:
     keys: tuple[str, ...] = ()
     environment: str = ""
     detected: str | None = None
+    connect: Callable[[Settings], tuple[Settings, Format]] | None = None
 
 
 def find_vendor(name: str) -> Vendor:
@@ -38,6 +42,9 @@ def find_vendor(name: str) -> Vendor:
 def make_engine(name: str, settings: Settings) -> HttpEngine:
     """Return the engine called `name`. Raises `UsageError` if its key or the model's name is missing."""
     vendor = find_vendor(name)
+    form = vendor.format
+    if vendor.connect is not None:
+        settings, form = vendor.connect(settings)
     base_url = settings.base_url or os.environ.get(vendor.environment)
     key = settings.api_key or next((os.environ[name] for name in vendor.keys if os.environ.get(name)), None)
     if vendor.keys and not base_url:
@@ -47,7 +54,6 @@ def make_engine(name: str, settings: Settings) -> HttpEngine:
             )
         if not settings.model:
             raise UsageError(f"{vendor.title} has many models; name one: {name}:MODEL")
-    form = vendor.format
     if settings.api == "completions" and form.completions is None:
         raise UsageError(f"{vendor.title} has no completions; omit `api`")
     if settings.api == "responses" and form.responses is None:

@@ -1,12 +1,26 @@
-"""Anthropic's wire format: the Messages API."""
+"""Anthropic's wire format: the Messages API, which Bedrock, Vertex and other vendors speak as well.
+
+Rules that it keeps, by page of https://platform.claude.com/docs/en/:
+
+- build-with-claude/thinking: `thinking` and `redacted_thinking` blocks go back unmodified, in their order, with the
+  `tool_use` blocks of their turn.
+- build-with-claude/extended-thinking: with a budget, a turn that calls tools must begin with a thinking block, and no
+  call can be forced. A budget is 1,024 tokens or more, and less than `max_tokens`.
+- build-with-claude/adaptive-thinking: from 4.7 on there are no budgets; `effort` says how much is thought.
+- build-with-claude/preserved-thinking: from 5.1 on, a block is bound to all that comes before it.
+- api/errors, api/messages: the order of results, ids, texts that are not blank, stop sequences.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...core.values import AgentAction, Message, Usage
+from ...errors import ModelRefused
 from ..tool_schemas import declare_tool
 from ..wire_format import (
     Encoded,
@@ -16,6 +30,8 @@ from ..wire_format import (
     base64_of,
     input_object,
     json_at,
+    merge_parameters,
+    read_arguments,
     text_of,
     text_or_empty,
     to_json,
@@ -23,16 +39,46 @@ from ..wire_format import (
     with_messages,
 )
 
-_MOST = (  # output tokens, by the model's name; others that speak this format support as many as the last
-    (re.compile(r"claude-(?:v?[12]|instant|3-(?:opus|sonnet|haiku))"), 4_096),
-    (re.compile(r"claude-3-5"), 8_192),
-    (re.compile(r"claude-opus-4(?:-1|-0|-2025|@|$)"), 32_000),
-    (re.compile(r"claude"), 64_000),
-    (re.compile(r""), 8_192),
+_VERSION = re.compile(r"claude-(?:[a-z]+-)?v?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
+_LATEST = (99, 0)
+_MOST = (  # output tokens, up to a version; others that speak this format support as many as the second
+    ((3, 4), 4_096),
+    ((3, 6), 8_192),
+    ((4, 5), 64_000),
+    (_LATEST, 128_000),
 )
+_OPUS_4 = re.compile(r"opus-4(?:-1\b|-0\b|-2025|@|$)")
 _CHOICE = {"auto": "auto", "required": "any", "none": "none"}
 _SAMPLING = ("temperature", "top_p", "top_k")
-_STRANGE = re.compile(r"[^A-Za-z0-9_-]")  # not allowed in call ids
+_STRANGE = re.compile(r"[^A-Za-z0-9_-]")  # not allowed in the names and ids of calls
+_LONGEST_NAME = 128
+_THOUGHTS = ("thinking", "redacted_thinking")
+_PLAIN = ("text", "tool_use")  # blocks that can be sent anew instead of being sent back
+
+_BUDGETS = {"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 16_384, "xhigh": 32_768, "max": 64_000}
+_LEAST_BUDGET = 1_024
+_INTERLEAVED = "interleaved-thinking-2025-05-14"
+_BINDING = "thinking-binding-controls-2026-08-01"
+
+# What a server may refuse, and what is sent instead (`Terms.without`):
+_ENABLED = "thinking.enabled"  # budgets: adaptive thinking
+_ADAPTIVE = "thinking.adaptive"  # a budget
+_DISABLED = "thinking.disabled"  # the least effort
+_UNOPENED = "thinking.unopened"  # a budget after calls without thinking: no thinking until the next question
+_PREFIX = "thinking.prefix"  # thinking before which something has changed: the server is told to ignore it
+_FORCED = "tool_choice.any"  # forced calls: `auto`
+_BOTH = "tool_choice.thinking"  # forced calls beside thinking: no thinking in such a request
+_REFUSALS = (
+    (_ENABLED, re.compile(r"thinking\.type\.enabled|adaptive thinking is (?:required|always)")),
+    (_DISABLED, re.compile(r"thinking\.type\.disabled")),
+    (_ADAPTIVE, re.compile(r"thinking\.type\.adaptive\W+is not|adaptive thinking is not|tag 'adaptive'")),
+    (_BOTH, re.compile(r"thinking may not be enabled when tool_choice", re.IGNORECASE)),
+    (_FORCED, re.compile(r"tool_choice\b.*not (?:supported|compatible)")),
+    (_PREFIX, re.compile(r"prefix_mismatch_behavior|bound to a different conversation")),
+    ("thinking.display", re.compile(r"thinking[.\w]*\.display")),
+    ("output_config.effort", re.compile(r"effort.{0,20}parameter|parameter.{0,20}effort|effort\b.*Input should be")),
+    ("betas", re.compile(r"anthropic[-_]beta|\bbeta (?:flag|header)", re.IGNORECASE)),
+)
 
 
 def headers(key: str) -> Mapping[str, str]:
@@ -53,19 +99,83 @@ def _parameters(terms: Terms) -> dict[str, Any]:
     if terms.stream:
         parameters["stream"] = True
     if terms.tools:
+        choice = "auto" if terms.tool_choice == "required" and _FORCED in terms.without else _CHOICE[terms.tool_choice]
         parameters["tools"] = [_tool(declare_tool(tool, terms.model, terms.in_words)) for tool in terms.tools]
-        parameters["tool_choice"] = {"type": _CHOICE[terms.tool_choice]}
-    return parameters
+        parameters["tool_choice"] = {"type": choice}
+    return parameters | _thinking(terms, parameters)
+
+
+def _version(model: str) -> tuple[int, int] | None:
+    """Return the version in the model's name, the latest if it is a Claude without one, and `None` for other models."""
+    if found := _VERSION.search(model):
+        return int(found[1]), int(found[2] or 0)
+    return _LATEST if "claude" in model else None
 
 
 def _most(model: str) -> int:
     """Return how long a reply of `model` may be. If it is too much, the API says so, and the engine learns it."""
-    return next(most for family, most in _MOST if family.search(model))
+    version = _version(model) or (3, 5)
+    return 32_000 if _OPUS_4.search(model) else next(most for last, most in _MOST if version <= last)
 
 
 def _tool(declared: Mapping[str, Any]) -> dict[str, Any]:
     told = {name: declared[name] for name in ("name", "description") if declared.get(name)}
     return {**told, "input_schema": declared["parameters"]}
+
+
+# ── thinking ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _thinking(terms: Terms, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of thinking, if anything was said about it.
+
+    Models before 4.6, and other vendors', are given a budget, and those from 4.7 on an effort; 4.6 takes either.
+    """
+    version, without, budget = _version(terms.model), terms.without, terms.thinking_tokens
+    forced = parameters.get("tool_choice") == {"type": "any"}
+    bound = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}} if _PREFIX in without else {}
+    more = {"thinking": {"type": "adaptive", **bound}, "betas": [_BINDING]} if bound else {}
+    if not (terms.effort or budget is not None) or (version and version < (3, 7)) or (forced and _BOTH in without):
+        return more
+    off = terms.effort == "none" or budget == 0
+    if off and _DISABLED not in without:
+        return {"thinking": {"type": "disabled"}}
+    newest = version is not None and version >= (4, 7)
+    prefers = newest or (version is not None and version >= (4, 6) and bool(terms.effort))
+    if _ENABLED in without or (prefers and _ADAPTIVE not in without):
+        effort = "low" if off else _effort(terms, newest=newest)
+        adaptive = {"type": "adaptive", "display": "summarized", **bound}  # by default, the latest models show nothing
+        return more | {"thinking": adaptive, "output_config": {"effort": effort}}
+    budget = _BUDGETS.get(terms.effort, _BUDGETS["medium"]) if budget is None else budget
+    budget = min(budget, parameters["max_tokens"] * 3 // 4)  # the rest is for the reply
+    if off or forced or budget < _LEAST_BUDGET or _UNOPENED in without:
+        return more
+    interleaved = {"betas": [_INTERLEAVED]} if terms.tools and version and version >= (4, 0) else {}
+    return more | interleaved | {"thinking": {"type": "enabled", "budget_tokens": budget, **bound}}
+
+
+def _effort(terms: Terms, *, newest: bool) -> str:
+    """Return the effort that the API knows, or the least one with the budget that was set."""
+    most = terms.thinking_tokens or 0
+    effort = terms.effort or next((name for name, tokens in _BUDGETS.items() if most <= tokens), "max")
+    return {"minimal": "low", "xhigh": "xhigh" if newest else "high"}.get(effort, effort)
+
+
+def _refuses(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
+    found = next((name for name, words in _REFUSALS if words.search(str(refused))), "")
+    return _FORCED if found == _BOTH and "thinking" not in sent else found  # of a model that always thinks
+
+
+def _headers(parameters: dict[str, Any]) -> Mapping[str, str]:
+    """Move the names of trial features, which the SDKs call `betas`, into their header."""
+    betas = parameters.pop("betas", ())
+    return {"anthropic-beta": ",".join(dict.fromkeys(betas))} if betas else {}
+
+
+def _with_options(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge the options; `tools`, which are the vendor's own, and `betas` are added to those that are there."""
+    lists = {name: [*parameters.get(name, ()), *options[name]] for name in ("tools", "betas") if name in options}
+    return _consistent(merge_parameters(parameters, {**options, **lists}))
 
 
 def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,7 +185,15 @@ def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str
     choice = parameters.get("tool_choice")
     if choice and choice["type"] != "none" and options.get("parallel_tool_calls") is False:
         known["tool_choice"] = choice | {"disable_parallel_tool_use": True}
-    return parameters | known
+    return _consistent(parameters | known)
+
+
+def _consistent(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters without those that the API refuses beside others."""
+    thinks = json_at(parameters, "thinking", "type") not in (None, "disabled")
+    either = "temperature" in parameters and (_version(parameters["model"]) or (0, 0)) >= (4, 1)
+    left_out = _SAMPLING if thinks else ("top_p",) if either else ()
+    return {name: value for name, value in parameters.items() if name not in left_out}
 
 
 # ── the conversation ─────────────────────────────────────────────────────────────────────────────
@@ -83,20 +201,27 @@ def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str
 
 def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
     """Append the `new` messages to `kept`. The results of one step's calls share a user turn, which stays open."""
-    messages, system, opened = kept.messages, kept.system, kept.open
+    messages, system, opened, ids, without = kept.messages, kept.system, kept.open, kept.ids, kept.without
     for message in new:
         content = message.content.strip()
         if message.role == "system" and not messages:
             system = f"{system}\n\n{content}" if system else content
         elif message.role == "tool":
             messages += b", " if opened else _joint(messages, opened) + b'{"role": "user", "content": ['
-            messages += to_json(_result(message, content))
+            messages += to_json(_result(ids.get(message.call_id, message.call_id), content))
             opened = True
-        elif blocks := list(_blocks(message, content)):
+        elif blocks := list(_kept_blocks(message) if message.state else _blocks(message, content)):
+            if message.calls:
+                used = [block["id"] for block in blocks if block["type"] == "tool_use"]
+                if not ids and blocks[0]["type"] not in _THOUGHTS:
+                    without |= {_UNOPENED}
+                ids = {**ids, **dict(zip([call.id for call in message.calls], used, strict=False))}
+            elif message.role != "assistant" and not opened:  # a question, and not a remark after results
+                ids, without = {}, without - {_UNOPENED}
             turn = {"role": "assistant" if message.role == "assistant" else "user", "content": blocks}
             messages += _joint(messages, opened) + to_json(turn)
             opened = False
-    return Encoded(messages, system, opened)
+    return Encoded(messages, system, opened, ids, kept.unsent, without)
 
 
 def _joint(messages: bytes, opened: bool) -> bytes:
@@ -111,20 +236,31 @@ def _blocks(message: Message, content: str) -> Iterator[dict[str, Any]]:
     if content:
         yield {"type": "text", "text": content}
     for call in message.calls:
-        yield _use(call)
+        yield _use(call) | {"id": _STRANGE.sub("_", call.id)}
+
+
+def _kept_blocks(message: Message) -> Iterator[dict[str, Any]]:
+    """Yield the blocks of an assistant's turn as its vendor wrote them, up to the last call that was made of them."""
+    assert message.state is not None
+    calls = iter(message.calls)
+    for block in json.loads(message.state.turn)["content"]:
+        if block["type"] == "tool_use":
+            call = next(calls, None)
+            if call is None:
+                return
+            is_same = (block["name"], block["input"]) == (call.tool, call.tool_input)
+            yield block if is_same else block | _use(call)
+        elif block["type"] != "text" or block["text"].strip():  # the API itself rejects blank ones
+            yield block
 
 
 def _use(call: AgentAction) -> dict[str, Any]:
-    return {
-        "type": "tool_use",
-        "id": _STRANGE.sub("_", call.id),
-        "name": call.tool,
-        "input": input_object(call.tool_input),
-    }
+    name = _STRANGE.sub("_", call.tool)[:_LONGEST_NAME] or "_"
+    return {"type": "tool_use", "name": name, "input": input_object(call.tool_input)}
 
 
-def _result(message: Message, content: str) -> dict[str, Any]:
-    result = {"type": "tool_result", "tool_use_id": _STRANGE.sub("_", message.call_id)}
+def _result(call_id: str, content: str) -> dict[str, Any]:
+    result = {"type": "tool_result", "tool_use_id": _STRANGE.sub("_", call_id)}
     return result | {"content": content} if content else result
 
 
@@ -159,30 +295,64 @@ def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
 
 def _read_block(index: Any, block: Any, arriving: PartialReply) -> None:
     kind = json_at(block, "type")
+    if not isinstance(kind, str):
+        return
+    arriving.turn = [*(arriving.turn or ()), (index, block, {})]
     if kind == "text":
         arriving.said += text_of(block)
     elif kind == "tool_use":
         given = json_at(block, "input") or None  # empty in a stream, where it follows in deltas
         piece = {"id": json_at(block, "id"), "name": json_at(block, "name")}
-        arriving.add_call(index, piece | {"arguments": given}, arriving.calls.values())
-    elif kind in ("thinking", "redacted_thinking"):
+        call = arriving.add_call(index, piece | {"arguments": given}, arriving.calls.values())
+        call.extra = block
+    elif kind in _THOUGHTS:
         arriving.separates = True
+        arriving.reasoning += text_or_empty(block.get("thinking"))
 
 
 def _read_delta(index: Any, delta: Any, arriving: PartialReply) -> None:
-    if json_at(delta, "type") == "text_delta":
-        arriving.said += text_or_empty(json_at(delta, "text"))
-    elif any(
-        call.index == index for call in arriving.calls.values()
-    ):  # and not a call of a tool that they run themselves
-        arriving.add_call(index, {"arguments": json_at(delta, "partial_json")})
+    arriving.said += text_or_empty(json_at(delta, "text"))
+    arriving.reasoning += text_or_empty(json_at(delta, "thinking"))
+    begun = next((one for one in reversed(arriving.turn or ()) if one[0] == index), None)
+    if begun is None or not isinstance(delta, dict):
+        return
+    _, block, pieces = begun
+    if block["type"] == "tool_use":
+        arriving.add_call(index, {"arguments": delta.get("partial_json")})
+    for key, value in delta.items():
+        pieces.setdefault(key, []).append(value)
 
 
 def _read_end(reason: Any, usage: Any, arriving: PartialReply) -> None:
     arriving.end(reason)
+    arriving.paused = reason == "pause_turn"
     if usage:
         arriving.usage = _usage(usage, arriving.usage)
         arriving.counted = True
+
+
+def _kept_turn(arriving: PartialReply) -> Any:
+    """Return the turn's blocks, if any are more than text and calls; calls that are not whole are left out."""
+    whole = [call.extra for call in arriving.whole_calls()]
+    turn = [one for one in arriving.turn or () if one[1]["type"] != "tool_use" or any(one[1] is call for call in whole)]
+    blocks = [_with_pieces(block, pieces) for _, block, pieces in turn]
+    by_code = [json_at(block, "caller", "type") not in (None, "direct") for block in blocks]
+    wanted = any(by_code) or any(block["type"] not in _PLAIN for block in blocks)
+    return {"content": blocks} if wanted or arriving.paused else None
+
+
+def _with_pieces(block: dict[str, Any], pieces: Mapping[str, list[Any]]) -> dict[str, Any]:
+    """Return a block with what came after its start in a stream."""
+    whole = dict(block)
+    for key, values in pieces.items():
+        if key == "partial_json":
+            given = read_arguments("".join(map(text_or_empty, values)))
+            whole["input"] = given if isinstance(given, dict) else block.get("input", {})
+        elif key == "citation":
+            whole["citations"] = [*(block.get("citations") or ()), *values]
+        elif key in ("text", "thinking", "signature", "content"):
+            whole[key] = (block.get(key) or "") + "".join(map(text_or_empty, values))
+    return whole
 
 
 def _usage(counted: Any, before: Usage) -> Usage:
@@ -194,7 +364,8 @@ def _usage(counted: Any, before: Usage) -> Usage:
         + token_count(json_at(counted, "cache_creation_input_tokens"))
     )
     said = token_count(json_at(counted, "output_tokens"))
-    return Usage(asked or before.input_tokens, said, cached or before.cached_tokens, 1)
+    thought = token_count(json_at(counted, "output_tokens_details", "thinking_tokens"))
+    return Usage(asked or before.input_tokens, said, cached or before.cached_tokens, 1, reasoning_tokens=thought)
 
 
 MESSAGES = Wire(
@@ -204,6 +375,30 @@ MESSAGES = Wire(
     _encode,
     _body,
     _read,
-    frozenset(("temperature", "stop_sequences", "cache_control", "output_config")),
-    sampled=_sampled,
+    frozenset(
+        (
+            *("temperature", "top_p", "top_k", "stop_sequences", "cache_control", "thinking", "thinking.display"),
+            *("output_config", "output_config.effort", "output_config.format"),
+        )
+    ),
+    _with_options,
+    _sampled,
+    _kept_turn,
+    headers=_headers,
+    refuses=_refuses,
 )
+
+
+def _cloud_parameters(terms: Terms) -> dict[str, Any]:
+    return {name: value for name, value in _parameters(terms).items() if name != "cache_control"}
+
+
+def _body_with_breakpoint(head: bytes, encoded: Encoded) -> bytes:
+    """Return the body with the end of the conversation marked, up to which the prompt is cached."""
+    body = _body(head, encoded)
+    end = b"}]}]}"
+    return body.removesuffix(end) + b', "cache_control": {"type": "ephemeral"}' + end if body.endswith(end) else body
+
+
+CLOUD_MESSAGES = replace(MESSAGES, parameters=_cloud_parameters, body=_body_with_breakpoint)
+"""As clouds speak it, where nothing is cached by itself."""

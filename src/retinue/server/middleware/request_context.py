@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...core.log_context import LogContext, log_context
 from ...core.trace_context import HEADER, TraceParent
-from ...errors import StoreConflict, StoreLost, StoreUnavailable
+from ...errors import StoreConflict, StoreLost, StoreUnavailable, ValueRefused
 from ..wire.api_errors import ApiError
 from ..wire.ids import new_id
 from ..wire.request_body import max_body_bytes
@@ -85,6 +85,8 @@ def api_error_of(error: Exception) -> ApiError:
     """Return what clients are told of `error`."""
     if isinstance(error, ApiError):
         return error
+    if isinstance(error, ValueRefused):
+        return ApiError(400, "The database cannot hold a value of this request.", code="invalid_value")
     if isinstance(error, StoreConflict):
         return ApiError(409, _CONFLICT, code="conflict", headers={"x-should-retry": "true"})
     for kind, message, seconds in _AWAY:

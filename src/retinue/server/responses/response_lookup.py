@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import math
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -79,6 +80,21 @@ def response_from_log(
     for item in items:
         list(progress.tell(item))
     return progress
+
+
+def responses_from_log(
+    deployment: Deployment, run: RunRow, log: Sequence[Entry], last: int
+) -> Iterator[ResponseProjection]:
+    """Yield what the responses of a run, up to the one numbered `last`, came to by this log. An entry is read once."""
+    tools, left = tools_of(deployment, run), deque(log)
+    progress: ResponseProjection | None = None
+    for number in range(last + 1):
+        progress = ResponseProjection(Part(run, number), tools, before=progress)
+        end = run.submissions[number].told if number < len(run.submissions) else math.inf
+        while left and left[0].seq <= end:
+            list(progress.tell(left.popleft()))
+        list(progress.tell(run))
+        yield progress
 
 
 async def found_items(

@@ -34,23 +34,30 @@ _SAME = ("result", "repeated")  # outcomes that mean success
 
 
 class ResponseProjection:
-    """Folds a run's log, from its beginning, into a response. `tools` are the agent's, by name. `output` holds the
-    items so far, in full; the items and fields shown depend on the request's `include` and the one given here. `last`
-    is the final response object; `told` counts the events.
+    """Folds a run's log, from its beginning or from where the response `before` ended, into the response `part`.
+
+    `tools` are the agent's, by name. `output` holds the items so far, in full; the items and fields shown depend on the
+    request's `include` and the one given here. `last` is the final response object; `told` counts the events.
 
     The calls of the agent's own tools are shown only to who asks for them by `include`, declares these tools or
     approved the call: many clients fail at an item that they do not know. A client that knows functions only, and
     declares one called `human_input`, is asked for approvals by calls of it.
     """
 
-    def __init__(self, part: Part, tools: Mapping[str, Tool], include: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        part: Part,
+        tools: Mapping[str, Tool],
+        include: Collection[str] = (),
+        before: ResponseProjection | None = None,
+    ) -> None:
         self.output: list[Object] = []
         self.last: Object | None = None
-        self._part = part
+        self.part = part
         self._tools = tools
         self._include = frozenset([*include, *part.include])
         self._hosted = hosted_calls.hosted_in(part.run.request)
-        self._citations = Citations(part.run.request)
+        self._citations: Citations = before._citations if before else Citations(part.run.request)
         declared = part.asked["tools"]
         self._shows_calls = "mcp_call" in self._include or any(one["type"] == "mcp" for one in declared)
         self._asks_by_function = any(one["type"] == "function" and one["name"] == HUMAN for one in declared)
@@ -61,7 +68,8 @@ class ResponseProjection:
         self._begun = False
         self._end: Entry | None = None  # the entry that ended this part of the log
         self._usage = Usage()
-        self._asked: Counter[str] = Counter()  # how often a call waited, by its id in the log
+        # how often a call waited, by its id in the log
+        self._asked: Counter[str] = before._asked if before else Counter()
         self._approved: dict[str, str] = {}  # approval request ids, by call id in the log
         self._calls: dict[str, int] = {}  # calls under way: their positions in the output
         self._speech = Speech()
@@ -84,13 +92,13 @@ class ResponseProjection:
         if self.last is not None:
             return
         if not self.told:  # counted by `tell`, event by event
-            status = "queued" if self._part.asked["background"] else "in_progress"
-            yield self._event("response.created", response=response_object(self._part, status))
+            status = "queued" if self.part.asked["background"] else "in_progress"
+            yield self._event("response.created", response=response_object(self.part, status))
             if status == "queued":
-                yield self._event("response.queued", response=response_object(self._part, status))
+                yield self._event("response.queued", response=response_object(self.part, status))
         if isinstance(item, RunRow):
             yield from self._row(item)
-        elif item.seq <= self._part.begin:
+        elif item.seq <= self.part.begin:
             self._earlier(item)
         elif self._end is not None:  # it waited for its client; the run has since resumed or ended
             yield from self._over("completed")
@@ -102,19 +110,19 @@ class ResponseProjection:
         """Return the response at this time, given the current row of its run."""
         if self.last is not None:
             return self.last
-        waits = self._part.asked["background"] and run.status == "queued" and not self._begun
+        waits = self.part.asked["background"] and run.status == "queued" and not self._begun
         status = "queued" if waits else "in_progress"
-        return response_object(self._part, status, self._items, problem=problem_of(run))
+        return response_object(self.part, status, self._items, problem=problem_of(run))
 
     # ── the run ──────────────────────────────────────────────────────────────────────────────────
 
     def _begin(self) -> Iterator[Object]:
         if not self._begun:
             self._begun = True
-            yield self._event("response.in_progress", response=response_object(self._part, "in_progress"))
+            yield self._event("response.in_progress", response=response_object(self.part, "in_progress"))
 
     def _row(self, run: RunRow) -> Iterator[Object]:
-        went_on = len(run.submissions) - self._part.number
+        went_on = len(run.submissions) - self.part.number
         if went_on < 0 or (run.status == "queued" and not run.suspended):  # an outdated row, or nothing new
             return
         yield from self._begin()
@@ -129,7 +137,7 @@ class ResponseProjection:
             yield self._event("error", **error_event(run_failed_error(run).body["error"]))
         problem = {} if run is None else problem_of(run)
         at = int(self._end.at) if self._end is not None and status == "completed" else None
-        self.last = response_object(self._part, status, self._items, self._usage, at, problem)
+        self.last = response_object(self.part, status, self._items, self._usage, at, problem)
         yield self._event(_LAST.get(status, "response.incomplete"), response=self.last)
 
     def _closed(self) -> Iterator[Object]:
@@ -229,7 +237,7 @@ class ResponseProjection:
     def _called(self, kind: str, action: AgentAction, named: Object, **given: str) -> Iterator[Object]:
         """Emit a call that the client answers, whose input is the one text in `given`."""
         ((field, text),) = given.items()
-        id_ = call_id(self._part.run.id, action.id, self._asked[action.id])
+        id_ = call_id(self.part.run.id, action.id, self._asked[action.id])
         yield from self._added(kind, call_id=id_, **named, **{field: ""})
         at, name = len(self.output) - 1, f"response.{kind}_{field}"
         told = {"name": named["name"]} if kind == "function_call" else {}
@@ -248,7 +256,7 @@ class ResponseProjection:
         yield self._done(len(self.output) - 1)
 
     def _request_id(self, call: str) -> str:
-        return f"mcpr_{call_id(self._part.run.id, call, self._asked[call]).removeprefix('call_')}"
+        return f"mcpr_{call_id(self.part.run.id, call, self._asked[call]).removeprefix('call_')}"
 
     def _call(self, action: AgentAction) -> Iterator[Object]:
         """Emit a call of one of the agent's tools."""
@@ -270,7 +278,7 @@ class ResponseProjection:
     def _hosted_call(self, action: AgentAction) -> Iterator[Object]:
         """Emit a call of a hosted tool."""
         arguments = arguments_of(action, self._tools)
-        kind, given = hosted_calls.item_type(action.tool), hosted_calls.begun(self._part.run, action.tool, arguments)
+        kind, given = hosted_calls.item_type(action.tool), hosted_calls.begun(self.part.run, action.tool, arguments)
         yield from self._added(kind, **given)
         at = self._calls[action.id] = len(self.output) - 1
         for name, more in hosted_calls.before(action.tool, arguments):
@@ -297,7 +305,7 @@ class ResponseProjection:
 
     @property
     def _label(self) -> str:
-        return self._part.run.agent
+        return self.part.run.agent
 
     def _arguments(self, action: AgentAction) -> str:
         return json.dumps(arguments_of(action, self._tools), ensure_ascii=False)
@@ -306,7 +314,7 @@ class ResponseProjection:
 
     def _added(self, kind: str, **more: Any) -> Iterator[Object]:
         at = len(self.output)
-        self.output.append({"id": self._part.item_id(kind, at), "type": kind, **more})
+        self.output.append({"id": self.part.item_id(kind, at), "type": kind, **more})
         if kind == "mcp_call" and not self._shows_calls and more["approval_request_id"] is None:
             self._hidden.append(at)
         yield self._event("response.output_item.added", output_index=at, item=self.output[at])

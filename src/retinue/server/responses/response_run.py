@@ -37,7 +37,7 @@ from .input import (
     unanswered,
 )
 from .options import options_of
-from .response_lookup import previous_part, resolve_references, response_from_log
+from .response_lookup import previous_part, resolve_references, responses_from_log
 from .response_parts import Part, part_of
 from .schemas import InputTokens, ResponseCreate
 from .views import request_view
@@ -169,13 +169,12 @@ def _chain(connection: Connection, server: Server, previous: Part) -> PriorConte
     """Return the conversation up to the end of a response: its run's history, and what was said and done in the run."""
     items: list[Object] = []
     run, log = previous.run, read_events(connection, previous.run.id)
-    for number in range(previous.number + 1):
-        part = Part(run, number)
-        progress = response_from_log(server.deployment, part, log)
+    for progress in responses_from_log(server.deployment, run, log, previous.number):
+        part = progress.part
         if progress.last is None:
             message = f"Previous response with id '{previous.id}' is still in progress."
             raise ApiError(400, message, param="previous_response_id")
-        items += [*(part.input if number else ()), *progress.output]
+        items += [*(part.input if part.number else ()), *progress.output]
     return PriorContext(items, conversation_of(connection, run) or (), run.request["rules"])
 
 

@@ -18,7 +18,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "parallel_tool_calls": True,
     "top_p": 1.0,
     "top_logprobs": 0,
-    "temperature": None,
+    "temperature": 1.0,
     "max_output_tokens": None,
     "max_tool_calls": None,
     "store": True,

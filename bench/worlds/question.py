@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from ..questions import Number
+from retinue.evals.questions import Number
+
 from .dice import Dice
 from .encyclopedia import MONTHS, written
 from .facts import Entity, Fact, Quantity, Value, World

@@ -1,6 +1,6 @@
 """Ten small two-step tasks for comparing how well strategies support a small model.
 
-`python -m retinue.evals.tasks --strategies react,planexec --out bench` runs each strategy on all tasks, stores each run
+`python -m bench.tasks --strategies react,planexec --out bench` runs each strategy on all tasks, stores each run
 at once as a JSON line, and writes the report. Running it again continues with the missing runs.
 """
 
@@ -16,19 +16,19 @@ from statistics import mean
 
 import click
 
-from .._internal.suggestions import suggestion
-from ..agent import Agent
-from ..core.budgets import Budget
-from ..core.run_result import RunResult
-from ..core.values import AgentAction, Decision
-from ..models import PromptModel
-from ..strategies import STRATEGIES
-from ..tools import calculator, passages
-from .datasets.question_file import read_questions
-from .kept_results import keep, records, setup_of, unreadable
-from .metrics import is_right
-from .questions import Question
-from .report import replace_section
+from retinue._internal.suggestions import suggestion
+from retinue.agent import Agent
+from retinue.core.budgets import Budget
+from retinue.core.run_result import RunResult
+from retinue.core.values import AgentAction, Decision
+from retinue.evals.datasets.question_file import read_questions
+from retinue.evals.kept_results import keep, records, setup_of, unreadable
+from retinue.evals.metrics import is_right
+from retinue.evals.questions import Question
+from retinue.evals.report import replace_section
+from retinue.models import PromptModel
+from retinue.strategies import STRATEGIES
+from retinue.tools import calculator, passages
 
 BUDGET = Budget(steps=8, seconds=240)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..questions import Number
+from retinue.evals.questions import Number
+
 from .dice import Dice
 from .encyclopedia import capitalised, joined
 from .facts import Fact, Quantity, World

@@ -1,6 +1,6 @@
 """HotpotQA evaluation with agents that search the questions' passages: run, resume, report.
 
-`python -m retinue.evals.hotpotqa --data data/hotpotqa --out bench` asks every question with each search method and
+`python -m bench.hotpotqa --data data/hotpotqa --out bench` asks every question with each search method and
 strategy, stores each answer at once as a JSON line, and writes the report. Running it again continues with the missing
 answers.
 """
@@ -17,20 +17,20 @@ from statistics import mean
 
 import click
 
-from ..agent import Agent
-from ..core.budgets import Budget
-from ..core.protocols import Strategy
-from ..core.run_result import RunResult
-from ..models import PromptModel
-from ..strategies.auto import usual_steps
-from ..strategies.careful import Careful
-from ..strategies.react import React
-from .datasets.question_file import read_questions
-from .kept_results import keep, records, setup_of, unreadable
-from .metrics import exact_match, f1
-from .questions import Question
-from .report import chart, replace_section
-from .search_methods import SEARCHES
+from retinue.agent import Agent
+from retinue.core.budgets import Budget
+from retinue.core.protocols import Strategy
+from retinue.core.run_result import RunResult
+from retinue.evals.datasets.question_file import read_questions
+from retinue.evals.kept_results import keep, records, setup_of, unreadable
+from retinue.evals.metrics import exact_match, f1
+from retinue.evals.questions import Question
+from retinue.evals.report import chart, replace_section
+from retinue.evals.search_methods import SEARCHES
+from retinue.models import PromptModel
+from retinue.strategies.auto import usual_steps
+from retinue.strategies.careful import Careful
+from retinue.strategies.react import React
 
 TOP_K = 3
 SHORT = React(answer="as short as possible (1 to 5 words)", answer_chars=80)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date, timedelta
 
-from ..questions import Number
+from retinue.evals.questions import Number
+
 from .dice import Dice
 from .facts import Entity, Fact, World
 from .measures import stated

@@ -1,4 +1,4 @@
-"""`python -m retinue.evals.worlds --split dev --out data/worlds/dev`: the same files each time."""
+"""`python -m bench.worlds --split dev --out data/worlds/dev`: the same files each time."""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ..questions import Number
+from retinue.evals.questions import Number
+
 from .dice import Dice
 from .encyclopedia import joined
 from .facts import Entity, Fact, Quantity, World

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..questions import Number
+from retinue.evals.questions import Number
+
 from .calendar_sums import calendar_sums
 from .chains import chains, unanswerable
 from .comparisons import comparisons, counts

@@ -1,6 +1,6 @@
 """Questions for a team of two workers, of which one looks things up and the other calculates.
 
-`python -m retinue.evals.teams --out bench` asks the ten questions of `questions.jsonl`, stores each run at once as a
+`python -m bench.teams --out bench` asks the ten questions of `questions.jsonl`, stores each run at once as a
 JSON line, and writes the report. Running it again continues with the missing ones. `--split test` asks the five
 questions of `test_questions.jsonl`, which nothing was chosen by.
 """
@@ -14,16 +14,16 @@ from pathlib import Path
 
 import click
 
-from ..agent import Agent
-from ..core.budgets import Budget
-from ..core.protocols import Model
-from ..core.tool import Tool
-from ..models import PromptModel
-from ..strategies import STRATEGIES
-from ..tools import calculator, passages
-from .datasets.question_file import read_questions
-from .report import replace_section
-from .tasks import Done, evaluate, summary_table
+from bench.tasks import Done, evaluate, summary_table
+from retinue.agent import Agent
+from retinue.core.budgets import Budget
+from retinue.core.protocols import Model
+from retinue.core.tool import Tool
+from retinue.evals.datasets.question_file import read_questions
+from retinue.evals.report import replace_section
+from retinue.models import PromptModel
+from retinue.strategies import STRATEGIES
+from retinue.tools import calculator, passages
 
 SPLITS: Mapping[str, str] = {"questions": "questions.jsonl", "test": "test_questions.jsonl"}
 BUDGET = Budget(steps=8, seconds=600)

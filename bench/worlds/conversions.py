@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..questions import Number
+from retinue.evals.questions import Number
+
 from .dice import Dice
 from .facts import Entity, Fact, Quantity, World
 from .measures import are_clear, stated

@@ -1,0 +1,361 @@
+"""Google's wire format: `generateContent`, of the Gemini API and of Vertex AI.
+
+What a model wants back is a list of parts, each exactly as it came: a thought signature belongs to its very part
+(https://ai.google.dev/gemini-api/docs/thought-signatures).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any
+
+from ...core.tool import Tool
+from ...core.values import AgentAction, Message, Usage
+from ...errors import ModelRefused
+from ...net.error_mapping import names_parameter
+from ..tool_schemas import declare_tool
+from ..wire_format import (
+    Encoded,
+    PartialReply,
+    Terms,
+    Wire,
+    base64_of,
+    input_object,
+    json_at,
+    text_or_empty,
+    to_json,
+    token_count,
+)
+
+_MOST_STOPS = 5  # https://ai.google.dev/api/generate-content#GenerationConfig
+_MODES = {"required": "ANY", "none": "NONE"}
+_SAMPLING = {"temperature": "temperature", "top_p": "topP", "top_k": "topK", "seed": "seed"}
+_SAMPLING |= {"frequency_penalty": "frequencyPenalty", "presence_penalty": "presencePenalty"}
+
+# Levels and budgets: https://ai.google.dev/gemini-api/docs/thinking and, of the budgets by effort, /openai#thinking
+_TAKES_BUDGETS = re.compile(r"gemini-[12]\b")
+_LEVELS = {"none": "MINIMAL", "minimal": "MINIMAL", "low": "LOW", "medium": "MEDIUM"}
+_NEXT_LEVEL = {"MINIMAL": "LOW", "LOW": "MEDIUM", "MEDIUM": "HIGH"}
+_BUDGETS = {"none": 0, "minimal": 1_024, "low": 1_024, "medium": 8_192}
+_MUCH, _LEAST = 24_576, 128  # tokens; models that always think take no less
+
+# What a server may refuse (`Terms.without`), in words that do not name the parameter:
+_LEVEL = "thinkingLevel."  # with the level: the next one is taken
+_NO_BUDGET = "thinkingBudget.0"  # the least budget is taken
+_REFUSED_LEVEL = re.compile(r"thinking level (\w+) is not supported", re.IGNORECASE)
+_REFUSALS = (
+    ("thinkingConfig", re.compile(r"thinking(?:[ _](?:level|budget|config))? is not (?:supported|enabled)", re.I)),
+    ("responseJsonSchema", re.compile(r"json mode is not|schema.{0,60}(?:too many states|nesting|support)", re.I)),
+    ("frequencyPenalty", re.compile(r"penalty is not enabled", re.IGNORECASE)),
+    ("presencePenalty", re.compile(r"penalty is not enabled", re.IGNORECASE)),
+)
+
+_UNSIGNED = "skip_thought_signature_validator"
+"""Stands for the signature of a call that no Gemini made. Without one, Gemini 3 and later refuse the first call of each
+step (https://ai.google.dev/gemini-api/docs/thought-signatures#faqs); earlier models do not read it."""
+_BEGINNING = b'{"role": "user", "parts": [{"text": "(The conversation began earlier.)"}]}, '
+_GO_ON = b']}, {"role": "user", "parts": [{"text": "Continue."}'
+_STRANGE = re.compile(r"[^A-Za-z0-9_.:-]")  # not allowed in a function's name, which begins with a letter or `_`
+_MAX_NAME = 64
+
+_FAILURES = (
+    *("MALFORMED", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE", "OTHER"),
+    *("IMAGE_OTHER", "NO_IMAGE"),
+)
+_FINISH = {"MODEL_ARMOR": "content_filter", "LANGUAGE": "content_filter", "CONTINUATION": "length"}
+
+
+def headers(key: str) -> Mapping[str, str]:
+    """Return the header with the key."""
+    return {"x-goog-api-key": key}
+
+
+def _address(model: str, stream: bool) -> str:
+    """Return the path of `model`, which may be named with its collection, as in `tunedModels/…`."""
+    name = model if "/" in model else f"models/{model}"
+    return f"/{name}:streamGenerateContent?alt=sse" if stream else f"/{name}:generateContent"
+
+
+# ── the parameters ───────────────────────────────────────────────────────────────────────────────
+
+
+def _parameters(terms: Terms) -> dict[str, Any]:
+    config = {
+        "temperature": terms.temperature,
+        "maxOutputTokens": terms.max_tokens,
+        "stopSequences": [word for word in terms.stop if word][:_MOST_STOPS] or None,
+        "thinkingConfig": _thinking(terms) or None,
+    }
+    config = {name: value for name, value in config.items() if value is not None}
+    parameters: dict[str, Any] = {"generationConfig": config} if config else {}
+    if terms.tools:
+        parameters["tools"] = [{"functionDeclarations": [_declare(tool, terms) for tool in terms.tools]}]
+        if mode := _MODES.get(terms.tool_choice):
+            parameters["toolConfig"] = {"functionCallingConfig": {"mode": mode}}
+    return parameters
+
+
+def _thinking(terms: Terms) -> dict[str, Any]:
+    """Return how much the model shall think, if that was asked for. Then its thoughts are shown, too."""
+    effort, budget = terms.effort, terms.thinking_tokens
+    shown = {} if effort in ("none", "minimal") or budget == 0 else {"includeThoughts": True}
+    if budget is None and effort and _TAKES_BUDGETS.search(terms.model):
+        budget = _BUDGETS.get(effort, _MUCH) or (_LEAST if _NO_BUDGET in terms.without else 0)
+    if budget is not None:
+        return {"thinkingBudget": budget, **shown}
+    level = _LEVELS.get(effort, "HIGH") if effort else ""
+    while _LEVEL + level in terms.without:
+        level = _NEXT_LEVEL.get(level, "")
+    return {"thinkingLevel": level, **shown} if level else {}
+
+
+def _refuses(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
+    said, config = str(refused), sent.get("generationConfig", {})
+    if found := _REFUSED_LEVEL.search(said):
+        return _LEVEL + found[1].upper()
+    if "Budget 0 is invalid" in said:
+        return _NO_BUDGET
+    refusals = [name for name, words in _REFUSALS if name in config and words.search(said)]
+    for name in config.keys() - {"maxOutputTokens"}:
+        snake = re.sub(r"[A-Z]", lambda capital: f"_{capital[0].lower()}", name)
+        refusals += [name] * (names_parameter(refused, name) or names_parameter(refused, snake))
+    return f"generationConfig.{refusals[0]}" if refusals else ""
+
+
+def _declare(tool: Tool, terms: Terms) -> dict[str, Any]:
+    """Declare a function. One that takes nothing has no parameters: an object must have properties."""
+    declared = declare_tool(tool, terms.model, terms.in_words, gemini=True)
+    made = {"name": _encode_name(tool.name)}
+    if declared.get("description"):
+        made["description"] = declared["description"]
+    takes = tool.name in terms.in_words or declared["parameters"].get("properties")
+    return {**made, "parametersJsonSchema": declared["parameters"]} if takes else made
+
+
+def _encode_name(name: str) -> str:
+    """Return a function's name as the API accepts it: with a `_` before what may not be its beginning."""
+    begun = "" if re.match(r"_*[A-Za-z]|_+$", name) else "_"
+    return (begun + _STRANGE.sub("_", name))[:_MAX_NAME]
+
+
+def _decode_name(name: str) -> str:
+    return name if re.match(r"_*[A-Za-z]|_+$", name) else name.removeprefix("_")
+
+
+def _with_options(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge the user's options, which have the API's names. Google's own tools come beside the functions."""
+    tools = {"tools": [*parameters.get("tools", ()), *options["tools"]]} if "tools" in options else {}
+    return _merge(parameters, options) | tools
+
+
+def _merge(one: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    both = [name for name in one if isinstance(one[name], dict) and isinstance(more.get(name), Mapping)]
+    return {**one, **more, **{name: _merge(one[name], more[name]) for name in both}}
+
+
+def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    known = {_SAMPLING[name]: value for name, value in options.items() if name in _SAMPLING}
+    return _merge(parameters, {"generationConfig": known}) if known else parameters
+
+
+def _body(head: bytes, encoded: Encoded) -> bytes:
+    contents, system = encoded.messages, encoded.system
+    if not contents:  # at least one is required, so a lone system prompt becomes one
+        contents, system = b'{"role": "user", "parts": [%b' % to_json({"text": system or "?"}), ""
+    elif isinstance(encoded, _Contents) and encoded.role == "model":  # the last one is a user's
+        contents += _GO_ON
+    fields = [head[1:], b'"contents": [%b]}]' % contents]
+    if system:
+        fields.insert(1, b'"systemInstruction": ' + to_json({"parts": [{"text": system}]}))
+    return b"{%b}" % b", ".join(filter(None, fields))
+
+
+# ── the conversation: roles alternate, and results follow their calls in number and order ─────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Contents(Encoded):
+    """Contents so far, of which the last one, by `role`, stays open.
+
+    `calls`: by the loop's id, the calls of the last turn that have no result yet, as `functionCall` objects.
+    """
+
+    role: str = ""
+    calls: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def add(self, message: Message) -> _Contents:
+        """Return the contents with `message`, unless it is blank."""
+        content = message.content.strip()
+        if message.role == "system" and not self.messages:
+            return replace(self, system=f"{self.system}\n\n{content}" if self.system else content)
+        if message.role == "tool" and message.call_id in self.calls:
+            left = {id: call for id, call in self.calls.items() if id != message.call_id}  # noqa: A001
+            return self._extend("user", [_response(self.calls[message.call_id], {"output": content})], left)
+        missing = [_response(call, {"error": "There is no result."}) for call in self.calls.values()]
+        answered = self._extend("user", missing)
+        if message.role == "assistant":
+            parts, calls = _turn(message)
+            return answered._extend("model", parts, calls)
+        return answered._extend("user", _parts(message))
+
+    def _extend(
+        self, role: str, parts: Sequence[Mapping[str, Any]], calls: Mapping[str, Mapping[str, Any]] = {}
+    ) -> _Contents:
+        if not parts:
+            return self
+        begin = b", "
+        if role != self.role:
+            begin = b"]}, " if self.messages else _BEGINNING if role == "model" else b""
+            begin += b'{"role": "%b", "parts": [' % role.encode()
+        added = b", ".join(map(to_json, parts))
+        return replace(self, messages=self.messages + begin + added, role=role, calls=calls)
+
+
+def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
+    contents = kept if isinstance(kept, _Contents) else _Contents()
+    for are_results, group in groupby(new, key=lambda message: message.role == "tool"):
+        messages = list(group)
+        if are_results:
+            places = {id: place for place, id in enumerate(contents.calls)}  # noqa: A001
+            messages.sort(key=lambda message: places.get(message.call_id, len(places)))
+        for message in messages:
+            contents = contents.add(message)
+    return contents
+
+
+def _parts(message: Message) -> list[dict[str, Any]]:
+    """Return the parts of what a user said, or of another's message that can be no other part."""
+    parts: list[dict[str, Any]] = [
+        {"inlineData": {"mimeType": image.media_type, "data": base64_of(image)}} for image in message.images
+    ]
+    text = message.content.strip()
+    return [*parts, {"text": text}] if text else parts
+
+
+def _response(call: Mapping[str, Any], response: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result. It has an id if the call has: Vertex AI assigns none, and refuses ours
+    (https://github.com/pydantic/pydantic-ai/issues/5081)."""
+    return {"functionResponse": {name: call[name] for name in ("id", "name") if name in call} | {"response": response}}
+
+
+def _turn(message: Message) -> tuple[list[dict[str, Any]], dict[str, Mapping[str, Any]]]:
+    """Return the parts of a model's turn, and its calls by the loop's ids."""
+    if message.state is None:
+        parts = _parts(message)
+        called = [{"functionCall": _call(call)} for call in message.calls]
+        parts += [{**part, "thoughtSignature": _UNSIGNED} if at == 0 else part for at, part in enumerate(called)]
+    else:
+        parts, left = [], list(message.calls)
+        for part in json.loads(message.state.turn):
+            if not _is_call(part):
+                parts.append(part)
+            elif left:  # a strategy may have taken only the first calls
+                parts.append(_with_call(part, left.pop(0)))
+    calls = [part["functionCall"] for part in parts if _is_call(part)]
+    return parts, {call.id: made for call, made in zip(message.calls, calls, strict=False)}
+
+
+def _call(call: AgentAction) -> dict[str, Any]:
+    return {"name": _encode_name(call.tool), "args": input_object(call.tool_input)}
+
+
+def _with_call(part: dict[str, Any], call: AgentAction) -> dict[str, Any]:
+    """Return a part as it came, or with the call as it was repaired."""
+    made = part["functionCall"]
+    if _decode_name(made["name"]) == call.tool and (made.get("args") or {}) == input_object(call.tool_input):
+        return part
+    return {**part, "functionCall": made | _call(call)}
+
+
+def _is_call(part: Mapping[str, Any]) -> bool:
+    return bool(text_or_empty(json_at(part, "functionCall", "name")))
+
+
+# ── the reply ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
+    candidates = body.get("candidates")
+    first = next((one for one in candidates or () if isinstance(one, dict) and not one.get("index")), None)
+    if first is not None:
+        _read_candidate(first, arriving)
+    elif json_at(body, "promptFeedback", "blockReason"):
+        arriving.end("content_filter")
+    if counted := body.get("usageMetadata"):  # so far; the last one counts
+        arriving.usage = _usage(counted)
+        arriving.counted = bool(arriving.finish)
+
+
+def _read_candidate(candidate: Mapping[str, Any], arriving: PartialReply) -> None:
+    parts = json_at(candidate, "content", "parts")
+    for part in parts if isinstance(parts, list) else ():
+        if isinstance(part, dict):
+            _read_part(part, arriving)
+    reason = text_or_empty(candidate.get("finishReason"))
+    if reason.startswith(_FAILURES):
+        said = text_or_empty(candidate.get("finishMessage"))
+        arriving.failed = f"{reason}: {said}" if said else reason
+    elif reason != "FINISH_REASON_UNSPECIFIED":
+        arriving.end(_FINISH.get(reason, reason))
+
+
+def _read_part(part: dict[str, Any], arriving: PartialReply) -> None:
+    text = text_or_empty(part.get("text"))
+    if part.get("thought") is True:
+        arriving.reasoning += text
+        arriving.separates = True
+    else:
+        arriving.said += text
+    if _is_call(part):
+        made = part["functionCall"]
+        piece = {"id": made.get("id"), "name": _decode_name(made["name"]), "arguments": made.get("args") or {}}
+        arriving.add_call(None, piece, arriving.calls.values())
+    elif "functionCall" in part:
+        return  # it names no function
+    arriving.turn = arriving.turn or []
+    arriving.turn.append(part)
+
+
+def _kept_turn(arriving: PartialReply) -> Any:
+    """Return the parts as they came. Only pieces of one text are joined, and none that has a signature."""
+    turn: list[dict[str, Any]] = []
+    for kind, parts in groupby(arriving.turn or (), key=_kind_of_text):
+        if not kind:
+            turn += parts
+        elif text := "".join([part["text"] for part in parts]):
+            turn.append({"text": text, "thought": True} if kind == "thought" else {"text": text})
+    return turn or None
+
+
+def _kind_of_text(part: Mapping[str, Any]) -> str:
+    if not isinstance(part.get("text"), str) or part.keys() - {"text", "thought"}:
+        return ""
+    return "thought" if part.get("thought") is True else "text"
+
+
+def _usage(counted: Any) -> Usage:
+    """Return the tokens: thoughts come beside the reply's, and results of Google's own tools beside the prompt's."""
+    thought = token_count(json_at(counted, "thoughtsTokenCount"))
+    said = token_count(json_at(counted, "candidatesTokenCount")) + thought
+    asked = token_count(json_at(counted, "promptTokenCount")) + token_count(json_at(counted, "toolUsePromptTokenCount"))
+    cached = min(asked, token_count(json_at(counted, "cachedContentTokenCount")))
+    return Usage(asked, said, cached, 1, reasoning_tokens=thought)
+
+
+GENERATE_CONTENT = Wire(
+    "generate_content",
+    ":generateContent",
+    _parameters,
+    _encode,
+    _body,
+    _read,
+    with_options=_with_options,
+    sampled=_sampled,
+    keep=_kept_turn,
+    address=_address,
+    refuses=_refuses,
+)
