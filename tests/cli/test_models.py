@@ -99,3 +99,13 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         problem = refused(retinue("models", "pull", name, "--from", origin, RETINUE_CACHE=nowhere))
         assert problem.startswith(f"retinue: {nowhere}")
         assert problem.endswith(kept)
+
+
+def test_what_is_published_about_a_hosted_model_is_shown_and_what_is_not_is_unknown() -> None:
+    shown = retinue("models", "show", "openai:gpt-5-mini").stdout
+    for line in ("window:       272,000 tokens", "sees:         yes", "reads pdf:    unknown", "$0.25 in, $2 out"):
+        assert line in shown
+    assert "genai-prices" in shown
+    assert "price:        unknown" in retinue("models", "show", "openai:no-such-model").stdout
+    assert "did you mean 'openai'?" in refused(retinue("models", "show", "opnai:gpt-5-mini"))
+    assert "want ENGINE:MODEL" in refused(retinue("models", "show", "gpt-5-mini"))

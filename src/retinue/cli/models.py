@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 
 import click
 
+from .._internal.suggestions import suggestion
+from ..core.prices import Price
 from ..errors import ModelUnavailable, UsageError
 from ..models import bundles, weights
 from ..models.bundles import BUNDLES
+from ..models.facts import KNOWN_VENDORS, describe_sources, find_facts
 from .progress_line import Progress
 
 
@@ -84,6 +88,35 @@ def _suited() -> str:
     reason = f"suits this machine's {(memory or 0) / 1e9:.0f} GB of memory" if suits else "is the smallest"
     click.echo(f"{suited.name} ({_size(suited.size or 0)}, {suited.licence}) {reason}", err=True)
     return suited.name
+
+
+@command.command()
+@click.argument("model", metavar="ENGINE:MODEL")
+def show(model: str) -> None:
+    """Show what is published about a hosted model: its window, longest reply, abilities and prices."""
+    engine, _, name = model.partition(":")
+    if engine not in KNOWN_VENDORS or not name:
+        raise UsageError(f"want ENGINE:MODEL, such as openai:gpt-5-mini; {suggestion(engine, KNOWN_VENDORS)}")
+    facts, sources = find_facts(engine, name), describe_sources()
+    if not sources:
+        raise UsageError("facts about hosted models need the extra 'facts': pip install 'retinue[facts]'")
+    for field in fields(facts):
+        value = getattr(facts, field.name)
+        click.echo(f"{field.name.replace('_', ' ') + ':':14}{_fact(value)}")
+    click.echo(f"({sources})")
+
+
+def _fact(value: object) -> str:
+    match value:
+        case None:
+            return "unknown"
+        case bool():
+            return "yes" if value else "no"
+        case Price():
+            dollars = f"${value.input:g} in, ${value.output:g} out, ${value.cached:g} cached"
+            beyond = [f"; more beyond {above:,} tokens" for above, _ in value.tiers[:1]]
+            return f"{dollars}, per million tokens{''.join(beyond)}"
+    return f"{value:,} tokens"
 
 
 @command.command()

@@ -23,6 +23,7 @@ from ..net.http_client import Headers, HttpClient, bearer
 from ..net.retry import Retries, next_retry
 from ..net.time_limits import TimeLimits
 from .dialects import DIALECTS, HOLD_TO_PATTERN
+from .facts import UNKNOWN, find_facts, vendor_at
 from .known_servers import KnownModel, recall, remember
 from .reply_stream import ReplyReader
 from .server_detection import detect_server, first_of_ollama, not_found, sees, window
@@ -76,6 +77,8 @@ class HttpEngine:
         self._dialect = settings.dialect or form.dialect
         self._model = settings.model
         self._window: int | None = None
+        self.vendor = vendor_at(self._client.base_url)
+        self._facts = UNKNOWN
         self._adapted = _Adapted()
         self._recalled = False
         self._thinks = _thinks_at_first(form, settings)
@@ -97,7 +100,7 @@ class HttpEngine:
         if self._form.dialect == "ollama":
             self._window = self._settings.options.get("num_ctx", self._settings.context)
         elif self._window is None:
-            self._window = await window(self._client, self._dialect, self._model)
+            self._window = await window(self._client, self._dialect, self._model) or self._facts.window
         constrains = self._dialect in HOLD_TO_PATTERN and not (self._dialect == "tgi" and self._only_completes)
         problem = await self._problem_with_calls() if native else ""
         return Capabilities(constrains, native and not problem, self._window, problem)
@@ -106,7 +109,8 @@ class HttpEngine:
         """Return whether the model can be sent images. Raises `ModelError`."""
         if self._sees is None:
             await self._find_out()
-            self._sees = not self._only_completes and await sees(self._client, self._dialect, self._model)
+            told = self._facts.sees or await sees(self._client, self._dialect, self._model)
+            self._sees = told and not self._only_completes
         return self._sees
 
     async def reply(self, request: Ask) -> Chunks:
@@ -179,6 +183,8 @@ class HttpEngine:
             self._adapted = _Adapted(frozenset(known.without), known.most)
             if known.calls_tools:
                 PROBED.setdefault(self._identity, Probed("", True, time.monotonic()))
+            if self.vendor:
+                self._facts = await asyncio.to_thread(find_facts, self.vendor, self._model)
 
     async def _detect(self) -> None:
         if self._form.dialect == "ollama":
@@ -284,6 +290,7 @@ class HttpEngine:
             str(options.pop("verbosity", settings.verbosity) or ""),
             settings.thinking_tokens,
             adapted.without | unfit,
+            self._facts.most_output,
         )
         parameters = merge_parameters(wire.parameters(terms), self._constraint(request, wire, adapted))
         parameters = wire.with_options(parameters, settings.options)

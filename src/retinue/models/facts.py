@@ -39,6 +39,8 @@ _VENDORS = {  # engine: its addresses, and its names in genai-prices and in mode
     "fireworks": (r"api\.fireworks\.ai", "fireworks", "fireworks-ai"),
     "cerebras": (r"api\.cerebras\.ai", "cerebras", "cerebras"),
 }
+KNOWN_VENDORS = tuple(_VENDORS)
+"""The engines about whose models facts are published."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +78,19 @@ def find_facts(vendor: str, model: str) -> ModelFacts:
     priced = _priced_model(priced_as, model)
     listed = _listed_model(listed_as, model) or (_listed_model(listed_as, priced.id) if priced else None)
     price = None if priced is None else _price(priced.get_prices(datetime.now(UTC)))
-    windows = [priced.context_window] if priced and priced.context_window else []
+    window = (priced and priced.context_window) or 0
     if listed is None:
-        return ModelFacts(window=min(windows, default=None), price=price)
+        return ModelFacts(window=window or None, price=price)
     limit, takes = listed.limit, listed.modalities.input
-    windows = [*(windows or [limit.context or 0]), limit.input or 0]  # of the window, a vendor may reserve for replies
+    window = max(window, limit.context or 0)  # vendors widen them, and what is too long all the same is noticed
     return ModelFacts(
-        min([size for size in windows if size], default=None),
+        min(window, limit.input or window) or None,
         limit.output or None,
-        *("image" in takes, "audio" in takes, "pdf" in takes, listed.reasoning, listed.tool_call),
+        "image" in takes,
+        "audio" in takes,
+        "pdf" in takes or None,  # vendors turn PDFs into text and images for models that are not listed with them
+        listed.reasoning,
+        listed.tool_call,
         price,
     )
 

@@ -15,11 +15,12 @@ from .._internal.suggestions import nearest, suggestion
 from .._internal.sync_bridge import run_blocking
 from .._internal.tracebacks import install_excepthook, shorten_traceback
 from ..core.completion import ask_once
-from ..core.prices import Price, listed_price
+from ..core.prices import Price, counts_in_dollars, listed_price
 from ..core.prompt import Ask
 from ..core.protocols import Chunks, Model, can_see
 from ..core.values import Capabilities, Message, Reply
 from ..errors import RetinueError, UsageError
+from .facts import find_facts
 from .settings import Settings
 from .vendors import NAMES as VENDOR_NAMES
 
@@ -126,8 +127,10 @@ class PromptModel:
 
     @property
     def price(self) -> Price | None:
-        """Its prices: its own, or those of the list of prices, if there are any. `price_of` finds them."""
-        return self._price or listed_price(self._kind, self.name)
+        """Its prices: its own, or those of the list of prices, or else published ones. `price_of` finds them."""
+        given = self._price or listed_price(self._kind, self.name)
+        vendor = getattr(self._engine, "vendor", "")
+        return find_facts(vendor, self.name).price if given is None and vendor and counts_in_dollars() else given
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Return what engine and model support; `native` probes native tool calls, once. Raises `ModelError`."""

@@ -35,9 +35,10 @@ class Terms:
     """The parameters of a request besides the conversation.
 
     `context`: the window to request, where supported. `max_tokens`: `None` allows as many as the engine and the window
-    do. `in_words`: names of the tools whose schemas the vendor does not accept. `effort`, `verbosity` and
-    `thinking_tokens` are as in `Settings`; unless they are set, nothing is sent of them. `without`: what the server was
-    found to refuse, and what does not fit the conversation, by the wire's own names.
+    do, which are `most_output` if that is known. `in_words`: names of the tools whose schemas the vendor does not
+    accept. `effort`, `verbosity` and `thinking_tokens` are as in `Settings`; unless they are set, nothing is sent of
+    them. `without`: what the server was found to refuse, and what does not fit the conversation, by the wire's own
+    names.
     """
 
     model: str
@@ -53,6 +54,7 @@ class Terms:
     verbosity: str = ""
     thinking_tokens: int | None = None
     without: frozenset[str] = frozenset()
+    most_output: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
