@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict, Unpack
 
 import pytest
 from hypothesis import given, strategies as st
@@ -113,6 +113,14 @@ def all_optional(days: int = 3, city: str = "Paris") -> str:
 
 
 def many(*cities: str) -> str:
+    return ""
+
+
+class Where(TypedDict):
+    city: str
+
+
+def unpacked(**place: Unpack[Where]) -> str:
     return ""
 
 
@@ -261,6 +269,7 @@ def test_any_text_is_arguments_or_invalid(text: str) -> None:
 @pytest.mark.parametrize(
     ("function", "problem"),
     [
+        (unpacked, "tool unpacked: '**place: 'Unpack[Where]'' hides its arguments from a model; write them as"),
         (many, "tool many: a model passes arguments by name, so '*cities: 'str'' is not supported"),
         (no_schema, "tool no_schema: a model cannot pass its parameters: Unable to generate pydantic-core schema for"),
     ],

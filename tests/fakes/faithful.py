@@ -54,7 +54,9 @@ def _functions() -> list[Json]:
 
 def _chat(server: VendorServer, question: str) -> str | None:
     traits = server.vendor.models[server.model].split()
-    path = {"azure-chat": "/openai/v1/chat/completions"}.get(server.vendor.name, f"{server.vendor.root}/chat/completions")
+    path = {"azure-chat": "/openai/v1/chat/completions"}.get(
+        server.vendor.name, f"{server.vendor.root}/chat/completions"
+    )
     messages: list[Json] = [{"role": "user", "content": question}]
     more = {"reasoning_effort": "none"} if "responses" in traits else {}
     while True:

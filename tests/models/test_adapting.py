@@ -79,6 +79,12 @@ def test_a_refused_parameter_is_known_in_any_words(server: OpenAIServer, said: s
         assert reply(model(server), request(stop=["x"])).text == "fine"
 
 
+def test_a_model_that_thinks_for_long_may_call_tools(server: OpenAIServer) -> None:
+    server.replies += [Answer("", finish="length"), PROBED, "fine"]
+    result = Agent(model(server), [LOOK]).run("Who?")
+    assert (result.answer, strategy_of(result)) == ("fine", "tool_calling")
+
+
 # ── the key ──────────────────────────────────────────────────────────────────────────────────────
 
 OF_THE_ACCOUNT = [

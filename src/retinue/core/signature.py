@@ -295,6 +295,8 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     for parameter in parameters:
         if parameter.kind is parameter.VAR_POSITIONAL:
             raise UsageError(f"tool {name}: a model passes arguments by name, so '{parameter}' is not supported")
+        if parameter.kind is parameter.VAR_KEYWORD and "Unpack[" in str(parameter.annotation):
+            raise UsageError(f"tool {name}: '{parameter}' hides its arguments from a model; write them as parameters")
         if parameter.kind is not parameter.VAR_KEYWORD and parameter.name not in fixed:
             found[parameter.name] = parameter
     return found

@@ -32,10 +32,12 @@ def tgi(constraint: Constraint, api: Api) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=256)
 def openai(constraint: Constraint, api: Api) -> Mapping[str, Any]:
-    """OpenAI chat: a JSON Schema as response format, so the reply is JSON instead of lines of text."""
+    """OpenAI chat and Responses: a JSON Schema as format, so the reply is JSON instead of lines of text."""
+    schema = {"name": "reply", "schema": constraint.schema, "strict": _is_strict(constraint.schema)}
+    if api == "responses":
+        return {"text": {"format": {"type": "json_schema", **schema}}}
     if api != "chat":
         return {}
-    schema = {"name": "reply", "schema": constraint.schema, "strict": _is_strict(constraint.schema)}
     return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,12 +32,27 @@ from .settings import Api, Settings
 from .thought_filter import may_think
 from .tool_call_probe import Probed, probe_calls
 from .tool_schemas import refused_tools
-from .wire_format import Encoded, Terms, Wire, merge_parameters
+from .wire_format import Encoded, Terms, Wire, drop_parameters, merge_parameters
 
 _COMPLETION_MODELS = ("text-", "davinci", "babbage", "curie", "ada", "gpt-3.5-turbo-instruct")
-_LENGTHS = ("max_tokens", "max_completion_tokens", "maxOutputTokens")
 _MOST_PAUSES = 16  # of one turn, in which the vendor runs tools of its own
+_SAMPLING = frozenset(("temperature", "top_p", "seed"))  # in a request's options, these are wishes
+_WANTS_RESPONSES = re.compile(  # https://github.com/openai/openai-openapi/issues/541; Azure: langchain-azure/issues/228
+    r"v1/responses\b|\bresponses api\b|chat ?completions? operation does not work", re.IGNORECASE
+)
+_WANTS_CHAT = re.compile(  # Azure, whose deployments may lack Responses: https://github.com/Aider-AI/aider/issues/4029
+    r"v1/chat/completions|responses operation does not work|responses api is (?:enabled only|not)"
+    r"|operation is unsupported|\bdeployment\b",
+    re.IGNORECASE,
+)
+_BAD_STATE = re.compile(  # https://github.com/openai/codex/issues/8145
+    r"encrypted content .*could not be (?:verified|decrypted)|items are not persisted|provided without its required"
+    r"|parameter:? 'input\[\d+\]",  # of an item: https://github.com/pydantic/pydantic-ai/issues/3653
+    re.IGNORECASE,
+)
+_REFUSED_IT = ", which refused it"
 _ASK_AGAIN = 600.0  # seconds after which a model whose tool calls did not work is probed again
+_LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
 PROBED: dict[tuple[str, ...], Probed] = {}
 """What is known of the tool calls of each model probed in this process, by address, key, path and name."""
 logger = logging.getLogger(__name__)
@@ -121,14 +137,21 @@ class HttpEngine:
             try:
                 await self._find_out()
                 adapted = self._adapted
-                async with aclosing(self._attempt(request, self._wire(request))) as chunks:
+                async with aclosing(self._attempt(request, self._wire(request, adapted))) as chunks:
                     async for chunk in chunks:
                         yield chunk
                 return
-            except ModelNotFound as refused:
-                raise await not_found(self._client, self._form.dialect, self._model, refused) from None
             except ModelRefused as refused:
-                self._adapt(request, adapted, refused)
+                if adapted is not None and self._learn_api(request, adapted, refused):
+                    pass
+                elif _BAD_STATE.search(str(refused)) and (plain := _disown_state(request)):
+                    logger.warning("%s is sent its turns without their state: %s", self.name, refused)
+                    request = plain
+                    continue
+                elif isinstance(refused, ModelNotFound):
+                    raise await not_found(self._client, self._form.dialect, self._model, refused) from None
+                else:
+                    self._adapt(request, adapted, refused)
                 self._remember()
                 continue
             except ModelUnavailable as error:
@@ -180,7 +203,7 @@ class HttpEngine:
         if not self._recalled:
             self._recalled = True
             known = recall(self._identity)
-            self._adapted = _Adapted(frozenset(known.without), known.most)
+            self._adapted = _Adapted(frozenset(known.without), known.most, api=known.api)
             if known.calls_tools:
                 PROBED.setdefault(self._identity, Probed("", True, time.monotonic()))
             if self.vendor:
@@ -220,7 +243,8 @@ class HttpEngine:
     def _remember(self) -> None:
         probed = PROBED.get(self._identity)
         calls = probed is not None and not probed.problem
-        remember(self._identity, KnownModel(calls, tuple(sorted(self._adapted.without)), self._adapted.most))
+        adapted = self._adapted
+        remember(self._identity, KnownModel(calls, tuple(sorted(adapted.without)), adapted.most, adapted.api))
 
     # ── the request ──────────────────────────────────────────────────────────────────────────────
 
@@ -231,12 +255,13 @@ class HttpEngine:
             return self._settings.api == "completions"
         return self._dialect in ("openai", "none") and self._model.startswith(_COMPLETION_MODELS)
 
-    def _wire(self, request: Ask) -> Wire:
+    def _wire(self, request: Ask, adapted: _Adapted) -> Wire:
         """Return the wire for `request`: completions suit llama.cpp's grammars, chat suits conversations and native
-        calls.
+        calls, and Responses suits models that reason.
         """
-        form, api = self._form, self._settings.api
-        if form.responses is not None and (api == "responses" or (api is None and form.suits(self._model))):
+        form = self._form
+        api = self._settings.api or adapted.api or ("responses" if form.suits(self._model) else "")
+        if form.responses is not None and api == "responses":
             return form.responses
         if self._form.completions is None:
             return self._form.chat
@@ -262,7 +287,7 @@ class HttpEngine:
             "completions" if wire is self._form.completions else "responses" if wire is self._form.responses else "chat"
         )
         constraint = DIALECTS[self._dialect](request.constraint, api)
-        return constraint if _without(constraint, adapted.without) == constraint else {}
+        return constraint if drop_parameters(constraint, adapted.without) == constraint else {}
 
     def _in_json(self, request: Ask, wire: Wire, adapted: _Adapted) -> bool:
         """Return whether the reply should be JSON."""
@@ -290,6 +315,7 @@ class HttpEngine:
             str(options.pop("verbosity", settings.verbosity) or ""),
             settings.thinking_tokens,
             adapted.without | unfit,
+            str(options.pop("reasoning_summary", settings.summary) or ""),
             self._facts.most_output,
         )
         parameters = merge_parameters(wire.parameters(terms), self._constraint(request, wire, adapted))
@@ -298,7 +324,7 @@ class HttpEngine:
             parameters = wire.sampled(parameters, options)
         if "max_tokens" in adapted.without and "max_tokens" in parameters:
             parameters["max_completion_tokens"] = parameters["max_tokens"]
-        return _without(parameters, adapted.without)
+        return drop_parameters(parameters, adapted.without)
 
     def _head(self, request: Ask, wire: Wire, encoded: Encoded) -> tuple[bytes, Mapping[str, str]]:
         """Return the request as JSON but for the conversation, which comes last because it is append-only, and headers.
@@ -338,11 +364,13 @@ class HttpEngine:
     def _adapt(self, request: Ask, sent_as: _Adapted | None, refused: ModelRefused) -> None:
         """Remember what the server rejects; raises `refused` if that is nothing that can be left out.
 
+        What the user asked for in the settings is left out only if the wire calls it dispensable.
+
         `sent_as`: the state that the request was made in, as another one may have learned the same meanwhile.
         """
         if sent_as is None:
             raise refused
-        wire = self._wire(request)
+        wire = self._wire(request, sent_as)
         sent = self._parameters(request, wire, sent_as)
         lengths = {**sent, **(sent.get("generationConfig") or {})}  # where Gemini has it
         most, limit = next((lengths[name] for name in _LENGTHS if name in lengths), None), output_limit(refused)
@@ -350,9 +378,14 @@ class HttpEngine:
             self._adapted = replace(self._adapted, most=limit)
             return
         if not isinstance(refused, WindowExceeded):
-            named = [name for name in wire.dispensable if _has(sent, name) and names_parameter(refused, name)]
+            named = [
+                name
+                for name in wire.dispensable | (_SAMPLING & set(request.options))
+                if names_parameter(refused, name) and drop_parameters(sent, {name}) != sent
+            ]
             name = wire.refuses(refused, sent) or max(named, key=lambda name: (name.count("."), name), default="")
             if name and name not in sent_as.without:
+                logger.info("%s refuses %s, which is left out from now on", self.name, name)
                 self._adapted = replace(self._adapted, without=self._adapted.without | {name})
                 return
             if tools := refused_tools(refused, request.tools) - sent_as.in_words:
@@ -360,31 +393,48 @@ class HttpEngine:
                 return
         raise refused
 
+    def _learn_api(self, request: Ask, sent_as: _Adapted, refused: ModelRefused) -> bool:
+        """Return whether the model wants the other of chat and Responses, which is then used from now on.
+
+        Some models have only one of them, and with tools, some think only in Responses.
+        """
+        form = self._form
+        if form.responses is None or self._settings.api or sent_as.api:
+            return False
+        if self._wire(request, sent_as) is form.responses:
+            is_missing = refused.status in (404, 405) and not isinstance(refused, ModelNotFound)
+            wanted: Api | None = "chat" if is_missing or _WANTS_CHAT.search(str(refused)) else None
+        else:
+            wanted = "responses" if _WANTS_RESPONSES.search(str(refused)) else None
+        if wanted:
+            logger.info("%s is asked by its %s API from now on: %s", self.name, wanted, refused)
+            self._adapted = replace(self._adapted, api=wanted)
+        return wanted is not None
+
 
 @dataclass(frozen=True, slots=True)
 class _Adapted:
     """What a server was found to reject.
 
-    Requests are sent `without` these parameters, for at most `most` tokens, and with these tools described `in_words`.
+    Requests are sent `without` these parameters, for at most `most` tokens, with these tools described `in_words`, and
+    to this `api` if the server refused the other.
     """
 
     without: frozenset[str] = frozenset()
     most: int | None = None
     in_words: frozenset[str] = frozenset()
+    api: Api | None = None
 
 
-def _has(parameters: Mapping[str, Any], name: str) -> bool:
-    outer, _, inner = name.partition(".")
-    return outer in parameters and (not inner or inner in (parameters[outer] or ()))
-
-
-def _without(parameters: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """Return the parameters without those of these names; `a.b` is `b` within `a`."""
-    kept = {name: value for name, value in parameters.items() if name not in names}
-    for outer, _, inner in (name.partition(".") for name in names if "." in name):
-        if isinstance(inside := kept.get(outer), Mapping) and inner in inside:
-            kept[outer] = {name: value for name, value in inside.items() if name != inner}
-    return {name: value for name, value in kept.items() if value != {} or not parameters[name]}
+def _disown_state(request: Ask) -> Ask | None:
+    """Return the request with all state as that of another vendor, which is not sent; `None` if there is none."""
+    messages = list(request.prompt.messages)
+    if all(one.state is None or one.state.origin.endswith(_REFUSED_IT) for one in messages):
+        return None
+    for at, one in enumerate(messages):
+        if one.state:
+            messages[at] = replace(one, state=replace(one.state, origin=one.state.origin + _REFUSED_IT))
+    return replace(request, prompt=Prompt(messages[0]).add(*messages[1:]))
 
 
 def _thinks_at_first(form: Format, settings: Settings) -> bool | None:

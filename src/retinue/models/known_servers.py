@@ -1,6 +1,6 @@
 """What is known of models at other machines from one process to the next, so that it need not be found out again.
 
-Only two things are kept, for a day: that native tool calls work, and what the server refuses. Of a server on this
+Little is kept, for a day: that native tool calls work, and what the server refuses. Of a server on this
 machine nothing is kept, as another model may have its address a minute later; it is asked again by each process.
 """
 
@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from .._internal.cache import state_folder
+from .settings import Api
 
 SWITCH = "RETINUE_KNOWN_SERVERS"  # in the environment: `off` keeps nothing, `on` keeps it of all servers
 _SECONDS = 86_400.0
@@ -28,11 +29,13 @@ _MOST = 200  # models
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """Whether its tool calls work; the parameters that requests go `without`; the `most` tokens of a reply."""
+    """Whether its tool calls work; the parameters that requests go `without`; the `most` tokens of a reply; its `api`,
+    if it refused another."""
 
     calls_tools: bool = False
     without: tuple[str, ...] = ()
     most: int | None = None
+    api: Api | None = None
 
 
 def recall(identity: Sequence[str]) -> KnownModel:
@@ -40,11 +43,12 @@ def recall(identity: Sequence[str]) -> KnownModel:
     if not _is_kept(identity[0]):
         return KnownModel()
     values = _read().get(_digest(identity), {})
-    without, most = values.get("without"), values.get("most")
+    without, most, api = values.get("without"), values.get("most"), values.get("api")
     return KnownModel(
         values.get("calls_tools") is True,
         tuple(name for name in without if isinstance(name, str)) if isinstance(without, list) else (),
         most if isinstance(most, int) and most > 0 else None,
+        api if api in ("chat", "responses") else None,
     )
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 Api = Literal["chat", "completions", "responses"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Verbosity = Literal["low", "medium", "high"]
+Summary = Literal["auto", "concise", "detailed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +25,11 @@ class Settings:
     """The settings of a `PromptModel`, as passed to its engine.
 
     `model`: the engine's name of the model, or a path; empty for the default. `options` are added to every request
-    unchanged. `temperature`, `effort`, `verbosity` and `thinking_tokens` (the most that the model may think) are sent
-    only if they are set, under each vendor's own names. `context`: context window in tokens, for the embedded engine
-    and Ollama. `limits`: `None` for the engine's own. `sign`: returns further headers for a request, such as its
-    signature. `sees`: whether the model can be sent images, where the engine does not tell. `price`: the prices of a
-    million tokens (`input`, `output`, and `cached` input), in any currency.
+    unchanged. `temperature`, `effort`, `verbosity`, `thinking_tokens` (the most that the model may think) and `summary`
+    (of its thoughts) are sent only if they are set, under each vendor's own names. `context`: context window in tokens,
+    for the embedded engine and Ollama. `limits`: `None` for the engine's own. `sign`: returns further headers for a
+    request, such as its signature. `sees`: whether the model can be sent images, where the engine does not tell.
+    `price`: the prices of a million tokens (`input`, `output`, and `cached` input), in any currency.
     """
 
     model: str = ""
@@ -41,6 +42,7 @@ class Settings:
     effort: Effort | None = None
     verbosity: Verbosity | None = None
     thinking_tokens: int | None = None
+    summary: Summary | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     script: Sequence[Any] | None = None
     context: int = 8192
@@ -51,7 +53,7 @@ class Settings:
     price: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
-        for name, kind in (("api", Api), ("effort", Effort), ("verbosity", Verbosity)):
+        for name, kind in (("api", Api), ("effort", Effort), ("verbosity", Verbosity), ("summary", Summary)):
             given: str | None = getattr(self, name)
             if given and given not in get_args(kind):
                 raise UsageError(f"no {name} {given!r}; {suggestion(given, get_args(kind))}")

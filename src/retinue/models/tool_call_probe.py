@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..core.prompt import Ask, Prompt
 from ..core.protocols import Chunks
@@ -18,7 +18,7 @@ _OF_TOOLS = (None, 400, 404, 405, 413, 422, 501)  # statuses of a refusal that m
 _OF_ACCOUNT = re.compile(
     r"(?:api|access)[ _-]?key|credential|unauthori|authenti|billing|credit|quota|permission|payment", re.IGNORECASE
 )
-_MAX_TOKENS = 512  # reasoning models need some before they call
+_MAX_TOKENS = 512, 8192  # reasoning models think before they call, some of them at length
 
 
 def add(a: int, b: int) -> int:
@@ -47,9 +47,13 @@ async def probe_calls(ask: Callable[[Ask], Chunks]) -> Probed:
 
     Raises `ModelError`, also for a refusal that is not about tools, but about the key, the account or the model.
     """
-    request = Ask(Prompt(_QUESTION), _QUESTION.content, lambda _: Reply(""), max_tokens=_MAX_TOKENS, tools=(_ADD,))
+    request = Ask(Prompt(_QUESTION), _QUESTION.content, lambda _: Reply(""), tools=(_ADD,))
     try:
-        problem = _problem(await _whole_reply(ask(request)))
+        for most in _MAX_TOKENS:
+            reply = await _whole_reply(ask(replace(request, max_tokens=most)))
+            if reply.calls or reply.finish != "length":
+                break
+        problem = _problem(reply)
         return Probed(problem, not problem, time.monotonic())
     except (ModelNotFound, WindowExceeded):
         raise

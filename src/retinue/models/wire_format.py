@@ -36,9 +36,9 @@ class Terms:
 
     `context`: the window to request, where supported. `max_tokens`: `None` allows as many as the engine and the window
     do, which are `most_output` if that is known. `in_words`: names of the tools whose schemas the vendor does not
-    accept. `effort`, `verbosity` and `thinking_tokens` are as in `Settings`; unless they are set, nothing is sent of
-    them. `without`: what the server was found to refuse, and what does not fit the conversation, by the wire's own
-    names.
+    accept. `effort`, `verbosity`, `thinking_tokens` and `summary` are as in `Settings`; unless they are set, nothing is
+    sent of them. `without`: what the server was found to refuse, and what does not fit the conversation, by the wire's
+    own names.
     """
 
     model: str
@@ -54,6 +54,7 @@ class Terms:
     verbosity: str = ""
     thinking_tokens: int | None = None
     without: frozenset[str] = frozenset()
+    summary: str = ""
     most_output: int | None = None
 
 
@@ -203,13 +204,39 @@ def _unknown(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
     return ""
 
 
+def merge_parameters(parameters: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `parameters` with `more`, which prevail; objects within them are merged, too."""
+    merged = dict(parameters)
+    for name, value in more.items():
+        former = merged.get(name)
+        if isinstance(former, Mapping) and isinstance(value, Mapping):
+            value = merge_parameters(former, value)
+        merged[name] = value
+    return merged
+
+
+def drop_parameters(parameters: Mapping[str, Any], names: Collection[str], within: str = "") -> dict[str, Any]:
+    """Return `parameters` without those of these `names`, which are dotted for what is in an object."""
+    kept: dict[str, Any] = {}
+    for name, value in parameters.items():
+        path = f"{within}{name}"
+        if any(one.startswith(f"{path}.") for one in names) and isinstance(value, Mapping):
+            value = drop_parameters(value, names, f"{path}.")
+            if not value:
+                continue
+        if path not in names:
+            kept[name] = value
+    return kept
+
+
 def _nothing(arriving: PartialReply) -> Any:
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A wire format. `dispensable`: parameters that are omitted if a server rejects them; `a.b` is `b` within `a`.
+    """A wire format. `dispensable`: parameters that are omitted if a server rejects them; one within another has a
+    dotted name (`text.format`).
 
     `refuses` returns what a server refuses of the parameters `sent`, by a name that `parameters` finds in
     `Terms.without`; empty if it is none of the wire's own. `headers` moves what is sent as headers out of the
@@ -241,15 +268,6 @@ def append_messages(kept: Encoded, new: Sequence[Mapping[str, Any]]) -> Encoded:
     """Append the `new` messages to `kept`."""
     texts = [to_json(message) for message in new]
     return replace(kept, messages=b", ".join([kept.messages, *texts] if kept.messages else texts))
-
-
-def merge_parameters(parameters: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters with `more`; of two objects of one name, both contents."""
-    merged = {**parameters, **more}
-    for name in parameters.keys() & more.keys():
-        if isinstance(parameters[name], dict) and isinstance(more[name], Mapping):
-            merged[name] = {**parameters[name], **more[name]}
-    return merged
 
 
 def with_messages(head: bytes, encoded: Encoded) -> bytes:

@@ -55,10 +55,14 @@ _UNWANTED = re.compile(
     r"support|unrecogni[sz]ed|unknown|unexpected|permitted|not allowed|deprecated|extra|invalid|only the default",
     re.IGNORECASE,
 )
+_BY_WORDS = {"include": "encrypted content is not supported", "reasoning.summary": "to generate reasoning summaries"}
 _STATUS = {"invalid_request_error": 400, "request_too_large": 413}
 _PASSING = re.compile(r"Throttling|NotReady|ServiceUnavailable|ModelTimeout|ModelError|ModelStreamError")  # of AWS
-_NO_MODEL = re.compile(r"model_not_found|model_not_supported|invalid_model")
-_REFUSALS = ("invalid_request", "authentication", "permission", "not_found", "request_too_large", "billing")
+_NO_MODEL = re.compile(r"model_not_found|model_not_supported|invalid_model|DeploymentNotFound")
+_REFUSALS = (
+    *("invalid_", "authentication", "permission", "not_found", "request_too_large", "billing", "content_filter"),
+    *("image_", "unsupported_", "empty_image", "failed_to_download", "bio_policy", "misalignment", "data_residency"),
+)
 
 
 def error_for_status(
@@ -141,6 +145,8 @@ def output_limit(refused: ModelRefused) -> int | None:
 def names_parameter(refused: ModelRefused, parameter: str) -> bool:
     """Return whether the refusal is about this parameter."""
     name, said = re.escape(parameter), str(refused)
+    if (words := _BY_WORDS.get(parameter)) and words in said.lower():
+        return True
     if re.search(rf"['\"`]{name}['\"`.]|(?<![\w'\"`]){name}(\.\w+)*:", said):
         return True
     return re.search(rf"(?<![\w'\"`]){name}(?![\w'\"`])", said) is not None and _UNWANTED.search(said) is not None
@@ -168,6 +174,19 @@ def _parts(body: Any, redacted: Callable[[str], str] = str) -> tuple[str, str]:
         mark = " ".join(str(error[key]) for key in ("type", "code") if error.get(key))
         if isinstance(within := error.get("metadata"), Mapping) and within.get("raw"):  # OpenRouter
             message = f"{message}: {within['raw']}"
+        if isinstance(within := error.get("innererror") or error.get("inner_error"), Mapping):  # Azure
+            message = f"{message} {_filtered_for(within)}"
+        parameter = error.get("param")  # OpenAI
+        if isinstance(parameter, str) and parameter and parameter not in str(message):
+            message = f"{message} (parameter: '{parameter}')"
     else:
         message, mark = error, str(body.get("error_type", "")) if isinstance(body, dict) else ""  # TGI
     return " ".join(redacted(well_formed(str(message))).split())[:500], mark
+
+
+def _filtered_for(error: Mapping[str, Any]) -> str:
+    """Return what Azure's content filter found in a prompt (https://github.com/BerriAI/litellm/pull/16231)."""
+    found = error.get("content_filter_result") or error.get("content_filter_results")
+    marked = found.items() if isinstance(found, Mapping) else ()
+    kinds = [kind for kind, one in marked if isinstance(one, Mapping) and one.get("filtered") is True]
+    return f"(filtered: {', '.join(kinds)})" if kinds else ""

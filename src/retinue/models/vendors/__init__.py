@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
-OWN_FILE = ("openai", "anthropic", "gemini", "bedrock", "cohere", "huggingface", "ollama", "vllm", "tgi", "llamacpp")
+OWN_FILE = (
+    *("openai", "azure", "anthropic", "bedrock", "gemini", "cohere", "huggingface"),
+    *("ollama", "vllm", "tgi", "llamacpp"),
+)
 COMPATIBLE = ("deepseek", "moonshot", "zai", "openrouter", "xai", "groq", "together", "fireworks", "cerebras")
 NAMES = (*OWN_FILE, *COMPATIBLE)

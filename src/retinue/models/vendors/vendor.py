@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
+from urllib.parse import urlsplit
 
 from ...errors import UsageError
 from ..engine import Format, HttpEngine
@@ -58,6 +59,6 @@ def make_engine(name: str, settings: Settings) -> HttpEngine:
         raise UsageError(f"{vendor.title} has no completions; omit `api`")
     if settings.api == "responses" and form.responses is None:
         raise UsageError(f"{vendor.title} has no Responses API; omit `api`")
-    if base_url and vendor.detected is not None:
-        form = replace(form, dialect="", fallback=vendor.detected)
+    if base_url and vendor.detected is not None and urlsplit(vendor.url).netloc not in base_url:
+        form = replace(form, dialect="", fallback=vendor.detected, suits=lambda model: False)
     return HttpEngine(replace(settings, base_url=base_url or vendor.url, api_key=key), form)

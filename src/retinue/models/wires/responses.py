@@ -1,0 +1,290 @@
+"""OpenAI's Responses API, without anything stored at the vendor: each request carries the whole conversation.
+
+https://developers.openai.com/api/docs/guides/reasoning (reasoning items are sent back with what followed them)
+https://developers.openai.com/api/docs/api-reference/responses
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ...core.tool import Tool
+from ...core.values import AgentAction, Message, Usage
+from ..tool_schemas import declare_tool
+from ..wire_format import (
+    Encoded,
+    PartialReply,
+    Terms,
+    Wire,
+    append_messages,
+    data_url,
+    input_object,
+    json_at,
+    merge_parameters,
+    read_arguments,
+    text_of,
+    text_or_empty,
+    token_count,
+)
+
+_LEAST = 16  # tokens: https://github.com/vectorize-io/hindsight/issues/58
+_ENCRYPTED = "reasoning.encrypted_content"
+_SAMPLED = frozenset(("temperature", "top_p", "parallel_tool_calls", "user", "safety_identifier", "prompt_cache_key"))
+
+
+def _parameters(terms: Terms) -> dict[str, Any]:
+    parameters: dict[str, Any] = {"model": terms.model, "store": False, "include": [_ENCRYPTED]}
+    if terms.stream:
+        parameters["stream"] = True
+    if terms.temperature is not None:
+        parameters["temperature"] = terms.temperature
+    if terms.max_tokens is not None:
+        parameters["max_output_tokens"] = max(terms.max_tokens, _LEAST)
+    asked = {"effort": terms.effort, "summary": terms.summary}
+    if reasoning := {name: value for name, value in asked.items() if value}:
+        parameters["reasoning"] = reasoning
+    if terms.verbosity:
+        parameters["text"] = {"verbosity": terms.verbosity}
+    if terms.tools:
+        tools = [_function(tool, terms) for tool in terms.tools]
+        parameters |= {"tools": tools, "tool_choice": terms.tool_choice}
+    return parameters
+
+
+def _function(tool: Tool, terms: Terms) -> dict[str, Any]:
+    """Describe a tool. Its schema would be made strict if nothing said otherwise, so that optional arguments became
+    required: https://developers.openai.com/api/docs/guides/migrate-to-responses."""
+    return {"type": "function", "strict": False, **declare_tool(tool, terms.model, terms.in_words)}
+
+
+def _with_options(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge the user's options. Their `tools`, which OpenAI runs, are added to the functions."""
+    merged = merge_parameters(parameters, options)
+    for name in ("tools", "include"):
+        if name in parameters and isinstance(more := options.get(name), Sequence):
+            merged[name] = [*parameters[name], *more]
+    return merged
+
+
+def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    return merge_parameters(parameters, {name: options[name] for name in _SAMPLED & set(options)})
+
+
+# ── the conversation ─────────────────────────────────────────────────────────────────────────────
+
+
+def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
+    items: list[dict[str, Any]] = []
+    ids = kept.ids
+    for message in new:
+        content = _content(message)
+        if message.role == "tool":
+            call_id = ids.get(message.call_id, message.call_id)
+            items.append({"type": "function_call_output", "call_id": call_id, "output": content})
+        elif message.calls and message.state:
+            turn = _turn_of(message)
+            items += turn
+            ids = {call.id: item["call_id"] for call, item in zip(message.calls, _calls_in(turn), strict=False)}
+        else:
+            if content or not message.calls:
+                items.append({"role": message.role, "content": content})
+            items += map(_call, message.calls)
+            ids = {} if message.calls else ids
+    return replace(append_messages(kept, items), ids=ids)
+
+
+def _content(message: Message) -> str | list[dict[str, Any]]:
+    """Return what is in a message or in a tool's result: its text, or parts."""
+    text = message.content.strip()
+    if not message.images:
+        return text
+    images = [{"type": "input_image", "image_url": data_url(one), "detail": one.detail} for one in message.images]
+    return [{"type": "input_text", "text": text}, *images] if text else list(images)
+
+
+def _call(call: AgentAction) -> dict[str, Any]:
+    arguments = json.dumps(input_object(call.tool_input), ensure_ascii=False)
+    return {"type": "function_call", "call_id": call.id, "name": call.tool, "arguments": arguments}
+
+
+def _turn_of(message: Message) -> list[dict[str, Any]]:
+    """Return an assistant's turn as the model wrote it, up to the last of its calls that was taken.
+
+    A call that was repaired is sent repaired. What follows the last call is left out with the calls not taken, as
+    reasoning must be followed by what it led to.
+    """
+    items: list[dict[str, Any]] = json.loads(message.state.turn if message.state else "[]")
+    if not_taken := _calls_in(items)[len(message.calls) :]:
+        items = _whole(items[: items.index(not_taken[0])])
+    for call, item in zip(message.calls, _calls_in(items), strict=False):
+        arguments = text_or_empty(item.get("arguments"))
+        if item.get("name") != call.tool or read_arguments(arguments) != call.tool_input:
+            item |= {"name": call.tool, "arguments": _call(call)["arguments"]}
+        item.setdefault("call_id", call.id)
+    return items
+
+
+def _calls_in(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [item for item in items if item.get("type") == "function_call"]
+
+
+def _whole(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the items without reasoning at their end: "Item 'rs_…' of type 'reasoning' was provided without its
+    required following item", https://github.com/openai/openai-node/issues/1567."""
+    kept = list(items)
+    while kept and kept[-1].get("type") == "reasoning":
+        kept.pop()
+    return kept
+
+
+def _body(head: bytes, encoded: Encoded) -> bytes:
+    return b'%b, "input": [%b]}' % (head, encoded.messages)
+
+
+# ── the reply ────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(slots=True)
+class _Turn:
+    """The items that have arrived.
+
+    `begun`: the ids of those of which a part was taken. `commentaries`: the ids of the messages that are no answer, and
+    `aside` is what the last of them say. `has_answer`, `has_thoughts`: text was passed on as such.
+    """
+
+    items: list[dict[str, Any]] = field(default_factory=list)
+    begun: set[str] = field(default_factory=set)
+    commentaries: set[str] = field(default_factory=set)
+    aside: str = ""
+    has_answer: bool = False
+    has_thoughts: bool = False
+
+
+def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
+    turn: _Turn = arriving.turn or _Turn()
+    arriving.turn = turn
+    id, delta = text_or_empty(body.get("item_id")), text_or_empty(body.get("delta"))  # noqa: A001
+    match body.get("type"):
+        case "response.output_item.added":
+            _note_phase(body.get("item"), turn)
+        case "response.output_text.delta" | "response.refusal.delta":
+            _say(id, delta, arriving, turn)
+        case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
+            turn.begun.add(id)
+            _think(f"{id} {body.get('summary_index')}", delta, arriving, turn)
+        case "response.output_item.done":
+            _take(body.get("item"), arriving, turn)
+        case "response.completed" | "response.incomplete" | "response.failed":
+            _end(body.get("response"), arriving, turn)
+        case "error":
+            arriving.failed = {name: body[name] for name in body if name != "type"}
+        case None if body.get("object") == "response" or "output" in body:
+            _end(body, arriving, turn)
+
+
+def _note_phase(item: Any, turn: _Turn) -> None:
+    if json_at(item, "phase") == "commentary":
+        turn.commentaries.add(text_or_empty(json_at(item, "id")))
+
+
+def _say(id: str, text: str, arriving: PartialReply, turn: _Turn) -> None:  # noqa: A002
+    """Pass on the text of a message. A commentary is what is said beside calls; before an answer, it is reasoning.
+
+    https://developers.openai.com/api/docs/guides/deployment-checklist#set-up-the-assistant-phase-parameter
+    """
+    is_next = id not in turn.begun
+    turn.begun.add(id)
+    if id in turn.commentaries:
+        turn.aside += f"\n\n{text}" if is_next and turn.aside else text
+        return
+    if turn.aside:
+        _think(f"{id} aside", turn.aside, arriving, turn)
+        turn.aside = ""
+    arriving.said += f"\n\n{text}" if is_next and turn.has_answer else text
+    turn.has_answer = True
+
+
+def _think(key: str, text: str, arriving: PartialReply, turn: _Turn) -> None:
+    """Pass on what may be shown of the model's thoughts, the parts of which have a `key` each."""
+    arriving.reasoning += f"\n\n{text}" if key not in turn.begun and turn.has_thoughts else text
+    arriving.separates = turn.has_thoughts = True
+    turn.begun.add(key)
+
+
+def _take(item: Any, arriving: PartialReply, turn: _Turn) -> None:
+    """Take an item that is whole, or that will not go on."""
+    if not isinstance(item, dict):
+        return
+    turn.items.append(item)
+    id = text_or_empty(item.get("id")) or f"item {len(turn.items)}"  # noqa: A001
+    is_new = id not in turn.begun
+    match item.get("type"):
+        case "message" if is_new:
+            _note_phase({**item, "id": id}, turn)
+            _say(id, text_of(item.get("content")), arriving, turn)
+        case "function_call":
+            piece = {"id": item.get("call_id"), "name": item.get("name"), "arguments": item.get("arguments")}
+            arriving.add_call(len(turn.items) - 1, piece, arriving.calls.values())
+        case "reasoning":
+            arriving.separates = True
+            thoughts = item.get("summary") or item.get("content")
+            for number, part in enumerate(thoughts if isinstance(thoughts, list) and is_new else ()):
+                _think(f"{id} {number}", text_or_empty(json_at(part, "text")), arriving, turn)
+
+
+def _end(response: Any, arriving: PartialReply, turn: _Turn) -> None:
+    output = json_at(response, "output")
+    for item in (
+        output[len(turn.items) :] if isinstance(output, list) else ()
+    ):  # those not streamed, or not to their end
+        _take(item, arriving, turn)
+    if arriving.calls or not turn.has_answer:
+        arriving.said += f"\n\n{turn.aside}" if turn.aside and turn.has_answer else turn.aside
+    if counted := json_at(response, "usage"):
+        arriving.usage = _usage(counted)
+        arriving.counted = True
+    status = json_at(response, "status") or "completed"
+    if status in ("completed", "incomplete"):
+        is_cut = status == "incomplete"
+        arriving.end(json_at(response, "incomplete_details", "reason") or ("max_output_tokens" if is_cut else "stop"))
+    else:
+        arriving.failed = json_at(response, "error") or f"the response is {status}"
+
+
+def _usage(counted: Any) -> Usage:
+    return Usage(
+        token_count(json_at(counted, "input_tokens")),
+        token_count(json_at(counted, "output_tokens")),
+        token_count(json_at(counted, "input_tokens_details", "cached_tokens")),
+        1,
+        reasoning_tokens=token_count(json_at(counted, "output_tokens_details", "reasoning_tokens")),
+    )
+
+
+def _keep(arriving: PartialReply) -> Any:
+    """Return the items of the turn that can be sent back.
+
+    A call that was cut off is left out. So is reasoning without its content, which only a server that stores it knows
+    ("Items are not persisted when `store` is set to false", https://github.com/langchain-ai/langchain/pull/38372), and
+    with it the ids by which the other items refer to it.
+    """
+    turn: _Turn = arriving.turn
+    whole = {call.index for call in arriving.whole_calls()}
+    items = [item for at, item in enumerate(turn.items) if item.get("type") != "function_call" or at in whole]
+    known = [
+        item
+        for item in items
+        if item.get("type") != "reasoning" or item.get("encrypted_content") or item.get("content")
+    ]
+    if len(known) < len(items):
+        known = [{name: item[name] for name in item if name != "id"} for item in known]
+    return _whole(known)
+
+
+_DISPENSABLE = frozenset(("include", "store", "stream", "text.format", "parallel_tool_calls", "reasoning.summary"))
+RESPONSES = Wire(
+    "responses", "/responses", _parameters, _encode, _body, _read, _DISPENSABLE, _with_options, _sampled, _keep
+)
