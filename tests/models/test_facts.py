@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fakes.anthropic_server import anthropic_server
+from fakes.openai_server import OpenAIServer
 from fakes.vendor_server import Answer
 from retinue import PromptModel
 from retinue.core.prices import FREE, Price, PriceList, use_price_list
@@ -147,3 +148,31 @@ async def test_an_engine_uses_them_at_its_vendors_own_address(monkeypatch: pytes
     assert server.requests[-1].body["max_tokens"] == 128_000
     assert reply.usage.cache_write_tokens == 10_000
     assert reply.usage.cost == pytest.approx((100 * 5 + 1000 * 0.5 + 10_000 * 6.25 + 1000 * 25) / 1e6)
+
+
+@pytest.mark.anyio
+async def test_tokens_of_caches_and_of_thoughts_are_counted_as_each_vendor_reports_them() -> None:
+    reported = {
+        "thoughts within the reply, as OpenAI": (
+            {"prompt_tokens": 100, "completion_tokens": 60, "total_tokens": 160}
+            | {"prompt_tokens_details": {"cached_tokens": 30, "cache_write_tokens": 20}}
+            | {"completion_tokens_details": {"reasoning_tokens": 50}},
+            Usage(100, 60, 30, 1, reasoning_tokens=50, cache_write_tokens=20),
+        ),
+        "thoughts beside the reply, as xAI": (
+            {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 160}
+            | {"completion_tokens_details": {"reasoning_tokens": 50}},
+            Usage(100, 60, 0, 1, reasoning_tokens=50),
+        ),
+        "no details at all": ({"prompt_tokens": 100, "completion_tokens": 10}, Usage(100, 10, 0, 1)),
+        "details that are null": (
+            {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2, "prompt_tokens_details": None},
+            Usage(1, 1, 0, 1),
+        ),
+    }
+    with OpenAIServer() as server:
+        model = PromptModel("gpt-5-mini", base_url=server.url, api="chat", stream=False)
+        for case, (usage, wanted) in reported.items():
+            server.replies.append(Answer("Hello.", usage=False, extra={"usage": usage}))
+            assert (await model.run_async("Hi")).usage == wanted, case
+        await model.close()
