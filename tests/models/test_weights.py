@@ -168,6 +168,18 @@ def test_a_download_that_breaks_off_goes_on_from_there(hub: HubServer, monkeypat
     assert hub.ranges == ["", "bytes=700-"]
 
 
+def test_what_a_broken_download_left_is_listed_and_can_be_removed(hub: HubServer, cache: Path) -> None:
+    begun = cache / "tiny.hub" / ".cache" / "huggingface" / "download" / "folder" / "x.incomplete"
+    begun.parent.mkdir(parents=True)
+    begun.write_bytes(CONTENT[:700])
+    hub.status = 404
+    with pytest.raises(ModelUnavailable):
+        pull(replace(TINY, wheels=None), None, Watch())
+    assert [path.name for path in present()] == ["tiny.hub"]
+    assert remove("tiny") == [cache / "tiny.hub"]
+    assert files(cache) == []
+
+
 def test_a_wrong_file_on_the_hub_is_deleted_and_said(hub: HubServer, cache: Path) -> None:
     hub.files["owner/repo/folder/tiny.gguf"] = CONTENT[::-1]
     with pytest.raises(DataError, match="has the wrong SHA-256"):
@@ -193,7 +205,7 @@ def test_a_refusal_of_the_hub_is_said_and_leaves_nothing(hub: HubServer, cache: 
             ModelUnavailable, match=f"did not provide owner/repo/folder/tiny.gguf: .*{status}.*{reason}"
         ):
             pull(replace(TINY, wheels=None), None, Watch())
-        assert not list(cache.glob("*.gguf"))
+        assert files(cache) == []
 
 
 def test_a_pinned_revision_is_what_the_hub_is_asked_for(hub: HubServer) -> None:

@@ -46,7 +46,7 @@ def _rows(memory: int | None) -> Iterator[tuple[str, ...]]:
     for bundle in BUNDLES.values():
         yield bundle.name, "", _size(bundle.size), "", bundle.licence, "", "", "here" if bundle.is_here else "fits"
     for name, kept in here.items():
-        yield name, "", _size(kept.stat().st_size), "", "", "", "", _state(kept)
+        yield name, "", _size(weights.size_of(kept)), "", "", "", "", _state(kept)
 
 
 def _state(kept: Path) -> str:

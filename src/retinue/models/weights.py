@@ -124,8 +124,14 @@ def folder() -> Path:
 
 
 def present() -> Iterator[Path]:
-    """Yield the weights files in the cache, complete or not, by name."""
-    return iter(sorted([*folder().glob("*.gguf"), *folder().glob("*.partial")]))
+    """Yield the weights files in the cache, complete or not, by name. A folder `.hub` has what the hub has sent."""
+    return iter(sorted(path for kind in ("gguf", "partial", "hub") for path in folder().glob(f"*.{kind}")))
+
+
+def size_of(path: Path) -> int:
+    """Return the bytes of a file, or of a folder's files."""
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def weights_named(name: str) -> Weights:
@@ -206,7 +212,7 @@ def remove(name: str) -> list[Path]:
     stem = name.removesuffix(".gguf") if known is None else known.name
     gone = [file for file in present() if file.stem == stem]
     for file in gone:
-        file.unlink()
+        shutil.rmtree(file) if file.is_dir() else file.unlink()
     if not gone:
         raise UsageError(f"no model {stem!r} is here; `retinue models list` shows those that are")
     return gone
@@ -214,8 +220,7 @@ def remove(name: str) -> list[Path]:
 
 def _check_room(weights: Weights, partial: Path) -> None:
     """Raise `UsageError` if the disk has no room for what is still to be fetched."""
-    begun = [file for file in (partial, *(partial.parent / ".hub").rglob("*.incomplete")) if file.is_file()]
-    needed = (weights.size or 0) - sum(file.stat().st_size for file in begun)
+    needed = (weights.size or 0) - size_of(partial) - size_of(partial.with_suffix(".hub"))
     if (free := shutil.disk_usage(partial.parent).free) < needed:
         where = f"{partial.parent}; RETINUE_CACHE=FOLDER names another place"
         raise UsageError(f"{weights.name} needs {needed / 1e9:,.1f} GB more, and {free / 1e9:,.1f} are free in {where}")
@@ -251,7 +256,7 @@ def _from_hub(weights: Weights, partial: Path, progress: Progress) -> None:
     except ImportError as error:
         raise ModelUnavailable("the hub needs the extra 'local': pip install 'retinue[local]'") from error
     progress("asking the hub", 0, weights.size or 0)
-    staging = partial.parent / ".hub"
+    staging = partial.with_suffix(".hub")
     endpoint = os.environ.get("HF_ENDPOINT", constants.ENDPOINT)
     try:
         get_session().head(endpoint, timeout=10)  # offline, its library retries for half a minute
@@ -259,6 +264,8 @@ def _from_hub(weights: Weights, partial: Path, progress: Progress) -> None:
             weights.repo, weights.file, revision=weights.revision, local_dir=staging, endpoint=endpoint
         )
     except (HfHubHTTPError, HTTPError, LocalEntryNotFoundError, OSError) as error:
+        if not any(staging.rglob("*.incomplete")):
+            shutil.rmtree(staging, ignore_errors=True)
         if getattr(error, "errno", None) in _NO_ROOM:
             raise
         cause = error.__cause__ or error  # the library says for some refusals that it cannot connect
