@@ -91,7 +91,7 @@ def _wrong_tools(body: Mapping[str, Any]) -> Iterator[str]:
     for at, tool in enumerate(body.get("tools", [])):
         if set(tool) - {"name", "description", "input_schema"} or tool["input_schema"].get("type") != "object":
             yield f"tools.{at}.custom: wrong"
-    if "output_config" in body and body["output_config"]["format"]["type"] != "json_schema":
+    if body.get("output_config", {}).get("format", {"type": "json_schema"})["type"] != "json_schema":
         yield "output_config.format: wrong"
     if '"tool_use"' in json.dumps(body["messages"]) and not body.get("tools"):
         yield "Requests which include `tool_use` or `tool_result` blocks must define tools"
@@ -111,7 +111,8 @@ def _wrong_messages(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         if seen != waiting:
             yield f"messages.{at}: `tool_use` and `tool_result` blocks do not fit: {waiting ^ seen}"
         waiting = {block["id"] for block in blocks if block["type"] == "tool_use"}
-    if messages and messages[-1]["role"] == "assistant":
+    paused = '"server_tool_use"' in json.dumps(messages[-1:])  # a turn that the model is to go on with
+    if messages and messages[-1]["role"] == "assistant" and not paused:
         yield "This model does not support assistant message prefill. The conversation must end with a user message."
 
 

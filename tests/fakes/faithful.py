@@ -97,13 +97,10 @@ def _messages(server: VendorServer, question: str) -> str | None:
     tools = [{"name": name, "input_schema": schema} for name, schema in SCHEMAS.items()]
     while True:
         body: Json = {"messages": messages, "tools": tools, "max_tokens": 4000, "thinking": thinking}
-        path = "/v1/messages"
+        path = f"{server.vendor.root}/messages"
         if "rawPredict" in server.vendor.path.replace("[rR]", "r"):
-            path = f"/v1/projects/p/locations/l/publishers/anthropic/models/{server.model}:rawPredict"
+            path = f"{server.vendor.root}/publishers/anthropic/models/{server.model}:rawPredict"
             body["anthropic_version"] = "vertex-2023-10-16"
-        elif "invoke" in server.vendor.path:
-            path = f"/model/{server.model}/invoke"
-            body["anthropic_version"] = "bedrock-2023-05-31"
         else:
             body["model"] = server.model
         if (reply := post(server, path, body)) is None:

@@ -38,7 +38,7 @@ class _Gemini:
     def problem(self, request: Request) -> Answer | None:
         if not re.fullmatch(r"/v1beta/models/[^/]+:(g|streamG)enerateContent", request.path):
             return failure(404, f"POST {request.path}")
-        wrong = next(_wrong(request.body), "")
+        wrong = next(problems(request.body), "")
         return failure(400, wrong) if wrong else None
 
     def error(self, answer: Answer) -> Any:
@@ -69,7 +69,8 @@ class _Gemini:
 # ── what is wrong with a request ─────────────────────────────────────────────────────────────────
 
 
-def _wrong(body: Mapping[str, Any]) -> Iterator[str]:
+def problems(body: Mapping[str, Any]) -> Iterator[str]:
+    """What the vendor would say against a request's body."""
     config = body.get("generationConfig", {})
     for name in sorted(set(body) - _KNOWN) + [f"generation_config.{name}" for name in sorted(set(config) - _CONFIG)]:
         yield f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.'
@@ -104,13 +105,13 @@ def _wrong_contents(contents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield f"contents[{at}].parts must not be empty."
         yield from (problem for part in content["parts"] if (problem := _wrong_part(part)))
         answered = [part["functionResponse"] for part in content["parts"] if "functionResponse" in part]
-        if [(one["name"], one.get("id")) for one in answered] != called:
+        if sorted((one["name"], one.get("id", "")) for one in answered) != sorted(called):
             yield (
                 "Please ensure that the number of function response parts is equal to the number of function call parts"
                 " of the function call turn."
             )
         called = [part["functionCall"] for part in content["parts"] if "functionCall" in part]
-        called = [(one["name"], one.get("id")) for one in called]
+        called = [(one["name"], one.get("id", "")) for one in called]
 
 
 def _wrong_part(part: Mapping[str, Any]) -> str:

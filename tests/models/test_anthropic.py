@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -15,8 +15,10 @@ from retinue import Message, ModelRefused
 from retinue.core.grammar import Constraint, Text
 from retinue.core.prompt import Prompt
 from retinue.core.values import AgentAction, Usage
+from retinue.errors import ModelError, ModelNotFound, ModelUnavailable, WindowExceeded
 from retinue.models.wire_format import Encoded, PartialReply
 from retinue.models.wires import messages
+from retinue.net.retry import Retries
 
 
 @pytest.fixture
@@ -89,6 +91,35 @@ def test_an_overloaded_server_is_asked_again(server: VendorServer) -> None:
     server.replies += [failure(529, "Overloaded"), Answer("x", broken="Overloaded"), "ok"]
     problems = [retry.problem for retry in retries(chunks(model(server)))]
     assert problems == [f"{server.url}/v1 answered 529: Overloaded", "the engine reports: Overloaded"]
+
+
+ERRORS: Sequence[tuple[int, str, str, type[ModelError]]] = (
+    # https://platform.claude.com/docs/en/api/errors
+    (400, "invalid_request_error", "prompt is too long: 205412 tokens > 200000 maximum", WindowExceeded),
+    (400, "invalid_request_error", "messages: roles must alternate", ModelRefused),
+    (400, "invalid_request_error", "Your credit balance is too low to access the Anthropic API.", ModelRefused),
+    (401, "authentication_error", "invalid x-api-key", ModelRefused),
+    (402, "billing_error", "There's an issue with your billing or payment information.", ModelRefused),
+    (403, "permission_error", "Your API key does not have permission to use the specified resource.", ModelRefused),
+    (404, "not_found_error", "model: claude-0", ModelNotFound),
+    (413, "request_too_large", "Request exceeds the maximum allowed number of bytes.", WindowExceeded),
+    (429, "rate_limit_error", "This request would exceed your organization's rate limit", ModelUnavailable),
+    (500, "api_error", "Internal server error", ModelUnavailable),
+    (504, "timeout_error", "The request timed out while processing.", ModelUnavailable),
+    (529, "overloaded_error", "Overloaded", ModelUnavailable),
+)
+
+
+def test_errors_are_understood_by_status_and_in_a_stream(server: VendorServer) -> None:
+    for status, code, words, kind in ERRORS:
+        event = json.dumps({"type": "error", "error": {"type": code, "message": words}})
+        for answer in (failure(status, words, code=code), Answer("x", event=event)):
+            if answer.event and status in (401, 403, 404):  # such come before a stream
+                continue
+            server.replies += [answer]
+            with pytest.raises(ModelError) as error:
+                chunks(model(server, retries=Retries(tries=1)))
+            assert type(error.value) is kind, (words, bool(answer.event))
 
 
 def test_a_refusal_in_a_stream_is_final(server: VendorServer) -> None:

@@ -47,7 +47,8 @@ _WANTS_CHAT = re.compile(  # Azure, whose deployments may lack Responses: https:
 )
 _BAD_STATE = re.compile(  # https://github.com/openai/codex/issues/8145
     r"encrypted content .*could not be (?:verified|decrypted)|items are not persisted|provided without its required"
-    r"|parameter:? 'input\[\d+\]",  # of an item: https://github.com/pydantic/pydantic-ai/issues/3653
+    r"|parameter:? 'input\[\d+\]"  # of an item: https://github.com/pydantic/pydantic-ai/issues/3653
+    r"|expected `thinking`|invalid `signature`(?!.*prefix_mismatch)|latest assistant message cannot be modified",
     re.IGNORECASE,
 )
 _REFUSED_IT = ", which refused it"
@@ -142,12 +143,12 @@ class HttpEngine:
                         yield chunk
                 return
             except ModelRefused as refused:
-                if adapted is not None and self._learn_api(request, adapted, refused):
-                    pass
-                elif _BAD_STATE.search(str(refused)) and (plain := _disown_state(request)):
+                if _BAD_STATE.search(str(refused)) and (plain := _disown_state(request)):
                     logger.warning("%s is sent its turns without their state: %s", self.name, refused)
                     request = plain
                     continue
+                if adapted is not None and self._learn_api(request, adapted, refused):
+                    pass
                 elif isinstance(refused, ModelNotFound):
                     raise await not_found(self._client, self._form.dialect, self._model, refused) from None
                 else:
@@ -171,8 +172,8 @@ class HttpEngine:
                         yield chunk
                     if receiver.is_enough:
                         break
-            turn = receiver.paused_turn(self._origin(wire))
-            if turn is None or pauses == _MOST_PAUSES:
+            turn = receiver.paused_turn(self._origin(wire)) if pauses < _MOST_PAUSES else None
+            if turn is None:
                 break
             sent = wire.encode(encoded, [turn])
         for chunk in receiver.rest():
@@ -332,10 +333,10 @@ class HttpEngine:
         The last two heads are cached, as most requests differ in nothing else, except those for a last answer.
         """
         differs = wire.path, self._adapted, request.stop, request.max_tokens, request.tool_choice, request.tools
-        key = *differs, request.constraint, request.options, encoded.without
+        key = *differs, request.constraint, request.options, encoded.unfit
         head = next((head for known, head in self._heads if known == key), None)
         if head is None:
-            parameters = well_formed_json(self._parameters(request, wire, self._adapted, encoded.without))
+            parameters = well_formed_json(self._parameters(request, wire, self._adapted, encoded.unfit))
             headers = wire.headers(parameters)
             head = json.dumps(parameters)[:-1].encode(), headers
             self._heads = [(key, head), *self._heads[:1]]
@@ -358,8 +359,8 @@ class HttpEngine:
 
     def _origin(self, wire: Wire) -> str:
         """Return the origin of this vendor's state; a gateway to many vendors has the model's maker in its name."""
-        maker = self._model.rpartition("/")[0]
-        return " ".join(filter(None, (wire.name, urlsplit(self._client.base_url).hostname, maker)))
+        maker, server = self._model.rpartition("/")[0], urlsplit(self._client.base_url).netloc.rpartition("@")[2]
+        return " ".join(filter(None, (wire.name, server, maker)))
 
     def _adapt(self, request: Ask, sent_as: _Adapted | None, refused: ModelRefused) -> None:
         """Remember what the server rejects; raises `refused` if that is nothing that can be left out.

@@ -41,7 +41,8 @@ def declare_tool(tool: Tool, model: str, in_words: Iterable[str], *, gemini: boo
     if tool.declared is not None and not gemini:
         return {"name": tool.name, **tool.declared}
     also = _BESIDE if gemini else frozenset[str]()
-    parameters = _Sent(tool.signature.parameters, gemini=gemini or "gemini" in model.lower(), also=also).root()
+    schema = tool.signature.parameters if tool.declared is None else tool.declared["parameters"]
+    parameters = _Sent(schema, gemini=gemini or "gemini" in model.lower(), also=also).root()
     return {"name": tool.name, "description": tool.description, "parameters": parameters}
 
 

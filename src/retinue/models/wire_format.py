@@ -64,7 +64,7 @@ class Encoded:
 
     `system`: text outside of the messages. `open`: the last turn can still be extended. `ids`: by the loop's id of a
     call, the id by which its vendor knows it, for the calls of the last turn that was sent as its vendor wrote it.
-    `unsent`: the origin of another vendor's state, which was left out. `without`: what its vendor refuses after this
+    `unsent`: the origin of another vendor's state, which was left out. `unfit`: what the vendor refuses beside this
     conversation, by the wire's own names.
     """
 
@@ -73,7 +73,7 @@ class Encoded:
     open: bool = False
     ids: Mapping[str, str] = field(default_factory=dict)
     unsent: str = ""
-    without: frozenset[str] = frozenset()
+    unfit: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True, eq=False)
@@ -239,11 +239,11 @@ class Wire:
     dotted name (`text.format`).
 
     `refuses` returns what a server refuses of the parameters `sent`, by a name that `parameters` finds in
-    `Terms.without`; empty if it is none of the wire's own. `headers` moves what is sent as headers out of the
-    parameters.
-    `address` gives the path for a model, and whether it streams, where that depends on them. `keep` returns the turn as
-    its vendor wants it back, or `None` if the vendor wants nothing back. `with_options` merges the user's own options.
-    `sampled` merges one request's options, which have OpenAI's names, and drops those unknown to the vendor.
+    `Terms.without`; empty if it is nothing that the wire can send otherwise. `headers` moves what is sent as headers
+    out of the parameters. `address` gives the path for a model, and whether it streams, where that depends on them.
+    `keep` returns the turn as its vendor wants it back, or `None` if the vendor wants nothing back. `with_options`
+    merges the user's own options. `sampled` merges one request's options, which have OpenAI's names, and drops those
+    unknown to the vendor.
     """
 
     name: str

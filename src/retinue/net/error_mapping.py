@@ -13,8 +13,8 @@ from .retry import parse_retry_after
 
 _CODES = "context_length_exceeded|exceed_context_size|model_max_prompt_tokens_exceeded|tokens_limit_reached"
 _PHRASES = re.compile(  # which say by themselves that the prompt is too long
-    rf"{_CODES}|prompt (?:is )?too long|prompt 超长|too many (?:input |prompt )?tokens(?! per |, please wait)"
-    r"|range of input length"
+    rf"{_CODES}|request_too_large|prompt (?:is )?too long|prompt 超长|too many (?:input |prompt )?tokens"
+    r"(?! per |, please wait)|range of input length"
     r"|reduce (?:the length of |your )(?:the |your )?(?:message|prompt|input)|must be reduced in order"
     r"|provide a shorter|string_above_max_length|inputs. (?:tokens|must have less)"
     r"|maximum (?:context|model|prompt|input) length",
@@ -23,7 +23,8 @@ _PHRASES = re.compile(  # which say by themselves that the prompt is too long
 _LENGTH = re.compile(
     r"context[ _]?(?:length|size|window|limit)"
     r"|(?:model|prompt|inputs?|sequence)(?: allowed)?[ _](?:length|size|tokens?)\b"
-    r"|(?:max|model|prompt|token) (?:length|limit)|token count|(?:input|prompt|request)s? (?:is |are |body |size )?too"
+    r"|(?:max|model|prompt|token) (?:length|limit)|token count"
+    r"|(?:input|prompt|request)s? (?:is |are |body |size )?too\b"
     r"|number of (?:input )?tokens|tokens in (?:the |your )?(?:prompt|messages)|\bprompt contains",
     re.IGNORECASE,
 )
@@ -177,7 +178,7 @@ def _parts(body: Any, redacted: Callable[[str], str] = str) -> tuple[str, str]:
         if isinstance(within := error.get("innererror") or error.get("inner_error"), Mapping):  # Azure
             message = f"{message} {_filtered_for(within)}"
         parameter = error.get("param")  # OpenAI
-        if isinstance(parameter, str) and parameter and parameter not in str(message):
+        if isinstance(parameter, str) and parameter and f"'{parameter}'" not in str(message):
             message = f"{message} (parameter: '{parameter}')"
     else:
         message, mark = error, str(body.get("error_type", "")) if isinstance(body, dict) else ""  # TGI

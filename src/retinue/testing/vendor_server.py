@@ -47,7 +47,7 @@ class VendorServer:
 
     Attributes: `url`, the base URL for clients; `model` and `key`, which it wants; `asked`, all requests; `refusals`.
     `fail`: kinds of failure (`too_long`, `rate`, `unavailable`, `unknown_model`, `wrong_key`) for the next requests.
-    `tamper`: a function that may change the body of a request before the rules see it, to show that a rule holds.
+    `tamper`: a function that may change a request before the rules see it, to show that a rule holds.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class VendorServer:
         self.asked: list[Asked] = []
         self.refusals: list[Refusal] = []
         self.fail: list[str] = []
-        self.tamper: Callable[[Json], None] | None = None
+        self.tamper: Callable[[Asked], None] | None = None
         self._issued: dict[str, Any] = {}
         self._lock = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"played": self}))
@@ -94,7 +94,7 @@ class VendorServer:
         """Return the status and the body of the reply to a request."""
         with self._lock:
             if self.tamper:
-                self.tamper(asked.body)
+                self.tamper(asked)
             self.asked.append(asked)
             if found := self._refusal(asked):
                 name, status, code, message = found

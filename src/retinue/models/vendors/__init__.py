@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 OWN_FILE = (
-    *("openai", "azure", "anthropic", "bedrock", "gemini", "cohere", "huggingface"),
+    *("openai", "azure", "anthropic", "bedrock", "gemini", "vertex", "cohere", "huggingface"),
     *("ollama", "vllm", "tgi", "llamacpp"),
 )
 COMPATIBLE = ("deepseek", "moonshot", "zai", "openrouter", "xai", "groq", "together", "fireworks", "cerebras")

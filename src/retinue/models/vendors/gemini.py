@@ -1,9 +1,15 @@
-"""Gemini, in Google's own format."""
+"""Gemini, in Google's own format. Over OpenAI's format it is a model of the engine `openai`, with rules of its own."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...core.values import Message, ProviderState
 from ..engine import Format
-from ..wires import generate_content
+from ..wire_format import Encoded, function_calls
+from ..wires import chat, generate_content
 from .vendor import Vendor
 
 FORMAT = Format("/v1beta", generate_content.GENERATE_CONTENT, dialect="gemini", headers=generate_content.headers)
@@ -13,3 +19,21 @@ VENDOR = Vendor(
     FORMAT,
     ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
 )
+
+
+def sign_others(form: Format) -> Format:
+    """Return OpenAI's format as a Gemini wants it: calls of others have a stand-in for its signature
+    (https://ai.google.dev/gemini-api/docs/thought-signatures#openai)."""
+    return replace(form, chat=replace(form.chat, encode=_encode_chat))
+
+
+def _encode_chat(kept: Encoded, new: Sequence[Message]) -> Encoded:
+    return chat.CHAT.encode(kept, [_signed(message) if message.calls else message for message in new])
+
+
+def _signed(message: Message) -> Message:
+    if message.state is not None:
+        return message
+    first, *others = function_calls(message.calls)
+    first["extra_content"] = {"google": {"thought_signature": generate_content.UNSIGNED}}
+    return replace(message, state=ProviderState("", json.dumps({"tool_calls": [first, *others]})))

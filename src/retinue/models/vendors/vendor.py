@@ -55,6 +55,8 @@ def make_engine(name: str, settings: Settings) -> HttpEngine:
             )
         if not settings.model:
             raise UsageError(f"{vendor.title} has many models; name one: {name}:MODEL")
+    if form.chat.name == "chat" and settings.model.removeprefix("models/").startswith("gemini"):
+        form = import_module(".gemini", __package__).sign_others(form)
     if settings.api == "completions" and form.completions is None:
         raise UsageError(f"{vendor.title} has no completions; omit `api`")
     if settings.api == "responses" and form.responses is None:

@@ -54,7 +54,7 @@ _REFUSALS = (
     ("presencePenalty", re.compile(r"penalty is not enabled", re.IGNORECASE)),
 )
 
-_UNSIGNED = "skip_thought_signature_validator"
+UNSIGNED = "skip_thought_signature_validator"
 """Stands for the signature of a call that no Gemini made. Without one, Gemini 3 and later refuse the first call of each
 step (https://ai.google.dev/gemini-api/docs/thought-signatures#faqs); earlier models do not read it."""
 _BEGINNING = b'{"role": "user", "parts": [{"text": "(The conversation began earlier.)"}]}, '
@@ -74,7 +74,7 @@ def headers(key: str) -> Mapping[str, str]:
     return {"x-goog-api-key": key}
 
 
-def _address(model: str, stream: bool) -> str:
+def find_path(model: str, stream: bool) -> str:
     """Return the path of `model`, which may be named with its collection, as in `tunedModels/…`."""
     name = model if "/" in model else f"models/{model}"
     return f"/{name}:streamGenerateContent?alt=sse" if stream else f"/{name}:generateContent"
@@ -100,9 +100,9 @@ def _parameters(terms: Terms) -> dict[str, Any]:
 
 
 def _thinking(terms: Terms) -> dict[str, Any]:
-    """Return how much the model shall think, if that was asked for. Then its thoughts are shown, too."""
+    """Return how much the model shall think, and whether its thoughts shall be summed up, if that was asked for."""
     effort, budget = terms.effort, terms.thinking_tokens
-    shown = {} if effort in ("none", "minimal") or budget == 0 else {"includeThoughts": True}
+    shown = {"includeThoughts": True} if terms.summary and effort != "none" and budget != 0 else {}
     if budget is None and effort and _TAKES_BUDGETS.search(terms.model):
         budget = _BUDGETS.get(effort, _MUCH) or (_LEAST if _NO_BUDGET in terms.without else 0)
     if budget is not None:
@@ -110,7 +110,7 @@ def _thinking(terms: Terms) -> dict[str, Any]:
     level = _LEVELS.get(effort, "HIGH") if effort else ""
     while _LEVEL + level in terms.without:
         level = _NEXT_LEVEL.get(level, "")
-    return {"thinkingLevel": level, **shown} if level else {}
+    return {"thinkingLevel": level, **shown} if level else shown
 
 
 def _refuses(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
@@ -122,7 +122,8 @@ def _refuses(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
     refusals = [name for name, words in _REFUSALS if name in config and words.search(said)]
     for name in config.keys() - {"maxOutputTokens"}:
         snake = re.sub(r"[A-Z]", lambda capital: f"_{capital[0].lower()}", name)
-        refusals += [name] * (names_parameter(refused, name) or names_parameter(refused, snake))
+        ways = (name, snake, f"generation_config.{snake}")
+        refusals += [name] * any(names_parameter(refused, way) for way in ways)
     return f"generationConfig.{refusals[0]}" if refusals else ""
 
 
@@ -247,7 +248,7 @@ def _turn(message: Message) -> tuple[list[dict[str, Any]], dict[str, Mapping[str
     if message.state is None:
         parts = _parts(message)
         called = [{"functionCall": _call(call)} for call in message.calls]
-        parts += [{**part, "thoughtSignature": _UNSIGNED} if at == 0 else part for at, part in enumerate(called)]
+        parts += [{**part, "thoughtSignature": UNSIGNED} if at == 0 else part for at, part in enumerate(called)]
     else:
         parts, left = [], list(message.calls)
         for part in json.loads(message.state.turn):
@@ -356,6 +357,6 @@ GENERATE_CONTENT = Wire(
     with_options=_with_options,
     sampled=_sampled,
     keep=_kept_turn,
-    address=_address,
+    address=find_path,
     refuses=_refuses,
 )

@@ -67,13 +67,11 @@ _DISABLED = "thinking.disabled"  # the least effort
 _UNOPENED = "thinking.unopened"  # a budget after calls without thinking: no thinking until the next question
 _PREFIX = "thinking.prefix"  # thinking before which something has changed: the server is told to ignore it
 _FORCED = "tool_choice.any"  # forced calls: `auto`
-_BOTH = "tool_choice.thinking"  # forced calls beside thinking: no thinking in such a request
 _REFUSALS = (
     (_ENABLED, re.compile(r"thinking\.type\.enabled|adaptive thinking is (?:required|always)")),
     (_DISABLED, re.compile(r"thinking\.type\.disabled")),
     (_ADAPTIVE, re.compile(r"thinking\.type\.adaptive\W+is not|adaptive thinking is not|tag 'adaptive'")),
-    (_BOTH, re.compile(r"thinking may not be enabled when tool_choice", re.IGNORECASE)),
-    (_FORCED, re.compile(r"tool_choice\b.*not (?:supported|compatible)")),
+    (_FORCED, re.compile(r"tool_choice\b.*not (?:supported|compatible)|may not be enabled when tool_choice")),
     (_PREFIX, re.compile(r"prefix_mismatch_behavior|bound to a different conversation")),
     ("thinking.display", re.compile(r"thinking[.\w]*\.display")),
     ("output_config.effort", re.compile(r"effort.{0,20}parameter|parameter.{0,20}effort|effort\b.*Input should be")),
@@ -135,10 +133,11 @@ def _thinking(terms: Terms, parameters: Mapping[str, Any]) -> dict[str, Any]:
     Models before 4.6, and other vendors', are given a budget, and those from 4.7 on an effort; 4.6 takes either.
     """
     version, without, budget = _version(terms.model), terms.without, terms.thinking_tokens
-    forced = parameters.get("tool_choice") == {"type": "any"}
+    forced = parameters.get("tool_choice") == {"type": "any"}  # not beside a budget, and not everywhere beside effort
+    shown = {"display": "summarized"} if terms.summary else {}  # from 4.7 on, nothing is shown otherwise
     bound = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}} if _PREFIX in without else {}
     more = {"thinking": {"type": "adaptive", **bound}, "betas": [_BINDING]} if bound else {}
-    if not (terms.effort or budget is not None) or (version and version < (3, 7)) or (forced and _BOTH in without):
+    if not (terms.effort or budget is not None) or (version and version < (3, 7)) or forced:
         return more
     off = terms.effort == "none" or budget == 0
     if off and _DISABLED not in without:
@@ -147,14 +146,13 @@ def _thinking(terms: Terms, parameters: Mapping[str, Any]) -> dict[str, Any]:
     prefers = newest or (version is not None and version >= (4, 6) and bool(terms.effort))
     if _ENABLED in without or (prefers and _ADAPTIVE not in without):
         effort = "low" if off else _effort(terms, newest=newest)
-        adaptive = {"type": "adaptive", "display": "summarized", **bound}  # by default, the latest models show nothing
-        return more | {"thinking": adaptive, "output_config": {"effort": effort}}
+        return more | {"thinking": {"type": "adaptive", **shown, **bound}, "output_config": {"effort": effort}}
     budget = _BUDGETS.get(terms.effort, _BUDGETS["medium"]) if budget is None else budget
     budget = min(budget, parameters["max_tokens"] * 3 // 4)  # the rest is for the reply
-    if off or forced or budget < _LEAST_BUDGET or _UNOPENED in without:
+    if off or budget < _LEAST_BUDGET or _UNOPENED in without:
         return more
     interleaved = {"betas": [_INTERLEAVED]} if terms.tools and version and version >= (4, 0) else {}
-    return more | interleaved | {"thinking": {"type": "enabled", "budget_tokens": budget, **bound}}
+    return more | interleaved | {"thinking": {"type": "enabled", "budget_tokens": budget, **shown, **bound}}
 
 
 def _effort(terms: Terms, *, newest: bool) -> str:
@@ -165,8 +163,7 @@ def _effort(terms: Terms, *, newest: bool) -> str:
 
 
 def _refuses(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
-    found = next((name for name, words in _REFUSALS if words.search(str(refused))), "")
-    return _FORCED if found == _BOTH and "thinking" not in sent else found  # of a model that always thinks
+    return next((name for name, words in _REFUSALS if words.search(str(refused))), "")
 
 
 def _headers(parameters: dict[str, Any]) -> Mapping[str, str]:
@@ -204,7 +201,7 @@ def _consistent(parameters: dict[str, Any]) -> dict[str, Any]:
 
 def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
     """Append the `new` messages to `kept`. The results of one step's calls share a user turn, which stays open."""
-    messages, system, opened, ids, without = kept.messages, kept.system, kept.open, kept.ids, kept.without
+    messages, system, opened, ids, unfit = kept.messages, kept.system, kept.open, kept.ids, kept.unfit
     for message in new:
         content = message.content.strip()
         if message.role == "system" and not messages:
@@ -217,14 +214,14 @@ def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
             if message.calls:
                 used = [block["id"] for block in blocks if block["type"] == "tool_use"]
                 if not ids and blocks[0]["type"] not in _THOUGHTS:
-                    without |= {_UNOPENED}
+                    unfit |= {_UNOPENED}
                 ids = {**ids, **dict(zip([call.id for call in message.calls], used, strict=False))}
             elif message.role != "assistant" and not opened:  # a question, and not a remark after results
-                ids, without = {}, without - {_UNOPENED}
+                ids, unfit = {}, unfit - {_UNOPENED}
             turn = {"role": "assistant" if message.role == "assistant" else "user", "content": blocks}
             messages += _joint(messages, opened) + to_json(turn)
             opened = False
-    return Encoded(messages, system, opened, ids, kept.unsent, without)
+    return replace(kept, messages=messages, system=system, open=opened, ids=ids, unfit=unfit)
 
 
 def _joint(messages: bytes, opened: bool) -> bytes:
@@ -245,14 +242,14 @@ def _blocks(message: Message, content: str) -> Iterator[dict[str, Any]]:
 def _kept_blocks(message: Message) -> Iterator[dict[str, Any]]:
     """Yield the blocks of an assistant's turn as its vendor wrote them, up to the last call that was made of them."""
     assert message.state is not None
-    calls = iter(message.calls)
-    for block in json.loads(message.state.turn)["content"]:
+    blocks, calls = json.loads(message.state.turn)["content"], iter(message.calls)
+    made = [at for at, block in enumerate(blocks) if block["type"] == "tool_use"]
+    end = made[len(message.calls) - 1] + 1 if 0 < len(message.calls) < len(made) else len(blocks)
+    for block in blocks[:end]:
         if block["type"] == "tool_use":
             call = next(calls, None)
-            if call is None:
-                return
-            is_same = (block["name"], block["input"]) == (call.tool, call.tool_input)
-            yield block if is_same else block | _use(call)
+            is_mended = call and (block["name"], block["input"]) != (call.tool, call.tool_input)
+            yield block | _use(call) if call and is_mended else block
         elif block["type"] != "text" or block["text"].strip():  # the API itself rejects blank ones
             yield block
 

@@ -228,7 +228,7 @@ def no_forced_tool_beside_thinking(asked: Asked) -> Problems:
         yield "Thinking may not be enabled when tool_choice forces tool use."
 
 
-def results_follow_their_calls(asked: Asked) -> Problems:
+def results_follow_tool_uses(asked: Asked) -> Problems:
     """The message after `tool_use` blocks begins with the `tool_result` of each of them.
     https://platform.claude.com/docs/en/agents-and-tools/tool-use/handle-tool-calls
     """
@@ -303,8 +303,16 @@ def its_version_is_named(asked: Asked) -> Problems:
             yield "model: Extra inputs are not permitted"
 
 
+def caching_is_marked_in_blocks(asked: Asked) -> Problems:
+    """Bedrock caches up to marked blocks, and nothing by itself.
+    https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html
+    """
+    if "cache_control" in asked.body:
+        yield "cache_control: Extra inputs are not permitted"
+
+
 RULES = rules(
-    its_version_is_named, fields_are_known, max_tokens_fit_the_model, texts_are_not_blank, results_follow_their_calls,
+    its_version_is_named, fields_are_known, max_tokens_fit_the_model, results_follow_tool_uses, texts_are_not_blank,
     signatures_are_its_own, thinking_comes_back_unmodified, thinking_has_a_budget, thinking_is_of_the_models_kind,
     thinking_cannot_be_turned_off, thinking_is_bound_to_what_came_before,
     no_sampling_beside_thinking, no_forced_tool_beside_thinking,
@@ -330,5 +338,17 @@ _AT_VERTEX = (
 )
 VENDORS = (
     Vendor("anthropic", "/v1", "/v1/messages", Messages(), _MODELS, RULES, FAILURES, key="x-api-key authorization"),
-    Vendor("anthropic-vertex", "/v1", _AT_VERTEX, Messages(), _MODELS, RULES, FAILURES),
+    Vendor(
+        "bedrock",
+        "/anthropic/v1",
+        "/anthropic/v1/messages",
+        Messages(),
+        _MODELS,
+        (*RULES, *rules(caching_is_marked_in_blocks)),
+        FAILURES,
+        key="authorization x-api-key",
+    ),
+    Vendor(
+        "anthropic-vertex", "/v1/projects/a-project/locations/global", _AT_VERTEX, Messages(), _MODELS, RULES, FAILURES
+    ),
 )

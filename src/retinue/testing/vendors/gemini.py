@@ -128,7 +128,7 @@ def signatures_come_back(asked: Asked) -> Problems:
                 )
 
 
-def signatures_are_its_own(asked: Asked) -> Problems:
+def signatures_are_valid(asked: Asked) -> Problems:
     """A signature was made by this API for that part; a history of others has the documented dummy instead.
     https://ai.google.dev/gemini-api/docs/thought-signatures#faqs
     """
@@ -236,7 +236,7 @@ def thinking_is_configured_once(asked: Asked) -> Problems:
 
 
 RULES = rules(
-    fields_are_known, roles_alternate, calls_have_their_responses, signatures_come_back, signatures_are_its_own,
+    fields_are_known, calls_have_their_responses, roles_alternate, signatures_come_back, signatures_are_valid,
     schemas_are_of_its_subset, thinking_is_configured_once,
 )  # fmt: skip
 _MODELS = {"gemini-3.1-pro-preview": "", "gemini-3.8-flash": "", "gemini-2.5-flash": "loose"}
@@ -250,6 +250,6 @@ VENDORS = (
     Vendor(
         "vertex", "/v1/projects/a-project/locations/global", _AT_VERTEX, GenerateContent(), _MODELS, RULES,
         FAILURES | {"wrong_key": (401, "UNAUTHENTICATED", "Request had invalid authentication credentials. Expected OAuth 2 access token")},
-        (400, "INVALID_ARGUMENT"),
+        (400, "INVALID_ARGUMENT"), "authorization x-goog-api-key",
     ),
 )  # fmt: skip

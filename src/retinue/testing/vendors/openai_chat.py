@@ -496,7 +496,7 @@ VENDORS = (
     ),
     Vendor(
         "mistral", "/v1", _CHAT, Chat(_as_parts, "{0}{1}", "mistral"), {"magistral-medium-latest": "", "mistral-small-latest": ""},
-        rules(mistral_fields_are_known, mistral_ids_have_nine_characters, mistral_roles_alternate, mistral_thoughts_come_back, *_ALL),
+        rules(*_ALL, mistral_fields_are_known, mistral_ids_have_nine_characters, mistral_roles_alternate, mistral_thoughts_come_back),
         _failures(
             too_long=(400, "invalid_request_error", "Prompt contains 140000 tokens and 0 draft tokens, too large for model with 131072 maximum context length"),
             rate=(429, "rate_limited", "Rate limit exceeded"), unknown_model=(400, "invalid_model", "Invalid model: no-such-model"),

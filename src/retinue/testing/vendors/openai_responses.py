@@ -116,8 +116,8 @@ def _parts(item: Json) -> Iterator[Json]:
             yield head | {"type": "response.output_text.delta", "delta": piece, "logprobs": []}
         yield head | {"type": "response.output_text.done", "text": part["text"], "logprobs": []}
         yield head | {"type": "response.content_part.done", "part": part}
-    for part in item.get("summary", []):
-        head = {"summary_index": 0}
+    for index, part in enumerate(item.get("summary", [])):
+        head = {"summary_index": index}
         yield head | {"type": "response.reasoning_summary_part.added", "part": part | {"text": ""}}
         for piece in pieces(part["text"]):
             yield head | {"type": "response.reasoning_summary_text.delta", "delta": piece}
@@ -254,7 +254,7 @@ def open_schema(tool: Json, strict: Any) -> Problems:
 
 
 RULES = rules(
-    parameters_are_known, state_is_asked_for, reasoning_comes_back, items_are_unmodified, calls_have_outputs,
+    parameters_are_known, state_is_asked_for, items_are_unmodified, reasoning_comes_back, calls_have_outputs,
     no_sampling_of_reasoning, strict_schemas_are_closed,
 )  # fmt: skip
 FAILURES = {

@@ -1,0 +1,147 @@
+"""Vertex AI: Gemini, and Claude in Anthropic's format, by Google's sign-in or a key of express mode."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.util import find_spec
+from threading import Lock
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from ..._internal.redaction import register_secret
+from ..._internal.thread_pool import run_in_thread
+from ...errors import ModelRefused, ModelUnavailable, UsageError
+from ...net.http_client import Unsigned
+from ..engine import Format
+from ..settings import Settings
+from ..wire_format import Terms
+from ..wires import generate_content, messages
+from .vendor import Vendor
+
+_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+_HINT = "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS"
+
+
+class GoogleSignIn:
+    """Signs requests with a token of Google's application default credentials: a service account, the metadata server
+    of Google's machines, a user's own, or another cloud's identity.
+
+    The token is renewed before it ends, in a thread, and once for all requests that wait for it.
+    """
+
+    def __init__(self) -> None:
+        self._credentials: Any = None
+        self._renewing = Lock()
+        self._waiting: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+
+    async def __call__(self, request: Unsigned) -> Mapping[str, str]:
+        """Return the headers with the token. Raises `ModelError`."""
+        if not self._is_fresh():
+            token = self._token
+            async with self._waiting.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+                if self._token == token:  # or else another request has renewed it
+                    await run_in_thread(self._renew, token)
+        headers: dict[str, str] = {}
+        self._credentials.apply(headers)
+        return headers
+
+    @property
+    def _token(self) -> str | None:
+        return None if self._credentials is None else self._credentials.token
+
+    def _is_fresh(self) -> bool:
+        from google.auth.credentials import TokenState
+
+        return self._credentials is not None and self._credentials.token_state is TokenState.FRESH
+
+    def _renew(self, token: str | None) -> None:
+        """Renew the token unless it is no longer `token`, as other event loops may do so at this moment."""
+        import google.auth
+        from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError, TransportError
+        from google.auth.transport.requests import Request
+
+        with self._renewing:
+            try:
+                if self._credentials is None:
+                    self._credentials, _ = google.auth.default(scopes=[_SCOPE])
+                if self._token == token:
+                    self._credentials.refresh(Request())
+                    register_secret(self._credentials.token)
+            except DefaultCredentialsError:
+                raise ModelRefused(f"Vertex AI: there are no credentials of Google's; {_HINT}") from None
+            except GoogleAuthError as error:
+                if self._credentials is not None and self._credentials.valid:
+                    return  # the old token has some minutes left
+                failed = ModelUnavailable if error.retryable or isinstance(error, TransportError) else ModelRefused
+                raise failed(f"Vertex AI: the sign-in failed: {error.args[0] if error.args else error}") from None
+
+
+# ── where which model is ─────────────────────────────────────────────────────────────────────────
+
+
+def _connect(settings: Settings) -> tuple[Settings, Format]:
+    """Return the settings with address and sign-in, and the format. Raises `UsageError` if something is not given."""
+    if not settings.model:
+        raise UsageError("Vertex AI has many models; name one: vertex:MODEL")
+    project = os.environ.get("GOOGLE_CLOUD_PROJECT")
+    key = settings.api_key or (None if project or settings.base_url else os.environ.get("GOOGLE_API_KEY"))
+    is_claude = _name(settings.model).startswith("claude")
+    if not (key or settings.base_url or project):
+        raise UsageError(
+            "Vertex AI needs a project: set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION (or GOOGLE_API_KEY, for"
+            " express mode)"
+        )
+    if not key and find_spec("google.auth") is None:
+        raise UsageError("Vertex AI needs the extra 'vertex': pip install 'retinue[vertex]'")
+    base_url = settings.base_url or _address("v1" if is_claude else "v1beta1", None if key else project)
+    sign = settings.sign or (None if key else GoogleSignIn())
+    return replace(settings, base_url=base_url, api_key=key, sign=sign), _CLAUDE if is_claude else _GEMINI
+
+
+def _address(version: str, project: str | None) -> str:
+    """Return the address of a project's models in its region; without a project, that of express mode."""
+    location = os.environ.get("GOOGLE_CLOUD_LOCATION") or "global"
+    if project is None:
+        return f"https://aiplatform.googleapis.com/{version}"
+    host = {
+        "global": "aiplatform.googleapis.com",
+        "us": "aiplatform.us.rep.googleapis.com",
+        "eu": "aiplatform.eu.rep.googleapis.com",
+    }.get(location, f"{location}-aiplatform.googleapis.com")
+    return f"https://{host}/{version}/projects/{project}/locations/{location}"
+
+
+def _name(model: str) -> str:
+    return model.rpartition("/")[2]
+
+
+def _gemini_path(model: str, stream: bool) -> str:
+    """Return the path of a model: Google's own, a tuned one (`endpoints/…`), or one named with its `publishers/…`."""
+    published = model.startswith(("publishers/", "endpoints/"))
+    path = generate_content.find_path(model, stream)
+    return path if published else f"/publishers/google{path}"
+
+
+def _claude_path(model: str, stream: bool) -> str:
+    return f"/publishers/anthropic/models/{_name(model)}:{'streamRawPredict' if stream else 'rawPredict'}"
+
+
+def _claude_parameters(terms: Terms) -> dict[str, Any]:
+    """Return the parameters; the path names the model
+    (https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/use-claude)."""
+    parameters = messages.MESSAGES.parameters(terms)
+    del parameters["model"]
+    return {"anthropic_version": "vertex-2023-10-16", **parameters}
+
+
+_GEMINI = Format(
+    "", replace(generate_content.GENERATE_CONTENT, address=_gemini_path), dialect="gemini",
+    headers=generate_content.headers,
+)  # fmt: skip
+_CLAUDE = Format(
+    "", replace(messages.MESSAGES, address=_claude_path, parameters=_claude_parameters), dialect="anthropic"
+)
+VENDOR = Vendor("Vertex AI", "", _GEMINI, connect=_connect)
