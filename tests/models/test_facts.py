@@ -66,6 +66,8 @@ def test_each_vendor_is_known_by_its_address() -> None:
         "https://mine.services.ai.azure.com": "azure",
         "https://bedrock-runtime.eu-central-1.amazonaws.com": "bedrock",
         "https://europe-west1-aiplatform.googleapis.com/v1": "vertex",
+        "https://aiplatform.eu.rep.googleapis.com/v1": "vertex",
+        "https://aiplatform.googleapis.com/v1": "vertex",
         "http://127.0.0.1:8000/v1": "",
         "https://api.openai.com.example.org/v1": "",
         "https://example.org/api.openai.com": "",

@@ -26,7 +26,7 @@ _VENDORS = {  # engine: its addresses, and its names in genai-prices and in mode
     "anthropic": (r"api\.anthropic\.com", "anthropic", "anthropic"),
     "bedrock": (r"bedrock-(runtime|mantle)\..*", "aws", "amazon-bedrock"),
     "gemini": (r"generativelanguage\.googleapis\.com", "google", "google"),
-    "vertex": (r"(.*[.-])?aiplatform\.googleapis\.com", "google", "google-vertex"),
+    "vertex": (r"([a-z0-9-]+-)?aiplatform\.([a-z]+\.rep\.)?googleapis\.com", "google", "google-vertex"),
     "cohere": (r"api\.cohere\.(com|ai)", "cohere", "cohere"),
     "deepseek": (r"api\.deepseek\.com", "deepseek", "deepseek"),
     "moonshot": (r"api\.moonshot\.(ai|cn)", "moonshotai", "moonshotai"),
