@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self
 from aiohttp import web
 
 from retinue.models.engine import PROBED
+from retinue.models.known_servers import LEARNED
 
 from .loopback import Loopback
 
@@ -209,8 +210,9 @@ class VendorServer:
 
     def __enter__(self) -> Self:
         self._loopback.start()
-        for key in [key for key in PROBED if key[0].startswith(self.url)]:  # of another server, at this port
-            del PROBED[key]
+        for known in (PROBED, LEARNED):  # of another server, at this port
+            for key in [key for key in known if key[0].startswith(self.url)]:
+                del known[key]
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -31,6 +31,8 @@ _VENDORS = {  # engine: its addresses, and its names in genai-prices and in mode
     "deepseek": (r"api\.deepseek\.com", "deepseek", "deepseek"),
     "moonshot": (r"api\.moonshot\.(ai|cn)", "moonshotai", "moonshotai"),
     "zai": (r"api\.z\.ai", "zai", "zai"),
+    "dashscope": (r"dashscope(-[a-z]+)?\.aliyuncs\.com", "alibaba", "alibaba"),
+    "minimax": (r"api\.minimaxi?\.(io|com)", "minimax", "minimax"),
     "openrouter": (r"openrouter\.ai", "openrouter", "openrouter"),
     "mistral": (r"api\.mistral\.ai", "mistral", "mistral"),
     "xai": (r"api\.x\.ai", "x-ai", "xai"),

@@ -172,7 +172,7 @@ def _check_spelling(name: str) -> None:
     elsewhere = bool(os.environ.get("OPENAI_BASE_URL"))  # there, names may contain a colon: `llama3:8b`
     written = name.partition(":")[0] if elsewhere else name
     near = nearest(written, ENGINES, 0.8 if elsewhere else 0.75)
-    if near and (near[0] == written[0].lower() or not elsewhere):
+    if near and written not in ENGINES and (near[0] == written[0].lower() or not elsewhere):
         hint = "" if elsewhere else f" (openai:{name} is a model of OpenAI)"
         raise UsageError(f"no engine {written!r}; did you mean {near!r}?{hint}")
 
@@ -189,6 +189,8 @@ def _given(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
 
 def _engine_and_name(text: str) -> tuple[str | None, str]:
     engine, colon, name = text.partition(":")
+    if engine == "mistral" and os.environ.get("OPENAI_BASE_URL") and not os.environ.get("MISTRAL_API_KEY"):
+        return None, text  # a model of that name, as Ollama lists it
     if text in ENGINES:
         return text, ""
     if colon and engine in ENGINES:

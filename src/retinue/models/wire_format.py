@@ -65,7 +65,9 @@ class Encoded:
     `system`: text outside of the messages. `open`: the last turn can still be extended. `ids`: by the loop's id of a
     call, the id by which its vendor knows it, for the calls of the last turn that was sent as its vendor wrote it.
     `unsent`: the origin of another vendor's state, which was left out. `unfit`: what the vendor refuses beside this
-    conversation, by the wire's own names.
+    conversation, by the wire's own names. `last`: the role of the last message, where the format minds it.
+    `turns_without` and `turns_want`: the fields of an assistant's turn that the server rejects, and those that it
+    misses in a turn that has none.
     """
 
     messages: bytes = b""
@@ -74,6 +76,9 @@ class Encoded:
     ids: Mapping[str, str] = field(default_factory=dict)
     unsent: str = ""
     unfit: frozenset[str] = frozenset()
+    last: str = ""
+    turns_without: frozenset[str] = frozenset()
+    turns_want: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True, eq=False)
@@ -103,6 +108,8 @@ class PartialCall:
             return bool(name) or (begun and self.is_whole and bool(arguments))
         if not name or not self.name or (id and id == self.id and arguments in ("", None, self.arguments)):
             return False
+        if self.id and not begun and id in ("", self.id):
+            return False  # the rest of its name
         return (begun and self.is_whole) or name != self.name
 
     def action(self, number: int) -> AgentAction:
@@ -161,7 +168,7 @@ class PartialReply:
             self.calls[len(self.calls)] = call
         elif name and id and id == call.id and arguments == call.arguments:
             return call  # some engines repeat a call at its end
-        call.id, call.name = call.id or id, call.name or name
+        call.id, call.name = call.id or id, _joined(call.name, name)
         call.extra = piece.get("extra_content") or call.extra  # Gemini's signatures, over OpenAI's format
         if isinstance(arguments, dict):
             call.given = arguments
@@ -190,6 +197,11 @@ class PartialReply:
     def actions(self) -> tuple[AgentAction, ...]:
         """Return the whole calls as actions."""
         return tuple(call.action(number) for number, call in enumerate(self.whole_calls()))
+
+
+def _joined(begun: str, name: str) -> str:
+    """Return a name of which some engines send the whole again with each piece, and others the next part."""
+    return name if name.startswith(begun) else begun if begun.startswith(name) else begun + name
 
 
 def _beside(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -236,7 +248,7 @@ def _nothing(arriving: PartialReply) -> Any:
 @dataclass(frozen=True, slots=True)
 class Wire:
     """A wire format. `dispensable`: parameters that are omitted if a server rejects them; one within another has a
-    dotted name (`text.format`).
+    dotted name (`text.format`). `turn_fields`: fields of an assistant's turn that some servers reject and others miss.
 
     `refuses` returns what a server refuses of the parameters `sent`, by a name that `parameters` finds in
     `Terms.without`; empty if it is nothing that the wire can send otherwise. `headers` moves what is sent as headers
@@ -259,6 +271,7 @@ class Wire:
     address: Callable[[str, bool], str] | None = None
     headers: Callable[[dict[str, Any]], Mapping[str, str]] = _no_headers
     refuses: Callable[[ModelRefused, Mapping[str, Any]], str] = _unknown
+    turn_fields: frozenset[str] = frozenset()
 
 
 # ── what several formats have in common ──────────────────────────────────────────────────────────
@@ -368,6 +381,15 @@ def text_of(content: Any, depth: int = _DEPTH) -> str:
     if str(content.get("type", "text")) in _THOUGHTS:
         return ""
     return next((text for key in ("text", "refusal", "value") if (text := text_of(content.get(key), depth - 1))), "")
+
+
+def thoughts_of(content: Any) -> str:
+    """Return the thoughts among the parts of a message's content."""
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    kinds = [(part, "text" if part.get("thought") is True else str(part.get("type"))) for part in parts]
+    return "".join(
+        [text_of(part.get(kind)) for part, kind in kinds if kind in _THOUGHTS or part.get("thought") is True]
+    )
 
 
 def to_json(value: Any) -> bytes:
