@@ -27,9 +27,10 @@ setup: .venv/installed ## Make .venv with everything locked in requirements/
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
-model: setup ## Fetch the embedded model (1.1 GB, once) and the embedder (23 MB) into the user's cache folder
+model: setup ## Fetch the embedded model (1.1 GB, once), the embedder (23 MB) and Whisper (148 MB) into the user's cache folder
 	$(BIN)/retinue models pull embedded
 	$(BIN)/retinue models pull minilm
+	$(BIN)/retinue models pull whisper-base
 
 demo: .demo/installed ## Answer two questions with the embedded model (fetched once, 1.1 GB); installs no development tools
 	$(DEMO) models pull embedded

@@ -36,6 +36,8 @@ def test_what_is_published_is_found() -> None:
     sonnet = find_facts("anthropic", "claude-sonnet-4-5")
     assert sonnet.price == Price(3, 15, 0.3, 3.75, ((200_000, Price(6, 22.5, 0.6, 7.5)),))
     assert find_facts("anthropic", "claude-sonnet-4-5-20250929") == sonnet
+    assert find_facts("openai", "gpt-4-turbo").sees
+    assert find_facts("openai", "gpt-4-turbo-preview").sees is None, "it has the price of the other, and cannot see"
     gemini = find_facts("gemini", "gemini-2.5-pro")
     assert (gemini.window, gemini.most_output) == (1_048_576, 65_536)
     assert (gemini.sees, gemini.hears, gemini.reads_pdf, gemini.thinks) == (True, True, True, True)
@@ -144,7 +146,7 @@ async def test_an_engine_uses_them_at_its_vendors_own_address(monkeypatch: pytes
             "anthropic:claude-opus-4-6", base_url="http://api.anthropic.com/v1", api_key="k", stream=False
         )
         assert (await model.abilities()).window == 1_000_000
-        assert await model.sees()
+        assert "image" in await model.sees()
         reply = await model.run_async("Hi")
         await model.close()
     assert server.requests[-1].body["max_tokens"] == 128_000

@@ -35,7 +35,7 @@ from retinue import Agent, Message, ModelRefused, PromptModel, Tool, fork
 from retinue.core.events import Called, Delta, Replied, Started
 from retinue.core.grammar import Constraint, choice, seq
 from retinue.core.prompt import Ask
-from retinue.core.values import AgentAction, Image, ProviderState, Reply, Usage
+from retinue.core.values import AgentAction, File, ProviderState, Reply, Usage
 from retinue.errors import ModelNotFound, ModelUnavailable, UsageError, WindowExceeded
 from retinue.models.engine import HttpEngine
 from retinue.strategies.tool_calling import ToolCalling
@@ -167,7 +167,7 @@ REQUESTS: Mapping[str, tuple[Json, Ask, Json]] = {
         {},
         ask(
             Message("system", "Be brief."),
-            Message("user", "See", images=(Image("1", "image/png", data=png()),)),
+            Message("user", "See", files=(File("1", "image/png", data=png()),)),
             Message("assistant", "I see."),
             Message("assistant", "", calls=(AgentAction("look", {"what": "Åbo"}, id="call_1_0"),)),
             Message("tool", "found", call_id="call_1_0", tool="look"),

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
-    from pydantic import Field
+    from pydantic import AliasChoices, Field
 
 Role = Literal["system", "user", "assistant", "tool"]
 ToolInput = str | dict[str, Any]
@@ -60,9 +60,9 @@ class Document:
 def schema_with_field(cls: type, source: Any, handler: Callable[[Any], Any]) -> Any:
     """Return pydantic's schema of a class whose annotations name its `Field`: only who needs one imports pydantic,
     which takes as long as everything else."""
-    from pydantic import Field
+    from pydantic import AliasChoices, Field
 
-    vars(sys.modules[cls.__module__])["Field"] = Field
+    vars(sys.modules[cls.__module__]).update(Field=Field, AliasChoices=AliasChoices)
     return handler(source)
 
 
@@ -79,11 +79,15 @@ class AgentAction:
     id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
-    """An image in a message. `id` is the SHA-256 of its bytes; `detail` is OpenAI's (`auto`, `low` or `high`).
+Kind = Literal["image", "pdf", "audio"]
 
-    `data` are its bytes. No log has them, so that it stays small: a log names the image, and whoever continues the run
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """An image, a PDF or a sound in a message or in a tool's result. `id` is the SHA-256 of its bytes; `detail` is
+    OpenAI's for images (`auto`, `low` or `high`).
+
+    `data` are its bytes. No log has them, so that it stays small: a log names the file, and whoever continues the run
     brings the bytes again.
     """
 
@@ -91,6 +95,14 @@ class Image:
     media_type: str
     detail: str = "auto"
     data: Annotated[bytes, Field(exclude=True)] = field(default=b"", repr=False, compare=False)
+    name: Annotated[str, Field(exclude_if=operator.not_)] = ""
+
+    @property
+    def kind(self) -> Kind:
+        """What a model must be able to do with it."""
+        return (
+            "pdf" if self.media_type == "application/pdf" else "audio" if self.media_type[:6] == "audio/" else "image"
+        )
 
     __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
 
@@ -109,10 +121,12 @@ class ProviderState:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a conversation with a model. A user's message may have `images`.
+    """One turn of a conversation with a model. A user's message and a tool's result may have `files`
+    (`images` in older logs).
 
     With native tool calls, an `assistant` message has the `calls` it made, and the `state` that its vendor wants back.
-    Each result is a message of the role `tool` with that call's `call_id` and the name of the `tool`.
+    Each result is a message of the role `tool` with that call's `call_id` and the name of the `tool`. In a
+    text format, a user's message with the files of results names their `tool`, too.
     """
 
     role: Role
@@ -120,7 +134,9 @@ class Message:
     calls: tuple[AgentAction, ...] = ()
     call_id: str = ""
     tool: str = ""
-    images: Annotated[tuple[Image, ...], Field(exclude_if=operator.not_)] = field(default=(), repr=False)
+    files: Annotated[
+        tuple[File, ...], Field(exclude_if=operator.not_, validation_alias=AliasChoices("files", "images"))
+    ] = field(default=(), repr=False)
     state: Annotated[ProviderState | None, Field(exclude_if=operator.not_)] = None
 
     __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
@@ -219,6 +235,7 @@ class Observation:
         direct: The text is the run's answer.
         stale: The run has seen the same before.
         usage: Tokens of agents that the tool called.
+        files: What the tool returned beside text, for a model that can read it.
     """
 
     call_id: str
@@ -229,6 +246,9 @@ class Observation:
     direct: bool = False
     stale: bool = False
     usage: Usage = Usage()
+    files: Annotated[tuple[File, ...], Field(exclude_if=operator.not_)] = field(default=(), repr=False)
+
+    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,12 +264,15 @@ class Decision:
     """A person's decision on an action that waits for approval.
 
     `approve` runs it, and `edit` runs it with `tool_input`. `reject` skips it and tells the model why. `respond` skips
-    it and gives the model `message` as the tool's output.
+    it and gives the model `message` and `files` as the tool's output.
     """
 
     kind: Literal["approve", "edit", "reject", "respond"]
     tool_input: ToolInput | None = None
     message: str = ""
+    files: Annotated[tuple[File, ...], Field(exclude_if=operator.not_)] = field(default=(), repr=False)
+
+    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
 
     def lets(self, action: AgentAction) -> AgentAction | None:
         """Return the action that may run, with edited input if any, or `None`."""

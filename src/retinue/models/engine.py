@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from .._internal.suggestions import suggestion
 from .._internal.well_formed import well_formed_json
 from ..core.prompt import Ask, Prompt, PromptCache
-from ..core.protocols import Chunks
-from ..core.values import Capabilities
+from ..core.protocols import Chunks, kinds_of
+from ..core.values import Capabilities, Kind
 from ..errors import ModelNotFound, ModelRefused, ModelUnavailable, UsageError, WindowExceeded
 from ..net.error_mapping import field_of_turn, names_parameter, output_limit
 from ..net.http_client import Headers, HttpClient, bearer
@@ -27,12 +27,12 @@ from .dialects import DIALECTS, HOLD_TO_PATTERN
 from .facts import UNKNOWN, find_facts, vendor_at
 from .known_servers import Adapted, adapted_to, learn, recall, remember
 from .reply_stream import ReplyReader
-from .server_detection import detect_server, first_of_ollama, not_found, sees, window
+from .server_detection import detect_server, first_of_ollama, kinds_read, not_found, window
 from .settings import Api, Settings
 from .thought_filter import may_think
 from .tool_call_probe import Probed, probe_calls
 from .tool_schemas import refused_tools
-from .wire_format import Encoded, Terms, Wire, drop_parameters, merge_parameters
+from .wire_format import Encoded, Terms, Wire, drop_parameters, merge_parameters, place_result_files
 
 _COMPLETION_MODELS = ("text-", "davinci", "babbage", "curie", "ada", "gpt-3.5-turbo-instruct")
 _MOST_PAUSES = 16  # of one turn, in which the vendor runs tools of its own
@@ -101,8 +101,8 @@ class HttpEngine:
         self._warned = False
         self._thinks = _thinks_at_first(form, settings)
         self._encoded: dict[Any, PromptCache[Encoded]] = {}  # by the wire's path, and how turns are sent
-        self._calling: PromptCache[bool] = PromptCache()  # whether a prompt contains native calls, or images
-        self._sees = settings.sees
+        self._calling: PromptCache[bool] = PromptCache()  # whether a prompt contains native calls, or files
+        self._sees = None if settings.sees is None else kinds_of(settings.sees)
         self._heads: list[tuple[Any, tuple[bytes, Mapping[str, str]]]] = []
         if self._dialect and self._dialect not in DIALECTS:
             raise UsageError(f"no dialect {self._dialect!r}; {suggestion(self._dialect, DIALECTS)}")
@@ -123,12 +123,13 @@ class HttpEngine:
         problem = await self._problem_with_calls() if native else ""
         return Capabilities(constrains, native and not problem, self._window, problem)
 
-    async def sees(self) -> bool:
-        """Return whether the model can be sent images. Raises `ModelError`."""
+    async def sees(self) -> frozenset[Kind]:
+        """Return the kinds of files that the model can be sent. Raises `ModelError`."""
         if self._sees is None:
             await self._find_out()
-            told = self._facts.sees or await sees(self._client, self._dialect, self._model)
-            self._sees = told and not self._only_completes
+            found = await kinds_read(self._client, self._dialect, self._model)
+            found |= {"image"} if self._facts.sees else set()
+            self._sees = frozenset() if self._only_completes else found
         return self._sees
 
     async def reply(self, request: Ask) -> Chunks:
@@ -165,7 +166,7 @@ class HttpEngine:
     async def _attempt(self, request: Ask, wire: Wire, adapted: Adapted) -> Chunks:
         """Send the request once and stream the reply."""
         receiver = self._reader(request, wire, adapted)
-        encoded = sent = self._encode(request.prompt, wire, adapted)
+        encoded = sent = await self._encode(request.prompt, wire, adapted)
         for pauses in range(_MOST_PAUSES + 1):
             async with aclosing(self._exchange(request, wire, sent, adapted)) as reads:
                 async for bodies in reads:
@@ -278,7 +279,7 @@ class HttpEngine:
 
     def _needs_chat(self, prompt: Prompt) -> bool:
         kept, new = self._calling.extend(prompt)
-        found = bool(kept) or any(message.calls or message.role == "tool" or message.images for message in new)
+        found = bool(kept) or any(message.calls or message.role == "tool" or message.files for message in new)
         self._calling.keep(prompt, found)
         return found
 
@@ -348,15 +349,17 @@ class HttpEngine:
             self._heads = [(key, head), *self._heads[:1]]
         return head
 
-    def _encode(self, prompt: Prompt, wire: Wire, adapted: Adapted) -> Encoded:
-        """Return the conversation as the wire sends it, without another vendor's state. What of it was encoded before
-        is cached."""
+    async def _encode(self, prompt: Prompt, wire: Wire, adapted: Adapted) -> Encoded:
+        """Return the conversation as the wire sends it, without another vendor's state and without files of tools that
+        the model cannot read. What of it was encoded before is cached."""
         turns, origin = (adapted.turns_without, adapted.turns_want), self._origin(wire)
         known = self._encoded.setdefault((wire.path, *turns), PromptCache())
         kept, new = known.extend(prompt)
         foreign = {one.state.origin for one in new if one.state and one.state.origin != origin}
         if foreign:
             new = tuple([replace(one, state=None) if one.state and one.state.origin in foreign else one for one in new])
+        if any(one.tool and one.files for one in new):
+            new = place_result_files(new, await self.sees(), wire)
         encoded = wire.encode(kept or Encoded(turns_without=turns[0], turns_want=turns[1]), new)
         if unsent := next(iter(foreign), kept.unsent if kept else ""):
             encoded = replace(encoded, unsent=unsent)

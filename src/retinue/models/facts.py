@@ -78,7 +78,10 @@ def find_facts(vendor: str, model: str) -> ModelFacts:
         return UNKNOWN
     _, priced_as, listed_as = _VENDORS[vendor]
     priced = _priced_model(priced_as, model)
-    listed = _listed_model(listed_as, model) or (_listed_model(listed_as, priced.id) if priced else None)
+    names = [model]
+    if priced is not None and re.fullmatch(rf"{re.escape(priced.id)}[-@](latest|default|\d[\d-]*)", model):
+        names.append(priced.id)  # other names of one price may differ in what they can
+    listed = next(filter(None, (_listed_model(listed_as, name) for name in names)), None)
     price = None if priced is None else _price(priced.get_prices(datetime.now(UTC)))
     window = (priced and priced.context_window) or 0
     if listed is None:

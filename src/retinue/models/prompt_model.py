@@ -17,8 +17,8 @@ from .._internal.tracebacks import install_excepthook, shorten_traceback
 from ..core.completion import ask_once
 from ..core.prices import Price, counts_in_dollars, listed_price
 from ..core.prompt import Ask
-from ..core.protocols import Chunks, Model, can_see
-from ..core.values import Capabilities, Message, Reply
+from ..core.protocols import Chunks, Model, kinds_read
+from ..core.values import Capabilities, Kind, Message, Reply
 from ..errors import RetinueError, UsageError
 from .facts import find_facts
 from .settings import Settings
@@ -136,9 +136,10 @@ class PromptModel:
         """Return what engine and model support; `native` probes native tool calls, once. Raises `ModelError`."""
         return await self._engine.abilities(native=native)
 
-    async def sees(self) -> bool:
-        """Return whether the model can be sent images; the engine is asked where it can tell. Raises `ModelError`."""
-        return await can_see(self._engine)
+    async def sees(self) -> frozenset[Kind]:
+        """Return the kinds of files that the model can be sent; the engine is asked where it can tell. Raises
+        `ModelError`."""
+        return await kinds_read(self._engine)
 
     def reply(self, request: Ask) -> Chunks:
         """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""

@@ -117,7 +117,7 @@ def _message(message: Message, ids: Mapping[str, str]) -> dict[str, Any]:
     content = message.content.strip()
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": ids.get(message.call_id, message.call_id), "content": content}
-    return {"role": message.role, "content": content_parts(message) if message.images else content}
+    return {"role": message.role, "content": content_parts(message) if message.files else content}
 
 
 def _text(kept: Encoded, new: Sequence[Message]) -> Encoded:

@@ -231,7 +231,7 @@ def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
 def _parts(message: Message) -> list[dict[str, Any]]:
     """Return the parts of what a user said, or of another's message that can be no other part."""
     parts: list[dict[str, Any]] = [
-        {"inlineData": {"mimeType": image.media_type, "data": base64_of(image)}} for image in message.images
+        {"inlineData": {"mimeType": file.media_type, "data": base64_of(file)}} for file in message.files
     ]
     text = message.content.strip()
     return [*parts, {"text": text}] if text else parts

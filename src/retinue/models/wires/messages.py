@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...core.values import AgentAction, Message, Usage
+from ...core.values import AgentAction, File, Message, Usage
 from ...errors import ModelRefused
 from ..tool_schemas import declare_tool
 from ..wire_format import (
@@ -208,7 +208,7 @@ def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
             system = f"{system}\n\n{content}" if system else content
         elif message.role == "tool":
             messages += b", " if opened else _joint(messages, opened) + b'{"role": "user", "content": ['
-            messages += to_json(_result(ids.get(message.call_id, message.call_id), content))
+            messages += to_json(_result(message, ids.get(message.call_id, message.call_id), content))
             opened = True
         elif blocks := list(_kept_blocks(message) if message.state else _blocks(message, content)):
             if message.calls:
@@ -230,9 +230,7 @@ def _joint(messages: bytes, opened: bool) -> bytes:
 
 
 def _blocks(message: Message, content: str) -> Iterator[dict[str, Any]]:
-    for image in message.images:  # before the text, as Anthropic recommends
-        source = {"type": "base64", "media_type": image.media_type, "data": base64_of(image)}
-        yield {"type": "image", "source": source}
+    yield from map(_file_block, message.files)  # before the text, as Anthropic recommends
     if content:
         yield {"type": "text", "text": content}
     for call in message.calls:
@@ -254,13 +252,23 @@ def _kept_blocks(message: Message) -> Iterator[dict[str, Any]]:
             yield block
 
 
+def _file_block(file: File) -> dict[str, Any]:
+    """https://docs.anthropic.com/en/docs/build-with-claude/pdf-support: a PDF is a document, with a title."""
+    source = {"type": "base64", "media_type": file.media_type, "data": base64_of(file)}
+    title = {"title": file.name} if file.kind == "pdf" and file.name else {}
+    return {"type": "document" if file.kind == "pdf" else "image", "source": source, **title}
+
+
 def _use(call: AgentAction) -> dict[str, Any]:
     name = _STRANGE.sub("_", call.tool)[:_LONGEST_NAME] or "_"
     return {"type": "tool_use", "name": name, "input": input_object(call.tool_input)}
 
 
-def _result(call_id: str, content: str) -> dict[str, Any]:
-    result = {"type": "tool_result", "tool_use_id": _STRANGE.sub("_", call_id)}
+def _result(message: Message, call_id: str, content: str) -> dict[str, Any]:
+    result: dict[str, Any] = {"type": "tool_result", "tool_use_id": _STRANGE.sub("_", call_id)}
+    if message.files:
+        text = [{"type": "text", "text": content}] if content else []
+        return result | {"content": [*text, *map(_file_block, message.files)]}
     return result | {"content": content} if content else result
 
 
@@ -384,6 +392,7 @@ MESSAGES = Wire(
     _kept_turn,
     headers=_headers,
     refuses=_refuses,
+    results_have_files=True,
 )
 
 

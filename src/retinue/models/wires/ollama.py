@@ -62,8 +62,8 @@ def _message(message: Message) -> dict[str, Any]:
         turn["tool_calls"] = [
             {"function": {"name": call.tool, "arguments": input_object(call.tool_input)}} for call in message.calls
         ]
-    if message.images:
-        turn["images"] = [base64_of(image) for image in message.images]
+    if message.files:
+        turn["images"] = [base64_of(image) for image in message.files]
     if message.role == "tool":
         turn["tool_name"] = message.tool
     return turn

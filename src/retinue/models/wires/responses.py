@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...core.tool import Tool
-from ...core.values import AgentAction, Message, Usage
+from ...core.values import AgentAction, File, Message, Usage
 from ..tool_schemas import declare_tool
 from ..wire_format import (
     Encoded,
@@ -20,7 +20,9 @@ from ..wire_format import (
     Terms,
     Wire,
     append_messages,
+    audio_of,
     data_url,
+    file_name,
     input_object,
     json_at,
     merge_parameters,
@@ -99,10 +101,20 @@ def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
 def _content(message: Message) -> str | list[dict[str, Any]]:
     """Return what is in a message or in a tool's result: its text, or parts."""
     text = message.content.strip()
-    if not message.images:
+    if not message.files:
         return text
-    images = [{"type": "input_image", "image_url": data_url(one), "detail": one.detail} for one in message.images]
-    return [{"type": "input_text", "text": text}, *images] if text else list(images)
+    files = list(map(_file_part, message.files))
+    return [{"type": "input_text", "text": text}, *files] if text else files
+
+
+def _file_part(file: File) -> dict[str, Any]:
+    """https://platform.openai.com/docs/guides/pdf-files, and the SDK's `ResponseInputAudioParam`."""
+    match file.kind:
+        case "pdf":
+            return {"type": "input_file", "filename": file_name(file), "file_data": data_url(file)}
+        case "audio":
+            return {"type": "input_audio", "input_audio": audio_of(file)}
+    return {"type": "input_image", "image_url": data_url(file), "detail": file.detail}
 
 
 def _call(call: AgentAction) -> dict[str, Any]:
@@ -287,5 +299,15 @@ def _keep(arriving: PartialReply) -> Any:
 
 _DISPENSABLE = frozenset(("include", "store", "stream", "text.format", "parallel_tool_calls", "reasoning.summary"))
 RESPONSES = Wire(
-    "responses", "/responses", _parameters, _encode, _body, _read, _DISPENSABLE, _with_options, _sampled, _keep
+    "responses",
+    "/responses",
+    _parameters,
+    _encode,
+    _body,
+    _read,
+    _DISPENSABLE,
+    _with_options,
+    _sampled,
+    _keep,
+    results_have_files=True,
 )
