@@ -20,10 +20,10 @@ from retinue.models import Retries
 from retinue.models.engine import HttpEngine
 from retinue.models.settings import Settings
 from retinue.models.vendors import openai
-from retinue.testing.vendors.openai_responses import Responses
 
 from .asking import request
 from .json_service import Asked, JSONService, Said
+from .vendors.openai_responses import RESPONSES
 
 Json = dict[str, Any]
 SOON = Retries(tries=3, first_wait=0.001)
@@ -104,7 +104,7 @@ class ModelServer(JSONService):
     def sent(self, asked: Asked, whole: Json) -> Said:
         if not asked.body.get("stream"):
             return 200, whole, {}
-        return 200, b"".join(Responses().stream(whole)), {"Content-Type": "text/event-stream"}
+        return 200, b"".join(RESPONSES.stream(whole)), {"Content-Type": "text/event-stream"}
 
     @property
     def bodies(self) -> list[Json]:

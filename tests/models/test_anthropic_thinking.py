@@ -14,6 +14,7 @@ import pytest
 from fakes.asking import chunks, reply, request
 from fakes.engines import ENGINES, model
 from fakes.vendor_server import Answer, sse
+from fakes.vendors import VendorServer
 from retinue import Agent, Message, ModelRefused, PromptModel, RunResult, Tool, fork, tool
 from retinue.core.events import Called, Delta, Replied
 from retinue.core.prompt import Ask, Prompt
@@ -21,7 +22,7 @@ from retinue.core.values import AgentAction, ProviderState, Reply, Usage
 from retinue.models.wire_format import Encoded, PartialReply, Terms
 from retinue.models.wires.messages import CLOUD_MESSAGES, MESSAGES
 from retinue.strategies.tool_calling import ToolCalling
-from retinue.testing import SCRIPT, Rule, Turn, VendorServer
+from retinue.testing import SCRIPT, Rule, Turn
 
 QUESTION = "What is 12 + 30, and what about Åbo?"
 MODELS = (

@@ -14,11 +14,12 @@ from fakes.asking import chunks, reply, retries
 from fakes.engines import ENGINES, model
 from fakes.loopback import Loopback
 from fakes.vendor_server import Answer
+from fakes.vendors import VendorServer
 from retinue import Agent, PromptModel, tool
 from retinue.errors import ModelRefused, UsageError, WindowExceeded
 from retinue.models.vendors.bedrock import Credentials, sign_request
 from retinue.net.http_client import Unsigned
-from retinue.testing import SCRIPT, VendorServer
+from retinue.testing import SCRIPT
 
 QUESTION = "What is 12 + 30, and what about Åbo?"
 

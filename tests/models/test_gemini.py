@@ -15,6 +15,7 @@ from fakes.asking import chunks, reply, request
 from fakes.engines import ENGINES, model
 from fakes.gemini_server import problems
 from fakes.vendor_server import Answer, VendorServer, sse
+from fakes.vendors import VendorServer as Stand
 from retinue import Agent, Message, ModelError, ModelRefused, ModelUnavailable, PromptModel, Tool, tool
 from retinue.core.events import Replied
 from retinue.core.prompt import Ask
@@ -26,7 +27,7 @@ from retinue.models.wires.generate_content import GENERATE_CONTENT as WIRE
 from retinue.net.retry import Retries
 from retinue.run_branch import fork
 from retinue.strategies.tool_calling import ToolCalling
-from retinue.testing import SCRIPT, VendorServer as Stand
+from retinue.testing import SCRIPT
 
 UNSIGNED = "skip_thought_signature_validator"
 ADD = AgentAction("add", {"a": 1}, id="1.1")

@@ -31,6 +31,7 @@ from fakes.responses_server import (
     said,
     to_those_with,
 )
+from fakes.vendors import VendorServer
 from retinue import Agent, Message, ModelRefused, PromptModel, Tool, fork
 from retinue.core.events import Called, Delta, Replied, Started
 from retinue.core.grammar import Constraint, choice, seq
@@ -39,8 +40,7 @@ from retinue.core.values import AgentAction, File, ProviderState, Reply, Usage
 from retinue.errors import ModelNotFound, ModelUnavailable, UsageError, WindowExceeded
 from retinue.models.engine import HttpEngine
 from retinue.strategies.tool_calling import ToolCalling
-from retinue.testing.vendor_server import VendorServer
-from retinue.testing.vendors.api import SCRIPT
+from retinue.testing import SCRIPT
 
 
 def add(a: int, b: int) -> int:

@@ -15,12 +15,13 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from fakes.asking import chunks_async, reply, request
 from fakes.loopback import Loopback
+from fakes.vendors import VendorServer
 from retinue import Agent, ModelRefused, PromptModel, UsageError, tool
 from retinue.core.values import Reply
 from retinue.models.settings import Settings
 from retinue.models.vendors.vendor import find_vendor
 from retinue.net.retry import Retries
-from retinue.testing import SCRIPT, VendorServer
+from retinue.testing import SCRIPT
 
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048).private_bytes(
     Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()

@@ -305,7 +305,7 @@ class Reply:
 
     `reasoning` is what may be shown of the model's thoughts, which are never part of the `text`. `state` is what the
     vendor wants back with this turn. `unsent` names the origin of another vendor's state in the prompt, which this one
-    was not sent.
+    was not sent. `model` is the one of several in order that replied.
 
     `finish` is `length` if the text was truncated at its token limit, `content_filter` if the engine withheld the rest.
     `closing`: this replies to the closing question of the last allowed step. `seconds` is the time to the end of the
@@ -322,5 +322,6 @@ class Reply:
     reasoning: Annotated[str, Field(exclude_if=operator.not_)] = ""
     state: Annotated[ProviderState | None, Field(exclude_if=operator.not_)] = None
     unsent: Annotated[str, Field(exclude_if=operator.not_)] = ""
+    model: Annotated[str, Field(exclude_if=operator.not_)] = ""
 
     __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from .._internal.suggestions import suggestion
 from .._internal.well_formed import well_formed_json
+from ..core.prices import Price, counts_in_dollars
 from ..core.prompt import Ask, Prompt, PromptCache
 from ..core.protocols import Chunks, kinds_of
 from ..core.values import Capabilities, Kind
@@ -94,7 +95,7 @@ class HttpEngine:
         self._dialect = settings.dialect or form.dialect
         self._model = settings.model
         self._window: int | None = None
-        self.vendor = vendor_at(self._client.base_url)
+        self._vendor = vendor_at(self._client.base_url)
         self._facts = UNKNOWN
         self._in_words: frozenset[str] = frozenset()  # tools whose schemas were rejected
         self._recalled = False
@@ -111,6 +112,11 @@ class HttpEngine:
     def name(self) -> str:
         """The model's name."""
         return self._model or self._client.shown
+
+    @property
+    def price(self) -> Price | None:
+        """The model's published prices, unless the user counts in another currency."""
+        return find_facts(self._vendor, self._model).price if self._vendor and counts_in_dollars() else None
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Return the server's capabilities; `native` probes tool calls, once. Raises `ModelError`."""
@@ -209,8 +215,8 @@ class HttpEngine:
             self._recalled = True
             if recall(self._identity):
                 PROBED.setdefault(self._identity, Probed("", True, time.monotonic()))
-            if self.vendor:
-                self._facts = await asyncio.to_thread(find_facts, self.vendor, self._model)
+            if self._vendor:
+                self._facts = await asyncio.to_thread(find_facts, self._vendor, self._model)
 
     async def _detect(self) -> None:
         if self._form.dialect == "ollama":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,6 +37,8 @@ def _parameters(terms: Terms) -> dict[str, Any]:
     if terms.stop:
         options["stop"] = list(terms.stop)
     parameters: dict[str, Any] = {"model": terms.model, "stream": terms.stream, "options": options}
+    if terms.effort:  # https://docs.ollama.com/capabilities/thinking
+        parameters["think"] = terms.effort if terms.effort in ("low", "medium", "high") else terms.effort != "none"
     if terms.tools and terms.tool_choice != "none":  # Ollama has no such parameter, so "none" omits the tools
         parameters["tools"] = functions(terms.tools, terms.model, terms.in_words)
     return parameters
@@ -62,6 +65,8 @@ def _message(message: Message) -> dict[str, Any]:
         turn["tool_calls"] = [
             {"function": {"name": call.tool, "arguments": input_object(call.tool_input)}} for call in message.calls
         ]
+    if message.state:
+        turn["thinking"] = json.loads(message.state.turn)["thinking"]
     if message.files:
         turn["images"] = [base64_of(image) for image in message.files]
     if message.role == "tool":
@@ -72,7 +77,10 @@ def _message(message: Message) -> dict[str, Any]:
 def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
     message = body.get("message")
     arriving.said += text_of(json_at(message, "content"))
-    arriving.separates = arriving.separates or bool(json_at(message, "thinking"))
+    if thought := text_of(json_at(message, "thinking")):
+        arriving.separates = True
+        arriving.reasoning += thought
+        arriving.turn = {"thinking": (arriving.turn or {"thinking": ""})["thinking"] + thought}
     if calls := json_at(message, "tool_calls"):  # each is whole
         arriving.add_calls(calls, lambda at, piece: len(arriving.calls))
     if body.get("done"):
@@ -81,6 +89,11 @@ def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
         arriving.counted = True
 
 
+def _keep(arriving: PartialReply) -> Any:
+    return arriving.turn
+
+
 CHAT = Wire(
-    "ollama", "/chat", _parameters, _encode, with_messages, _read, frozenset(("format",)), _with_options, _sampled
-)
+    "ollama", "/chat", _parameters, _encode, with_messages, _read, frozenset(("format",)), _with_options, _sampled,
+    keep=_keep,
+)  # fmt: skip
