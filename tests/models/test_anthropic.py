@@ -61,7 +61,7 @@ def test_the_results_of_one_step_are_one_message() -> None:
     encoded = messages.MESSAGES.encode(Encoded(), [Message("assistant", "", calls)])
     for result in results:  # one by one, as when another step's come later
         encoded = messages.MESSAGES.encode(encoded, [result])
-    uses, told = json.loads(messages.MESSAGES.body(b"{", encoded).replace(b"{, ", b"{"))["messages"]
+    _, uses, told = json.loads(messages.MESSAGES.body(b"{", encoded).replace(b"{, ", b"{"))["messages"]
     assert [use["input"] for use in uses["content"]] == [{}, {"input": "x"}]
     assert told["content"] == [
         {"type": "tool_result", "tool_use_id": "a_1", "content": "3"},

@@ -52,6 +52,7 @@ _BAD_STATE = re.compile(  # https://github.com/openai/codex/issues/8145
     r"|expected `thinking`|invalid `signature`(?!.*prefix_mismatch)|latest assistant message cannot be modified",
     re.IGNORECASE,
 )
+_WHILE_IT_THINKS = TimeLimits(idle=600.0, total=3600.0)  # in silence: https://github.com/lobehub/lobehub/issues/9603
 _REFUSED_IT = ", which refused it"
 _ASK_AGAIN = 600.0  # seconds after which a model whose tool calls did not work is probed again
 _LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
@@ -87,7 +88,7 @@ class HttpEngine:
         self._client = HttpClient(
             _with_root(settings.base_url or "", form.root),
             settings.api_key,
-            settings.limits or TimeLimits(),
+            settings.limits or (_WHILE_IT_THINKS if form.suits(settings.model) else TimeLimits()),
             form.headers,
             resends=settings.retries != Retries(tries=1),
             sign=settings.sign,
@@ -140,7 +141,7 @@ class HttpEngine:
 
     async def reply(self, request: Ask) -> Chunks:
         """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""
-        failures = 0
+        failures, has_switched = 0, False
         while True:
             adapted: Adapted | None = None
             try:
@@ -155,8 +156,8 @@ class HttpEngine:
                     logger.warning("%s is sent its turns without their state: %s", self.name, refused)
                     request = plain
                     continue
-                if adapted is not None and self._learn_api(request, adapted, refused):
-                    pass
+                if adapted and not has_switched and self._learn_api(request, adapted, refused):
+                    has_switched = True
                 elif isinstance(refused, ModelNotFound):
                     raise await not_found(self._client, self._form.dialect, self._model, refused) from None
                 else:
@@ -423,7 +424,7 @@ class HttpEngine:
         Some models have only one of them, and with tools, some think only in Responses.
         """
         form = self._form
-        if form.responses is None or self._settings.api or sent_as.api:
+        if form.responses is None or self._settings.api:
             return False
         if self._wire(request, sent_as) is form.responses:
             is_missing = refused.status in (404, 405) and not isinstance(refused, ModelNotFound)

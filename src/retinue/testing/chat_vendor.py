@@ -70,10 +70,21 @@ def as_signature(message: Json, turn: Turn, number: str) -> None:
     (calls_of(message) or [message])[0].update(state)  # of several calls only the first has one
 
 
-def chat_wire(put: Put | None, ids: str = "call_{0}{1}", error: Callable[[int, str, str], Any] | None = None) -> Wire:
-    """Return the wire of a vendor: `put` adds the thought to a message, `ids` is the form of a call's id.
+def chat_wire(
+    put: Put | None,
+    ids: str = "call_{0}{1}",
+    error: Callable[[int, str, str], Any] | None = None,
+    *,
+    whole_calls: bool = False,
+) -> Wire:
+    """Return the wire of a vendor.
 
-    The form has places for what differs by conversation (0), by call (1), and for the tool's name (2).
+    Args:
+        put: Adds the thought to a message.
+        ids: The form of a call's id, with places for what differs by conversation (0) and by call (1), and for the
+            tool's name (2).
+        error: Returns status, code and message in the vendor's envelope; by default OpenAI's.
+        whole_calls: A stream has each call in one piece.
     """
 
     def reply(asked: Asked, turn: Turn) -> tuple[Json, Issued]:
@@ -87,20 +98,20 @@ def chat_wire(put: Put | None, ids: str = "call_{0}{1}", error: Callable[[int, s
         head = {"id": f"chatcmpl-{number}", "created": 1, "model": asked.model, "usage": usage}
         return head | {"object": "chat.completion", "choices": [choice]}, {call["id"]: message for call in calls}
 
-    return Wire(count_turns, tools_of, reply, _stream, error or openai_error)
+    return Wire(count_turns, tools_of, reply, lambda whole: _stream(whole, whole_calls), error or openai_error)
 
 
-def _stream(reply: Json) -> Iterator[bytes]:
+def _stream(reply: Json, whole_calls: bool) -> Iterator[bytes]:
     head = {key: reply[key] for key in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
     (choice,) = reply["choices"]
-    for delta in [{"role": "assistant", "content": ""}, *_deltas(choice["message"]), {}]:
+    for delta in [{"role": "assistant", "content": ""}, *_deltas(choice["message"], whole_calls), {}]:
         end = None if delta else choice["finish_reason"]
         yield sse(head | {"choices": [{"index": 0, "delta": delta, "finish_reason": end}]})
     yield sse(head | {"choices": [], "usage": reply["usage"]})
     yield b"data: [DONE]\n\n"
 
 
-def _deltas(message: Json) -> Iterator[Json]:
+def _deltas(message: Json, whole_calls: bool) -> Iterator[Json]:
     """Yield a message as it is streamed: what was thought, what was said, and the calls."""
     for name in ("reasoning_content", "reasoning"):
         yield from ({name: piece} for piece in pieces(message.get(name) or "") if "reasoning_details" not in message)
@@ -121,6 +132,9 @@ def _deltas(message: Json) -> Iterator[Json]:
     if "extra_content" in message:  # of a text, beside an empty one at its end
         yield {"content": "", "extra_content": message["extra_content"]}
     for index, call in enumerate(calls_of(message)):
+        if whole_calls:
+            yield {"tool_calls": [call | {"index": index}]}
+            continue
         yield {"tool_calls": [call | {"index": index, "function": call["function"] | {"arguments": ""}}]}
         for piece in pieces(call["function"]["arguments"]):
             yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
@@ -153,12 +167,15 @@ def calls_are_unmodified(asked: Asked) -> Problems:
     https://developers.openai.com/api/docs/guides/function-calling
     """
     for at, message, issued in with_calls(asked, enumerate(asked.body["messages"])):
-        if issued and list(map(_essence, issued["tool_calls"])) != list(map(_essence, message["tool_calls"])):
+        made, sent = ([(one["id"], essence_of(one)) for one in calls_of(turn)] for turn in (issued, message))
+        if issued and made != sent:
             yield f"messages.[{at}].tool_calls: they are not as the model made them"
 
 
-def _essence(call: Json) -> tuple[str, str, Any]:
-    return call["id"], call["function"]["name"], json.loads(call["function"]["arguments"])
+def essence_of(call: Json) -> str:
+    """Return the name and the arguments of a call, however they are written."""
+    given = call["function"]["arguments"]
+    return json.dumps([call["function"]["name"], json.loads(given) if isinstance(given, str) else given])
 
 
 def schemas_are_valid(asked: Asked) -> Problems:

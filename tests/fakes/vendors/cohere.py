@@ -8,6 +8,7 @@ from retinue.testing.chat_vendor import (
     calls_are_unmodified,
     calls_of,
     count_turns,
+    essence_of,
     make_calls,
     open_turns,
     results_follow_their_calls,
@@ -45,7 +46,8 @@ def _reply(asked: Asked, turn: Turn) -> tuple[Json, Issued]:
     message: Json = {"role": "assistant", "content": content} | ({"tool_calls": calls} if calls else {})
     tokens = {"input_tokens": 20, "output_tokens": 9}
     reply = {"id": number, "finish_reason": "TOOL_CALL" if calls else "COMPLETE", "message": message}
-    return reply | {"usage": {"billed_units": tokens, "tokens": tokens}}, {call["id"]: message for call in calls}
+    issued = {key: message for call in calls for key in (call["id"], essence_of(call))}
+    return reply | {"usage": {"billed_units": tokens, "tokens": tokens}}, issued
 
 
 def _stream(reply: Json) -> Iterator[bytes]:
@@ -77,7 +79,7 @@ def thoughts_come_back(asked: Asked) -> Problems:
     https://docs.cohere.com/docs/reasoning
     """
     for at, message in open_turns(asked.body):
-        issued = asked.made(*(call["id"] for call in calls_of(message)))
+        issued = asked.made(*map(essence_of, calls_of(message)))  # whatever their ids
         if issued and issued["content"] != message.get("content"):
             yield f"messages[{at}].content: want it as it was returned"
 

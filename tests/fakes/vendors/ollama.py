@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from retinue.testing.chat_vendor import calls_of, count_turns, open_turns, tools_of
+from retinue.testing.chat_vendor import calls_of, count_turns, essence_of, open_turns, tools_of
 from retinue.testing.vendor_rules import (
     Asked,
     Issued,
@@ -21,10 +21,6 @@ from retinue.testing.vendor_rules import (
 )
 
 
-def _essence(call: Json) -> str:
-    return json.dumps([call["function"]["name"], call["function"]["arguments"]])
-
-
 def _reply(asked: Asked, turn: Turn) -> tuple[Json, Issued]:
     number = number_of(asked.body["messages"])
     calls = [
@@ -36,7 +32,7 @@ def _reply(asked: Asked, turn: Turn) -> tuple[Json, Issued]:
         message["thinking"] = turn.thought
     head = {"model": asked.model, "created_at": "2026-01-01T00:00:00Z", "message": message, "done": True}
     reply = head | {"done_reason": "stop", "total_duration": 1, "prompt_eval_count": 20, "eval_count": 9}
-    return reply, {_essence(call): message for call in calls}  # without ids in a conversation
+    return reply, {essence_of(call): message for call in calls}  # without ids in a conversation
 
 
 def _stream(reply: Json) -> Iterator[bytes]:
@@ -55,7 +51,7 @@ def thoughts_come_back(asked: Asked) -> Problems:
     https://docs.ollama.com/capabilities/tool-calling
     """
     for at, message in open_turns(asked.body):
-        issued = asked.made(*map(_essence, calls_of(message)))
+        issued = asked.made(*map(essence_of, calls_of(message)))
         if issued and issued.get("thinking") != message.get("thinking"):
             yield f"messages[{at}].thinking: want it as it was returned"
 

@@ -317,6 +317,7 @@ VENDORS = (
         chat_wire(
             as_parts, "{0}{1}",
             lambda status, code, text: {"object": "error", "message": text, "type": code, "code": status},
+            whole_calls=True,
         ),
         {"magistral-medium-latest": "", "mistral-small-latest": ""},
         make_rules(

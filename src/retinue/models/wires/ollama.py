@@ -18,11 +18,13 @@ from ..wire_format import (
     input_object,
     json_at,
     text_of,
+    text_or_empty,
     token_count,
     with_messages,
 )
 
 _SAMPLING = ("temperature", "top_p", "top_k", "min_p", "seed", "presence_penalty", "frequency_penalty")
+_LEVELS = {"minimal": "low", "xhigh": "high", "max": "high"}
 _BESIDE = ("keep_alive", "think", "format", "logprobs", "top_logprobs", "truncate", "shift")
 
 
@@ -38,7 +40,7 @@ def _parameters(terms: Terms) -> dict[str, Any]:
         options["stop"] = list(terms.stop)
     parameters: dict[str, Any] = {"model": terms.model, "stream": terms.stream, "options": options}
     if terms.effort:  # https://docs.ollama.com/capabilities/thinking
-        parameters["think"] = terms.effort if terms.effort in ("low", "medium", "high") else terms.effort != "none"
+        parameters["think"] = terms.effort != "none" and _LEVELS.get(terms.effort, terms.effort)
     if terms.tools and terms.tool_choice != "none":  # Ollama has no such parameter, so "none" omits the tools
         parameters["tools"] = functions(terms.tools, terms.model, terms.in_words)
     return parameters
@@ -65,8 +67,8 @@ def _message(message: Message) -> dict[str, Any]:
         turn["tool_calls"] = [
             {"function": {"name": call.tool, "arguments": input_object(call.tool_input)}} for call in message.calls
         ]
-    if message.state:
-        turn["thinking"] = json.loads(message.state.turn)["thinking"]
+    if message.state is not None:
+        turn |= json.loads(message.state.turn)
     if message.files:
         turn["images"] = [base64_of(image) for image in message.files]
     if message.role == "tool":
@@ -77,10 +79,10 @@ def _message(message: Message) -> dict[str, Any]:
 def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
     message = body.get("message")
     arriving.said += text_of(json_at(message, "content"))
-    if thought := text_of(json_at(message, "thinking")):
+    if thinking := text_or_empty(json_at(message, "thinking")):
         arriving.separates = True
-        arriving.reasoning += thought
-        arriving.turn = {"thinking": (arriving.turn or {"thinking": ""})["thinking"] + thought}
+        arriving.reasoning += thinking
+        arriving.turn = {"thinking": (arriving.turn or {"thinking": ""})["thinking"] + thinking}
     if calls := json_at(message, "tool_calls"):  # each is whole
         arriving.add_calls(calls, lambda at, piece: len(arriving.calls))
     if body.get("done"):
@@ -89,11 +91,15 @@ def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
         arriving.counted = True
 
 
-def _keep(arriving: PartialReply) -> Any:
-    return arriving.turn
-
-
 CHAT = Wire(
-    "ollama", "/chat", _parameters, _encode, with_messages, _read, frozenset(("format",)), _with_options, _sampled,
-    keep=_keep,
-)  # fmt: skip
+    "ollama",
+    "/chat",
+    _parameters,
+    _encode,
+    with_messages,
+    _read,
+    frozenset(("format", "think")),
+    _with_options,
+    _sampled,
+    keep=lambda arriving: arriving.turn,
+)
