@@ -25,7 +25,7 @@ _LENGTH = re.compile(
     r"|(?:model|prompt|inputs?|sequence)(?: allowed)?[ _](?:length|size|tokens?)\b"
     r"|(?:max|model|prompt|token) (?:length|limit)|token count"
     r"|(?:input|prompt|request)s? (?:is |are |body |size )?too\b"
-    r"|number of (?:input )?tokens|tokens in (?:the |your )?(?:prompt|messages)|\bprompt contains",
+    r"|number of (?:input )?tokens|payload size|tokens in (?:the |your )?(?:prompt|messages)|\bprompt contains",
     re.IGNORECASE,
 )
 _TOO_MUCH = re.compile(
@@ -57,7 +57,7 @@ _UNWANTED = re.compile(
     r"|unavailable|not (?:currently )?available",
     re.IGNORECASE,
 )
-_MISSED = re.compile(r"\bmissing\b|passed back|\brequired\b", re.IGNORECASE)
+_MISSED = re.compile(r"\bmissing\b|passed back", re.IGNORECASE)
 _BY_WORDS = {"include": "encrypted content is not supported", "reasoning.summary": "to generate reasoning summaries"}
 _STATUS = {"invalid_request_error": 400, "request_too_large": 413}
 _PASSING = re.compile(r"Throttling|NotReady|ServiceUnavailable|ModelTimeout|ModelError|ModelStreamError")  # of AWS

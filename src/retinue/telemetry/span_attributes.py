@@ -57,6 +57,8 @@ def chat_values(chat: Open, event: Replied | None) -> Values:
             values[names.RESPONSE_MODEL] = reply.model
         if reply.first_token_seconds:
             values[names.FIRST_CHUNK] = reply.first_token_seconds
+        if usage.reasoning_tokens:
+            values[names.REASONING_TOKENS] = usage.reasoning_tokens
         if usage.cost:
             values[names.COST] = usage.cost
     if chat.closing:
@@ -92,4 +94,5 @@ def usage_values(usage: Usage) -> Values:
         names.OUTPUT_TOKENS: usage.output_tokens,
         names.CACHED_TOKENS: usage.cached_tokens,
     }
+    values |= {names.REASONING_TOKENS: usage.reasoning_tokens} if usage.reasoning_tokens else {}
     return values | {names.COST: usage.cost} if usage.cost else values
