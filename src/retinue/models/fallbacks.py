@@ -85,7 +85,8 @@ class Fallbacks:
 
     async def sees(self) -> frozenset[Kind]:
         """Return the kinds of files that all models can be sent. Raises `ModelError`."""
-        return frozenset.intersection(*[await kinds_read(one) for one in self._models])
+        first, *others = [await kinds_read(one) for one in self._models]
+        return first.intersection(*others)
 
     async def reply(self, request: Ask) -> Chunks:
         """Stream the reply; each `Retry` that names a model says which one is asked next. Raises `ModelError`."""

@@ -139,8 +139,8 @@ class PromptModel:
 
     @property
     def price(self) -> Price | None:
-        """Its prices: its own, or those of the list of prices, if there are any. `price_of` finds them."""
-        return self._price or price_of(self._engine) or listed_price(self._kind, self.name)
+        """Its prices: its own, or those of the list of prices, or else published ones. `price_of` finds them."""
+        return self._price or listed_price(self._kind, self.name) or price_of(self._engine)
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Return what engine and model support; `native` probes native tool calls, once. Raises `ModelError`."""

@@ -252,12 +252,15 @@ def _place(at: int, _: Any) -> Any:
 
 
 def _usage(counted: Any) -> Usage:
-    known = counted if isinstance(counted, dict) else {}
-    details = known.get("prompt_tokens_details")
-    cached = token_count(details.get("cached_tokens")) if isinstance(details, dict) else 0
-    thought = token_count(json_at(known, "completion_tokens_details", "reasoning_tokens"))
-    asked, said = token_count(known.get("prompt_tokens")), token_count(known.get("completion_tokens"))
-    return Usage(asked, said, cached, 1, reasoning_tokens=thought)
+    """Return the tokens. xAI counts thoughts beside the reply, which shows in the total:
+    https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/grok/capabilities/reasoning"""
+    asked, said = token_count(json_at(counted, "prompt_tokens")), token_count(json_at(counted, "completion_tokens"))
+    cached = token_count(json_at(counted, "prompt_tokens_details", "cached_tokens"))
+    written = token_count(json_at(counted, "prompt_tokens_details", "cache_write_tokens"))
+    thought = token_count(json_at(counted, "completion_tokens_details", "reasoning_tokens"))
+    if thought and json_at(counted, "total_tokens") == asked + said + thought:
+        said += thought
+    return Usage(asked, said, cached, 1, reasoning_tokens=thought, cache_write_tokens=written)
 
 
 _DISPENSABLE = frozenset(

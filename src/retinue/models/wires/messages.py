@@ -87,7 +87,7 @@ def headers(key: str) -> Mapping[str, str]:
 def _parameters(terms: Terms) -> dict[str, Any]:
     parameters: dict[str, Any] = {
         "model": terms.model,
-        "max_tokens": _most(terms.model) if terms.max_tokens is None else terms.max_tokens,  # required by the API
+        "max_tokens": _most(terms) if terms.max_tokens is None else terms.max_tokens,  # required by the API
         "cache_control": {"type": "ephemeral"},  # caches the longest prefix; leaves the messages unchanged
     }
     if terms.temperature is not None:
@@ -110,10 +110,13 @@ def _version(model: str) -> tuple[int, int] | None:
     return _LATEST if "claude" in model else None
 
 
-def _most(model: str) -> int:
-    """Return how long a reply of `model` may be. If it is too much, the API says so, and the engine learns it."""
-    version = _version(model) or (3, 5)
-    return 32_000 if _OPUS_4.search(model) else next(most for last, most in _MOST if version <= last)
+def _most(terms: Terms) -> int:
+    """Return how long a reply may be: as published, or else as the model's family. If it is too much, the API says so,
+    and the engine learns it."""
+    if terms.most_output or _OPUS_4.search(terms.model):
+        return terms.most_output or 32_000
+    version = _version(terms.model) or (3, 5)
+    return next(most for last, most in _MOST if version <= last)
 
 
 def _tool(declared: Mapping[str, Any]) -> dict[str, Any]:
@@ -385,14 +388,12 @@ def _with_pieces(block: dict[str, Any], pieces: Mapping[str, list[Any]]) -> dict
 def _usage(counted: Any, before: Usage) -> Usage:
     """Return the tokens so far: a stream reports the prompt's at its start and the reply's at its end."""
     cached = token_count(json_at(counted, "cache_read_input_tokens"))
-    asked = (
-        token_count(json_at(counted, "input_tokens"))
-        + cached
-        + token_count(json_at(counted, "cache_creation_input_tokens"))
-    )
+    written = token_count(json_at(counted, "cache_creation_input_tokens"))
+    asked = token_count(json_at(counted, "input_tokens")) + cached + written
     said = token_count(json_at(counted, "output_tokens"))
     thought = token_count(json_at(counted, "output_tokens_details", "thinking_tokens"))
-    return Usage(asked or before.input_tokens, said, cached or before.cached_tokens, 1, reasoning_tokens=thought)
+    read, kept = cached or before.cached_tokens, written or before.cache_write_tokens
+    return Usage(asked or before.input_tokens, said, read, 1, reasoning_tokens=thought, cache_write_tokens=kept)
 
 
 MESSAGES = Wire(

@@ -279,6 +279,7 @@ def _usage(counted: Any) -> Usage:
         token_count(json_at(counted, "input_tokens_details", "cached_tokens")),
         1,
         reasoning_tokens=token_count(json_at(counted, "output_tokens_details", "reasoning_tokens")),
+        cache_write_tokens=token_count(json_at(counted, "input_tokens_details", "cache_write_tokens")),
     )
 
 

@@ -39,8 +39,8 @@ def openai(stream):
         else:
             reply = client.responses.create(model=MODEL, input=items, tools=tools, **more)
         calls = [item for item in reply.output if item.type == "function_call"]
-        for item in reply.output:  # without what only the SDK's parser adds
-            items.append({name: value for name, value in plain(item).items() if not name.startswith("parsed")})
+        output = [plain(item).items() for item in reply.output]  # with what only the SDK's parser adds
+        items += [{name: value for name, value in item if not name.startswith("parsed")} for item in output]
         if not calls:
             return reply.output_text
         items += [{"type": "function_call_output", "call_id": one.call_id, "output": "ok"} for one in calls]
@@ -53,7 +53,13 @@ def anthropic(stream):
     messages = [{"role": "user", "content": QUESTION}]
     tools = [{"name": name, "input_schema": schema} for name, schema in SCHEMAS.items()]
     while True:
-        given = {"model": MODEL, "messages": messages, "tools": tools, "max_tokens": 4000, "thinking": {"type": "adaptive"}}
+        given = {
+            "model": MODEL,
+            "messages": messages,
+            "tools": tools,
+            "max_tokens": 4000,
+            "thinking": {"type": "adaptive"},
+        }
         if stream:
             with client.messages.stream(**given) as events:
                 reply = events.get_final_message()
@@ -163,7 +169,9 @@ def ollama(stream):
         messages.append(message)
         if not message["tool_calls"]:
             return message["content"]
-        messages += [{"role": "tool", "tool_name": one["function"]["name"], "content": "ok"} for one in message["tool_calls"]]
+        messages += [
+            {"role": "tool", "tool_name": one["function"]["name"], "content": "ok"} for one in message["tool_calls"]
+        ]
 
 
 def groq(stream):
