@@ -17,6 +17,7 @@ from retinue.core.events import Started
 from retinue.core.values import Reply
 from retinue.errors import WindowExceeded
 from retinue.models.engine import PROBED as PROCESS_WIDE
+from retinue.models.known_servers import LEARNED
 
 LOOK = Tool("look", lambda name: f"{name} is found", "Look somebody up", effects="read")
 
@@ -71,12 +72,75 @@ def test_several_first_runs_at_once_all_call_natively(server: OpenAIServer) -> N
         "property '{}' is unsupported",
         'Invalid JSON payload received. Unknown name "{}": Cannot find field.',
         "[{{'type': 'extra_forbidden', 'loc': ('body', '{}'), 'msg': 'Extra inputs are not permitted'}}]",
+        "[{{'type': 'extra_forbidden', 'loc': ['body', '{}'], 'msg': 'Extra inputs are not permitted', 'input': 1}}]",
+        "body.{}: Extra inputs are not permitted",
+        "Unsupported parameter: '{}.include' is not supported with this model.",
+        "Argument not supported on this model: {}",
+        "invalid {}: only 1 is allowed for this model",
+        "This {} type is unavailable now",
     ],
 )
 def test_a_refused_parameter_is_known_in_any_words(server: OpenAIServer, said: str) -> None:
     for name in ("stop", "stream_options", "temperature"):
         server.always = refusing(name, said=said)
         assert reply(model(server), request(stop=["x"])).text == "fine"
+
+
+def test_a_name_of_several_words_may_be_written_in_one(server: OpenAIServer) -> None:
+    server.always = lambda asked: (
+        failure(400, "Argument not supported on this model: streamOptions")
+        if "stream_options" in asked.body
+        else Answer("fine")
+    )
+    assert reply(model(server)).text == "fine"
+
+
+OF_SOMETHING_ELSE = [
+    "Unsupported parameter: 'reasoning.max_tokens' is not supported with this model.",
+    "generation_config.max_tokens is not supported",
+    "messages.0.temperature: Extra inputs are not permitted",
+    "tools[0].stop: unknown field",
+    "Unsupported parameter: 'top_p'",
+]
+
+
+def test_a_parameter_in_another_one_is_not_the_parameter(server: OpenAIServer) -> None:
+    for at, said in enumerate(OF_SOMETHING_ELSE):
+        server.requests.clear()
+        server.replies += [failure(400, said)]
+        one = PromptModel(f"m{at}", base_url=server.url, dialect="openai", temperature=0.5)
+        with pytest.raises(ModelRefused):
+            reply(one, request(stop=["x"], max_tokens=9))
+        assert len(server.asked) == 1, said
+
+
+def test_many_at_once_learn_together_and_nothing_for_another_key(
+    server: OpenAIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    def answer(asked: Request) -> Answer:
+        refused = next((name for name in ("temperature", "stream_options") if name in asked.body), None)
+        if asked.headers["Authorization"].endswith("poor") and refused:
+            return failure(400, f"Unsupported parameter: '{refused}'")
+        return Answer("fine")
+
+    server.always = answer
+    models = [model(server, api_key=f"sk-{key}", temperature=0.5) for key in ("poor", "rich") for _ in range(20)]
+
+    async def all_of_them() -> list[str]:
+        texts = []
+        for one in await asyncio.gather(*[chunks_async(one, request()) for one in models for _ in range(3)]):
+            assert isinstance(one[-1], Reply)
+            texts.append(one[-1].text)
+        return texts
+
+    assert asyncio.run(all_of_them()) == ["fine"] * 120
+    server.requests.clear()
+    asyncio.run(all_of_them())
+    assert len(server.asked) == 120, "each is known"
+    sent = {(asked.headers["Authorization"], "temperature" in asked.body) for asked in server.asked}
+    assert sent == {("Bearer sk-poor", False), ("Bearer sk-rich", True)}
+    said = [record for record in caplog.records if "temperature" in record.message]
+    assert len(said) == 20, "once by each model for which somebody set it"
 
 
 def test_a_model_that_thinks_for_long_may_call_tools(server: OpenAIServer) -> None:
@@ -124,6 +188,7 @@ def test_what_is_known_of_a_model_is_kept(
     for asked in (3, 1, 1):  # a refused probe, a probe, and the question; later only that
         server.requests.clear()
         PROCESS_WIDE.clear()
+        LEARNED.clear()
         assert Agent(model(server, temperature=0), [LOOK]).run("Who?").answer == "fine"
         assert len(server.asked) == asked
     (kept,) = tmp_path.iterdir()
@@ -133,6 +198,7 @@ def test_what_is_known_of_a_model_is_kept(
         kept.write_text(damaged)
         server.requests.clear()
         PROCESS_WIDE.clear()
+        LEARNED.clear()
         assert Agent(model(server), [LOOK]).run("Who?").answer == "fine"
         assert len(server.asked) >= 2
 

@@ -55,6 +55,12 @@ def problem(server: OpenAIServer, form: VendorReply, *, stream: bool) -> str:
     if len(server.replies) != (0 if form.calls else 1):
         return "the engine was asked more than once"
     text.encode()
+    thoughts = [event.reply.reasoning for event in events if isinstance(event, Replied)]
+    shown = "".join(event.reasoning for event in events if isinstance(event, Delta))
+    if "".join(thoughts) != shown:
+        return f"{shown!r} is shown of the thoughts {thoughts}"
+    if (SECRET in thoughts[0]) != (SECRET in f"{form.message} {form.deltas if stream else ''}"):
+        return f"the thoughts are {thoughts}"
     return f"a thought is shown: {text!r}" if SECRET in text else ""
 
 

@@ -12,7 +12,17 @@ from retinue.net.retry import parse_retry_after
 
 
 @pytest.mark.parametrize(
-    ("header", "seconds"), [("2", 2.0), ("0", 0.0), ("1.5", 1.5), (" 7 ", 7.0), ("1000000000", 1e9)]
+    ("header", "seconds"),
+    [
+        ("2", 2.0),
+        ("0", 0.0),
+        ("1.5", 1.5),
+        (" 7 ", 7.0),
+        ("1000000000", 1e9),
+        ("5s", 5.0),
+        ("250ms", 0.25),
+        ("2 minutes", 120.0),
+    ],
 )
 def test_a_number_is_seconds(header: str, seconds: float) -> None:
     assert parse_retry_after(header) == seconds
@@ -29,7 +39,7 @@ def test_a_date_that_is_past_is_now() -> None:
     assert parse_retry_after("Wed, 21 Oct 2015 07:28:00") == 0
 
 
-@pytest.mark.parametrize("header", [None, "", "soon", "-1", "inf", "-inf", "nan", "1e999", "Wed, 99 Foo", "2 seconds"])
+@pytest.mark.parametrize("header", [None, "", "soon", "-1", "inf", "-inf", "nan", "1e999", "Wed, 99 Foo"])
 def test_what_cannot_be_read_asks_for_nothing(header: str | None) -> None:
     assert parse_retry_after(header) is None
 

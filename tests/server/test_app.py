@@ -19,8 +19,6 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from fakes.app_server import KEY, Serving, answering
-from retinue.errors import DataError
-from retinue.server.deployment import Deployment
 
 JSON = {"Content-Type": "application/json"}
 
@@ -325,40 +323,3 @@ def test_the_only_agent_needs_no_name(tmp_path: Path) -> None:
         said = server.ask("POST", "/v1/chat/completions", asked)
     assert (said.status, said.error["param"]) == (400, "model")
     assert said.error["message"].startswith("Missing required parameter: 'model'. This server has several models")
-
-
-SPEECH = """\
-retinue: 1
-components:
-  - {name: hears, type: SpeechToText, params: {folder: sounds}}
-agents:
-  - {name: agent, params: {script: [{when: "", say: done}]}}
-chains:
-  - {name: audio, steps: [hears, agent]}
-  - {name: outer, steps: [audio]EXPOSED}
-"""
-
-
-def test_what_takes_files_of_the_server_for_its_question_is_not_served(tmp_path: Path) -> None:
-    (tmp_path / "sounds").mkdir()
-    path = tmp_path / "agents.yml"
-    path.write_text(SPEECH.replace("EXPOSED", ""))
-    with pytest.raises(DataError, match="outer cannot be served: hears hears or speaks files of this machine"):
-        Deployment.load(path)
-    path.write_text(SPEECH.replace("EXPOSED", ", exposed: false").replace("done}]", "done}], exposed: true"))
-    assert list(Deployment.load(path).agents) == ["agent"]
-
-
-def test_sound_is_refused_with_its_reason(tmp_path: Path) -> None:
-    part = {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}
-    with Serving(tmp_path) as server:
-        asked = {"model": "agent-1", "messages": [{"role": "user", "content": [part]}]}
-        heard = server.ask("POST", "/v1/chat/completions", asked)
-        spoken = server.ask(
-            "POST",
-            "/v1/chat/completions",
-            {"messages": "Hello", "modalities": ["text", "audio"], "audio": {"voice": "alloy", "format": "wav"}},
-        )
-    assert (heard.status, spoken.status) == (400, 400)
-    assert "audio" in heard.error["message"]
-    assert spoken.error["param"] in ("audio", "modalities")

@@ -101,7 +101,8 @@ class Branch:
             case Retried():
                 self._void()
                 self._closed = False
-                self._line(f"{event.problem}; asking again in {event.seconds:.1f} s", ODD)
+                again = f"asking {event.model}" if event.model else f"asking again in {event.seconds:.1f} s"
+                self._line(f"{event.problem}; {again}", ODD)
             case Called() | Observed() | Paused() | Resumed():
                 self._void()
                 self._call(event)

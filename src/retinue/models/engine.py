@@ -15,23 +15,25 @@ from urllib.parse import urlsplit
 
 from .._internal.suggestions import suggestion
 from .._internal.well_formed import well_formed_json
+from ..core.prices import Price, counts_in_dollars
 from ..core.prompt import Ask, Prompt, PromptCache
-from ..core.protocols import Chunks
-from ..core.values import Capabilities
+from ..core.protocols import Chunks, kinds_of
+from ..core.values import Capabilities, Kind
 from ..errors import ModelNotFound, ModelRefused, ModelUnavailable, UsageError, WindowExceeded
-from ..net.error_mapping import names_parameter, output_limit
+from ..net.error_mapping import field_of_turn, names_parameter, output_limit
 from ..net.http_client import Headers, HttpClient, bearer
 from ..net.retry import Retries, next_retry
 from ..net.time_limits import TimeLimits
 from .dialects import DIALECTS, HOLD_TO_PATTERN
-from .known_servers import KnownModel, recall, remember
+from .facts import UNKNOWN, find_facts, vendor_at
+from .known_servers import Adapted, adapted_to, learn, recall, remember
 from .reply_stream import ReplyReader
-from .server_detection import detect_server, first_of_ollama, not_found, sees, window
+from .server_detection import detect_server, first_of_ollama, kinds_read, not_found, window
 from .settings import Api, Settings
 from .thought_filter import may_think
 from .tool_call_probe import Probed, probe_calls
 from .tool_schemas import refused_tools
-from .wire_format import Encoded, Terms, Wire, drop_parameters, merge_parameters
+from .wire_format import Encoded, Terms, Wire, drop_parameters, merge_parameters, place_result_files
 
 _COMPLETION_MODELS = ("text-", "davinci", "babbage", "curie", "ada", "gpt-3.5-turbo-instruct")
 _MOST_PAUSES = 16  # of one turn, in which the vendor runs tools of its own
@@ -50,6 +52,7 @@ _BAD_STATE = re.compile(  # https://github.com/openai/codex/issues/8145
     r"|expected `thinking`|invalid `signature`(?!.*prefix_mismatch)|latest assistant message cannot be modified",
     re.IGNORECASE,
 )
+_WHILE_IT_THINKS = TimeLimits(idle=600.0, total=3600.0)  # in silence: https://github.com/lobehub/lobehub/issues/9603
 _REFUSED_IT = ", which refused it"
 _ASK_AGAIN = 600.0  # seconds after which a model whose tool calls did not work is probed again
 _LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
@@ -85,7 +88,7 @@ class HttpEngine:
         self._client = HttpClient(
             _with_root(settings.base_url or "", form.root),
             settings.api_key,
-            settings.limits or TimeLimits(),
+            settings.limits or (_WHILE_IT_THINKS if form.suits(settings.model) else TimeLimits()),
             form.headers,
             resends=settings.retries != Retries(tries=1),
             sign=settings.sign,
@@ -93,12 +96,15 @@ class HttpEngine:
         self._dialect = settings.dialect or form.dialect
         self._model = settings.model
         self._window: int | None = None
-        self._adapted = _Adapted()
+        self._vendor = vendor_at(self._client.base_url)
+        self._facts = UNKNOWN
+        self._in_words: frozenset[str] = frozenset()  # tools whose schemas were rejected
         self._recalled = False
+        self._warned = False
         self._thinks = _thinks_at_first(form, settings)
-        self._encoded: dict[str, PromptCache[Encoded]] = {}  # by the wire's path
-        self._calling: PromptCache[bool] = PromptCache()  # whether a prompt contains native calls, or images
-        self._sees = settings.sees
+        self._encoded: dict[Any, PromptCache[Encoded]] = {}  # by the wire's path, and how turns are sent
+        self._calling: PromptCache[bool] = PromptCache()  # whether a prompt contains native calls, or files
+        self._sees = None if settings.sees is None else kinds_of(settings.sees)
         self._heads: list[tuple[Any, tuple[bytes, Mapping[str, str]]]] = []
         if self._dialect and self._dialect not in DIALECTS:
             raise UsageError(f"no dialect {self._dialect!r}; {suggestion(self._dialect, DIALECTS)}")
@@ -108,33 +114,40 @@ class HttpEngine:
         """The model's name."""
         return self._model or self._client.shown
 
+    @property
+    def price(self) -> Price | None:
+        """The model's published prices, unless the user counts in another currency."""
+        return find_facts(self._vendor, self._model).price if self._vendor and counts_in_dollars() else None
+
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Return the server's capabilities; `native` probes tool calls, once. Raises `ModelError`."""
         await self._find_out()
         if self._form.dialect == "ollama":
             self._window = self._settings.options.get("num_ctx", self._settings.context)
         elif self._window is None:
-            self._window = await window(self._client, self._dialect, self._model)
+            self._window = await window(self._client, self._dialect, self._model) or self._facts.window
         constrains = self._dialect in HOLD_TO_PATTERN and not (self._dialect == "tgi" and self._only_completes)
         problem = await self._problem_with_calls() if native else ""
         return Capabilities(constrains, native and not problem, self._window, problem)
 
-    async def sees(self) -> bool:
-        """Return whether the model can be sent images. Raises `ModelError`."""
+    async def sees(self) -> frozenset[Kind]:
+        """Return the kinds of files that the model can be sent. Raises `ModelError`."""
         if self._sees is None:
             await self._find_out()
-            self._sees = not self._only_completes and await sees(self._client, self._dialect, self._model)
+            found = await kinds_read(self._client, self._dialect, self._model)
+            found |= {"image"} if self._facts.sees else set()
+            self._sees = frozenset() if self._only_completes else found
         return self._sees
 
     async def reply(self, request: Ask) -> Chunks:
         """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""
-        failures = 0
+        failures, has_switched = 0, False
         while True:
-            adapted: _Adapted | None = None
+            adapted: Adapted | None = None
             try:
                 await self._find_out()
                 adapted = self._adapted
-                async with aclosing(self._attempt(request, self._wire(request, adapted))) as chunks:
+                async with aclosing(self._attempt(request, self._wire(request, adapted), adapted)) as chunks:
                     async for chunk in chunks:
                         yield chunk
                 return
@@ -143,8 +156,8 @@ class HttpEngine:
                     logger.warning("%s is sent its turns without their state: %s", self.name, refused)
                     request = plain
                     continue
-                if adapted is not None and self._learn_api(request, adapted, refused):
-                    pass
+                if adapted and not has_switched and self._learn_api(request, adapted, refused):
+                    has_switched = True
                 elif isinstance(refused, ModelNotFound):
                     raise await not_found(self._client, self._form.dialect, self._model, refused) from None
                 else:
@@ -157,12 +170,12 @@ class HttpEngine:
             yield retry
             await asyncio.sleep(retry.seconds)
 
-    async def _attempt(self, request: Ask, wire: Wire) -> Chunks:
+    async def _attempt(self, request: Ask, wire: Wire, adapted: Adapted) -> Chunks:
         """Send the request once and stream the reply."""
-        receiver = self._reader(request, wire)
-        encoded = sent = self._encode(request.prompt, wire)
+        receiver = self._reader(request, wire, adapted)
+        encoded = sent = await self._encode(request.prompt, wire, adapted)
         for pauses in range(_MOST_PAUSES + 1):
-            async with aclosing(self._exchange(request, wire, sent)) as reads:
+            async with aclosing(self._exchange(request, wire, sent, adapted)) as reads:
                 async for bodies in reads:
                     for chunk in receiver.take(bodies):
                         yield chunk
@@ -179,14 +192,16 @@ class HttpEngine:
             self._thinks = receiver.found_open  # whether replies begin within a thought
         yield reply
 
-    def _reader(self, request: Ask, wire: Wire) -> ReplyReader:
+    def _reader(self, request: Ask, wire: Wire, adapted: Adapted) -> ReplyReader:
         thinks = False if request.constraint and self._dialect in HOLD_TO_PATTERN else self._thinks
-        in_json = self._in_json(request, wire, self._adapted)
+        in_json = self._in_json(request, wire, adapted)
         return ReplyReader(wire, request.stop, in_json=in_json, redacted=self._client.redacted, thinks=thinks)
 
-    def _exchange(self, request: Ask, wire: Wire, encoded: Encoded) -> AsyncGenerator[list[Any], None]:
+    def _exchange(
+        self, request: Ask, wire: Wire, encoded: Encoded, adapted: Adapted
+    ) -> AsyncGenerator[list[Any], None]:
         path = wire.path if wire.address is None else wire.address(self._model, self._settings.stream)
-        head, headers = self._head(request, wire, encoded)
+        head, headers = self._head(request, wire, encoded, adapted)
         return self._client.exchange(path, wire.body(head, encoded), headers)
 
     async def close(self) -> None:
@@ -199,10 +214,10 @@ class HttpEngine:
             await self._detect()
         if not self._recalled:
             self._recalled = True
-            known = recall(self._identity)
-            self._adapted = _Adapted(frozenset(known.without), known.most, api=known.api)
-            if known.calls_tools:
+            if recall(self._identity):
                 PROBED.setdefault(self._identity, Probed("", True, time.monotonic()))
+            if self._vendor:
+                self._facts = await asyncio.to_thread(find_facts, self._vendor, self._model)
 
     async def _detect(self) -> None:
         if self._form.dialect == "ollama":
@@ -235,11 +250,13 @@ class HttpEngine:
     def _identity(self) -> tuple[str, ...]:
         return self._client.base_url, self._client.key_digest, self._form.chat.path, self._model
 
+    @property
+    def _adapted(self) -> Adapted:
+        return adapted_to(self._identity) | Adapted(in_words=self._in_words)
+
     def _remember(self) -> None:
         probed = PROBED.get(self._identity)
-        calls = probed is not None and not probed.problem
-        adapted = self._adapted
-        remember(self._identity, KnownModel(calls, tuple(sorted(adapted.without)), adapted.most, adapted.api))
+        remember(self._identity, calls_tools=probed is not None and not probed.problem)
 
     # ── the request ──────────────────────────────────────────────────────────────────────────────
 
@@ -250,7 +267,7 @@ class HttpEngine:
             return self._settings.api == "completions"
         return self._dialect in ("openai", "none") and self._model.startswith(_COMPLETION_MODELS)
 
-    def _wire(self, request: Ask, adapted: _Adapted) -> Wire:
+    def _wire(self, request: Ask, adapted: Adapted) -> Wire:
         """Return the wire for `request`: completions suit llama.cpp's grammars, chat suits conversations and native
         calls, and Responses suits models that reason.
         """
@@ -269,11 +286,11 @@ class HttpEngine:
 
     def _needs_chat(self, prompt: Prompt) -> bool:
         kept, new = self._calling.extend(prompt)
-        found = bool(kept) or any(message.calls or message.role == "tool" or message.images for message in new)
+        found = bool(kept) or any(message.calls or message.role == "tool" or message.files for message in new)
         self._calling.keep(prompt, found)
         return found
 
-    def _constraint(self, request: Ask, wire: Wire, adapted: _Adapted) -> Mapping[str, Any]:
+    def _constraint(self, request: Ask, wire: Wire, adapted: Adapted) -> Mapping[str, Any]:
         """Return the constraint's parameters, if the server takes all of them; none beside tools, as engines reject
         both together."""
         if request.constraint is None or request.tools:
@@ -284,12 +301,12 @@ class HttpEngine:
         constraint = DIALECTS[self._dialect](request.constraint, api)
         return constraint if drop_parameters(constraint, adapted.without) == constraint else {}
 
-    def _in_json(self, request: Ask, wire: Wire, adapted: _Adapted) -> bool:
+    def _in_json(self, request: Ask, wire: Wire, adapted: Adapted) -> bool:
         """Return whether the reply should be JSON."""
         return self._dialect not in HOLD_TO_PATTERN and bool(self._constraint(request, wire, adapted))
 
     def _parameters(
-        self, request: Ask, wire: Wire, adapted: _Adapted, unfit: frozenset[str] = frozenset()
+        self, request: Ask, wire: Wire, adapted: Adapted, unfit: frozenset[str] = frozenset()
     ) -> dict[str, Any]:
         settings, most, options = self._settings, request.max_tokens, dict(request.options)
         if most is None and self._dialect == "llamacpp" and self._window:
@@ -311,6 +328,7 @@ class HttpEngine:
             settings.thinking_tokens,
             adapted.without | unfit,
             str(options.pop("reasoning_summary", settings.summary) or ""),
+            self._facts.most_output,
         )
         parameters = merge_parameters(wire.parameters(terms), self._constraint(request, wire, adapted))
         parameters = wire.with_options(parameters, settings.options)
@@ -318,32 +336,38 @@ class HttpEngine:
             parameters = wire.sampled(parameters, options)
         if "max_tokens" in adapted.without and "max_tokens" in parameters:
             parameters["max_completion_tokens"] = parameters["max_tokens"]
+        if not self._warned and (left_out := _SAMPLING & adapted.without & set(parameters)):
+            self._warned = True
+            logger.warning("%s refuses %s, which is not sent", self.name, ", ".join(sorted(left_out)))
         return drop_parameters(parameters, adapted.without)
 
-    def _head(self, request: Ask, wire: Wire, encoded: Encoded) -> tuple[bytes, Mapping[str, str]]:
+    def _head(self, request: Ask, wire: Wire, encoded: Encoded, adapted: Adapted) -> tuple[bytes, Mapping[str, str]]:
         """Return the request as JSON but for the conversation, which comes last because it is append-only, and headers.
 
         The last two heads are cached, as most requests differ in nothing else, except those for a last answer.
         """
-        differs = wire.path, self._adapted, request.stop, request.max_tokens, request.tool_choice, request.tools
+        differs = wire.path, adapted, request.stop, request.max_tokens, request.tool_choice, request.tools
         key = *differs, request.constraint, request.options, encoded.unfit
         head = next((head for known, head in self._heads if known == key), None)
         if head is None:
-            parameters = well_formed_json(self._parameters(request, wire, self._adapted, encoded.unfit))
+            parameters = well_formed_json(self._parameters(request, wire, adapted, encoded.unfit))
             headers = wire.headers(parameters)
             head = json.dumps(parameters)[:-1].encode(), headers
             self._heads = [(key, head), *self._heads[:1]]
         return head
 
-    def _encode(self, prompt: Prompt, wire: Wire) -> Encoded:
-        """Return the conversation as the wire sends it, without another vendor's state. What of it was encoded before
-        is cached."""
-        known, origin = self._encoded.setdefault(wire.path, PromptCache()), self._origin(wire)
+    async def _encode(self, prompt: Prompt, wire: Wire, adapted: Adapted) -> Encoded:
+        """Return the conversation as the wire sends it, without another vendor's state and without files of tools that
+        the model cannot read. What of it was encoded before is cached."""
+        turns, origin = (adapted.turns_without, adapted.turns_want), self._origin(wire)
+        known = self._encoded.setdefault((wire.path, *turns), PromptCache())
         kept, new = known.extend(prompt)
         foreign = {one.state.origin for one in new if one.state and one.state.origin != origin}
         if foreign:
             new = tuple([replace(one, state=None) if one.state and one.state.origin in foreign else one for one in new])
-        encoded = wire.encode(kept or Encoded(), new)
+        if any(one.tool and one.files for one in new):
+            new = place_result_files(new, await self.sees(), wire)
+        encoded = wire.encode(kept or Encoded(turns_without=turns[0], turns_want=turns[1]), new)
         if unsent := next(iter(foreign), kept.unsent if kept else ""):
             encoded = replace(encoded, unsent=unsent)
         if kept is not None or any(message.role == "assistant" for message in new):
@@ -355,45 +379,52 @@ class HttpEngine:
         maker, server = self._model.rpartition("/")[0], urlsplit(self._client.base_url).netloc.rpartition("@")[2]
         return " ".join(filter(None, (wire.name, server, maker)))
 
-    def _adapt(self, request: Ask, sent_as: _Adapted | None, refused: ModelRefused) -> None:
-        """Remember what the server rejects; raises `refused` if that is nothing that can be left out.
+    def _adapt(self, request: Ask, sent_as: Adapted | None, refused: ModelRefused) -> None:
+        """Learn what the server rejects; raises `refused` if that is nothing that can be sent otherwise.
 
         What the user asked for in the settings is left out only if the wire calls it dispensable.
 
-        `sent_as`: the state that the request was made in, as another one may have learned the same meanwhile.
+        `sent_as`: what was known when the request was made, as another one may have learned the same meanwhile.
         """
-        if sent_as is None:
+        found = None if sent_as is None else self._find_rejected(request, sent_as, refused)
+        if found is None:
             raise refused
+        logger.info("%s is adapted to (%s): %s", self.name, found, refused)
+        self._in_words |= found.in_words
+        learn(self._identity, replace(found, in_words=frozenset()))
+
+    def _find_rejected(self, request: Ask, sent_as: Adapted, refused: ModelRefused) -> Adapted | None:
         wire = self._wire(request, sent_as)
         sent = self._parameters(request, wire, sent_as)
         lengths = {**sent, **(sent.get("generationConfig") or {})}  # where Gemini has it
         most, limit = next((lengths[name] for name in _LENGTHS if name in lengths), None), output_limit(refused)
         if most is not None and limit is not None and 0 < limit < most:
-            self._adapted = replace(self._adapted, most=limit)
-            return
-        if not isinstance(refused, WindowExceeded):
-            named = [
-                name
-                for name in wire.dispensable | (_SAMPLING & set(request.options))
-                if names_parameter(refused, name) and drop_parameters(sent, {name}) != sent
-            ]
-            name = wire.refuses(refused, sent) or max(named, key=lambda name: (name.count("."), name), default="")
-            if name and name not in sent_as.without:
-                logger.info("%s refuses %s, which is left out from now on", self.name, name)
-                self._adapted = replace(self._adapted, without=self._adapted.without | {name})
-                return
-            if tools := refused_tools(refused, request.tools) - sent_as.in_words:
-                self._adapted = replace(self._adapted, in_words=self._adapted.in_words | tools)
-                return
-        raise refused
+            return Adapted(most=limit)
+        if isinstance(refused, WindowExceeded):
+            return None
+        if field := field_of_turn(refused, wire.turn_fields):
+            names, is_missed = frozenset((field[0],)), field[1]
+            if names <= (sent_as.turns_want if is_missed else sent_as.turns_without):
+                return None
+            return Adapted(turns_want=names) if is_missed else Adapted(turns_without=names)
+        named = [
+            name
+            for name in wire.dispensable | (_SAMPLING & set(request.options))
+            if names_parameter(refused, name) and drop_parameters(sent, {name}) != sent
+        ]
+        name = wire.refuses(refused, sent) or max(named, key=lambda name: (name.count("."), name), default="")
+        if name and name not in sent_as.without:
+            return Adapted(without=frozenset((name,)))
+        tools = refused_tools(refused, request.tools) - sent_as.in_words
+        return Adapted(in_words=tools) if tools else None
 
-    def _learn_api(self, request: Ask, sent_as: _Adapted, refused: ModelRefused) -> bool:
+    def _learn_api(self, request: Ask, sent_as: Adapted, refused: ModelRefused) -> bool:
         """Return whether the model wants the other of chat and Responses, which is then used from now on.
 
         Some models have only one of them, and with tools, some think only in Responses.
         """
         form = self._form
-        if form.responses is None or self._settings.api or sent_as.api:
+        if form.responses is None or self._settings.api:
             return False
         if self._wire(request, sent_as) is form.responses:
             is_missing = refused.status in (404, 405) and not isinstance(refused, ModelNotFound)
@@ -402,22 +433,8 @@ class HttpEngine:
             wanted = "responses" if _WANTS_RESPONSES.search(str(refused)) else None
         if wanted:
             logger.info("%s is asked by its %s API from now on: %s", self.name, wanted, refused)
-            self._adapted = replace(self._adapted, api=wanted)
+            learn(self._identity, Adapted(api=wanted))
         return wanted is not None
-
-
-@dataclass(frozen=True, slots=True)
-class _Adapted:
-    """What a server was found to reject.
-
-    Requests are sent `without` these parameters, for at most `most` tokens, with these tools described `in_words`, and
-    to this `api` if the server refused the other.
-    """
-
-    without: frozenset[str] = frozenset()
-    most: int | None = None
-    in_words: frozenset[str] = frozenset()
-    api: Api | None = None
 
 
 def _disown_state(request: Ask) -> Ask | None:

@@ -93,11 +93,15 @@ class ReplyReader:
 
     def _pass(self, said: str) -> Iterator[Delta | Retry]:
         """Yield the next part of the text, up to a stop word."""
-        if self._thoughts.retracts:
-            self._thoughts.retracts = False
+        thoughts = self._thoughts
+        if thoughts.retracts:
+            thoughts.retracts = False
             if self._text:
                 yield Retry("what came so far was a thought, and not the reply", 0.0)
+            thoughts.thought = self._text + thoughts.thought
             self._text, self._cutter = "", StopCutter(self._stop)
+        thought, thoughts.thought = thoughts.thought, ""
+        yield from self._show_thought(thought if self._reasoning else thought.lstrip())
         if self._in_json and not self._text and said.lstrip().startswith("{"):
             self._cutter = StopCutter(())
         yield from self._show(self._cutter.feed(said))
@@ -136,7 +140,7 @@ class ReplyReader:
         """Yield the text held back so far. Raises `ModelUnavailable` if the reply is incomplete."""
         arriving = self._arriving
         yield from self._show_thought(self._thought_pieces.flush())
-        yield from self._pass(self._thoughts.feed(self._pieces.flush()) + self._thoughts.flush())
+        yield from self._pass(self._thoughts.flush(self._pieces.flush()))
         if self._cutter.stopped:
             arriving.finish, arriving.calls = "stop", {}
         if not arriving.finish and arriving.ended and (self._text or arriving.calls):

@@ -1,15 +1,15 @@
 """Separates a model's thoughts from its reply, where an engine leaves them in the text between tags.
 
-- Thoughts at the beginning of a reply are dropped, even if they never end.
-- Further on, a block is dropped if it ends. Its tag begins a line, or the reply has had thoughts before.
-- A closing tag alone means that the chat template opened the thought: everything before it is dropped.
+- What is in tags at the beginning of a reply is a thought, even if it never ends.
+- Further on, a block is one if it ends. Its tag begins a line, or the reply has had thoughts before.
+- A closing tag alone means that the chat template opened the thought: everything before it is one.
 - Tags in code, between backticks, are text.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Literal
+from collections.abc import Generator, Iterator
 
 _PAIRS = {
     **{f"<{name}>": f"</{name}>" for name in ("think", "thinking", "thought", "reasoning", "seed:think", "mm:think")},
@@ -46,182 +46,172 @@ def may_think(model: str) -> bool:
 
 
 class ThoughtFilter:
-    """Passes on the text of one reply without the thoughts in it.
+    """Passes on the text of one reply without the thoughts in it, which are in `thought` until they are taken.
 
     `opened`: whether the chat template opens the thoughts; `None` if that is not known, and then the first words decide
     whether the text is held back. `retracts` is set by a closing tag after text that was passed on: it was a thought.
     `found_open`: the reply began within a thought.
+
+    The reply is read from its beginning to its end by one generator, which yields wherever it needs more text.
     """
 
     __slots__ = (
-        "_code",
-        "_end",
-        "_held",
-        "_line",
-        "_literal",
-        "_maybe",
-        "_mode",
-        "_searched",
-        "found_open",
-        "retracts",
-    )
+        "_code", "_end", "_ended", "_held", "_is_apart", "_line", "_passed", "_reader", "found_open", "retracts",
+        "thought",
+    )  # fmt: skip
 
     def __init__(self, *, opened: bool | None) -> None:
-        self._mode: Literal["start", "text", "json", "thought", "block", "opened", "unsure"] = (
-            "start" if opened is False else "opened" if opened else "unsure"
-        )
-        self._held = ""
-        self._maybe = ""  # a block that is text unless it ends
-        self._end = ""  # the tag that ends the thought
+        self._held = ""  # what has arrived and was not yet read
+        self._passed = ""  # text to be passed on
+        self._end = ""  # the tag that ended the last thought
         self._code = ""  # the backticks that end the code
         self._line = ""  # what was passed on of the line
-        self._literal = 0  # tags that were text
-        self._searched = 0  # characters of a thought that may not be one
-        self.found_open = False
-        self.retracts = False
+        self._ended = self._is_apart = False
+        self.thought = ""
+        self.found_open = self.retracts = False
+        self._reader = self._read(opened)
 
     def separates(self) -> None:
         """Note that the engine sends the thoughts apart from the text."""
-        if self._mode in ("opened", "unsure"):
-            self._mode = "start"
+        self._is_apart = True
 
     def feed(self, text: str) -> str:
         """Return the text that can be passed on now."""
         self._held += text
-        passed = ""
-        while (more := self._step()) is not None:
-            if self.retracts:
-                passed = ""
-            passed += more
+        next(self._reader, None)
+        passed, self._passed = self._passed, ""
         return passed
 
-    def flush(self) -> str:
-        """Return the rest at the end of the reply."""
-        if self._mode in ("opened", "unsure"):  # it was no thought after all
-            self._mode = "start"
-            passed = self.feed("")
-        else:
-            passed = ""
-        if self._mode == "thought":
-            return passed
-        rest, self._maybe, self._held = self._maybe + self._held, "", ""
-        return passed + rest
+    def flush(self, rest: str = "") -> str:
+        """Return what can be passed on at the end of the reply, of which `rest` is the last."""
+        self._ended = True
+        return self.feed(rest)
 
-    def _step(self) -> str | None:
-        """Consume some of the held text and return what is passed on of it, or `None` if more is needed."""
-        match self._mode:
-            case "unsure":
-                return self._decide()
-            case "opened":
-                return self._leave_opened()
-            case "start":
-                return self._begin()
-            case "thought" | "block":
-                return self._leave()
-            case "json":
-                return self._pass(len(self._held)) if self._held else None
-        return self._read()
+    def _read(self, opened: bool | None) -> Iterator[None]:
+        if opened is None:
+            opened = yield from self._seems_opened()
+        if opened:
+            yield from self._leave_opened()
+        while (yield from self._leave_thoughts()):
+            is_over = yield from self._read_text()
+            if is_over:
+                return
+        while not self._ended:  # JSON, in which there are no thoughts
+            self._pass(len(self._held))
+            yield
+        self._pass(len(self._held))
 
-    def _decide(self) -> str | None:
-        begun = self._held.lstrip()
-        if len(begun) < _ENOUGH and not begun.startswith(("<", "[", "◁", "{", "`")):
-            return None
-        self._mode = "opened" if _FIRST_WORDS.match(begun) else "start"
-        return ""
+    def _seems_opened(self) -> Generator[None, None, bool]:
+        """Return whether the first words are like those of a thought."""
+        while not (self._ended or self._is_apart):
+            begun = self._held.lstrip()
+            if len(begun) >= _ENOUGH or begun.startswith(("<", "[", "◁", "{", "`")):
+                return _FIRST_WORDS.match(begun) is not None
+            yield
+        return False
 
-    def _leave_opened(self) -> str | None:
+    def _leave_opened(self) -> Iterator[None]:
         """Hold everything until a closing tag, or an opening one before any text, says what it is."""
-        begun = self._held.lstrip()
-        if any(begun[: len(tag)].lower() == tag for tag in _PAIRS):
-            self._mode = "start"
-            return ""
-        for found in _TOKEN.finditer(self._held, max(0, self._searched - _LONGEST)):
-            if found.group().lower() in _CLOSING:
-                self._held = self._held[found.end() :]
-                self._mode, self._end, self.found_open = "start", found.group().lower(), True
-                return ""
-        self._searched = len(self._held)
-        return None
+        searched = 0
+        while not (self._ended or self._is_apart):
+            begun = self._held.lstrip()
+            if any(begun[: len(tag)].lower() == tag for tag in _PAIRS):
+                return
+            for found in _TOKEN.finditer(self._held, max(0, searched - _LONGEST)):
+                if found.group().lower() in _CLOSING:
+                    self.thought = self._held[: found.start()]
+                    self._held, self._end, self.found_open = self._held[found.end() :], found.group().lower(), True
+                    return
+            searched = len(self._held)
+            yield
 
-    def _begin(self) -> str | None:
-        """Look for a thought, where nothing but thoughts has come yet."""
-        begun = self._held.lstrip()
-        lower = begun[: _LONGEST + 1].lower()
-        for tag in (*_PAIRS, *_AFTER):
-            if lower.startswith(tag):
+    def _leave_thoughts(self) -> Generator[None, None, bool]:
+        """Read the thoughts before the text, and return whether the text may have more of them: JSON has none."""
+        while True:
+            begun = self._held.lstrip()
+            lower = begun[: _LONGEST + 1].lower()
+            tag = next((tag for tag in (*_PAIRS, *_AFTER) if lower.startswith(tag)), "")
+            if tag:
                 self._held = begun[len(tag) :]
                 if tag in _PAIRS:
-                    self._mode, self._end = "thought", _PAIRS[tag]
-                return ""
-        if not begun or lower in _BEGUN:
-            return None
-        self._mode = "json" if begun.startswith("{") else "text"
-        if self._end:
-            self._held = begun
-        return ""
-
-    def _leave(self) -> str | None:
-        """Drop a thought up to its end."""
-        at = self._held.lower().find(self._end)
-        if at >= 0:
-            self._held = self._held[at + len(self._end) :]
-            self._maybe = ""
-            if self._mode == "thought":
-                self._mode = "start"
+                    yield from self._leave_thought(_PAIRS[tag])
+            elif begun and lower not in _BEGUN:
+                self._held = begun if self._end else self._held
+                break
+            elif self._ended:
+                break
             else:
-                self._mode = "text"
-                self._held = self._held if self._line.strip() else self._held.lstrip()
-            return ""
-        keep = min(len(self._held), len(self._end) - 1)
-        if self._mode == "block":
-            self._maybe += self._held[: len(self._held) - keep]
-        self._held = self._held[len(self._held) - keep :]
-        return None
+                yield
+        return not begun.startswith("{")
 
-    def _read(self) -> str | None:
-        """Pass on text up to the next tag or code."""
-        held = self._held
-        found = _TOKEN.search(held)
-        if found is None:
-            return self._pass(len(held) - _maybe_begun(held)) if len(held) > _maybe_begun(held) else None
-        if found.start():
-            return self._pass(found.start())
-        token = found.group().lower()
-        if token[0] == "`":
-            return self._read_code(token)
-        if self._code:
-            return self._pass(found.end())
-        if token in _PAIRS:
-            if self._end or not self._line.strip():
-                self._held, self._maybe = held[found.end() :], held[: found.end()]
-                self._mode, self._end = "block", _PAIRS[token]
-                return ""
-            self._literal += 1
-        elif self._literal:
-            self._literal -= 1
-        elif not self._end:
-            self._held = held[found.end() :]
-            self._mode, self._end, self._line = "start", token, ""
-            self.retracts = self.found_open = True
-            return ""
-        return self._pass(found.end())
+    def _leave_thought(self, end: str) -> Iterator[None]:
+        self._end = end
+        while (at := self._held.lower().find(end)) < 0 and not self._ended:
+            self._think(max(0, len(self._held) - len(end) + 1))
+            yield
+        self._think(len(self._held) if at < 0 else at)
+        self._held = self._held[len(end) :]
 
-    def _read_code(self, ticks: str) -> str | None:
-        if len(ticks) == len(self._held):
-            return None  # there may be more of them
-        if not self._code:
-            self._code = ticks
-        elif ticks == self._code or (len(self._code) >= 3 and len(ticks) >= len(self._code)):
+    def _read_text(self) -> Generator[None, None, bool]:
+        """Pass on text and read the blocks in it. Return whether the reply is over, and not found to be a thought."""
+        literal = 0  # tags that were text
+        while True:
+            found = _TOKEN.search(self._held)
+            token = found.group().lower() if found else ""
+            if found is None or (token == self._held and token[0] == "`"):  # of which there may be more
+                self._pass(len(self._held) - (0 if self._ended else _maybe_begun(self._held) or len(token)))
+                if self._ended:
+                    return True
+                yield
+            elif found.start():
+                self._pass(found.start())
+            elif token[0] == "`" or self._code:
+                self._pass(len(token))
+                self._note_code(token)
+            elif token in _PAIRS and (self._end or not self._line.strip()):
+                yield from self._leave_block(found.group())
+            elif token in _PAIRS or literal or self._end or self._is_apart:
+                literal += 1 if token in _PAIRS else -1 if literal else 0
+                self._pass(len(token))
+            else:
+                self.thought += self._passed
+                self._held, self._passed, self._line, self._end = self._held[len(token) :], "", "", token
+                self.retracts = self.found_open = True
+                return False
+
+    def _leave_block(self, tag: str) -> Iterator[None]:
+        """Read a block, which is text unless it ends."""
+        block, rest = "", self._held[len(tag) :]
+        self._end = end = _PAIRS[tag.lower()]
+        while (at := rest.lower().find(end)) < 0:
+            keep = min(len(rest), len(end) - 1)
+            block, self._held = block + rest[: len(rest) - keep], rest[len(rest) - keep :]
+            if self._ended:
+                self._held = tag + block + self._held
+                self._pass(len(self._held))
+                return
+            yield
+            rest = self._held
+        self.thought += block + rest[:at]
+        self._held = rest[at + len(end) :]
+        self._held = self._held if self._line.strip() else self._held.lstrip()
+
+    def _note_code(self, token: str) -> None:
+        if token[0] == "`" and not self._code:
+            self._code = token
+        elif token == self._code or (token[0] == "`" and len(self._code) >= 3 and len(token) >= len(self._code)):
             self._code = ""
-        return self._pass(len(ticks))
 
-    def _pass(self, length: int) -> str:
+    def _think(self, length: int) -> None:
+        self.thought, self._held = self.thought + self._held[:length], self._held[length:]
+
+    def _pass(self, length: int) -> None:
         text, self._held = self._held[:length], self._held[length:]
+        self._passed += text
         _, newline, line = text.rpartition("\n")
         self._line = line if newline else self._line + line
         if newline and len(self._code) < 3:
             self._code = ""  # code in a line ends with it
-        return text
 
 
 def _maybe_begun(text: str) -> int:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 from .._internal.strict_json import LENIENT, check_depth
 from .._internal.well_formed import well_formed, well_formed_json
 from ..core.tool import Tool
-from ..core.values import MAX_COUNT, AgentAction, Finish, Image, Message, ToolInput, Usage
+from ..core.values import MAX_COUNT, AgentAction, File, Finish, Kind, Message, ToolInput, Usage
 from ..errors import ModelRefused, UsageError
 from .tool_schemas import declare_tool
 
@@ -35,9 +35,10 @@ class Terms:
     """The parameters of a request besides the conversation.
 
     `context`: the window to request, where supported. `max_tokens`: `None` allows as many as the engine and the window
-    do. `in_words`: names of the tools whose schemas the vendor does not accept. `effort`, `verbosity`,
-    `thinking_tokens` and `summary` are as in `Settings`; unless they are set, nothing is sent of them. `without`: what
-    the server was found to refuse, and what does not fit the conversation, by the wire's own names.
+    do, which are `most_output` if that is known. `in_words`: names of the tools whose schemas the vendor does not
+    accept. `effort`, `verbosity`, `thinking_tokens` and `summary` are as in `Settings`; unless they are set, nothing is
+    sent of them. `without`: what the server was found to refuse, and what does not fit the conversation, by the wire's
+    own names.
     """
 
     model: str
@@ -54,6 +55,7 @@ class Terms:
     thinking_tokens: int | None = None
     without: frozenset[str] = frozenset()
     summary: str = ""
+    most_output: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,9 @@ class Encoded:
     `system`: text outside of the messages. `open`: the last turn can still be extended. `ids`: by the loop's id of a
     call, the id by which its vendor knows it, for the calls of the last turn that was sent as its vendor wrote it.
     `unsent`: the origin of another vendor's state, which was left out. `unfit`: what the vendor refuses beside this
-    conversation, by the wire's own names.
+    conversation, by the wire's own names. `last`: the role of the last message, where the format minds it.
+    `turns_without` and `turns_want`: the fields of an assistant's turn that the server rejects, and those that it
+    misses in a turn that has none.
     """
 
     messages: bytes = b""
@@ -72,6 +76,9 @@ class Encoded:
     ids: Mapping[str, str] = field(default_factory=dict)
     unsent: str = ""
     unfit: frozenset[str] = frozenset()
+    last: str = ""
+    turns_without: frozenset[str] = frozenset()
+    turns_want: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True, eq=False)
@@ -101,6 +108,8 @@ class PartialCall:
             return bool(name) or (begun and self.is_whole and bool(arguments))
         if not name or not self.name or (id and id == self.id and arguments in ("", None, self.arguments)):
             return False
+        if self.id and not begun and id in ("", self.id):
+            return False  # the rest of its name
         return (begun and self.is_whole) or name != self.name
 
     def action(self, number: int) -> AgentAction:
@@ -159,7 +168,7 @@ class PartialReply:
             self.calls[len(self.calls)] = call
         elif name and id and id == call.id and arguments == call.arguments:
             return call  # some engines repeat a call at its end
-        call.id, call.name = call.id or id, call.name or name
+        call.id, call.name = call.id or id, _joined(call.name, name)
         call.extra = piece.get("extra_content") or call.extra  # Gemini's signatures, over OpenAI's format
         if isinstance(arguments, dict):
             call.given = arguments
@@ -188,6 +197,11 @@ class PartialReply:
     def actions(self) -> tuple[AgentAction, ...]:
         """Return the whole calls as actions."""
         return tuple(call.action(number) for number, call in enumerate(self.whole_calls()))
+
+
+def _joined(begun: str, name: str) -> str:
+    """Return a name of which some engines send the whole again with each piece, and others the next part."""
+    return name if name.startswith(begun) else begun if begun.startswith(name) else begun + name
 
 
 def _beside(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -234,14 +248,15 @@ def _nothing(arriving: PartialReply) -> Any:
 @dataclass(frozen=True, slots=True)
 class Wire:
     """A wire format. `dispensable`: parameters that are omitted if a server rejects them; one within another has a
-    dotted name (`text.format`).
+    dotted name (`text.format`). `turn_fields`: fields of an assistant's turn that some servers reject and others miss.
 
     `refuses` returns what a server refuses of the parameters `sent`, by a name that `parameters` finds in
     `Terms.without`; empty if it is nothing that the wire can send otherwise. `headers` moves what is sent as headers
     out of the parameters. `address` gives the path for a model, and whether it streams, where that depends on them.
     `keep` returns the turn as its vendor wants it back, or `None` if the vendor wants nothing back. `with_options`
     merges the user's own options. `sampled` merges one request's options, which have OpenAI's names, and drops those
-    unknown to the vendor.
+    unknown to the vendor. `results_have_files`: the results of tools may have files; otherwise they follow in a user's
+    message.
     """
 
     name: str
@@ -257,6 +272,11 @@ class Wire:
     address: Callable[[str, bool], str] | None = None
     headers: Callable[[dict[str, Any]], Mapping[str, str]] = _no_headers
     refuses: Callable[[ModelRefused, Mapping[str, Any]], str] = _unknown
+    turn_fields: frozenset[str] = frozenset()
+    results_have_files: bool = False
+
+
+_BESIDE_RESULTS = "(The files of the results above.)"
 
 
 # ── what several formats have in common ──────────────────────────────────────────────────────────
@@ -273,26 +293,65 @@ def with_messages(head: bytes, encoded: Encoded) -> bytes:
     return b'%b, "messages": [%b]}' % (head, encoded.messages)
 
 
-def data_url(image: Image) -> str:
-    """Return the image as a data URL. Raises `UsageError` if its bytes are not at hand."""
-    return f"data:{image.media_type};base64,{base64_of(image)}"
+def place_result_files(messages: Iterable[Message], kinds: Collection[Kind], wire: Wire) -> tuple[Message, ...]:
+    """Return `messages` with the files of tools' results where `wire` has a place for them: in the result, or in a
+    user's message after the results. A model is told of those whose kind is none of `kinds`, which it reads."""
+    placed: list[Message] = []
+    after: list[File] = []
+    for message in messages:
+        if after and message.role != "tool":
+            placed.append(Message("user", _BESIDE_RESULTS, files=tuple(after)))
+            after.clear()
+        if message.tool and message.files:
+            read = tuple(one for one in message.files if one.kind in kinds)
+            notes = [f"({one.media_type}: you cannot read it)" for one in message.files if one not in read]
+            stays = wire.results_have_files or message.role == "user"
+            after += () if stays else read
+            files = read if stays else ()
+            message = replace(message, content="\n".join([message.content, *notes]), files=files)
+        placed.append(message)
+    if after:
+        placed.append(Message("user", _BESIDE_RESULTS, files=tuple(after)))
+    return tuple(placed)
 
 
-def base64_of(image: Image) -> str:
-    """Return the bytes of `image` in base64. Raises `UsageError` if they are not at hand."""
-    if not image.data:
-        raise UsageError(f"the bytes of the image {image.id[:12]} are not at hand: pass it again, in images=[…]")
-    return base64.b64encode(image.data).decode()
+def data_url(file: File) -> str:
+    """Return the file as a data URL. Raises `UsageError` if its bytes are not at hand."""
+    return f"data:{file.media_type};base64,{base64_of(file)}"
+
+
+def base64_of(file: File) -> str:
+    """Return the bytes of `file` in base64. Raises `UsageError` if they are not at hand."""
+    if not file.data:
+        raise UsageError(f"the bytes of the file {file.id[:12]} are not at hand: pass it again, in files=[…]")
+    return base64.b64encode(file.data).decode()
+
+
+def audio_of(file: File) -> dict[str, str]:
+    """Return a sound in OpenAI's format."""
+    return {"data": base64_of(file), "format": "mp3" if file.media_type == "audio/mpeg" else "wav"}
+
+
+def file_name(file: File) -> str:
+    """Return the name under which a vendor that wants one is sent the file."""
+    return file.name or f"file.{'pdf' if file.kind == 'pdf' else file.media_type.partition('/')[2]}"
 
 
 def content_parts(message: Message) -> list[dict[str, Any]]:
-    """Encode the content of a message with images in OpenAI's format, which others have adopted."""
-    parts: list[dict[str, Any]] = []
-    for image in message.images:
-        told = {} if image.detail == "auto" else {"detail": image.detail}
-        parts.append({"type": "image_url", "image_url": {"url": data_url(image), **told}})
+    """Encode the content of a message with files in OpenAI's format, which others have adopted."""
+    parts = [_file_part(file) for file in message.files]
     text = message.content.strip()
     return [{"type": "text", "text": text}, *parts] if text else parts
+
+
+def _file_part(file: File) -> dict[str, Any]:
+    match file.kind:
+        case "pdf":
+            return {"type": "file", "file": {"filename": file_name(file), "file_data": data_url(file)}}
+        case "audio":
+            return {"type": "input_audio", "input_audio": audio_of(file)}
+    told = {} if file.detail == "auto" else {"detail": file.detail}
+    return {"type": "image_url", "image_url": {"url": data_url(file), **told}}
 
 
 def functions(tools: Sequence[Tool], model: str = "", in_words: Collection[str] = ()) -> list[dict[str, Any]]:
@@ -366,6 +425,15 @@ def text_of(content: Any, depth: int = _DEPTH) -> str:
     if str(content.get("type", "text")) in _THOUGHTS:
         return ""
     return next((text for key in ("text", "refusal", "value") if (text := text_of(content.get(key), depth - 1))), "")
+
+
+def thoughts_of(content: Any) -> str:
+    """Return the thoughts among the parts of a message's content."""
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    kinds = [(part, "text" if part.get("thought") is True else str(part.get("type"))) for part in parts]
+    return "".join(
+        [text_of(part.get(kind)) for part, kind in kinds if kind in _THOUGHTS or part.get("thought") is True]
+    )
 
 
 def to_json(value: Any) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from .._internal.well_formed import well_formed
@@ -13,8 +13,8 @@ from .retry import parse_retry_after
 
 _CODES = "context_length_exceeded|exceed_context_size|model_max_prompt_tokens_exceeded|tokens_limit_reached"
 _PHRASES = re.compile(  # which say by themselves that the prompt is too long
-    rf"{_CODES}|request_too_large|prompt (?:is )?too long|prompt 超长|too many (?:input |prompt )?tokens"
-    r"(?! per |, please wait)|range of input length"
+    rf"{_CODES}|prompt (?:is )?too long|prompt 超长|too many (?:input |prompt )?tokens"
+    r"(?! per |, please wait)|range of input length|request exceeds the maximum (?:size|allowed(?! nesting))"
     r"|reduce (?:the length of |your )(?:the |your )?(?:message|prompt|input)|must be reduced in order"
     r"|provide a shorter|string_above_max_length|inputs. (?:tokens|must have less)"
     r"|maximum (?:context|model|prompt|input) length",
@@ -25,7 +25,7 @@ _LENGTH = re.compile(
     r"|(?:model|prompt|inputs?|sequence)(?: allowed)?[ _](?:length|size|tokens?)\b"
     r"|(?:max|model|prompt|token) (?:length|limit)|token count"
     r"|(?:input|prompt|request)s? (?:is |are |body |size )?too\b"
-    r"|number of (?:input )?tokens|tokens in (?:the |your )?(?:prompt|messages)|\bprompt contains",
+    r"|number of (?:input )?tokens|payload size|tokens in (?:the |your )?(?:prompt|messages)|\bprompt contains",
     re.IGNORECASE,
 )
 _TOO_MUCH = re.compile(
@@ -53,9 +53,11 @@ _BELOW = re.compile(r"max_?output_?tokens value of \d+ but .{0,60} to (\d+) \(ex
 _RETRY_DELAY = re.compile(r'"retryDelay": ?"(\d+(?:\.\d+)?)s"')  # Google's
 _MESSAGES = ("message", "Message", "detail", "error", "msg", "error_msg", "status_msg")
 _UNWANTED = re.compile(
-    r"support|unrecogni[sz]ed|unknown|unexpected|permitted|not allowed|deprecated|extra|invalid|only the default",
+    r"support|unrecogni[sz]ed|unknown|unexpected|permitted|not allowed|deprecated|extra|invalid|only the default"
+    r"|unavailable|not (?:currently )?available",
     re.IGNORECASE,
 )
+_MISSED = re.compile(r"\bmissing\b|passed back", re.IGNORECASE)
 _BY_WORDS = {"include": "encrypted content is not supported", "reasoning.summary": "to generate reasoning summaries"}
 _STATUS = {"invalid_request_error": 400, "request_too_large": 413}
 _PASSING = re.compile(r"Throttling|NotReady|ServiceUnavailable|ModelTimeout|ModelError|ModelStreamError")  # of AWS
@@ -83,7 +85,7 @@ def error_for_status(
     ):
         return ModelNotFound(message)
     passes = status in (408, 425, 429) or status >= 500 or _PASSING.search(kind)
-    if passes and "insufficient_quota" not in mark:
+    if (passes and "insufficient_quota" not in mark) or "tool_use_failed" in mark:  # a call that Groq could not read
         delay = _RETRY_DELAY.search(text)
         return ModelUnavailable(message, parse_retry_after(wait or (delay[1] if delay else None)))
     return refusal(message, mark)
@@ -144,13 +146,30 @@ def output_limit(refused: ModelRefused) -> int | None:
 
 
 def names_parameter(refused: ModelRefused, parameter: str) -> bool:
-    """Return whether the refusal is about this parameter."""
-    name, said = re.escape(parameter), str(refused)
+    """Return whether the refusal is about this parameter, and not about one in it or one of the same name elsewhere.
+    xAI writes names of several words in one."""
+    said = str(refused)
     if (words := _BY_WORDS.get(parameter)) and words in said.lower():
         return True
-    if re.search(rf"['\"`]{name}['\"`.]|(?<![\w'\"`]){name}(\.\w+)*:", said):
+    first, *others = parameter.split("_")
+    name = f"(?:{re.escape(parameter)}|{re.escape(first + ''.join(map(str.capitalize, others)))})"
+    begin = r"(?:(?<![\w'\"`.\]])|(?<=\bbody\.)|(?<=\brequest\.))"
+    if re.search(rf"(?:['\"`]|(?<=['\"`]body\.)){name}['\"`.]|{begin}{name}(\.\w+)*:", said):
         return True
-    return re.search(rf"(?<![\w'\"`]){name}(?![\w'\"`])", said) is not None and _UNWANTED.search(said) is not None
+    return re.search(rf"{begin}{name}(?![\w'\"`])", said) is not None and _UNWANTED.search(said) is not None
+
+
+def field_of_turn(refused: ModelRefused, names: Collection[str]) -> tuple[str, bool] | None:
+    """Return which of these fields of an assistant's turn a refusal is about, and whether the server misses it instead
+    of rejecting it."""
+    said = str(refused)
+    for name in sorted(names, key=len, reverse=True):
+        if re.search(rf"(?<!\w){name}(?!\w)", said):
+            if _MISSED.search(said):
+                return name, True
+            if re.search(r"message|assistant", said) and _UNWANTED.search(said):
+                return name, False
+    return None
 
 
 def error_message_of(text: str) -> tuple[str, str]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ..core.protocols import Chunks, Retry
 from ..errors import ModelUnavailable
+
+_SECONDS = re.compile(r"\s*(\d{1,12}(?:\.\d+)?)\s*(?:(ms|s|m)[a-z]*)?\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +64,17 @@ async def with_retries(attempt: Callable[[], Chunks], retries: Retries) -> Chunk
 
 
 def parse_retry_after(header: str | None) -> float | None:
-    """Parse a `Retry-After` header (RFC 9110: a number of seconds or a date) into seconds; `None` if it is invalid."""
+    """Parse a `Retry-After` header (RFC 9110: a number of seconds or a date; some servers write the unit) into seconds;
+    `None` if it is invalid."""
     if not header:
         return None
-    try:
-        seconds = float(header)
-    except ValueError:
-        from email.utils import parsedate_to_datetime  # imported late, as few servers send a date
+    if plain := _SECONDS.fullmatch(header):
+        return float(plain[1]) * {"ms": 0.001, "m": 60.0}.get((plain[2] or "").lower(), 1.0)
+    from email.utils import parsedate_to_datetime  # imported late, as few servers send a date
 
-        try:
-            date = parsedate_to_datetime(header)
-            seconds = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - datetime.now(UTC).timestamp()
-        except (ValueError, OverflowError):
-            return None
-        seconds = max(0.0, seconds)
-    return seconds if 0 <= seconds < float("inf") else None
+    try:
+        date = parsedate_to_datetime(header)
+        seconds = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - datetime.now(UTC).timestamp()
+    except (ValueError, OverflowError):
+        return None
+    return max(0.0, seconds)

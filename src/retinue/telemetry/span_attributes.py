@@ -53,6 +53,8 @@ def chat_values(chat: Open, event: Replied | None) -> Values:
             names.CACHED_TOKENS: usage.cached_tokens,
             names.FINISH_REASONS: _CALLS if reply.calls else _FINISH[reply.finish],
         }
+        if reply.model:
+            values[names.RESPONSE_MODEL] = reply.model
         if reply.first_token_seconds:
             values[names.FIRST_CHUNK] = reply.first_token_seconds
         if usage.reasoning_tokens:

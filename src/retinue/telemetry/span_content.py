@@ -86,7 +86,7 @@ def _message(message: Message) -> dict[str, Any]:
         parts.append({"type": "tool_call_response", "id": message.call_id, "response": _short(message.content)})
     elif message.content:
         parts.append(_text(message.content))
-    parts += [{"type": "blob", "modality": "image", "mime_type": one.media_type} for one in message.images]
+    parts += [{"type": "blob", "modality": "image", "mime_type": one.media_type} for one in message.files]
     parts += [
         {"type": "tool_call", "id": one.id, "name": one.tool, "arguments": _plain(one.tool_input)}
         for one in message.calls

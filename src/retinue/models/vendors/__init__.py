@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 OWN_FILE = (
-    *("openai", "azure", "anthropic", "bedrock", "gemini", "vertex", "cohere", "huggingface"),
+    *("openai", "azure", "anthropic", "bedrock", "gemini", "vertex", "cohere", "huggingface", "mistral"),
     *("ollama", "vllm", "tgi", "llamacpp"),
 )
-COMPATIBLE = ("deepseek", "moonshot", "zai", "openrouter", "xai", "groq", "together", "fireworks", "cerebras")
+COMPATIBLE = (
+    *("deepseek", "moonshot", "zai", "dashscope", "minimax", "openrouter", "xai", "groq", "together", "fireworks"),
+    *("cerebras", "nvidia", "lmstudio"),
+)
 NAMES = (*OWN_FILE, *COMPATIBLE)

@@ -1,13 +1,20 @@
-"""OpenAI's wire formats, chat and completions, which vLLM, TGI, llama.cpp and Hugging Face speak as well."""
+"""OpenAI's wire formats, chat and completions, which most vendors and servers speak as well.
+
+What of a reply with calls is beside its text comes back in the next request as it was: `reasoning_content` (DeepSeek,
+Kimi, GLM, Qwen, Fireworks), `reasoning` (vLLM, Groq, Cerebras, Together), `reasoning_details` (OpenRouter, MiniMax) and
+the `extra_content` of calls (Gemini).
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ...core.values import Message, Usage
+from ...errors import ModelRefused, UsageError
+from ...net.error_mapping import names_parameter
 from ..wire_format import (
     Encoded,
     PartialCall,
@@ -22,11 +29,13 @@ from ..wire_format import (
     read_arguments,
     text_of,
     text_or_empty,
+    thoughts_of,
     to_json,
     token_count,
     with_messages,
 )
 
+_NO_CALLS = "tool_choice.none"
 _MOST = 1024  # tokens of a completion; without a limit, servers stop after 16 or never
 
 
@@ -47,29 +56,54 @@ def _completion_parameters(terms: Terms) -> dict[str, Any]:
     return _parameters(terms) | {"max_tokens": _MOST if terms.max_tokens is None else terms.max_tokens}
 
 
-def _chat_parameters(terms: Terms) -> dict[str, Any]:
-    parameters = _parameters(terms)
-    if terms.effort:
-        parameters["reasoning_effort"] = terms.effort
-    if terms.verbosity:
-        parameters["verbosity"] = terms.verbosity
-    if terms.tools:
+def openai_thinking(terms: Terms) -> dict[str, Any]:
+    """Return how much to think, in OpenAI's words. Raises `UsageError` for a number of tokens, which has none."""
+    if terms.thinking_tokens is not None:
+        raise UsageError(
+            f"thinking_tokens: {terms.model or 'this server'} takes no number of tokens; set `effort` instead, or use"
+            " the server's own parameter in `options`"
+        )
+    thinking = {"reasoning_effort": terms.effort} if terms.effort else {}
+    return thinking | ({"verbosity": terms.verbosity} if terms.verbosity else {})
+
+
+def _chat_parameters(terms: Terms, thinking: Callable[[Terms], dict[str, Any]] = openai_thinking) -> dict[str, Any]:
+    parameters = _parameters(terms) | thinking(terms)
+    if terms.tools and not (terms.tool_choice == "none" and _NO_CALLS in terms.without):
         parameters |= {"tools": functions(terms.tools, terms.model, terms.in_words), "tool_choice": terms.tool_choice}
     return parameters
 
 
+def _refuses(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
+    """Return whether it is forbidding calls that a server refuses; then the tools are left out. GLM takes only `auto`:
+    https://docs.z.ai/api-reference/llm/chat-completion"""
+    return _NO_CALLS if sent.get("tool_choice") == "none" and names_parameter(refused, "tool_choice") else ""
+
+
 def _messages(kept: Encoded, new: Sequence[Message]) -> Encoded:
+    turns, ids = encode_turns(kept, new)
+    return replace(append_messages(kept, turns), ids=ids)
+
+
+def encode_turns(kept: Encoded, new: Sequence[Message]) -> tuple[list[dict[str, Any]], Mapping[str, str]]:
+    """Return the messages that follow those `kept`, and the vendor's ids of the last calls."""
     turns: list[dict[str, Any]] = []
     ids = kept.ids
     for message in new:
+        turn = _turn_with_calls(message) if message.calls else _message(message, ids)
         if message.calls:
-            turn = _turn_with_calls(message)
-            pairs = zip(message.calls, turn["tool_calls"], strict=True)
-            ids = {call.id: sent["id"] for call, sent in pairs}
-            turns.append(turn)
-        else:
-            turns.append(_message(message, ids))
-    return replace(append_messages(kept, turns), ids=ids)
+            ids = {call.id: sent["id"] for call, sent in zip(message.calls, turn["tool_calls"], strict=True)}
+        if message.role == "assistant":
+            _leave_out(turn, kept.turns_without)
+            turn |= {name: turn.get(name) or _NO_THOUGHT for name in kept.turns_want - kept.turns_without}
+        turns.append(turn)
+    return turns, ids
+
+
+def _leave_out(turn: dict[str, Any], names: Collection[str]) -> None:
+    for part in (turn, *turn.get("tool_calls", ())) if names else ():
+        for name in names:
+            part.pop(name, None)
 
 
 def _turn_with_calls(message: Message) -> dict[str, Any]:
@@ -91,7 +125,7 @@ def _message(message: Message, ids: Mapping[str, str]) -> dict[str, Any]:
     content = message.content.strip()
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": ids.get(message.call_id, message.call_id), "content": content}
-    return {"role": message.role, "content": content_parts(message) if message.images else content}
+    return {"role": message.role, "content": content_parts(message) if message.files else content}
 
 
 def _text(kept: Encoded, new: Sequence[Message]) -> Encoded:
@@ -105,8 +139,12 @@ def _with_text(head: bytes, encoded: Encoded) -> bytes:
 # ── the reply ────────────────────────────────────────────────────────────────────────────────────
 
 
-_APART = ("reasoning_content", "reasoning", "reasoning_details")  # where engines send thoughts
-_TEXTS = ("reasoning_content", "reasoning")  # those that are texts, in the order of preference
+_TEXTS = ("reasoning_content", "reasoning")  # where engines send thoughts, in the order of preference
+_APART = (*_TEXTS, "reasoning_details")
+_SHOWN = {"reasoning.text": "text", "reasoning.summary": "summary"}  # of the types of `reasoning_details`
+_NO_THOUGHT = " "
+"""For a turn of another vendor, or of a person. Kimi wants any text; DeepSeek refuses an empty one and takes this:
+https://github.com/NousResearch/hermes-agent/pull/18263"""
 
 
 def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
@@ -129,7 +167,8 @@ def _read_choice(choice: Mapping[str, Any], arriving: PartialReply) -> None:
     content = inner.get("content")
     arriving.said += text_of(choice.get("text")) or text_of(content) or text_of(inner.get("refusal"))
     arriving.separates = arriving.separates or not isinstance(content, str | None) or any(map(inner.get, _APART))
-    _read_thoughts(inner, arriving)
+    arriving.reasoning += thoughts_of(content)
+    _read_thoughts(inner, arriving, whole=inner is not delta)
     if calls := inner.get("tool_calls"):
         arriving.add_calls(calls, _index if inner is delta else _place)
     if isinstance(called := inner.get("function_call"), dict):  # of the time before there could be several
@@ -139,12 +178,45 @@ def _read_choice(choice: Mapping[str, Any], arriving: PartialReply) -> None:
         arriving.failed = error
 
 
-def _read_thoughts(inner: Mapping[str, Any], arriving: PartialReply) -> None:
-    pieces = {key: text for key in _TEXTS if (text := text_or_empty(inner.get(key)))}
-    arriving.reasoning += next(iter(pieces.values()), "")
-    if pieces:
-        turn: dict[str, str] = arriving.turn or {}
-        arriving.turn = turn | {key: turn.get(key, "") + text for key, text in pieces.items()}
+def _read_thoughts(inner: Mapping[str, Any], arriving: PartialReply, *, whole: bool) -> None:
+    """Read what the vendor wants back. An empty text counts: https://github.com/craft-ai-agents/craft-agents-oss/issues/703"""
+    found = {key: inner[key] for key in _APART if inner.get(key) is not None}
+    if not found:
+        return
+    turn = arriving.turn = arriving.turn or {}
+    shown = ""
+    for key, value in found.items():
+        if key == "reasoning_details" and isinstance(value, list):
+            details = turn.setdefault(key, [])
+            said = "".join([_add_detail(details, one, whole=whole) for one in value if isinstance(one, dict)])
+        elif isinstance(value, str):
+            turn[key], said = turn.get(key, "") + value, value
+        else:
+            turn[key], said = value, ""
+        shown = shown or said
+    arriving.reasoning += shown
+
+
+def _add_detail(details: list[dict[str, Any]], piece: dict[str, Any], *, whole: bool) -> str:
+    """Add an item of `reasoning_details`, or the next piece of the last one, and return what may be shown of it.
+
+    The sequence must come back as it was: https://openrouter.ai/docs/guides/best-practices/reasoning-tokens. Only texts
+    come in pieces. MiniMax sends the text so far with each:
+    https://platform.minimax.io/docs/api-reference/text-openai-api
+    """
+    last = details[-1] if details else {}
+    key = _SHOWN.get(str(piece.get("type")), "")
+    said = text_or_empty(piece.get(key))
+    names = ("type", "index", "id")
+    differs = any(None not in (last.get(name), piece.get(name)) and last[name] != piece[name] for name in names)
+    if whole or not key or not last or last.get("type") != piece.get("type") or differs:
+        details.append(dict(piece))
+        return said
+    begun = text_or_empty(last.get(key))
+    if begun and said.startswith(begun) and str(piece.get("format")).startswith("MiniMax"):
+        said = said[len(begun) :]
+    last |= {name: value for name, value in piece.items() if value is not None} | {key: begun + said}
+    return said
 
 
 def _kept_turn(arriving: PartialReply) -> Any:
@@ -180,21 +252,38 @@ def _place(at: int, _: Any) -> Any:
 
 
 def _usage(counted: Any) -> Usage:
-    known = counted if isinstance(counted, dict) else {}
-    details = known.get("prompt_tokens_details")
-    cached = token_count(details.get("cached_tokens")) if isinstance(details, dict) else 0
-    thought = token_count(json_at(known, "completion_tokens_details", "reasoning_tokens"))
-    asked, said = token_count(known.get("prompt_tokens")), token_count(known.get("completion_tokens"))
-    return Usage(asked, said, cached, 1, reasoning_tokens=thought)
+    """Return the tokens. xAI counts thoughts beside the reply, which shows in the total:
+    https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/grok/capabilities/reasoning"""
+    asked, said = token_count(json_at(counted, "prompt_tokens")), token_count(json_at(counted, "completion_tokens"))
+    cached = token_count(json_at(counted, "prompt_tokens_details", "cached_tokens"))
+    written = token_count(json_at(counted, "prompt_tokens_details", "cache_write_tokens"))
+    thought = token_count(json_at(counted, "completion_tokens_details", "reasoning_tokens"))
+    if thought and json_at(counted, "total_tokens") == asked + said + thought:
+        said += thought
+    return Usage(asked, said, cached, 1, reasoning_tokens=thought, cache_write_tokens=written)
 
 
 _DISPENSABLE = frozenset(
     (
         *("stop", "temperature", "stream_options", "response_format", "structured_outputs", "grammar", "max_tokens"),
-        *("parallel_tool_calls", "reasoning_effort", "verbosity"),
+        *("parallel_tool_calls", "reasoning_split"),
     )
 )
 CHAT = Wire(
-    "chat", "/chat/completions", _chat_parameters, _messages, with_messages, _read, _DISPENSABLE, keep=_kept_turn
+    "chat",
+    "/chat/completions",
+    _chat_parameters,
+    _messages,
+    with_messages,
+    _read,
+    _DISPENSABLE,
+    keep=_kept_turn,
+    refuses=_refuses,
+    turn_fields=frozenset((*_APART, "extra_content")),
 )
 COMPLETIONS = Wire("completions", "/completions", _completion_parameters, _text, _with_text, _read, _DISPENSABLE)
+
+
+def thinking_by(thinking: Callable[[Terms], dict[str, Any]]) -> Wire:
+    """Return the chat format of a vendor that has its own parameters of how much to think."""
+    return replace(CHAT, parameters=lambda terms: _chat_parameters(terms, thinking))

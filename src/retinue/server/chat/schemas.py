@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, Tag
 
+from ..audio import AudioOption
 from ..wire.api_errors import ApiError
 from ..wire.common_schemas import (
     MAX_NUMBER,
@@ -61,10 +62,11 @@ class ChatMessage(Wire):
     tool_calls: list[ToolCall] | None = None
     function_call: Called | None = None
     tool_call_id: str | None = None
-    # of the model's messages, as clients send them back; without effect: the log has what the model's vendor wants
+    # of the model's messages, as clients send them back; only `audio` has an effect: it stands for what was said, and
+    # the log has what the model's vendor wants
+    audio: dict[str, Any] | None = None
     refusal: str | None = None
     annotations: list[dict[str, Any]] | None = None
-    audio: dict[str, Any] | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
     reasoning_details: list[dict[str, Any]] | None = None
@@ -174,6 +176,8 @@ class ChatCreate(OneOfTwo):
     user: str | None = None
     reasoning_effort: Effort | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
+    modalities: list[str] | None = None
+    audio: AudioOption | None = None
     thread_id: Id | None = None
     reasoning: Reasoning | None = None
     include_reasoning: bool | None = None
@@ -182,8 +186,6 @@ class ChatCreate(OneOfTwo):
     function_call: Any = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
-    modalities: list[str] | None = None
-    audio: dict[str, Any] | None = None
     web_search_options: dict[str, Any] | None = None
     # no effect on the answer: accepted and ignored
     prediction: dict[str, Any] | None = None
@@ -214,7 +216,7 @@ class ChatCreate(OneOfTwo):
 
 
 _INSTEAD = {"functions": " Use 'tools' instead.", "function_call": " Use 'tool_choice' instead."}
-_UNSUPPORTED = ("functions", "function_call", "logprobs", "top_logprobs", "audio", "web_search_options")
+_UNSUPPORTED = ("functions", "function_call", "logprobs", "top_logprobs", "web_search_options")
 
 
 def check_supported(body: ChatCreate) -> None:
@@ -223,10 +225,6 @@ def check_supported(body: ChatCreate) -> None:
         if getattr(body, name):
             message = f"Unsupported parameter: '{name}' is not supported with this model.{_INSTEAD.get(name, '')}"
             raise ApiError(400, message, param=name, code="unsupported_parameter")
-    for kind in body.modalities or ():
-        if kind != "text":
-            message = f"Invalid value: '{kind[:64]}'. Supported values are: 'text'."
-            raise ApiError(400, message, param="modalities", code="invalid_value")
 
 
 class ChatUpdate(Wire):

@@ -11,8 +11,8 @@ from sqlalchemy import Connection
 from ...store.tenant_view import TenantView
 from ..conversation_history import SYSTEM, conversation, text_of
 from ..conversations.views import stored_item
-from ..image_intake import Place
-from ..image_parts import Shown, shown_in
+from ..file_intake import Place
+from ..file_parts import Shown, shown_in
 from ..message_content import Readable
 from ..wire.objects import Object, run_of_item
 from .client_functions import call_of
@@ -43,7 +43,9 @@ def readable_items(connection: Connection, scope: TenantView, items: Items, show
     `ApiError` for content that no model here accepts."""
     readable = Readable(connection, scope, shown)
     return [
-        {**item, name: readable(item[name], f"input[{number}].{name}")} if name else dict(item)
+        {**item, name: readable(item[name], f"input[{number}].{name}", of_tool=name == "output")}
+        if name
+        else dict(item)
         for number, item in enumerate(items)
         for name in [_SPOKEN.get(item["type"])]
     ]
@@ -117,7 +119,8 @@ def _said(items: Items) -> Iterator[Mapping[str, Any]]:
                 call = {"id": item["call_id"], "function": function}
                 yield {"role": "assistant", "content": "", "tool_calls": [call]}
             case kind if kind in OUTPUTS:
-                yield {"role": "tool", "tool_call_id": item["call_id"], "content": words(item["output"])}
+                output, shown = words(item["output"]), shown_in(item["output"])
+                yield {"role": "tool", "tool_call_id": item["call_id"], "content": output, "images": shown}
             case _ if (done := done_by_server(item)) is not None:
                 call = {"id": item.get("id") or "", "function": {"name": done.name, "arguments": done.arguments}}
                 yield {"role": "assistant", "content": "", "tool_calls": [call]}

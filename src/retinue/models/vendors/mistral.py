@@ -1,0 +1,97 @@
+"""Mistral: thoughts are parts of the content, ids have nine characters, and roles have an order.
+
+The rules are those of https://github.com/mistralai/mistral-common and https://docs.mistral.ai/capabilities/reasoning.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ...core.values import Message
+from ..engine import Format
+from ..wire_format import Encoded, PartialReply, Terms, append_messages, text_of, with_messages
+from ..wires import chat
+from .vendor import Vendor
+
+_ID = re.compile(r"[a-zA-Z0-9]{9}")
+_BETWEEN = {"role": "assistant", "content": "Noted."}  # no user may follow a tool
+
+
+def _parameters(terms: Terms) -> dict[str, Any]:
+    """Mistral counts tokens at the end of each stream, and refuses to be asked for it."""
+    parameters = chat.CHAT.parameters(terms)
+    parameters.pop("stream_options", None)
+    return parameters
+
+
+def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    return parameters | {"random_seed" if name == "seed" else name: value for name, value in options.items()}
+
+
+def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
+    turns, ids = chat.encode_turns(kept, new)
+    last, ordered = kept.last, list[dict[str, Any]]()
+    for turn in turns:
+        for call in turn.get("tool_calls", ()):
+            call["id"] = _short_id(call["id"])
+        if "tool_call_id" in turn:
+            turn["tool_call_id"] = _short_id(turn["tool_call_id"])
+        if last == "tool" and turn["role"] == "user":
+            ordered.append(_BETWEEN)
+        last = turn["role"]
+        ordered.append(turn)
+    return replace(append_messages(kept, ordered), ids=ids, last=last)
+
+
+def _short_id(id: str) -> str:  # noqa: A002
+    """Return the id if Mistral accepts it, and otherwise one that is derived from it."""
+    return id if _ID.fullmatch(id) else hashlib.sha256(id.encode()).hexdigest()[:9]
+
+
+def _body(head: bytes, encoded: Encoded) -> bytes:
+    """Return the request; an assistant's turn at its end is the beginning of the reply."""
+    if encoded.last == "assistant":
+        encoded = replace(encoded, messages=encoded.messages[:-1] + b', "prefix": true}')
+    return with_messages(head, encoded)
+
+
+def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
+    chat.CHAT.read(body, arriving)
+    choices = body.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+    inner = choice.get("delta") or choice.get("message")
+    content = inner.get("content") if isinstance(inner, dict) else None
+    if content and isinstance(content, str | list):
+        turn = arriving.turn = arriving.turn or {"content": []}
+        for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+            if isinstance(part, dict):
+                _add_part(turn["content"], part)
+
+
+def _add_part(parts: list[dict[str, Any]], part: dict[str, Any]) -> None:
+    """Add a part of the content, or the next piece of the last one."""
+    kind = part.get("type")
+    last = parts[-1] if parts and kind in ("thinking", "text") else {}
+    if last.get("type") != kind:
+        parts.append(dict(part))
+    elif kind == "text":
+        last["text"] += text_of(part)
+    else:
+        whole = text_of(last["thinking"]) + text_of(part.get("thinking"))
+        last |= part | {"thinking": [{"type": "text", "text": whole}]}
+
+
+def _keep(arriving: PartialReply) -> Any:
+    """Return the turn; without thoughts its content is the message's own."""
+    turn = arriving.turn or {}
+    if not any(part.get("type") == "thinking" for part in turn.get("content", ())):
+        turn.pop("content", None)
+    return chat.CHAT.keep(arriving)
+
+
+CHAT = replace(chat.CHAT, parameters=_parameters, sampled=_sampled, encode=_encode, body=_body, read=_read, keep=_keep)
+VENDOR = Vendor("Mistral", "https://api.mistral.ai/v1", Format("/v1", CHAT, dialect="openai"), ("MISTRAL_API_KEY",))
