@@ -348,7 +348,6 @@ def forked(served: Serving, run: str, **given: Any) -> dict[str, Any]:
 # ── every vendor ─────────────────────────────────────────────────────────────────────────────────
 
 
-LATER = ("openrouter", "ollama")  # whose wires do not keep thoughts yet
 LOOK = {"name": "look", "parameters": {"type": "object", "properties": {"what": {"type": "string"}}}}
 
 
@@ -356,7 +355,7 @@ def test_every_vendor_gets_its_turns_back_in_later_requests(tmp_path: Path) -> N
     """With two calls in a row and two at once, of which one is the client's, kept by the client and by the server."""
     wrong: dict[str, Any] = {}
     with ExitStack() as stack:
-        vendors = {name: stack.enter_context(VendorServer(name)) for name in HAVE if name not in LATER}
+        vendors = {name: stack.enter_context(VendorServer(name)) for name in HAVE}
         agents = {
             f"{name} {owner}": Agent(
                 vendor_model(vendor), [vendor_add] if owner == "shared" else [vendor_add, vendor_look],
