@@ -32,7 +32,7 @@ from .memory.recall import as_tuple
 from .models import PromptModel
 from .models.reply_limits import limited
 from .nested_runs import Earlier
-from .net.image_source import ImageSource
+from .net.file_source import FileSource
 from .run_spec import RunSpec
 from .strategies import STRATEGIES
 from .strategies.auto import Auto
@@ -40,7 +40,7 @@ from .strategies.react import React
 
 Params = Mapping[str, Mapping[str, Any]]  # parameter values, by node name
 History = Sequence[Message | Mapping[str, Any]]
-Images = Sequence[ImageSource]
+Files = Sequence[FileSource]
 
 
 class Agent(YamlSerializable):
@@ -174,31 +174,31 @@ class Agent(YamlSerializable):
         return [tool.name for tool in self.tools], self.strategy.name, self.instructions, self.budget, others
 
     def start(
-        self, question: str, *, history: History = (), params: Params | None = None, images: Images = (), key: str = ""
+        self, question: str, *, history: History = (), params: Params | None = None, files: Files = (), key: str = ""
     ) -> Run:
         """Create a run without starting it: iterate over its `events`, `cancel` it, read its `result`.
 
-        `params` are as in `with_params`. `images` are bytes, paths, or data, http or https URLs. `key` is the
+        `params` are as in `with_params`. `files` are bytes, paths, or data, http or https URLs. `key` is the
         idempotency key that tools send to services; random if empty. Raises `UsageError` for an empty question.
         """
         run = Run(self.with_params(params) if params else self, question, history, key=key)
-        run.images = tuple(images)
+        run.files = tuple(files)
         return run
 
     async def run_async(
-        self, question: str, *, history: History = (), params: Params | None = None, images: Images = ()
+        self, question: str, *, history: History = (), params: Params | None = None, files: Files = ()
     ) -> RunResult:
         """Answer `question`. How a run ends, also in an error, is in its result's `stop_reason`.
 
         Raises `UsageError` as `start` does, or if the model cannot see, and `ModelError` if it never says anything.
         """
-        return await self.start(question, history=history, params=params, images=images).finish()
+        return await self.start(question, history=history, params=params, files=files).finish()
 
     def run(
-        self, question: str, *, history: History = (), params: Params | None = None, images: Images = ()
+        self, question: str, *, history: History = (), params: Params | None = None, files: Files = ()
     ) -> RunResult:
         """Run `run_async` and block. In an interactive terminal the run is shown (see `trace`)."""
-        return run_blocking(run_watched(self.run_async, question, history=history, params=params, images=images))
+        return run_blocking(run_watched(self.run_async, question, history=history, params=params, files=files))
 
     async def run_batch_async(self, questions: Iterable[str], *, at_once: int = 4) -> list[RunResult]:
         """Call `run_async` for each question, at most `at_once` at a time. Results are in the order of the questions.
@@ -227,16 +227,16 @@ class Agent(YamlSerializable):
         return run_blocking(self.run_batch_async(questions, at_once=at_once))
 
     def stream_async(
-        self, question: str, *, history: History = (), params: Params | None = None, images: Images = ()
+        self, question: str, *, history: History = (), params: Params | None = None, files: Files = ()
     ) -> AsyncGenerator[Event | Delta, None]:
         """Yield the events of a run as they happen, and the model's text as `Delta`s. Raises as `run_async` does."""
-        return self.start(question, history=history, params=params, images=images).events()
+        return self.start(question, history=history, params=params, files=files).events()
 
     def stream(
-        self, question: str, *, history: History = (), params: Params | None = None, images: Images = ()
+        self, question: str, *, history: History = (), params: Params | None = None, files: Files = ()
     ) -> Iterator[Event | Delta]:
         """Iterate over `stream_async` and block."""
-        return iterate_blocking(self.stream_async(question, history=history, params=params, images=images))
+        return iterate_blocking(self.stream_async(question, history=history, params=params, files=files))
 
     def run_spec(self) -> RunSpec:
         """Return the specification of a run created now. Raises `UsageError` if the parts do not fit together."""
@@ -249,13 +249,13 @@ class Agent(YamlSerializable):
         decisions: Mapping[str, Decision] | None = None,
         *,
         budget: Budget | None = None,
-        images: Images = (),
+        files: Files = (),
         key: str = "",
         children: Mapping[str, Sequence[Event]] | None = None,
     ) -> RunResult:
         """Continue a parked, cancelled or interrupted run from the end of its `log` (a result's `events`).
 
-        `decisions` are a person's, by call id; `budget` may be larger; `key`, `children` and the `images`, which a
+        `decisions` are a person's, by call id; `budget` may be larger; `key`, `children` and the `files`, which a
         stored log lacks, are the original run's. A `once` tool, or an agent, of whose call no outcome is recorded waits
         for a decision. Raises `LogMismatch` if this agent did not write the log, and `UsageError` for an edited input
         that does not fit the tool.
@@ -270,7 +270,7 @@ class Agent(YamlSerializable):
             if action.id in decided and (wrong := toolbox.edit_problem(action, decided[action.id])):
                 raise UsageError(f"decisions: {action.id}: {wrong}")
         run = Run(self, started.question, started.history, Earlier(log, decisions or {}, children or {}), key)
-        run.budget, run.images = budget or self.budget, tuple(images)
+        run.budget, run.files = budget or self.budget, tuple(files)
         return await run.finish()
 
     def resume(
@@ -279,13 +279,13 @@ class Agent(YamlSerializable):
         decisions: Mapping[str, Decision] | None = None,
         *,
         budget: Budget | None = None,
-        images: Images = (),
+        files: Files = (),
         key: str = "",
         children: Mapping[str, Sequence[Event]] | None = None,
     ) -> RunResult:
         """Run `resume_async` and block. In an interactive terminal the run is shown."""
         return run_blocking(
-            run_watched(self.resume_async, log, decisions, budget=budget, images=images, key=key, children=children)
+            run_watched(self.resume_async, log, decisions, budget=budget, files=files, key=key, children=children)
         )
 
 

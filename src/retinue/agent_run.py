@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Generator, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,21 +18,21 @@ from .core.delegation import Delegate
 from .core.effects import LibraryEffects
 from .core.event_stream import Tell, tell, told
 from .core.events import ENDINGS, Delta, Event, Started, Stopped
-from .core.image_format import check_together, messages_with_data, with_data
+from .core.file_format import check_together, event_with_data, messages_with_data, with_data
 from .core.log_context import current_context, enter_context, log_context
 from .core.loop import drive
 from .core.prices import FREE, price_of
-from .core.protocols import Flow, Strategy, Task, blind, calls_natively, can_see
+from .core.protocols import Flow, Strategy, Task, calls_natively, kinds_read, unreadable
 from .core.replay import beginning, replaying
 from .core.run_log import log_event
 from .core.run_result import RunResult, result, usage_of
-from .core.toolbox import Toolbox
-from .core.values import Capabilities, Message
+from .core.toolbox import KeepFiles, Toolbox
+from .core.values import Capabilities, File, Kind, Message
 from .display.live_trace import run_traced, should_show
 from .errors import ModelError, RetinueError, UsageError
 from .memory.recall import recall_history, remember
 from .nested_runs import Earlier, Listener, NestedRuns
-from .net.image_source import ImageSource, load_images
+from .net.file_source import FileSource, load_files
 from .run_spec import Specified, check_prices
 from .strategies.auto import Auto, choose_strategy
 from .telemetry.active import live_spans
@@ -60,7 +60,7 @@ class Run:
 
     `key` is the idempotency key that services receive with calls (`toolbox.idempotency_key`); random if empty. A run
     that continues a `log` should have the original key. With `regardless` set, it continues the log of an agent that
-    asked for the same in other words. `images` are shown with the question, to a model that can see. `delegate` runs
+    asked for the same in other words. `files` are shown with the question, to a model that can see. `delegate` runs
     the agents among its tools; by default they run where this run does, and `listener` hears of their events.
     Telemetry records it, as the run of a team's `member` or its own, unless `recorded` says that its driver does that.
     """
@@ -68,7 +68,8 @@ class Run:
     regardless = False
     recorded = False
     member = False
-    images: Sequence[ImageSource] = ()
+    files: Sequence[FileSource] = ()
+    keep_files: KeepFiles | None = None
     listener: Listener | None = None
 
     def __init__(
@@ -169,12 +170,16 @@ class Run:
     async def _beginning(self) -> Started:
         """Return the first event as far as it is known; a continued run takes it from its log."""
         if (begun := beginning(self._begun)) is not None:
-            data = {one.id: one.data for one in await load_images(self.images)}
+            data = {one.id: one.data for one in await load_files(self.files)}
             history = messages_with_data(begun.history, data)
-            return replace(begun, history=history, images=with_data(begun.images, data))
+            self.log = [event_with_data(event, data) for event in self.log]
+            self._decisions = {
+                call: replace(one, files=with_data(one.files, data)) for call, one in self._decisions.items()
+            }
+            return replace(begun, history=history, files=with_data(begun.files, data))
         abilities = await self._abilities()
-        images = await self._deadline.wait(load_images(self.images)) if self.images else ()
-        check_together(images)
+        files = await self._loaded()
+        check_together(files)
         return Started(
             self._task.question,
             self._spec.name,
@@ -184,7 +189,7 @@ class Run:
             abilities=abilities,
             history=await self._history(),
             instructions=self._spec.instructions,
-            images=images,
+            files=files,
         )
 
     def _driven(self, begun: Started, tell: Tell) -> Callable[[], Coroutine[Any, Any, None]]:
@@ -193,7 +198,7 @@ class Run:
         task = replace(
             self._task,
             history=begun.history,
-            images=begun.images,
+            files=begun.files,
             constrained=abilities.constrains,
             calls_tools=abilities.calls_tools,
             scripted=abilities.scripted,
@@ -208,7 +213,7 @@ class Run:
             model=self._spec.model.name,
             tools=tuple(tool.name for tool in task.tools),
         )
-        toolbox = Toolbox(task.tools, self.key, self.delegate)
+        toolbox = Toolbox(task.tools, self.key, self.delegate, self.keep_files)
         world = LibraryEffects(self._spec.model, self._spec.human, toolbox, self._decisions, tell)
         flow = self._flow(task, strategy, started.instructions)
         effects = replaying(world, self.log, regardless=self.regardless)
@@ -263,14 +268,28 @@ class Run:
     async def _found(self) -> Capabilities:
         """Return the engine's capabilities; whether native tool calls work is found out by a probe."""
         model, strategy = self._spec.model, self._spec.strategy
-        if (self.images or any(turn.images for turn in self._task.history)) and not await can_see(model):
-            raise UsageError(blind(model.name))
+        if self.files or any(turn.files for turn in self._task.history):
+            await self._check_kinds(await kinds_read(model))
         native = bool(self._task.tools) and calls_natively(strategy)
         if native and isinstance(strategy, Auto):  # not needed where the engine constrains the reply's text
             found = await model.abilities()
             if found.constrains or found.scripted:
                 return found
         return await model.abilities(native=native)
+
+    async def _check_kinds(self, read: Collection[Kind]) -> None:
+        """Raise `UsageError` for a file that the model is not known to read. What tools returned it is told of."""
+        if not read and self.files:
+            raise UsageError(unreadable(self._spec.model.name, "image"))  # whatever they are, they need not be loaded
+        files = [*await self._loaded(), *(one for turn in self._task.history if not turn.tool for one in turn.files)]
+        if lacking := [one.kind for one in files if one.kind not in read]:
+            raise UsageError(unreadable(self._spec.model.name, lacking[0]))
+
+    async def _loaded(self) -> tuple[File, ...]:
+        """Return the question's files, which are then loaded."""
+        if self.files:
+            self.files = await self._deadline.wait(load_files(self.files))
+        return tuple(one for one in self.files if isinstance(one, File))
 
     async def _history(self) -> tuple[Message, ...]:
         """Return the earlier conversation: recalled memories first, then the history passed in."""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ._internal.sync_bridge import run_blocking
-from .agent import Agent, History, Human, Images, Params, Run
+from .agent import Agent, Files, History, Human, Params, Run
 from .core.budgets import Budget
 from .core.prices import FREE
 from .core.prompt import Ask
@@ -55,24 +55,24 @@ class Executor(Agent):
         *,
         history: History = (),
         params: Params | None = None,
-        images: Images = (),
+        files: Files = (),
         key: str = "",
     ) -> Run:
         """Create a run of the actions: `{"tool": NAME, "input": …}`, a list of these, or either as JSON."""
         text = question if isinstance(question, str) else json.dumps(question)
-        return super().start(text, history=history, params=params, images=images, key=key)
+        return super().start(text, history=history, params=params, files=files, key=key)
 
     async def run_async(
-        self, question: Actions, *, history: History = (), params: Params | None = None, images: Images = ()
+        self, question: Actions, *, history: History = (), params: Params | None = None, files: Files = ()
     ) -> RunResult:
         """Run the actions; the answer is what the tool said, or for a list, a list of what they said."""
-        return await self.start(question, history=history, params=params, images=images).finish()
+        return await self.start(question, history=history, params=params, files=files).finish()
 
     def run(
-        self, question: Actions, *, history: History = (), params: Params | None = None, images: Images = ()
+        self, question: Actions, *, history: History = (), params: Params | None = None, files: Files = ()
     ) -> RunResult:
         """Run `run_async` and block."""
-        return run_blocking(run_watched(self.run_async, question, history=history, params=params, images=images))
+        return run_blocking(run_watched(self.run_async, question, history=history, params=params, files=files))
 
 
 class Planner(Agent):

@@ -10,7 +10,7 @@ from .core.log_fork import ForkPoint, fork_log
 from .core.replay import call_of
 from .core.run_result import RunResult
 from .nested_runs import Earlier
-from .net.image_source import ImageSource
+from .net.file_source import FileSource
 from .run_spec import Specified
 
 
@@ -21,7 +21,7 @@ def fork(
     *,
     observations: Mapping[str, str] | None = None,
     instructions: str | None = None,
-    images: Sequence[ImageSource] = (),
+    files: Sequence[FileSource] = (),
 ) -> Run:
     """Return a run of `agent` that begins with a log (of a result, or its `events`) up to the end of `step`, and goes
     on: `fork(…).finish()` runs it. The other run stays as it is.
@@ -36,7 +36,7 @@ def fork(
             answer.
         observations: Texts in place of what calls brought, by call id; the run goes on after them.
         instructions: A new system message; by default that of the log.
-        images: Those of the run, since a stored log lacks them.
+        files: Those of the run, since a stored log lacks them.
 
     Raises `UsageError` if there is no such step or call, or if nothing would be left to decide.
     """
@@ -47,5 +47,5 @@ def fork(
     members = {path: log for path, log in children.items() if path.partition("/")[0] in calls}
     started = next(event for event in kept if isinstance(event, Started))
     run = Run(agent, started.question, started.history, Earlier(kept, {}, members))
-    run.regardless, run.images = True, tuple(images)
+    run.regardless, run.files = True, tuple(files)
     return run

@@ -171,7 +171,7 @@ async def _driven(
         able.constrains,
         able.calls_tools,
         able.scripted,
-        started.images,
+        started.files,
         able.window,
     )
     strategy = choose_strategy(spec.strategy, task, started.strategy)

@@ -18,7 +18,7 @@ from .errors import UsageError
 from .strategies.given_actions import GivenActions
 from .strategies.wrappers.instructions import with_instructions
 from .strategies.wrappers.reflection import with_reflection
-from .strategies.wrappers.shown_images import with_images
+from .strategies.wrappers.shown_files import with_files
 from .strategies.wrappers.structured_output import with_structured_output
 
 
@@ -61,7 +61,7 @@ class RunSpec:
             strategy = with_reflection(strategy)
         if self.answers is not None:
             strategy = with_structured_output(strategy, *self.answers)
-        return with_images(strategy, task)(task)
+        return with_files(strategy, task)(task)
 
 
 def check_prices(model: Model, tools: Iterable[Tool], budget: Budget) -> None:
@@ -81,7 +81,8 @@ def check_prices(model: Model, tools: Iterable[Tool], budget: Budget) -> None:
         if price_of(one) is None:
             raise UsageError(
                 f"a budget of cost needs the prices of the model {one.name!r}: give it "
-                "price={'input': …, 'output': …}, for a million tokens each"
+                "price={'input': …, 'output': …}, for a million tokens each "
+                "(pip install 'retinue[facts]' brings those of many hosted models)"
             )
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from retinue.core.events import KINDS, Event
 from retinue.core.serialization import dump, load
-from retinue.core.values import AgentAction, Decision, Message, Observation, Reply, StopReason, Usage
+from retinue.core.values import AgentAction, Capabilities, Decision, Message, Observation, Reply, StopReason, Usage
 from retinue.errors import DataError
 
 WHOLE = st.characters(exclude_categories=["Cs"])
@@ -33,7 +33,10 @@ def events(text: st.SearchStrategy[str]) -> st.SearchStrategy[Event]:
     seen = st.builds(Observation, text, text)
     used = st.builds(Usage, st.integers(0, 9), st.integers(0, 9))
     built = {
-        "started": {"question": text, "history": messages.map(tuple)},
+        "started": {
+            **dict.fromkeys(("question", "agent", "strategy", "model"), text),
+            **{"tools": st.just(("look",)), "abilities": st.just(Capabilities()), "history": messages.map(tuple)},
+        },
         "asked": {"messages": messages.map(tuple), "problem": text},
         "retried": {"step": st.integers(0, 9), "problem": text, "seconds": st.floats(0, 9), "usage": used},
         "replied": {"reply": replies},

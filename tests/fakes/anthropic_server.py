@@ -122,10 +122,15 @@ def _wrong_blocks(blocks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for block in blocks:
         if block["type"] == "text" and not block["text"].strip():
             yield "text content blocks must contain non-whitespace text"
-        if block["type"] == "image":
-            source = block["source"]
-            if source["type"] != "base64" or source["media_type"][:6] != "image/" or not is_picture(source["data"]):
-                yield "image.source: Could not process image"
+        if block["type"] in ("image", "document"):  # https://docs.anthropic.com/en/docs/build-with-claude/pdf-support
+            source, kind = block["source"], "image" if block["type"] == "image" else "pdf"
+            wanted = (
+                source["media_type"][:6] == "image/" if kind == "image" else source["media_type"] == "application/pdf"
+            )
+            if source["type"] != "base64" or not wanted or not is_picture(source["data"], kind):
+                yield f"{block['type']}.source: Could not process {kind}"
+        if block["type"] == "tool_result" and isinstance(block.get("content"), list):
+            yield from (f"tool_result.{problem}" for problem in _wrong_blocks(block["content"]))
         if block["type"] == "tool_use":
             if not isinstance(block["input"], dict):
                 yield "tool_use.input: Input should be a valid dictionary"

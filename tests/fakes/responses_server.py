@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from retinue import Message, Tool
@@ -28,6 +29,7 @@ from .vendors.openai_responses import RESPONSES
 Json = dict[str, Any]
 SOON = Retries(tries=3, first_wait=0.001)
 SEALED = "gAAAA-sealed"
+_KEYS = count()
 CHAT: Json = {"choices": [{"message": {"content": "fine"}, "finish_reason": "stop"}]}
 
 
@@ -113,8 +115,8 @@ class ModelServer(JSONService):
 
 
 def engine(server: ModelServer, model: str = "gpt-6", **settings: Any) -> HttpEngine:
-    """OpenAI's engine, as it is at OpenAI's own address."""
-    given: Json = {"api_key": "sk-test", "retries": SOON} | settings
+    """OpenAI's engine, as it is at OpenAI's own address, with a key of its own, so that it has learned nothing."""
+    given: Json = {"api_key": f"sk-test-{next(_KEYS)}", "retries": SOON} | settings
     return HttpEngine(Settings(model=model, base_url=server.url, **given), openai.VENDOR.format)
 
 

@@ -405,10 +405,14 @@ BREAKS: dict[str, list[Break]] = {
         Break(on_parts("functionCall", changed_signature)),
         Break(on_parts("functionCall", lambda _, one: one["functionCall"].update(args={}))),
     ],
+    "calls have no ids": [
+        Break(on_parts("functionCall", lambda _, one: one["functionCall"].update(id="x"))),
+        Break(on_parts("functionResponse", lambda _, one: one["functionResponse"].update(id="x"))),
+    ],
     "calls have their responses": [
         Break(on_parts("functionResponse", removed)),
         Break(on_parts("functionResponse", lambda _, one: one["functionResponse"].update(name="other"))),
-        Break(on_parts("functionResponse", lambda _, one: one["functionResponse"].update(id="other"))),
+        Break(on_parts("functionResponse", lambda _, one: one["functionResponse"].update(id="other")), vendor="gemini"),
         Break(on_parts("functionResponse", lambda _, one: one["functionResponse"].update(response="ok"))),
     ],
     "roles alternate": [

@@ -38,8 +38,9 @@ class Answer:
     `cut`: how many bytes of the body are sent; `then`: what comes after them: the connection is closed, the
     answer ends as if it were whole, or nothing ever. `pause`: seconds before each piece. `event`: put into
     the stream, as it is, after the first piece of text; `broken`: an error reported there in the vendor's
-    form. `extra`: fields that nobody documents. `choices`: whether anything is said at all. `hang`: nothing
-    ever comes. `drop`: the connection is closed unanswered.
+    form. `extra`: fields that nobody documents. `choices`: whether anything is said at all. `reasoning`: what it
+    thought before, as DeepSeek and others tell it. `hang`: nothing ever comes. `drop`: the connection is closed
+    unanswered.
     """
 
     text: str | None = ""
@@ -62,6 +63,7 @@ class Answer:
     choices: bool = True
     usage: bool = True
     done: bool = True
+    reasoning: str = ""
     hang: bool = False
     drop: bool = False
 
@@ -76,22 +78,39 @@ def cut(text: str, size: int) -> list[str]:
     return [text[at : at + size] for at in range(0, len(text), size)]
 
 
-def is_picture(encoded: Any) -> bool:
-    """Whether this is a picture in base64, as models want it."""
+_MAGIC = {
+    "image": (b"\x89PNG", b"\xff\xd8", b"GIF8", b"RIFF"),
+    "pdf": (b"%PDF-",),
+    "audio": (b"RIFF", b"ID3", b"\xff\xfb"),
+}
+
+
+def is_picture(encoded: Any, kind: str = "image") -> bool:
+    """Whether this is a picture, or another `kind` of file, in base64, as models want it."""
     try:
-        return base64.b64decode(encoded, validate=True).startswith((b"\x89PNG", b"\xff\xd8", b"GIF8", b"RIFF"))
+        return base64.b64decode(encoded, validate=True).startswith(_MAGIC[kind])
     except (TypeError, ValueError):
         return False
 
 
 def wrong_parts(content: Any) -> str:
-    """What is wrong with a content in OpenAI's form: a text, or parts that are texts and images."""
+    """What is wrong with a content in OpenAI's form: a text, or parts that are texts, images, PDFs and sounds
+    (https://platform.openai.com/docs/api-reference/chat/create)."""
     for part in [] if isinstance(content, str) else content or [{}]:
-        url = part.get("image_url", {}).get("url", "")
-        if part.get("type") == "text" and isinstance(part.get("text"), str) and part["text"]:
-            continue
-        head, _, encoded = url.partition(";base64,")
-        if part.get("type") != "image_url" or not head.startswith("data:image/") or not is_picture(encoded):
+        match part:
+            case {"type": "text", "text": str(text)}:
+                fine = bool(text)
+            case {"type": "image_url", "image_url": {"url": str(url)}}:
+                head, _, encoded = url.partition(";base64,")
+                fine = head.startswith("data:image/") and is_picture(encoded)
+            case {"type": "file", "file": {"filename": str(name), "file_data": str(url)}}:
+                head, _, encoded = url.partition(";base64,")
+                fine = bool(name) and head == "data:application/pdf" and is_picture(encoded, "pdf")
+            case {"type": "input_audio", "input_audio": {"data": data, "format": "wav" | "mp3"}}:
+                fine = is_picture(data, "audio")
+            case _:
+                fine = False
+        if not fine:
             return f"Invalid content part: {part!r:.80}"
     return ""
 

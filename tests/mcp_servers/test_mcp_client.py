@@ -6,6 +6,7 @@ import asyncio
 import socket
 import subprocess
 import sys
+from base64 import b64decode
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +15,10 @@ from typing import Any
 import pytest
 
 from fakes import mcp_server
-from fakes.mcp_server import served
+from fakes.engines import ENGINES, PROBED, model
+from fakes.mcp_server import PICTURE, served
 from fakes.parrot import Parrot
+from fakes.vendor_server import Answer
 from retinue import Agent, ExampleCall, Tool, ToolError, ToolExample, UsageError
 from retinue._internal.sync_bridge import run_blocking
 from retinue.core.signature import InvalidInput
@@ -64,9 +67,19 @@ def test_tools_are_named_described_and_checked(server: MCPTools) -> None:
         call(tools["add"], a="x", b=3)
 
 
+def test_an_image_reaches_a_model_that_sees(server: MCPTools) -> None:
+    with ENGINES["anthropic"]() as engine:
+        engine.replies += [PROBED, Answer(calls=[("picture", {})]), "Done."]
+        tools = [replace(by_name(server)["picture"], name="picture")]
+        assert Agent(model(engine), tools, strategy="tool_calling").run("Look.").answer == "Done."
+        (result,) = engine.asked[-1].body["messages"][-1]["content"]
+        image = result["content"][1]["source"]
+        assert (image["media_type"], image["data"]) == ("image/png", PICTURE)
+
+
 def test_results_are_texts_and_notes_of_the_rest(server: MCPTools) -> None:
     tools = by_name(server)
-    assert call(tools["picture"]) == "A map:\n(image, image/png, 3,000 bytes: not shown)\n(map: file:///map.png)"
+    assert call(tools["picture"]) == f"A map:\n(image/png, {len(b64decode(PICTURE))} bytes)\n(map: file:///map.png)"
     with pytest.raises(ToolError, match=r"^out of order$"):
         call(tools["fail"])
     with pytest.raises(ToolError, match="larger than 1,048,576 bytes"):

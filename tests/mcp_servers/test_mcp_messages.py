@@ -47,7 +47,7 @@ RESULTS: list[tuple[dict[str, Any], str]] = [
     ),
     ({"content": [{"type": "text", "text": "a"}, {"type": "text"}, 7, None]}, 'a\n{"type": "text"}\n7\nnull'),
     ({"content": [{"type": "text", "text": "a", "annotations": "none"}, "b"]}, "a\nb"),
-    ({"content": [{"type": "image", "data": "eHh4", "mimeType": 7}]}, "(image, 7, 3 bytes: not shown)"),
+    ({"content": [{"type": "image", "data": "eHh4", "mimeType": 7}]}, "(a file, 7, 3 bytes: not shown)"),
     ({"content": [{"type": "resource", "resource": {"uri": "a b", "text": "c"}}]}, "c"),
     ({"content": [{"type": "resource", "resource": {"uri": "a", "blob": "eHh4"}}]}, "(a, None, 3 bytes: not shown)"),
     ({"content": [{"type": "resource_link", "uri": "a"}]}, "(a resource: a)"),

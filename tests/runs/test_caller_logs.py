@@ -9,7 +9,7 @@ import pytest
 
 from fakes.kept_runs import new_run
 from retinue.core.events import Asked, Called, Event, Finished, Observed, Started
-from retinue.core.values import AgentAction, Image, Message, Observation
+from retinue.core.values import AgentAction, File, Message, Observation
 from retinue.runs.caller_logs import CallerLogs
 from retinue.store.database import Database
 from retinue.store.event_log import Entry, append_entries
@@ -78,7 +78,7 @@ async def test_it_is_read_if_it_is_not_known_how_all_members_ended(database: Dat
 
 
 LONG = "x" * 20_001
-IMAGE = Image("id", "image/png", data=b"x" * 20_001)
+IMAGE = File("id", "image/png", data=b"x" * 20_001)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ IMAGE = Image("id", "image/png", data=b"x" * 20_001)
         left(log=[STARTED, *[Observed(1, Observation("", "x"))] * 40, CALLED]),
         left(log=[Started(LONG, "a", "react", "m", ("w",)), CALLED]),
         left(log=[STARTED, Asked(1, 0, (Message("user", LONG),)), CALLED]),
-        left(log=[STARTED, Asked(1, 0, (Message("user", "?", images=(IMAGE,)),)), CALLED]),
+        left(log=[STARTED, Asked(1, 0, (Message("user", "?", files=(IMAGE,)),)), CALLED]),
         left(end=Observed(1, Observation("", LONG))),
         left(end=Finished(LONG, {})),
     ],

@@ -19,8 +19,6 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from fakes.app_server import KEY, Serving, answering
-from retinue.errors import DataError
-from retinue.server.deployment import Deployment
 
 JSON = {"Content-Type": "application/json"}
 
@@ -215,6 +213,51 @@ def test_a_parameter_of_the_other_api_is_named_as_in_this_one(
     assert now in said.error["message"]
 
 
+def test_a_parameter_that_only_the_other_api_has_is_refused(served: Serving) -> None:
+    """Unless its value changes nothing."""
+    table: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+        "responses": (
+            "input",
+            {
+                "n": 2,
+                "stop": "x",
+                "seed": 1,
+                "logprobs": True,
+                "modalities": ["audio"],
+                "logit_bias": {"1": 2},
+                "audio": {},
+            },
+            {"n": 1, "stop": None, "seed": None, "logprobs": False, "modalities": ["text"]},
+        ),
+        "chat/completions": (
+            "messages",
+            {"background": True, "truncation": "x", "max_tool_calls": 1, "include": ["x"], "prompt": {"id": "p"}},
+            {"background": False, "truncation": "auto", "max_tool_calls": None, "include": []},
+        ),
+    }
+    for path, (said, refused, idle) in table.items():
+        for name, value in refused.items():
+            answer = served.ask("POST", f"/v1/{path}", {said: "Hi", name: value})
+            assert (answer.status, answer.error["code"], answer.error["param"]) == (400, "unknown_parameter", name)
+        assert served.ask("POST", f"/v1/{path}", {said: "Hi", **idle}).status != 400
+
+
+def test_allowed_tools_are_tools_of_the_request(served: Serving) -> None:
+    function = {"name": "f", "parameters": {"type": "object", "properties": {}}}
+    chat: dict[str, Any] = {"messages": "Hi", "tools": [{"type": "function", "function": function}]}
+    response: dict[str, Any] = {"input": "Hi", "tools": [{"type": "function", **function}]}
+    for named in ("f", "g", "", None):
+        tools = [] if named is None else [{"type": "function", "name": named}]
+        inner = [{"type": "function", "function": {"name": one["name"]}} for one in tools]
+        ways: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+            ("chat/completions", chat, {"allowed_tools": {"mode": "auto", "tools": inner}}),
+            ("responses", response, {"mode": "auto", "tools": tools}),
+        ]
+        for path, body, choice in ways:
+            answer = served.ask("POST", f"/v1/{path}", {**body, "tool_choice": {"type": "allowed_tools", **choice}})
+            assert (answer.status == 400) is (named != "f"), (named, path, answer.text)
+
+
 def test_an_unknown_model_is_told_which_there_are(served: Serving) -> None:
     for path, more in (
         ("chat/completions", {"messages": "Hi"}),
@@ -280,40 +323,3 @@ def test_the_only_agent_needs_no_name(tmp_path: Path) -> None:
         said = server.ask("POST", "/v1/chat/completions", asked)
     assert (said.status, said.error["param"]) == (400, "model")
     assert said.error["message"].startswith("Missing required parameter: 'model'. This server has several models")
-
-
-SPEECH = """\
-retinue: 1
-components:
-  - {name: hears, type: SpeechToText, params: {folder: sounds}}
-agents:
-  - {name: agent, params: {script: [{when: "", say: done}]}}
-chains:
-  - {name: audio, steps: [hears, agent]}
-  - {name: outer, steps: [audio]EXPOSED}
-"""
-
-
-def test_what_takes_files_of_the_server_for_its_question_is_not_served(tmp_path: Path) -> None:
-    (tmp_path / "sounds").mkdir()
-    path = tmp_path / "agents.yml"
-    path.write_text(SPEECH.replace("EXPOSED", ""))
-    with pytest.raises(DataError, match="outer cannot be served: hears hears or speaks files of this machine"):
-        Deployment.load(path)
-    path.write_text(SPEECH.replace("EXPOSED", ", exposed: false").replace("done}]", "done}], exposed: true"))
-    assert list(Deployment.load(path).agents) == ["agent"]
-
-
-def test_sound_is_refused_with_its_reason(tmp_path: Path) -> None:
-    part = {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}
-    with Serving(tmp_path) as server:
-        asked = {"model": "agent-1", "messages": [{"role": "user", "content": [part]}]}
-        heard = server.ask("POST", "/v1/chat/completions", asked)
-        spoken = server.ask(
-            "POST",
-            "/v1/chat/completions",
-            {"messages": "Hello", "modalities": ["text", "audio"], "audio": {"voice": "alloy", "format": "wav"}},
-        )
-    assert (heard.status, spoken.status) == (400, 400)
-    assert "audio" in heard.error["message"]
-    assert spoken.error["param"] in ("audio", "modalities")

@@ -119,7 +119,7 @@ CHAT: list[Any] = [
     ({"type": "file", "file": {"filename": "a.txt"}}, 400, "file.file_data"),
     ({"type": "file", "file": {"file_data": "no base64!"}}, 400, "file.file_data"),
     ({"type": "file", "file": {"file_data": encoded(b"%PDF\x00\xff")}}, 400, "file"),
-    ({"type": "file", "file": {"file_data": encoded(b"%PDF-1.4\n1 0 obj <<>> endobj")}}, 400, "file"),
+    ({"type": "file", "file": {"file_data": encoded(b"%PDF-1.4\n1 0 obj <<>> endobj")}}, 400, ""),
     ({"type": "file", "file": {"file_data": encoded(b"a\x00b")}}, 400, "file"),
     ({"type": "file", "file": {"file_data": encoded(b"x" * 300_000)}}, 400, "file"),
     ({"type": "file", "file": {"file_id": "file-unknown"}}, 404, "file.file_id"),
@@ -129,7 +129,7 @@ CHAT: list[Any] = [
 @pytest.mark.parametrize(("part", "status", "place"), CHAT)
 def test_what_a_chat_cannot_give_a_model_is_refused(served: Serving, part: Any, status: int, place: str) -> None:
     answer = chat(served, {"type": "text", "text": WHERE}, part)
-    assert (answer.status, answer.error["param"]) == (status, f"messages[0].content[1].{place}")
+    assert (answer.status, answer.error["param"]) == (status, f"messages[0].content[1].{place}".rstrip("."))
 
 
 def test_a_large_file_is_refused_before_it_is_read(served: Serving) -> None:
@@ -164,10 +164,9 @@ HELLO = {"type": "text", "text": "Hello"}
         ({"function_call": "auto"}, "unsupported_parameter"),
         ({"logprobs": True}, "unsupported_parameter"),
         ({"top_logprobs": 2}, "unsupported_parameter"),
-        ({"audio": {"voice": "alloy", "format": "wav"}}, "unsupported_parameter"),
         ({"web_search_options": {"a": 1}}, "unsupported_parameter"),
         ({"conversation": "conv_1"}, "unsupported_parameter"),
-        ({"modalities": ["text", "audio"]}, "invalid_value"),
+        ({"modalities": ["text", "audio"]}, "unsupported_modality"),
         ({"max_tokens": 0}, "integer_below_min_value"),
         ({"max_completion_tokens": 0}, "integer_below_min_value"),
         ({"verbosity": "some"}, "invalid_value"),

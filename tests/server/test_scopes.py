@@ -23,6 +23,8 @@ _POSTS = {
         /v1/responses
         /v1/responses/input_tokens
         /v1/responses/compact
+        /v1/audio/speech
+        /v1/audio/transcriptions
         /v1/embeddings
         /v1/responses/{response_id}/cancel
         /v1/runs/import

@@ -13,9 +13,9 @@ from hypothesis import given, strategies as st
 from sqlalchemy import Connection, Engine, func, select, update
 
 from fakes.postgres import Postgres
-from retinue.core.values import Image
+from retinue.core.values import File
 from retinue.store.engines import begin_at_once, engine_of
-from retinue.store.images import delete_unused_images, keep_images
+from retinue.store.images import delete_unused_files, keep_files
 from retinue.store.memory_states import (
     MemoryState,
     Owner,
@@ -52,12 +52,12 @@ def remember(connection: Connection, tenant: str, owner: str, size: int) -> None
 
 def keep(connection: Connection, tenant: str, sizes: list[int]) -> None:
     data = [bytes(size) for size in sizes]
-    keep_images(connection, tenant, [Image(hashlib.sha256(one).hexdigest(), "image/png", data=one) for one in data])
+    keep_files(connection, tenant, [File(hashlib.sha256(one).hexdigest(), "image/png", data=one) for one in data])
 
 
 def forget_images(connection: Connection, size: int) -> None:
     connection.execute(update(images).where(images.c.bytes == size).values(created_at=0))
-    delete_unused_images(connection)
+    delete_unused_files(connection)
 
 
 def assert_exact(connection: Connection) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from .._internal.thread_pool import run_in_thread
 from .._internal.worker_process import output_of
 from ..core.component import Component
 from ..documents.file_documents import data_in
 from ..errors import DataError, ToolError, UsageError
+from ..models import bundles
 
 WORKER = "retinue.components.speech_worker"
 
@@ -24,17 +26,33 @@ class Heard(TypedDict):
     results: str
 
 
-class SpeechToText(Component):
-    """Recognizes English speech in WAV files (16 bits) with pocketsphinx, offline and without a download.
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """What was heard. Whisper also tells the `language`, the `duration` in seconds, and the `segments` as OpenAI's API
+    has them: with `start`, `end` and `text`."""
 
-    Its vocabulary is open but its ear is not good. It hears reliably where `phrases` say what can be said.
+    text: str
+    language: str = ""
+    duration: float = 0.0
+    segments: Sequence[Mapping[str, Any]] = ()
+
+
+class SpeechToText(Component):
+    """Recognizes speech in sound files, offline.
+
+    Without a `model`, pocketsphinx recognizes English in WAV files (16 bits). Its vocabulary is open but its ear is not
+    good. It hears reliably where `phrases` say what can be said. Whisper hears well, in many languages, and also reads
+    MP3, FLAC, Ogg, MP4 and WebM.
 
     Args:
         folder: Where the files are; nothing outside is read.
         phrases: What can be said, in JSGF: `["what is (one | two) plus (one | two)"]`. Words are its dictionary's.
+        model: `whisper-base` (fetched once: `retinue models pull whisper-base`), or the path of a folder with a
+            Whisper model for CTranslate2.
+        language: The language spoken, by its code, such as `de`; Whisper hears which one it is if this is empty.
         seconds: Time limit of each file.
 
-    Raises `UsageError` without the extra `audio`.
+    Raises `UsageError` without the extra `audio`, or with a model without the extra `whisper`.
     """
 
     effects = "read"
@@ -44,15 +62,23 @@ class SpeechToText(Component):
         folder: str | Path,
         *,
         phrases: Sequence[str] = (),
+        model: str = "",
+        language: str = "",
         seconds: float = 60.0,
         name: str = "SpeechToText",
     ) -> None:
-        need_audio("pocketsphinx", name)
+        need_audio("faster_whisper" if model else "pocketsphinx", name, "whisper" if model else "audio")
+        if model and phrases:
+            raise UsageError("phrases are for pocketsphinx, and Whisper needs none: leave out phrases or model")
         self.name = name
         phrases = [phrases] if isinstance(phrases, str) else list(phrases)
-        self.given = {"folder": folder, "phrases": phrases, "seconds": seconds}  # for export
+        self.given = {  # for export
+            "folder": folder, "phrases": phrases, "model": model, "language": language, "seconds": seconds
+        }  # fmt: skip
         self.folder = Path(folder).expanduser()
         self.phrases = tuple(phrases)
+        self.model = model
+        self.language = language
         self.seconds = seconds
 
     async def run_async(self, path: str) -> Heard:
@@ -60,22 +86,41 @@ class SpeechToText(Component):
 
         Raises `ToolError` for a file that cannot be read or heard.
         """
-        settings = json.dumps({"phrases": self.phrases})
         try:
             data = await run_in_thread(partial(data_in, path.strip(), self.folder))
-            answer = json.loads(await output_of(WORKER, ("hear", settings), data, self.seconds))
         except DataError as error:
             raise ToolError(str(error)) from error
+        try:
+            return {"results": (await self.transcribe(data)).text}
+        except ToolError as error:
+            raise ToolError(f"{path}: {error}") from error
+
+    async def transcribe(self, data: bytes, language: str = "", prompt: str = "") -> Transcript:
+        """Return what is said in a sound file with these bytes. `prompt` shows Whisper how words are spelled.
+
+        Raises `ToolError` for what cannot be heard, and `UsageError` if the model is not here.
+        """
+        folder = await run_in_thread(self._model_folder)
+        settings = {"phrases": self.phrases, "model": folder, "language": language or self.language, "prompt": prompt}
+        try:
+            answer = json.loads(await output_of(WORKER, ("hear", json.dumps(settings)), data, self.seconds))
         except TimeoutError:
-            raise ToolError(f"{path}: was not heard to its end within {self.seconds:g} seconds") from None
+            raise ToolError(f"was not heard to its end within {self.seconds:g} seconds") from None
         except ValueError:
-            raise ToolError(f"{path}: cannot be heard; the recognizer ended without a result") from None
+            raise ToolError("cannot be heard; the recognizer ended without a result") from None
         if "error" in answer:
-            raise ToolError(f"{path}: {answer['error']}")
-        return {"results": answer["text"]}
+            raise ToolError(answer["error"])
+        return Transcript(**answer)
+
+    def _model_folder(self) -> str:
+        if self.model in bundles.BUNDLES:
+            return str(bundles.find(bundles.BUNDLES[self.model]))
+        if self.model and not (Path(self.model).expanduser() / "model.bin").is_file():
+            raise UsageError(f"model: want {bundles.WHISPER.name} or a folder with a model.bin, not {self.model!r}")
+        return str(Path(self.model).expanduser()) if self.model else ""
 
 
-def need_audio(package: str, name: str) -> None:
+def need_audio(package: str, name: str, extra: str = "audio") -> None:
     """Raise `UsageError` unless the packages for speech are installed."""
     if find_spec(package) is None or find_spec("numpy") is None:
-        raise UsageError(f"{name} needs the extra 'audio': pip install 'retinue[audio]'")
+        raise UsageError(f"{name} needs the extra '{extra}': pip install 'retinue[{extra}]'")

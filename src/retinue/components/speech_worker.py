@@ -10,9 +10,11 @@ import sys
 import wave
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
-MEMORY = 2 << 30  # bytes of address space
+MEMORY = 2 << 30  # bytes of address space, beside those of a model
 RATE = 16_000  # samples per second that the recognizer wants
 _SILENCE = RATE // 4  # samples before and after what is heard
 _QUIET = 100  # of 32,768: the loudest sample of what is silence
@@ -21,12 +23,67 @@ _NO_EXIT = 0x8000
 _HEARD = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p)
 
 
+_CONTAINERS = (
+    (b"RIFF", 0, "wav"), (b"ID3", 0, "mp3"), (b"fLaC", 0, "flac"), (b"OggS", 0, "ogg"), (b"ftyp", 4, "mov"),
+    (b"\x1aE\xdf\xa3", 0, "matroska"),
+)  # fmt: skip
+_CODECS = {  # what PyAV is asked for: container, codec, samples a second (Opus has fixed rates)
+    "mp3": ("mp3", "libmp3lame", 24_000), "opus": ("ogg", "libopus", 24_000), "aac": ("adts", "aac", 24_000),
+    "flac": ("flac", "flac", 24_000),
+}  # fmt: skip
+
+
 class SpeechError(Exception):
     """Sound or a voice that cannot be used."""
 
 
-def heard(data: bytes, phrases: Sequence[str]) -> dict[str, Any]:
-    """Return the text in a WAV file."""
+def heard(data: bytes, phrases: Sequence[str], model: str, language: str, prompt: str) -> dict[str, Any]:
+    """Return the text in a sound file, and where Whisper (in the folder `model`) heard it, its language, duration
+    and segments, as OpenAI's API has them."""
+    return _by_whisper(data, model, language, prompt) if model else _by_pocketsphinx(data, phrases)
+
+
+def _by_whisper(data: bytes, model: str, language: str, prompt: str) -> dict[str, Any]:
+    from faster_whisper import WhisperModel
+
+    samples = _decoded(data)
+    if max(abs(samples.min(initial=0)), abs(samples.max(initial=0))) * 0x8000 < _QUIET:
+        return {"text": "", "language": language, "duration": len(samples) / RATE, "segments": []}
+    threads = min(4, os.cpu_count() or 1)
+    whisper = WhisperModel(model, device="cpu", compute_type="int8", cpu_threads=threads, local_files_only=True)
+    try:
+        found, about = whisper.transcribe(samples, language=language or None, initial_prompt=prompt or None)
+    except ValueError as error:
+        raise SpeechError(f"language: Whisper knows no language {language!r}; want its code, such as en") from error
+    segments = [{name: value for name, value in asdict(one).items() if name != "words"} for one in found]
+    text = "".join(one["text"] for one in segments).strip()
+    return {"text": text, "language": about.language, "duration": about.duration, "segments": segments}
+
+
+def _decoded(data: bytes) -> Any:
+    """Return the samples of a sound file, as Whisper wants them. The container is named by its first bytes: left to
+    guess, FFmpeg would also read playlists, which lead to other files and addresses."""
+    import av
+    import numpy as np
+
+    form = next((name for magic, at, name in _CONTAINERS if data.startswith(magic, at)), None)
+    if form is None and data[:1] == b"\xff" and data[1:2] >= b"\xe0":
+        form = "mp3" if data[1] & 0x06 else "aac"  # without a header: a frame's layer tells
+    if form is None:
+        raise SpeechError("this is no sound file that is read here; want WAV, MP3, AAC, FLAC, Ogg, MP4 or WebM")
+    try:
+        file: Any
+        with av.open(io.BytesIO(data), "r", format=form, options={"protocol_whitelist": ""}) as file:
+            resampler = av.AudioResampler(format="s16", layout="mono", rate=RATE)
+            frames = [out for frame in file.decode(audio=0) for out in resampler.resample(frame)]
+            frames += resampler.resample(None)
+    except (av.FFmpegError, IndexError, ValueError) as error:
+        raise SpeechError(f"the sound cannot be decoded: {error}") from error
+    pieces = [np.zeros(0, np.int16), *(frame.to_ndarray().reshape(-1) for frame in frames)]
+    return np.concatenate(pieces).astype(np.float32) / 0x8000
+
+
+def _by_pocketsphinx(data: bytes, phrases: Sequence[str]) -> dict[str, Any]:
     from pocketsphinx import Decoder
 
     samples = _samples(data)
@@ -65,8 +122,9 @@ def _samples(data: bytes) -> bytes:
     return bytes(np.concatenate([np.zeros(_SILENCE), even, np.zeros(_SILENCE)]).astype("<i2").tobytes())
 
 
-def spoken(text: str, voice: str, words_per_minute: int) -> bytes:
-    """Return a WAV file in which `text` is said."""
+def spoken(text: str, voice: str, words_per_minute: int, form: str) -> bytes:
+    """Return a sound file in which `text` is said; `form` is `wav`, `pcm` (24,000 samples a second, without a header),
+    or one of `_CODECS`."""
     import espeakng_loader
 
     library = ctypes.cdll.LoadLibrary(espeakng_loader.get_library_path())
@@ -83,29 +141,55 @@ def spoken(text: str, voice: str, words_per_minute: int) -> bytes:
     callback = _HEARD(take)
     library.espeak_SetSynthCallback(callback)
     if library.espeak_SetVoiceByName(voice.encode()) != 0:
-        raise SpeechError(f"espeak-ng has no voice {voice!r}; there are en-us, en-gb, de, fr, es, it and more")
+        raise SpeechError(f"espeak-ng has no voice {voice!r}; there are en-us, en, de, fr, es, it and more")
     library.espeak_SetParameter(_SPEED, words_per_minute, 0)
     words = text.encode()
     library.espeak_Synth(words, len(words) + 1, 0, 1, 0, _UTF8, None, None)
     library.espeak_Synchronize()
+    return _encoded(b"".join(pieces), rate, form)
+
+
+def _encoded(samples: bytes, rate: int, form: str) -> bytes:
+    if form == "wav":
+        out = io.BytesIO()
+        with wave.open(out, "wb") as file:
+            file.setnchannels(1)
+            file.setsampwidth(2)
+            file.setframerate(rate)
+            file.writeframes(samples)
+        return out.getvalue()
+    import numpy as np
+
+    mono = np.frombuffer(samples, dtype="<i2")
+    container, codec, wanted = _CODECS.get(form, ("", "", 24_000))
+    count = int(len(mono) * wanted / rate)
+    even = np.interp(np.arange(count) * rate / wanted, np.arange(len(mono)), mono).astype("<i2") if count else mono
+    if form == "pcm":
+        return bytes(even.tobytes())
+    import av
+
     out = io.BytesIO()
-    with wave.open(out, "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(rate)
-        file.writeframes(b"".join(pieces))
+    with av.open(out, "w", format=container) as sound:
+        stream: Any = sound.add_stream(codec, rate=wanted, layout="mono")
+        frame = av.AudioFrame.from_ndarray(even.reshape(1, -1), format="s16", layout="mono")
+        frame.sample_rate = wanted
+        resampler = av.AudioResampler(stream.format, "mono", wanted, stream.frame_size or None)
+        for one in (*resampler.resample(frame), *resampler.resample(None), None):
+            sound.mux(stream.encode(one))
     return out.getvalue()
 
 
 def main(task: str, settings: str) -> None:
     """Read from standard input; write what was heard as JSON or said as WAV, or else `{"error": …}`."""
+    given = json.loads(settings)
     with suppress(AttributeError, OSError):  # low priority: an answer is more urgent
         os.nice(10)
     with suppress(ImportError):  # not available on Windows
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    data, given = sys.stdin.buffer.read(), json.loads(settings)
+        most = MEMORY + 2 * sum(file.stat().st_size for file in Path(given.get("model") or os.devnull).glob("*"))
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    data = sys.stdin.buffer.read()
     try:
         done = json.dumps(heard(data, **given)).encode() if task == "hear" else spoken(data.decode(), **given)
     except SpeechError as error:

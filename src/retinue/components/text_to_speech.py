@@ -17,6 +17,9 @@ from ..errors import ToolError, UsageError
 from .speech_to_text import WORKER, need_audio
 
 MAX_TEXT = 20_000  # characters
+PLAIN = ("wav", "pcm")  # formats that need no encoder
+FORMATS = (*PLAIN, "mp3", "opus", "aac", "flac")
+VOICE = re.compile(r"[A-Za-z0-9+_-]{1,40}")
 
 
 class Spoken(TypedDict):
@@ -32,7 +35,7 @@ class TextToSpeech(Component):
 
     Args:
         folder: Where the files are written.
-        voice: A voice of espeak-ng, such as `en-us`, `en-gb`, `de` or `fr`.
+        voice: A voice of espeak-ng, such as `en-us`, `en` (British), `de` or `fr`.
         words_per_minute: 80 to 450.
         seconds: Time limit of each text.
 
@@ -51,7 +54,7 @@ class TextToSpeech(Component):
         name: str = "TextToSpeech",
     ) -> None:
         need_audio("espeakng_loader", name)
-        if not re.fullmatch(r"[A-Za-z0-9+_-]{1,40}", voice):
+        if not VOICE.fullmatch(voice):
             raise UsageError(f"voice: want the name of a voice, such as en-us, not {voice!r:.60}")
         if not 80 <= words_per_minute <= 450:
             raise UsageError(f"words_per_minute: want 80 to 450, not {words_per_minute}")
@@ -66,17 +69,27 @@ class TextToSpeech(Component):
 
     async def run_async(self, text: str) -> Spoken:
         """Say `text`, and return the path of the file. Raises `ToolError` if it cannot be said or written."""
+        return {"results": await run_in_thread(partial(self._kept, await self.speak(text)))}
+
+    async def speak(self, text: str, form: str = "wav", voice: str = "", speed: float = 1.0) -> bytes:
+        """Return a sound file in which `text` is said, in the format `form`: one of `FORMATS`.
+
+        Raises `ToolError` if it cannot be said, and `UsageError` for a format that needs the extra `whisper`.
+        """
         if not text.strip() or len(text) > MAX_TEXT:
             raise ToolError(f"want a text of 1 to {MAX_TEXT:,} characters, not {len(text):,}")
-        settings = json.dumps({"voice": self.voice, "words_per_minute": self.words_per_minute})
+        if form not in PLAIN:
+            need_audio("av", f"the format {form}", "whisper")
+        words_per_minute = min(max(round(self.words_per_minute * speed), 80), 450)
+        settings = {"voice": voice or self.voice, "words_per_minute": words_per_minute, "form": form}
         data = text.replace("\0", " ").encode(errors="replace")
         try:
-            sound = await output_of(WORKER, ("say", settings), data, self.seconds)
+            sound = await output_of(WORKER, ("say", json.dumps(settings)), data, self.seconds)
         except TimeoutError:
             raise ToolError(f"the text was not said within {self.seconds:g} seconds") from None
-        if not sound.startswith(b"RIFF"):
+        if not sound or sound.startswith(b'{"error"'):
             raise ToolError(_problem(sound))
-        return {"results": await run_in_thread(partial(self._kept, sound))}
+        return sound
 
     def _kept(self, sound: bytes) -> str:
         """Write a file whole or not at all; return its name."""

@@ -127,6 +127,29 @@ def speech_in(spec: FileSpec, name: str) -> str:
     return ""
 
 
+def peel_speech(spec: FileSpec) -> tuple[FileSpec, dict[str, tuple[str, str]]]:
+    """Return the file with the served chains without the `SpeechToText` that they begin with and the `TextToSpeech`
+    that they end with, and the names of both by chain (empty if there is none). A chain of which something else is made
+    stays as it is."""
+    defined, served = parts(spec), {one.name for one in exposed(spec)}
+    needed = {name for part in defined.values() for name in _needs(part, spec)}
+    chains, ends = list[ChainSpec](), dict[str, tuple[str, str]]()
+    for chain in spec.chains or ():
+        names = [step if isinstance(step, str) else step.part for step in chain.steps]
+        first, last = (_type_of(defined.get(names[at] or "")) for at in (0, -1))
+        hears, speaks = first == SPEECH[0], last == SPEECH[1]
+        steps = chain.steps[hears : len(names) - speaks]
+        if steps and (hears or speaks) and chain.name in served - needed:
+            ends[chain.name] = (names[0] or "" if hears else "", names[-1] or "" if speaks else "")
+            chain = chain.model_copy(update={"steps": steps})
+        chains.append(chain)
+    return (spec.model_copy(update={"chains": chains}), ends) if ends else (spec, ends)
+
+
+def _type_of(part: Part | None) -> str:
+    return part.type if isinstance(part, ComponentSpec) else ""
+
+
 def _members(part: Part, spec: FileSpec) -> list[str]:
     """Return the names of the parts that run below a part, as its workers, tools or roles."""
     if isinstance(part, GroupSpec | ChainSpec):
@@ -141,8 +164,8 @@ def _needs(part: Part, spec: FileSpec) -> Iterator[str]:
     if isinstance(part, ComponentSpec):
         for name, parameter in COMPONENTS[part.type].parameters.items():
             named = (part.params or {}).get(name)
-            if parameter.refers and isinstance(named, str):
-                yield named
+            named = named if isinstance(named, list) else [named]
+            yield from [one for one in named if parameter.refers and isinstance(one, str)]
     elif isinstance(part, PipelineSpec):
         yield from (node.name for node in part.nodes)
     elif isinstance(part, GroupSpec | ChainSpec):
@@ -150,7 +173,7 @@ def _needs(part: Part, spec: FileSpec) -> Iterator[str]:
         yield from models_of(part) if isinstance(part, GroupSpec) else ()
     else:
         memory = part.params.memory or ()
-        yield from filter(None, (part.params.model, part.params.prompt_node))
+        yield from filter(None, (part.params.model, part.params.prompt_node, *(part.params.models or ())))
         yield from [memory] if isinstance(memory, str) else memory
         yield from needed_by(part.params.tools, spec)
         yield from (tool.pipeline_or_node for tool in worker_tools(part))

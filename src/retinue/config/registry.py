@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from ..models.prompt_model import ENGINES as _ENGINES
-from ..models.settings import Effort, Verbosity
+from ..models.settings import Effort, Reason, Summary, Verbosity
 from ..pipelines.graph import INPUTS
 
-Kind = Literal["text", "whole number", "number", "true or false", "list", "mapping", "text or mapping"]
+Kind = Literal[
+    "text", "whole number", "number", "true or false", "list", "mapping", "text or mapping", "true, false or list"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ PROVIDER = Parameter("text", choices=("serper", "searchapi", "serpapi", "tavily"
 MODE = Parameter("text", choices=("keyword", "vector", "hybrid"))
 WEB_MODE = Parameter("text", choices=("snippet", "document"))
 EFFORT, VERBOSITY = Parameter("text", choices=get_args(Effort)), Parameter("text", choices=get_args(Verbosity))
+SUMMARY = Parameter("text", choices=get_args(Summary))
+REASONS = Parameter("list", choices=get_args(Reason))
 EFFECTS = Parameter("text", choices=("read", "idempotent", "once"))
 PATH, STORE = Parameter("text", path=True), Parameter("text", ("DocumentStore",))
 
@@ -50,9 +54,11 @@ COMPONENTS: Mapping[str, TypeEntry] = {
         {
             "model_name_or_path": TEXT, "engine": TEXT, "base_url": TEXT, "api_key": TEXT, "api": TEXT,
             "llm_engine": TEXT, "llm_endpoint_url": TEXT, "llm_model_id": TEXT,
-            "dialect": TEXT, "sees": FLAG, "stream": FLAG, "temperature": NUMBER, "options": MAPPING, "script": LIST,
-            "effort": EFFORT, "verbosity": VERBOSITY, "thinking_tokens": WHOLE,
+            "dialect": TEXT, "sees": Parameter("true, false or list"), "stream": FLAG, "temperature": NUMBER,
+            "options": MAPPING, "script": LIST, "effort": EFFORT, "verbosity": VERBOSITY, "thinking_tokens": WHOLE,
+            "summary": SUMMARY,
             "price": MAPPING, "context": WHOLE, "max_length": WHOLE, "timeout": NUMBER, "model_kwargs": MAPPING,
+            "models": Parameter("list", ("PromptModel",)), "fall_back_on": REASONS,
         },
     ),
     "PromptNode": TypeEntry(
@@ -118,7 +124,9 @@ COMPONENTS: Mapping[str, TypeEntry] = {
     ),
     "Ranker": TypeEntry("retinue.components:Ranker", {"cross_encoder": TEXT, "top_k": WHOLE}),
     "SpeechToText": TypeEntry(
-        "retinue.components:SpeechToText", {"folder": PATH, "phrases": LIST, "seconds": NUMBER}, ("folder",)
+        "retinue.components:SpeechToText",
+        {"folder": PATH, "phrases": LIST, "model": TEXT, "language": TEXT, "seconds": NUMBER},
+        ("folder",),
     ),
     "TextToSpeech": TypeEntry(
         "retinue.components:TextToSpeech",
@@ -203,7 +211,7 @@ ENGINES = tuple(dict.fromkeys(("tgi", "vllm", "openai", *_ENGINES)))  # values o
 
 _TYPES: Mapping[Kind, tuple[type, ...]] = {
     "text": (str,), "whole number": (int,), "number": (int, float), "true or false": (bool,), "list": (list,),
-    "mapping": (dict,), "text or mapping": (str, dict),
+    "mapping": (dict,), "text or mapping": (str, dict), "true, false or list": (bool, list),
 }  # fmt: skip
 
 
@@ -211,4 +219,4 @@ def fits(value: object, kind: Kind) -> bool:
     """Whether `value` is of this kind. A `${VARIABLE}` is accepted as any kind; its value is checked when building."""
     if isinstance(value, str) and value.startswith("${") and value.endswith("}"):
         return True
-    return isinstance(value, _TYPES[kind]) and isinstance(value, bool) == (kind == "true or false")
+    return isinstance(value, _TYPES[kind]) and (not isinstance(value, bool) or bool in _TYPES[kind])

@@ -109,7 +109,7 @@ class Window:
 def _length(message: Message) -> int:
     return (
         (len(message.state.turn) if message.state else len(message.content))
-        + _IMAGE * len(message.images)
+        + _IMAGE * len(message.files)
         + sum(len(call.tool) + len(str(call.tool_input)) for call in message.calls)
     )
 

@@ -13,7 +13,7 @@ from .values import (
     AgentAction,
     Capabilities,
     Decision,
-    Image,
+    File,
     Message,
     Observation,
     Reply,
@@ -23,7 +23,7 @@ from .values import (
 )
 
 if TYPE_CHECKING:
-    from pydantic import Field
+    from pydantic import AliasChoices, Field
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,8 @@ class Started:
     """The run began.
 
     `tools` are the names that the model may use; `abilities` are those of the engine and model. `instructions` is the
-    system message, `None` in older logs. `images` are the question's; those of earlier turns are in `history`.
+    system message, `None` in older logs. `files` (`images` in older logs) are the question's; those of earlier turns
+    are in `history`.
     """
 
     question: str
@@ -42,7 +43,11 @@ class Started:
     abilities: Capabilities = field(default_factory=Capabilities)
     history: tuple[Message, ...] = ()
     instructions: str | None = None
-    images: tuple[Image, ...] = field(default=(), repr=False)
+    files: Annotated[tuple[File, ...], Field(validation_alias=AliasChoices("files", "images"))] = field(
+        default=(), repr=False
+    )
+
+    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +71,13 @@ class Asked:
 @dataclass(frozen=True, slots=True)
 class Retried:
     """The engine failed and is asked again after `seconds`. Text already shown of this reply is void; `usage` is what
-    it used, as far as that is known."""
+    it used, as far as that is known. `model` is the one that is asked instead, if the failed one gave way to it."""
 
     step: int
     problem: str
     seconds: float
     usage: Annotated[Usage, Field(exclude_if=operator.not_)] = UNUSED
+    model: Annotated[str, Field(exclude_if=operator.not_)] = ""
 
     __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,7 +16,8 @@ from .values import (
     AgentFinish,
     Capabilities,
     Decision,
-    Image,
+    File,
+    Kind,
     Message,
     Observation,
     Reply,
@@ -29,7 +30,7 @@ from .values import (
 class Task:
     """Input of a strategy: the question, the tools it may name, and the earlier conversation.
 
-    `images` are the question's. A strategy need not mind them: its prompts show them anyway.
+    `files` are the question's. A strategy need not mind them: its prompts show them anyway.
 
     `constrained`: the engine constrains every reply to the requested pattern. `calls_tools`: its native tool calls were
     probed and work. `scripted`: its replies are scripted. `window`: its context window in tokens, `None` if unknown.
@@ -41,7 +42,7 @@ class Task:
     constrained: bool = False
     calls_tools: bool = False
     scripted: bool = False
-    images: tuple[Image, ...] = ()
+    files: tuple[File, ...] = ()
     window: int | None = None
 
 
@@ -124,18 +125,20 @@ def consult(action: AgentAction, problem: str) -> Generator[Request, Sent, Decis
 @dataclass(frozen=True, slots=True)
 class Retry:
     """An engine failed and is asked again in `seconds`; the text it has streamed of this reply is void. `usage` is what
-    that used, if a log says so."""
+    that used, if a log says so. `model` is the one that is asked instead, and for the rest of the run."""
 
     problem: str
     seconds: float
     usage: Usage = UNUSED
+    model: str = ""
 
 
 Chunks = AsyncGenerator[Delta | Retry | Reply, None]
 
 
 class Model(Protocol):
-    """A model at an engine. One that can be sent images has a coroutine method `sees`, which returns that it can."""
+    """A model at an engine. One that can be sent files has a coroutine method `sees`, which returns their kinds, or
+    `True` for images."""
 
     @property
     def name(self) -> str:
@@ -151,17 +154,26 @@ class Model(Protocol):
         ...
 
 
-async def can_see(model: Model) -> bool:
-    """Return whether `model` can be sent images. Raises `ModelError`."""
+_READING: Mapping[Kind, str] = {"image": "see images", "pdf": "read PDFs", "audio": "hear sounds"}
+
+
+async def kinds_read(model: Model) -> frozenset[Kind]:
+    """Return the kinds of files that `model` can be sent. Raises `ModelError`."""
     asked = getattr(model, "sees", None)
-    return asked is not None and bool(await asked())
+    return kinds_of(None if asked is None else await asked())
 
 
-def blind(model: str) -> str:
-    """Return what to say of images for a model that is not known to see them."""
+def kinds_of(said: bool | Iterable[Kind] | None) -> frozenset[Kind]:
+    """Return the kinds of files in what a model or a setting says that it `sees`."""
+    return frozenset(("image",) if said else ()) if isinstance(said, bool | None) else frozenset(said)
+
+
+def unreadable(model: str, kind: Kind) -> str:
+    """Return what to say of a file of this kind for a model that is not known to read it."""
+    setting = "true" if kind == "image" else f"[image, {kind}]"
     return (
-        f"the model {model!r} is not known to see images; leave them out, or ask a model that can "
-        "(if this one can, set `sees: true` for it)"
+        f"the model {model!r} is not known to {_READING[kind]}; leave them out, or ask a model that can "
+        f"(if this one can, set `sees: {setting}` for it)"
     )
 
 

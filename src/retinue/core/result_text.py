@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import io
 import json
 import time
 from collections.abc import (
@@ -19,6 +20,7 @@ from collections.abc import (
 )
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
+from contextvars import ContextVar
 from functools import partial
 from itertools import islice
 from types import SimpleNamespace
@@ -26,10 +28,14 @@ from typing import Any
 
 from .._internal.containment import TimedOut, call_contained, describe_error
 from .._internal.well_formed import well_formed
-from ..errors import ToolError
+from ..errors import DataError, ToolError
+from .file_format import MAX_BYTES_TOGETHER, read_file
 from .run_result import RunResult
-from .values import Document
+from .values import Document, File
 
+FILES: ContextVar[list[File] | None] = ContextVar("FILES", default=None)
+"""The files in the result of the tool call under way, which go to the model beside the text."""
+_MAX_FILES = 10  # of a result
 _WITHIN = 10_000  # items of an iterator within a result
 _LISTS = ("to_string", "to_dicts", "to_pylist", "tolist")  # pandas; polars; pyarrow; numpy and arrays
 
@@ -102,8 +108,37 @@ def as_text(value: Any) -> str:
     return as_text(plain if isinstance(plain, str | bool | int | float | dict | list) else str(plain))
 
 
+def take_file(data: bytes, name: str = "") -> str:
+    """Return what stands in a result's text for a file with these bytes, which goes to the model beside the text.
+
+    What it is, its bytes say. One that models cannot read, or that is one too many, is only told of.
+    """
+    files = FILES.get()
+    named = f"{name}, " if name else ""
+    try:
+        file = read_file(data, name=name)
+    except DataError as error:
+        return f"({named}{len(data):,} bytes, not shown: {error})"
+    told = f"{named}{file.media_type}, {len(data):,} bytes"
+    if files is None:
+        return f"({told})"
+    if len(files) >= _MAX_FILES or sum(len(one.data) for one in files) + len(data) > MAX_BYTES_TOGETHER:
+        return f"({told}, not shown: a result has at most {_MAX_FILES} files and {MAX_BYTES_TOGETHER:,} bytes of them)"
+    files.append(file)
+    return f"({told})"
+
+
+def _picture(value: Any) -> bytes:
+    """Return an image of Pillow as PNG."""
+    out = io.BytesIO()
+    value.save(out, "PNG")
+    return out.getvalue()
+
+
 def _jsonable(value: Any) -> Any:
     """Return a form of `value` that JSON has, or that contains simpler values; else its text."""
+    if type(value).__module__.startswith("PIL.") and hasattr(value, "save"):
+        return take_file(_picture(value))
     for kinds, form in _FORMS:
         if isinstance(value, kinds):
             return form(value)
@@ -145,6 +180,9 @@ def _described(value: Any) -> Any:
 
 
 def _bytes_text(value: bytes) -> str:
+    with suppress(DataError):
+        read_file(value)
+        return take_file(value)
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -161,6 +199,7 @@ def _sorted(values: Any) -> list[Any]:
 _FORMS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (Document, lambda value: value.content),
     (RunResult, as_text),
+    (File, lambda value: take_file(value.data, value.name)),
     ((bytes, bytearray, memoryview), lambda value: _bytes_text(bytes(value))),
     ((set, frozenset), _sorted),
     (Mapping, dict),

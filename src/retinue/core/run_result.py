@@ -213,7 +213,7 @@ def transcript(events: Iterable[Event]) -> str:
 
 
 def _said(message: Message) -> str:
-    shown = "".join(f"[{one.media_type} {one.id[:12]}]\n" for one in message.images)
+    shown = "".join(f"[{one.media_type} {one.id[:12]}]\n" for one in message.files)
     ends = message.calls or message.call_id or (message.role == "system" and not message.content.endswith("\n"))
     return shown + message.content + "".join(map(_call, message.calls)) + "\n" * bool(ends)
 

@@ -188,6 +188,6 @@ def _settled(action: AgentAction, decision: Decision | None) -> AgentAction | Ob
     if (let := decision.lets(action)) is not None:
         return let
     if decision.kind == "respond":
-        return Observation(action.id, decision.message)
+        return Observation(action.id, decision.message, files=decision.files)
     reason = f": {decision.message}" if decision.message else "."
     return Observation(action.id, f"A person refused this call of {action.tool}{reason}", "rejected")

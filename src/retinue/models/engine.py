@@ -15,23 +15,25 @@ from urllib.parse import urlsplit
 
 from .._internal.suggestions import suggestion
 from .._internal.well_formed import well_formed_json
+from ..core.prices import Price, counts_in_dollars
 from ..core.prompt import Ask, Prompt, PromptCache
-from ..core.protocols import Chunks
-from ..core.values import Capabilities
+from ..core.protocols import Chunks, kinds_of
+from ..core.values import Capabilities, Kind
 from ..errors import ModelNotFound, ModelRefused, ModelUnavailable, UsageError, WindowExceeded
 from ..net.error_mapping import field_of_turn, names_parameter, output_limit
 from ..net.http_client import Headers, HttpClient, bearer
 from ..net.retry import Retries, next_retry
 from ..net.time_limits import TimeLimits
 from .dialects import DIALECTS, HOLD_TO_PATTERN
+from .facts import UNKNOWN, find_facts, vendor_at
 from .known_servers import Adapted, adapted_to, learn, recall, remember
 from .reply_stream import ReplyReader
-from .server_detection import detect_server, first_of_ollama, not_found, sees, window
+from .server_detection import detect_server, first_of_ollama, kinds_read, not_found, window
 from .settings import Api, Settings
 from .thought_filter import may_think
 from .tool_call_probe import Probed, probe_calls
 from .tool_schemas import refused_tools
-from .wire_format import Encoded, Terms, Wire, drop_parameters, merge_parameters
+from .wire_format import Encoded, Terms, Wire, drop_parameters, merge_parameters, place_result_files
 
 _COMPLETION_MODELS = ("text-", "davinci", "babbage", "curie", "ada", "gpt-3.5-turbo-instruct")
 _MOST_PAUSES = 16  # of one turn, in which the vendor runs tools of its own
@@ -50,6 +52,7 @@ _BAD_STATE = re.compile(  # https://github.com/openai/codex/issues/8145
     r"|expected `thinking`|invalid `signature`(?!.*prefix_mismatch)|latest assistant message cannot be modified",
     re.IGNORECASE,
 )
+_WHILE_IT_THINKS = TimeLimits(idle=600.0, total=3600.0)  # in silence: https://github.com/lobehub/lobehub/issues/9603
 _REFUSED_IT = ", which refused it"
 _ASK_AGAIN = 600.0  # seconds after which a model whose tool calls did not work is probed again
 _LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
@@ -85,7 +88,7 @@ class HttpEngine:
         self._client = HttpClient(
             _with_root(settings.base_url or "", form.root),
             settings.api_key,
-            settings.limits or TimeLimits(),
+            settings.limits or (_WHILE_IT_THINKS if form.suits(settings.model) else TimeLimits()),
             form.headers,
             resends=settings.retries != Retries(tries=1),
             sign=settings.sign,
@@ -93,13 +96,15 @@ class HttpEngine:
         self._dialect = settings.dialect or form.dialect
         self._model = settings.model
         self._window: int | None = None
+        self._vendor = vendor_at(self._client.base_url)
+        self._facts = UNKNOWN
         self._in_words: frozenset[str] = frozenset()  # tools whose schemas were rejected
         self._recalled = False
         self._warned = False
         self._thinks = _thinks_at_first(form, settings)
         self._encoded: dict[Any, PromptCache[Encoded]] = {}  # by the wire's path, and how turns are sent
-        self._calling: PromptCache[bool] = PromptCache()  # whether a prompt contains native calls, or images
-        self._sees = settings.sees
+        self._calling: PromptCache[bool] = PromptCache()  # whether a prompt contains native calls, or files
+        self._sees = None if settings.sees is None else kinds_of(settings.sees)
         self._heads: list[tuple[Any, tuple[bytes, Mapping[str, str]]]] = []
         if self._dialect and self._dialect not in DIALECTS:
             raise UsageError(f"no dialect {self._dialect!r}; {suggestion(self._dialect, DIALECTS)}")
@@ -109,27 +114,34 @@ class HttpEngine:
         """The model's name."""
         return self._model or self._client.shown
 
+    @property
+    def price(self) -> Price | None:
+        """The model's published prices, unless the user counts in another currency."""
+        return find_facts(self._vendor, self._model).price if self._vendor and counts_in_dollars() else None
+
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Return the server's capabilities; `native` probes tool calls, once. Raises `ModelError`."""
         await self._find_out()
         if self._form.dialect == "ollama":
             self._window = self._settings.options.get("num_ctx", self._settings.context)
         elif self._window is None:
-            self._window = await window(self._client, self._dialect, self._model)
+            self._window = await window(self._client, self._dialect, self._model) or self._facts.window
         constrains = self._dialect in HOLD_TO_PATTERN and not (self._dialect == "tgi" and self._only_completes)
         problem = await self._problem_with_calls() if native else ""
         return Capabilities(constrains, native and not problem, self._window, problem)
 
-    async def sees(self) -> bool:
-        """Return whether the model can be sent images. Raises `ModelError`."""
+    async def sees(self) -> frozenset[Kind]:
+        """Return the kinds of files that the model can be sent. Raises `ModelError`."""
         if self._sees is None:
             await self._find_out()
-            self._sees = not self._only_completes and await sees(self._client, self._dialect, self._model)
+            found = await kinds_read(self._client, self._dialect, self._model)
+            found |= {"image"} if self._facts.sees else set()
+            self._sees = frozenset() if self._only_completes else found
         return self._sees
 
     async def reply(self, request: Ask) -> Chunks:
         """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""
-        failures = 0
+        failures, has_switched = 0, False
         while True:
             adapted: Adapted | None = None
             try:
@@ -144,8 +156,8 @@ class HttpEngine:
                     logger.warning("%s is sent its turns without their state: %s", self.name, refused)
                     request = plain
                     continue
-                if adapted is not None and self._learn_api(request, adapted, refused):
-                    pass
+                if adapted and not has_switched and self._learn_api(request, adapted, refused):
+                    has_switched = True
                 elif isinstance(refused, ModelNotFound):
                     raise await not_found(self._client, self._form.dialect, self._model, refused) from None
                 else:
@@ -161,7 +173,7 @@ class HttpEngine:
     async def _attempt(self, request: Ask, wire: Wire, adapted: Adapted) -> Chunks:
         """Send the request once and stream the reply."""
         receiver = self._reader(request, wire, adapted)
-        encoded = sent = self._encode(request.prompt, wire, adapted)
+        encoded = sent = await self._encode(request.prompt, wire, adapted)
         for pauses in range(_MOST_PAUSES + 1):
             async with aclosing(self._exchange(request, wire, sent, adapted)) as reads:
                 async for bodies in reads:
@@ -204,6 +216,8 @@ class HttpEngine:
             self._recalled = True
             if recall(self._identity):
                 PROBED.setdefault(self._identity, Probed("", True, time.monotonic()))
+            if self._vendor:
+                self._facts = await asyncio.to_thread(find_facts, self._vendor, self._model)
 
     async def _detect(self) -> None:
         if self._form.dialect == "ollama":
@@ -272,7 +286,7 @@ class HttpEngine:
 
     def _needs_chat(self, prompt: Prompt) -> bool:
         kept, new = self._calling.extend(prompt)
-        found = bool(kept) or any(message.calls or message.role == "tool" or message.images for message in new)
+        found = bool(kept) or any(message.calls or message.role == "tool" or message.files for message in new)
         self._calling.keep(prompt, found)
         return found
 
@@ -314,6 +328,7 @@ class HttpEngine:
             settings.thinking_tokens,
             adapted.without | unfit,
             str(options.pop("reasoning_summary", settings.summary) or ""),
+            self._facts.most_output,
         )
         parameters = merge_parameters(wire.parameters(terms), self._constraint(request, wire, adapted))
         parameters = wire.with_options(parameters, settings.options)
@@ -341,15 +356,17 @@ class HttpEngine:
             self._heads = [(key, head), *self._heads[:1]]
         return head
 
-    def _encode(self, prompt: Prompt, wire: Wire, adapted: Adapted) -> Encoded:
-        """Return the conversation as the wire sends it, without another vendor's state. What of it was encoded before
-        is cached."""
+    async def _encode(self, prompt: Prompt, wire: Wire, adapted: Adapted) -> Encoded:
+        """Return the conversation as the wire sends it, without another vendor's state and without files of tools that
+        the model cannot read. What of it was encoded before is cached."""
         turns, origin = (adapted.turns_without, adapted.turns_want), self._origin(wire)
         known = self._encoded.setdefault((wire.path, *turns), PromptCache())
         kept, new = known.extend(prompt)
         foreign = {one.state.origin for one in new if one.state and one.state.origin != origin}
         if foreign:
             new = tuple([replace(one, state=None) if one.state and one.state.origin in foreign else one for one in new])
+        if any(one.tool and one.files for one in new):
+            new = place_result_files(new, await self.sees(), wire)
         encoded = wire.encode(kept or Encoded(turns_without=turns[0], turns_want=turns[1]), new)
         if unsent := next(iter(foreign), kept.unsent if kept else ""):
             encoded = replace(encoded, unsent=unsent)
@@ -407,7 +424,7 @@ class HttpEngine:
         Some models have only one of them, and with tools, some think only in Responses.
         """
         form = self._form
-        if form.responses is None or self._settings.api or sent_as.api:
+        if form.responses is None or self._settings.api:
             return False
         if self._wire(request, sent_as) is form.responses:
             is_missing = refused.status in (404, 405) and not isinstance(refused, ModelNotFound)

@@ -25,7 +25,7 @@ from .._internal.forks import in_forked_child
 from .._internal.progress import Progress, progress_listener
 from ..core.prompt import Ask, Prompt, PromptCache
 from ..core.protocols import Chunks
-from ..core.values import Capabilities, Reply
+from ..core.values import Capabilities, Kind, Reply
 from ..errors import ModelRefused, RetinueError, UsageError
 from ..net.http_client import HttpClient
 from ..net.time_limits import TimeLimits
@@ -81,8 +81,8 @@ class LocalEngine:
         """Load the model, so that its errors surface before a run begins."""
         return await (await self._any()).abilities(native=native)
 
-    async def sees(self) -> bool:
-        """Return whether the model can be sent images. Loads it."""
+    async def sees(self) -> frozenset[Kind]:
+        """Return the kinds of files that the model can be sent. Loads it."""
         return await (await self._any()).sees()
 
     async def reply(self, request: Ask) -> Chunks:

@@ -33,7 +33,7 @@ def fixed_beginning(request: Ask) -> str:
         not request.news
         or request.chat
         or request.tools
-        or any(one.role in ("assistant", "tool") or one.images for one in messages)
+        or any(one.role in ("assistant", "tool") or one.files for one in messages)
     ):
         return ""
     before, found, _ = request.prompt.text.partition(request.news)

@@ -8,8 +8,8 @@ from typing import Any
 
 from ..core.prices import Price, price_of
 from ..core.prompt import Ask
-from ..core.protocols import Chunks, Model, can_see
-from ..core.values import Capabilities
+from ..core.protocols import Chunks, Model, kinds_read
+from ..core.values import Capabilities, Kind
 
 _LENGTHS = ("max_completion_tokens", "max_tokens")
 
@@ -57,9 +57,9 @@ class Limited:
         """Return the inner model's capabilities. Raises `ModelError`."""
         return await self.inner.abilities(native=native)
 
-    async def sees(self) -> bool:
-        """Return whether the inner model can be sent images. Raises `ModelError`."""
-        return await can_see(self.inner)
+    async def sees(self) -> frozenset[Kind]:
+        """Return the kinds of files that the inner model can be sent. Raises `ModelError`."""
+        return await kinds_read(self.inner)
 
     def reply(self, request: Ask) -> Chunks:
         """Stream the inner model's reply. Raises `ModelError`."""

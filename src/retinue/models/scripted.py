@@ -16,8 +16,8 @@ from typing import Any
 from .._internal.suggestions import suggestion
 from ..core.events import Delta
 from ..core.prompt import Ask, Decided
-from ..core.protocols import Chunks
-from ..core.values import AgentAction, AgentFinish, Capabilities, Reply, Usage
+from ..core.protocols import Chunks, kinds_of
+from ..core.values import AgentAction, AgentFinish, Capabilities, Kind, Reply, Usage
 from ..errors import DataError, ModelRefused, ModelUnavailable
 from ..net.error_mapping import with_error_code
 from ..net.retry import with_retries
@@ -67,9 +67,9 @@ class ScriptedEngine:
         """Return that tool calls work and constraints do not: scripted replies are sent as written."""
         return Capabilities(calls_tools=True, scripted=True)
 
-    async def sees(self) -> bool:
-        """Return whether the script is said to see images."""
-        return bool(self._settings.sees)
+    async def sees(self) -> frozenset[Kind]:
+        """Return the kinds of files that the script is said to see."""
+        return kinds_of(self._settings.sees)
 
     def reply(self, request: Ask) -> Chunks:
         """Stream the reply of the first matching rule, word by word. Raises `ModelError`."""

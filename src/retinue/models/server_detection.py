@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._internal.suggestions import suggestion
+from ..core.values import Kind
 from ..errors import ModelError, ModelNotFound, ModelRefused
 from ..net.http_client import HttpClient
 from .wire_format import json_at, to_json
@@ -75,21 +76,30 @@ async def window(client: HttpClient, dialect: str, model: str) -> int | None:
     return found if isinstance(found, int) and found > 0 else None
 
 
-async def sees(client: HttpClient, dialect: str, model: str) -> bool:
-    """Return whether `model` can be sent images: as the server tells, or as its vendor documents."""
+async def kinds_read(client: HttpClient, dialect: str, model: str) -> frozenset[Kind]:
+    """Return the kinds of files that `model` can be sent: as the server tells, or as its vendor documents.
+
+    Models of OpenAI and Anthropic that see read PDFs, too (https://platform.openai.com/docs/guides/pdf-files,
+    https://platform.claude.com/docs/en/build-with-claude/pdf-support). OpenAI's with "audio" in their names hear.
+    """
+    found: dict[Kind, bool] = {}
     match dialect:
         case "ollama":
             told = json_at(await _asked(client, "/show", to_json({"model": model})), "capabilities")
-            return isinstance(told, list) and "vision" in told
+            found = {"image": isinstance(told, list) and "vision" in told}
         case "llamacpp":
-            return json_at(await _asked(client, "/../props"), "modalities", "vision") is True
+            told = json_at(await _asked(client, "/../props"), "modalities")
+            found = {"image": json_at(told, "vision") is True, "audio": json_at(told, "audio") is True}
         case "openai":
-            return _OF_OPENAI.match(model) is not None and _BLIND_OF_OPENAI.search(model) is None
-        case "gemini":
-            return True
+            known = _OF_OPENAI.match(model) is not None
+            sees = known and _BLIND_OF_OPENAI.search(model) is None
+            found = {"image": sees, "pdf": sees, "audio": known and "-audio" in model}
+        case "gemini":  # https://ai.google.dev/gemini-api/docs/document-processing and /audio
+            found = {"image": True, "pdf": True, "audio": True}
         case "anthropic":
-            return not model.startswith(_BLIND_OF_ANTHROPIC)
-    return False
+            sees = not model.startswith(_BLIND_OF_ANTHROPIC)
+            found = {"image": sees, "pdf": sees}
+    return frozenset(kind for kind, reads in found.items() if reads)
 
 
 async def not_found(client: HttpClient, dialect: str, model: str, refused: ModelNotFound) -> ModelNotFound:

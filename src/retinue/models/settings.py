@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from .._internal.suggestions import suggestion
+from ..core.protocols import kinds_of
+from ..core.values import Kind
 from ..errors import UsageError
 from ..net.retry import Retries
 from ..net.time_limits import TimeLimits
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from ..net.http_client import Sign
 
 Api = Literal["chat", "completions", "responses"]
+Reason = Literal["unavailable", "rate", "too_long", "refused"]  # for which a model gives way to the next
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Verbosity = Literal["low", "medium", "high"]
 Summary = Literal["auto", "concise", "detailed"]
@@ -28,8 +31,9 @@ class Settings:
     unchanged. `temperature`, `effort`, `verbosity`, `thinking_tokens` (the most that the model may think) and `summary`
     (of its thoughts) are sent only if they are set, under each vendor's own names. `context`: context window in tokens,
     for the embedded engine and Ollama. `limits`: `None` for the engine's own. `sign`: returns further headers for a
-    request, such as its signature. `sees`: whether the model can be sent images, where the engine does not tell.
-    `price`: the prices of a million tokens (`input`, `output`, and `cached` input), in any currency.
+    request, such as its signature. `sees`: whether the model can be sent images, or the kinds of files that it can be
+    sent (`image`, `pdf`, `audio`), where the engine does not tell. `price`: the prices of a million tokens (`input`,
+    `output`, and `cached` input), in any currency.
     """
 
     model: str = ""
@@ -49,10 +53,12 @@ class Settings:
     retries: Retries = field(default_factory=Retries)
     limits: TimeLimits | None = None
     sign: Sign | None = None
-    sees: bool | None = None
+    sees: bool | Sequence[Kind] | None = None
     price: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
+        if wrong := kinds_of(self.sees) - frozenset(get_args(Kind)):
+            raise UsageError(f"sees: want true, false or a list of {', '.join(get_args(Kind))}, not {min(wrong)!r}")
         for name, kind in (("api", Api), ("effort", Effort), ("verbosity", Verbosity), ("summary", Summary)):
             given: str | None = getattr(self, name)
             if given and given not in get_args(kind):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 from .._internal.strict_json import LENIENT, check_depth
 from .._internal.well_formed import well_formed, well_formed_json
 from ..core.tool import Tool
-from ..core.values import MAX_COUNT, AgentAction, Finish, Image, Message, ToolInput, Usage
+from ..core.values import MAX_COUNT, AgentAction, File, Finish, Kind, Message, ToolInput, Usage
 from ..errors import ModelRefused, UsageError
 from .tool_schemas import declare_tool
 
@@ -35,9 +35,10 @@ class Terms:
     """The parameters of a request besides the conversation.
 
     `context`: the window to request, where supported. `max_tokens`: `None` allows as many as the engine and the window
-    do. `in_words`: names of the tools whose schemas the vendor does not accept. `effort`, `verbosity`,
-    `thinking_tokens` and `summary` are as in `Settings`; unless they are set, nothing is sent of them. `without`: what
-    the server was found to refuse, and what does not fit the conversation, by the wire's own names.
+    do, which are `most_output` if that is known. `in_words`: names of the tools whose schemas the vendor does not
+    accept. `effort`, `verbosity`, `thinking_tokens` and `summary` are as in `Settings`; unless they are set, nothing is
+    sent of them. `without`: what the server was found to refuse, and what does not fit the conversation, by the wire's
+    own names.
     """
 
     model: str
@@ -54,6 +55,7 @@ class Terms:
     thinking_tokens: int | None = None
     without: frozenset[str] = frozenset()
     summary: str = ""
+    most_output: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +255,8 @@ class Wire:
     out of the parameters. `address` gives the path for a model, and whether it streams, where that depends on them.
     `keep` returns the turn as its vendor wants it back, or `None` if the vendor wants nothing back. `with_options`
     merges the user's own options. `sampled` merges one request's options, which have OpenAI's names, and drops those
-    unknown to the vendor.
+    unknown to the vendor. `results_have_files`: the results of tools may have files; otherwise they follow in a user's
+    message.
     """
 
     name: str
@@ -270,6 +273,10 @@ class Wire:
     headers: Callable[[dict[str, Any]], Mapping[str, str]] = _no_headers
     refuses: Callable[[ModelRefused, Mapping[str, Any]], str] = _unknown
     turn_fields: frozenset[str] = frozenset()
+    results_have_files: bool = False
+
+
+_BESIDE_RESULTS = "(The files of the results above.)"
 
 
 # ── what several formats have in common ──────────────────────────────────────────────────────────
@@ -286,26 +293,65 @@ def with_messages(head: bytes, encoded: Encoded) -> bytes:
     return b'%b, "messages": [%b]}' % (head, encoded.messages)
 
 
-def data_url(image: Image) -> str:
-    """Return the image as a data URL. Raises `UsageError` if its bytes are not at hand."""
-    return f"data:{image.media_type};base64,{base64_of(image)}"
+def place_result_files(messages: Iterable[Message], kinds: Collection[Kind], wire: Wire) -> tuple[Message, ...]:
+    """Return `messages` with the files of tools' results where `wire` has a place for them: in the result, or in a
+    user's message after the results. A model is told of those whose kind is none of `kinds`, which it reads."""
+    placed: list[Message] = []
+    after: list[File] = []
+    for message in messages:
+        if after and message.role != "tool":
+            placed.append(Message("user", _BESIDE_RESULTS, files=tuple(after)))
+            after.clear()
+        if message.tool and message.files:
+            read = tuple(one for one in message.files if one.kind in kinds)
+            notes = [f"({one.media_type}: you cannot read it)" for one in message.files if one not in read]
+            stays = wire.results_have_files or message.role == "user"
+            after += () if stays else read
+            files = read if stays else ()
+            message = replace(message, content="\n".join([message.content, *notes]), files=files)
+        placed.append(message)
+    if after:
+        placed.append(Message("user", _BESIDE_RESULTS, files=tuple(after)))
+    return tuple(placed)
 
 
-def base64_of(image: Image) -> str:
-    """Return the bytes of `image` in base64. Raises `UsageError` if they are not at hand."""
-    if not image.data:
-        raise UsageError(f"the bytes of the image {image.id[:12]} are not at hand: pass it again, in images=[…]")
-    return base64.b64encode(image.data).decode()
+def data_url(file: File) -> str:
+    """Return the file as a data URL. Raises `UsageError` if its bytes are not at hand."""
+    return f"data:{file.media_type};base64,{base64_of(file)}"
+
+
+def base64_of(file: File) -> str:
+    """Return the bytes of `file` in base64. Raises `UsageError` if they are not at hand."""
+    if not file.data:
+        raise UsageError(f"the bytes of the file {file.id[:12]} are not at hand: pass it again, in files=[…]")
+    return base64.b64encode(file.data).decode()
+
+
+def audio_of(file: File) -> dict[str, str]:
+    """Return a sound in OpenAI's format."""
+    return {"data": base64_of(file), "format": "mp3" if file.media_type == "audio/mpeg" else "wav"}
+
+
+def file_name(file: File) -> str:
+    """Return the name under which a vendor that wants one is sent the file."""
+    return file.name or f"file.{'pdf' if file.kind == 'pdf' else file.media_type.partition('/')[2]}"
 
 
 def content_parts(message: Message) -> list[dict[str, Any]]:
-    """Encode the content of a message with images in OpenAI's format, which others have adopted."""
-    parts: list[dict[str, Any]] = []
-    for image in message.images:
-        told = {} if image.detail == "auto" else {"detail": image.detail}
-        parts.append({"type": "image_url", "image_url": {"url": data_url(image), **told}})
+    """Encode the content of a message with files in OpenAI's format, which others have adopted."""
+    parts = [_file_part(file) for file in message.files]
     text = message.content.strip()
     return [{"type": "text", "text": text}, *parts] if text else parts
+
+
+def _file_part(file: File) -> dict[str, Any]:
+    match file.kind:
+        case "pdf":
+            return {"type": "file", "file": {"filename": file_name(file), "file_data": data_url(file)}}
+        case "audio":
+            return {"type": "input_audio", "input_audio": audio_of(file)}
+    told = {} if file.detail == "auto" else {"detail": file.detail}
+    return {"type": "image_url", "image_url": {"url": data_url(file), **told}}
 
 
 def functions(tools: Sequence[Tool], model: str = "", in_words: Collection[str] = ()) -> list[dict[str, Any]]:

@@ -132,7 +132,7 @@ class Drive:
         log = [entry.event for entry in writer.log if not isinstance(entry.event, Said)]
         asked = log[0] if log and isinstance(log[0], Started) else assigned  # what it started with, if it has
         live = Run(assigned.agent, asked.question, asked.history, Earlier(log, decisions(run, log)), run.id)
-        live.images = assigned.images
+        live.files, live.keep_files = assigned.files, assigned.keep_files
         live.regardless, live.recorded = run.snapshot == REGARDLESS, True
         task = Task(asked.question, history=tuple(asked.history))
         tools = {tool.name: tool for tool in assigned.agent.tools}

@@ -6,20 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..agent import Agent
-from ..core.values import Image, Message
+from ..core.toolbox import KeepFiles
+from ..core.values import File, Message
 
 
 @dataclass(frozen=True, slots=True)
 class RunInput:
-    """The agent and input of a run. A resumed run takes its question and history from its log, which has its `images`
+    """The agent and input of a run. A resumed run takes its question and history from its log, which has its `files`
     without their bytes.
 
     `path` is that of the agent in its team, if it is another one than the run asks for: a former run on the thread
-    handed the conversation over to it.
+    handed the conversation over to it. `keep_files` stores what its tools return.
     """
 
     agent: Agent
     question: str = ""
     history: Sequence[Message] = ()
     path: str = ""
-    images: Sequence[Image] = ()
+    files: Sequence[File] = ()
+    keep_files: KeepFiles | None = None

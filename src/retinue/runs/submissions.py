@@ -11,6 +11,7 @@ from ..core.tool import Tool
 from ..core.values import AgentAction, Decision, Usage
 from ..store.clock import CLOCK
 from ..store.event_log import append_entries, length
+from ..store.images import show_files
 from ..store.run_row import RunRow, RunValues, Submission
 from ..store.run_store import find_run, insert_submission, update_run
 from .member_paths import by_member, resume_entries
@@ -94,6 +95,7 @@ def submit_decisions(
         **({} if further is None else further._asdict()),
     )
     values = RunValues(expires_at=None if run.parent_id else now + ttl, waiting=(), turns=submission.number)
+    show_files(connection, run.tenant, run.id, [file.id for one in decisions.values() for file in one.files])
     inside = by_member(run.id, decisions)
     if sum(map(len, inside.values())) < len(decisions) or not decisions:  # whichever process is first goes on with it
         values |= RunValues(status="queued", driver=None, attempts=0, progress=None)

@@ -20,7 +20,7 @@ from ..core.values import Message
 from ..runs import RunInput
 from ..runs.leases import is_new
 from ..store.database import Database
-from ..store.images import images_of_run
+from ..store.images import files_of_run
 from ..store.prepared_statements import Prepared
 from ..store.run_conversation import conversation_of, is_beside
 from ..store.run_queries import last_handoff
@@ -32,14 +32,14 @@ from .assistants.tool_resources import resources_of
 from .call_circles import ServerId, enter_run
 from .context import Options
 from .conversation_history import question_in, truncate_history
+from .file_intake import FileLoader, keep_result_files
 from .hosted_tools import HOSTED, Hosted
-from .image_intake import ImageLoader
 from .overrides import override_agent, wanted_schema
 from .registered_tools import RunTools
 from .served_memory import ServedMemory
-from .shown_history import with_image_data, with_shown_parts
+from .shown_history import with_file_data, with_shown_parts
 from .tenant_shares import TenantShares
-from .tool_history import tool_exchanges
+from .tool_history import tool_exchanges, with_states
 
 _ON_THREAD = Prepared(
     select(messages.c.run_id, messages.c.body)
@@ -76,9 +76,18 @@ def make_resolver(
     async def assign(run: RunRow) -> RunInput:
         await enter_run(run, server)  # in the task that drives it
         agent = await versions.agent_of(run)
+        loader = FileLoader(database, TenantView(run.tenant, quota=options.quota), shares, options.image_hosts)
+        keep = partial(keep_result_files, loader, run.id)
+        files = () if is_new(run) else await database.read(partial(files_of_run, run_id=run.id))
         if run.kind == "member":
             history = [Message(one["role"], one["content"]) for one in run.request["history"]]
-            return RunInput(within_budget(agent, run.request["budget"]), run.request["question"], history)
+            return RunInput(
+                within_budget(agent, run.request["budget"]),
+                run.request["question"],
+                history,
+                files=files,
+                keep_files=keep,
+            )
         path, agent = await _holder(versions, database, run, agent)
         wishes = run.request.get("tools") or ()
         more: list[Tool] = []
@@ -91,21 +100,27 @@ def make_resolver(
             make = partial(override_agent, agent, run.request, more)
             agent = await run_in_thread(make) if size else make()
         if not is_new(run):  # its log holds the input, whatever changed on its thread since
-            images = await database.read(partial(images_of_run, run_id=run.id))
             given = run.request.get("budget")  # a fork of a member's run has it
-            return RunInput(agent if given is None else within_budget(agent, given), images=images, path=path)
-        loader = ImageLoader(database, TenantView(run.tenant, quota=options.quota), shares, options.image_hosts)
-        said = await _said(database, loader, agent, run)
-        conversation = truncate_history(said, run.request.get("truncation_strategy"))
-        turns, asked = question_in(conversation, otherwise=run.request.get("instructions") or "")
-        *history, question = await with_image_data(database, run.tenant, [*turns, asked])
+            driven = agent if given is None else within_budget(agent, given)
+            return RunInput(driven, path=path, files=files, keep_files=keep)
+        *history, question = await _turns(database, loader, agent, run)
         recalled = await memory.recall(run, question.content, history)
-        return RunInput(agent, question.content, recalled, path, question.images)
+        return RunInput(agent, question.content, recalled, path, question.files, keep)
 
     return assign
 
 
-async def _said(database: Database, loader: ImageLoader, agent: Agent, run: RunRow) -> Sequence[Mapping[str, Any]]:
+async def _turns(database: Database, loader: FileLoader, agent: Agent, run: RunRow) -> list[Message]:
+    """Return the conversation that a new run begins with, and its question last."""
+    said = await _said(database, loader, agent, run)
+    conversation = truncate_history(said, run.request.get("truncation_strategy"))
+    turns, asked = question_in(conversation, otherwise=run.request.get("instructions") or "")
+    if any(turn.calls for turn in turns):
+        turns = await database.read(partial(with_states, scope=TenantView(run.tenant), turns=turns))
+    return await with_file_data(database, run.tenant, [*turns, asked])
+
+
+async def _said(database: Database, loader: FileLoader, agent: Agent, run: RunRow) -> Sequence[Mapping[str, Any]]:
     """Return the conversation to which a run's agent replies: the request's own, or that of its thread."""
     said: Sequence[Mapping[str, Any]] | None = run.request.get("messages")
     if said is None:

@@ -20,6 +20,7 @@ from ..errors import StoreConflict, StoreUnavailable
 from ..store.api_keys import Keys
 from ..store.quotas import KINDS
 from . import (
+    audio,
     audit_list,
     embeddings,
     health,
@@ -80,6 +81,7 @@ ROUTERS = (
     text_completions.router,
     model_list.router,
     embeddings.router,
+    audio.router,
     memory_list.router,
     tool_list.router,
     studio_agents.router,

@@ -63,7 +63,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The parts of a running server."""
+    """The parts of a running server. `heard` are the words of sounds, by tenant, model and SHA-256."""
 
     deployment: Deployment
     database: Database
@@ -74,6 +74,7 @@ class Server:
     limits: UsageLimits = field(default_factory=UsageLimits)
     shares: TenantShares = field(default_factory=TenantShares)
     batches: FairBatches = field(default_factory=FairBatches)
+    heard: dict[tuple[str, str, str], str] = field(default_factory=dict)
 
     def poll_after(self) -> dict[str, str]:
         """The header that says when it is worth asking again, in milliseconds: later, the more there is to do."""

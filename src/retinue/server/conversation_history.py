@@ -1,7 +1,7 @@
 """Converts a request's messages to a conversation for an agent.
 
-A stored turn is JSON: `role` (`user`, `assistant` or `tool`) and `content` (text). A user's turn may have `images`
-(`id`, `media_type`, `detail`). An assistant turn with calls has
+A stored turn is JSON: `role` (`user`, `assistant` or `tool`) and `content` (text). A user's or a tool's turn may have
+`images`, which are files of any kind (`id`, `media_type`, `detail`, `name`). An assistant turn with calls has
 `tool_calls` (`id`, `name`, `arguments` as JSON text); a tool turn has `tool_call_id` and `name`.
 """
 
@@ -12,16 +12,16 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..core.values import AgentAction, Image, Message, Role
+from ..core.values import AgentAction, File, Message, Role
 from ..errors import UsageError
 from ..strategies.prompting.injection_guard import neutralize
-from .image_parts import is_shown, shown_in
+from .file_parts import is_shown, shown_in
 from .overrides import inner_name
+from .tool_history import NO_ANSWER
 
 SYSTEM = ("system", "developer")
 GO_ON = "Go on from where you stopped."
-LOOK = "(Look at the image.)"
-_NO_ANSWER = "(There was no answer to this call.)"
+LOOK = "(Look at the file.)"
 _OWN = re.compile(r"call_\d+_\d+")  # the form of a run's own call ids
 _STRANGE = re.compile(r"[^A-Za-z0-9_]")
 
@@ -29,7 +29,11 @@ _STRANGE = re.compile(r"[^A-Za-z0-9_]")
 def conversation(said: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the turns of a request that brings its whole conversation. Tool outputs are placed right after their
     calls, whatever their order; a call without output is marked as unanswered."""
-    answers = {one.get("tool_call_id"): text_of(one.get("content")) for one in said if one["role"] == "tool"}
+    answers = {
+        one.get("tool_call_id"): (text_of(one.get("content")), one.get("images") or ())
+        for one in said
+        if one["role"] == "tool"
+    }
     turns: list[dict[str, Any]] = []
     taken: set[str] = set()
     for one in said:
@@ -39,7 +43,7 @@ def conversation(said: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         calls = [_call(call, number, taken) for number, call in enumerate(one.get("tool_calls") or ())]
         if calls:
             turns.append({"role": "assistant", "content": text, "tool_calls": [call for _, call in calls]})
-            turns += [_answer(call, answers.get(given, _NO_ANSWER)) for given, call in calls]
+            turns += [_answer(call, *answers.get(given, (NO_ANSWER, ()))) for given, call in calls]
         elif images := one.get("images"):
             turns.append({"role": one["role"], "content": text, "images": images})
         elif text.strip():
@@ -58,8 +62,9 @@ def _call(call: Mapping[str, Any], number: int, taken: set[str]) -> tuple[str, d
     return given, {"id": id_, "name": inner_name(name), "arguments": function.get("arguments") or "{}"}
 
 
-def _answer(call: Mapping[str, str], text: str) -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": call["id"], "name": call["name"], "content": text}
+def _answer(call: Mapping[str, str], text: str, files: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    shown = {"images": list(files)} if files else {}
+    return {"role": "tool", "tool_call_id": call["id"], "name": call["name"], "content": text, **shown}
 
 
 def truncate_history(
@@ -92,14 +97,14 @@ def question_in(said: Sequence[Mapping[str, Any]], otherwise: str = "") -> tuple
 
 def _message(turn: Mapping[str, Any]) -> Message:
     text = text_of(turn["content"])
+    files = tuple(File(**one) for one in turn.get("images") or shown_in(turn["content"]))
     if turn["role"] == "tool":
-        return Message("tool", neutralize(text), call_id=turn["tool_call_id"], tool=turn["name"])
+        return Message("tool", neutralize(text), call_id=turn["tool_call_id"], tool=turn["name"], files=files)
     calls = tuple(
         AgentAction(one["name"], _input(one["arguments"]), id=one["id"]) for one in turn.get("tool_calls", ())
     )
     role: Role = "assistant" if turn["role"] == "assistant" else "user"
-    images = tuple(Image(**one) for one in turn.get("images") or shown_in(turn["content"]))
-    return Message(role, text if text.strip() or not images else LOOK, calls, images=images)
+    return Message(role, text if text.strip() or not files else LOOK, calls, files=files)
 
 
 def _input(arguments: str) -> str | dict[str, Any]:
@@ -135,4 +140,5 @@ _SHOWN = {
     "input_image": "an image",
     "input_file": "a file",
     "file": "a file",
+    "input_audio": "a sound",
 }

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..agent import Agent
+from ..components.speech_to_text import SpeechToText
+from ..components.text_to_speech import TextToSpeech
 from ..config import load_spec
 from ..config.builder import Builder
-from ..config.references import exposed, speech_in
+from ..config.references import SPEECH, exposed, peel_speech, speech_in
 from ..config.specs import AgentSpec, FileSpec
 from ..core.protocols import Flow, Task, act
 from ..core.tool import Tool
@@ -26,11 +28,14 @@ logger = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Deployment:
     """The agents by model name; `created` is in Unix seconds. `extensible` are those whose runs may use the tools that
-    their tenants registered."""
+    their tenants registered. `ears` and `voices` are the file's components of speech by name, and those of agents that
+    hear and speak by the agents' names."""
 
     agents: Mapping[str, Agent]
     created: int = 0
     extensible: frozenset[str] = frozenset()
+    ears: Mapping[str, SpeechToText] = field(default_factory=dict)
+    voices: Mapping[str, TextToSpeech] = field(default_factory=dict)
 
     @classmethod
     def load(cls, path: Path) -> Deployment:
@@ -40,6 +45,7 @@ class Deployment:
     @classmethod
     def of(cls, spec: FileSpec, created: int = 0) -> Deployment:
         """Build all agents and pipelines of a spec. Raises `DataError` if it has none."""
+        spec, ends = peel_speech(spec)
         builder = Builder(spec)
         names = [part.name for part in (*exposed(spec), *(spec.pipelines or ()))]
         if not names:
@@ -48,7 +54,8 @@ class Deployment:
             if speech := speech_in(spec, name):
                 raise DataError(
                     f"{spec.source.file}: {name} cannot be served: {speech} hears or speaks files of this machine, and "
-                    "clients send and get texts; serve what is between (docs/graphs.md, Speech), or set exposed: false"
+                    "only the first step of a served chain may hear and only its last one speak (docs/graphs.md, "
+                    "Speech); serve such a chain, or set exposed: false"
                 )
         agents = {name: as_agent(builder.get(name)) for name in names}
         for name, agent in agents.items():
@@ -59,7 +66,14 @@ class Deployment:
         extensible = frozenset(
             one.name for one in exposed(spec) if isinstance(one, AgentSpec) and one.params.registered_tools
         )
-        return cls(agents, created, extensible)
+        own = {one.name: one.name for one in spec.components or () if one.type in SPEECH}
+        ears = own | {name: first for name, (first, _) in ends.items()}
+        voices = own | {name: last for name, (_, last) in ends.items()}
+        return cls(
+            agents, created, extensible,
+            {name: part for name, of in ears.items() if of and isinstance(part := builder.get(of), SpeechToText)},
+            {name: part for name, of in voices.items() if of and isinstance(part := builder.get(of), TextToSpeech)},
+        )  # fmt: skip
 
     @property
     def only(self) -> str | None:

@@ -18,7 +18,7 @@ from ..store.api_keys import keys_since
 from ..store.audit_chain import has_unsealed, seal
 from ..store.clock import CLOCK
 from ..store.database import Database
-from ..store.images import delete_unused_images
+from ..store.images import delete_unused_files
 from ..store.processes import is_leader
 from ..store.run_queries import (
     continued_runs,
@@ -205,7 +205,7 @@ class _Seldom:
         if time.monotonic() - self._done < often:
             return
         await database.write(sweep)
-        await database.write(delete_unused_images)
+        await database.write(delete_unused_files)
         await database.write(fold_parts)
         until = time.monotonic() + _SPELL
         while await database.write(partial(_forget, options=options)):

@@ -15,8 +15,8 @@ from ..store.tables import contents
 from ..store.tenant_view import TenantView
 from ..strategies.prompting.injection_guard import neutralize
 from .context import Context
+from .file_parts import DOCUMENTS, IMAGES, Shown, is_shown, show
 from .files.routes import file_of
-from .image_parts import KINDS as _IMAGES, Shown, show
 from .wire.api_errors import ApiError
 from .wire.validation import invalid_value, missing_parameter, wrong_type
 
@@ -31,7 +31,7 @@ class Readable:
     """The contents of one request, with text files replaced by their text.
 
     A request may name the same file many times, so it has at most 100 files and 1,000,000 characters of them. `shown`
-    are the images that the model is going to be shown; of any other, it is told that there is one.
+    are the files that the model is going to be shown; of any other image, it is told that there is one.
     """
 
     def __init__(self, connection: Connection, scope: TenantView, shown: Shown | None = None) -> None:
@@ -41,12 +41,16 @@ class Readable:
         self._files = 0
         self._chars = 0
 
-    def __call__(self, content: Any, where: str) -> Any:
+    def __call__(self, content: Any, where: str, *, of_tool: bool = False) -> Any:
         """Return `content`, which is at `where` in the request, with files as text, and its images marked. Raises
-        `ApiError` for audio and for files that are not text."""
+        `ApiError` for sounds that the model is not shown, and for files that are neither shown nor text; of those
+        that a tool returned, the model is told."""
         if not _parts(content):
             return content
-        return [self._part(part, f"{where}[{number}]") for number, part in enumerate(content)]
+        return [
+            self._kept(part) if of_tool and part.get("type") in DOCUMENTS else self._part(part, f"{where}[{number}]")
+            for number, part in enumerate(content)
+        ]
 
     def kept(self, content: Any) -> Any:
         """Return stored `content` with files as text. What cannot be read stays as it is."""
@@ -58,8 +62,9 @@ class Readable:
         return part
 
     def _part(self, part: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-        if part.get("type") in _IMAGES:
-            return show(part, self._shown)
+        marked = show(part, self._shown)
+        if part.get("type") in IMAGES or is_shown(marked):
+            return marked
         if part.get("type") not in _FILES:
             return _checked(part, where)
         place = f"{where}.file" if part["type"] == "file" else where
@@ -156,7 +161,10 @@ def _text(data: bytes, where: str) -> str:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text or text.lstrip().startswith("%PDF-"):  # a PDF may be ASCII
-        problem = "only files of text can be given to a model here; others can be searched, in a vector store"
+        problem = (
+            "want a file of text, or a PDF, an image or a sound (WAV, MP3) for a model that reads them; others can be "
+            "searched, in a vector store"
+        )
         raise invalid_value(where, problem)
     if len(text) > _MOST:
         raise invalid_value(where, f"the file has {len(text):,} characters; the most is {_MOST:,}")

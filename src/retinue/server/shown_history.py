@@ -8,20 +8,20 @@ from functools import partial
 from typing import Any
 
 from ..agent import Agent
-from ..core.image_format import MAX_BYTES_TOGETHER, MAX_IMAGES, with_data
+from ..core.file_format import MAX_BYTES_TOGETHER, MAX_FILES, with_data
 from ..core.values import Message
 from ..errors import UsageError
 from ..store.database import Database
-from ..store.images import data_of_images, sizes_of_images
-from .image_intake import ImageLoader, Place, take_in_history
-from .image_parts import show, source_of
+from ..store.images import data_of_files, sizes_of_files
+from .file_intake import FileLoader, Place, take_in_history
+from .file_parts import show, source_of
 from .wire.api_errors import ApiError
 
-_OLD = "(an image, which is not shown to you any more)"
+_OLD = "(a file, which is not shown to you any more)"
 
 
 async def with_shown_parts(
-    loader: ImageLoader, agent: Agent, run_id: str, said: Sequence[Mapping[str, Any]]
+    loader: FileLoader, agent: Agent, run_id: str, said: Sequence[Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
     """Return the messages of a thread with those images marked that the run shows to its model. Raises `UsageError` if
     one cannot be shown that the run is about."""
@@ -38,26 +38,26 @@ async def with_shown_parts(
     ]
 
 
-async def with_image_data(database: Database, tenant: str, turns: Sequence[Message]) -> list[Message]:
+async def with_file_data(database: Database, tenant: str, turns: Sequence[Message]) -> list[Message]:
     """Return the turns with the bytes of their images: the newest, as many as a model may be shown. It is told of the
     others. Raises `UsageError` if one of the last turn is gone."""
-    ids = list(dict.fromkeys(one.id for turn in reversed(turns) for one in turn.images))
+    ids = list(dict.fromkeys(one.id for turn in reversed(turns) for one in turn.files))
     if not ids:
         return list(turns)
-    sizes = await database.read(partial(sizes_of_images, tenant=tenant, ids=ids))
-    if gone := [one.id for one in turns[-1].images if one.id not in sizes]:
-        raise UsageError(f"The image {gone[0][:12]} of this request was deleted.")
+    sizes = await database.read(partial(sizes_of_files, tenant=tenant, ids=ids))
+    if gone := [one.id for one in turns[-1].files if one.id not in sizes]:
+        raise UsageError(f"The file {gone[0][:12]} of this request was deleted.")
     room, wanted = MAX_BYTES_TOGETHER, list[str]()
-    for id_ in [one for one in ids if one in sizes][:MAX_IMAGES]:
+    for id_ in [one for one in ids if one in sizes][:MAX_FILES]:
         room -= sizes[id_]
         if room < 0:
             break
         wanted.append(id_)
-    data = await database.read(partial(data_of_images, tenant=tenant, ids=wanted))
-    return [_filled(turn, data) if turn.images else turn for turn in turns]
+    data = await database.read(partial(data_of_files, tenant=tenant, ids=wanted))
+    return [_filled(turn, data) if turn.files else turn for turn in turns]
 
 
 def _filled(turn: Message, data: Mapping[str, bytes]) -> Message:
-    images = with_data((one for one in turn.images if one.id in data), data)
-    notes = [_OLD] * (len(turn.images) - len(images))
-    return replace(turn, content="\n".join([*notes, turn.content]), images=images)
+    images = with_data((one for one in turn.files if one.id in data), data)
+    notes = [_OLD] * (len(turn.files) - len(images))
+    return replace(turn, content="\n".join([*notes, turn.content]), files=images)

@@ -47,12 +47,15 @@ class Shares:
 @dataclass(frozen=True, slots=True)
 class TenantShares:
     """The shares of a server: large bodies, images and schemas that are read or written; places in the database (of
-    eight); writes (what waits is written together, in one transaction); and requests that fetch images or tools."""
+    eight); writes (what waits is written together, in one transaction); requests that fetch images or tools; and speech
+    that is heard or said, for all of which there are two processes."""
 
     large: Shares = field(default_factory=lambda: Shares(1))
     reading: Shares = field(default_factory=lambda: Shares(4))
     writing: Shares = field(default_factory=lambda: Shares(8))
     fetching: Shares = field(default_factory=lambda: Shares(4))
+    sounding: Shares = field(default_factory=lambda: Shares(1))
+    speech_processes: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
 
     def of_write(self, tenant: str, size: float) -> AbstractAsyncContextManager[None]:
         """A tenant's share for a write of `size` bytes: after a large one, others' writes come first."""

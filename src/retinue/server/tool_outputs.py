@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
 from ..core.signature import InvalidInput, signature_of_schema
-from ..core.values import Decision
+from ..core.values import Decision, File
 from ..runs.submissions import Pending, pending_calls
 from ..store.run_row import RunRow
 from ..store.run_store import find_own_run
@@ -32,8 +33,11 @@ class ParsedOutputs(NamedTuple):
     outputs: frozenset[str] = frozenset()
 
 
-def parse_submission(run: RunRow, outputs: Sequence[tuple[str, str]]) -> ParsedOutputs | None:
-    """Return the decisions in `outputs`, which are by client call id; `None` if the same outputs were submitted before.
+def parse_submission(
+    run: RunRow, outputs: Sequence[tuple[str, str]], files: Mapping[str, Sequence[Mapping[str, Any]]] = {}
+) -> ParsedOutputs | None:
+    """Return the decisions in `outputs`, which are by client call id, as are the `files` of them that the model is
+    shown; `None` if the same outputs were submitted before.
     Raises `ApiError` if the run does not wait, or unless there is exactly one output per call."""
     mark = submission_digest(outputs)
     if run.submitted(mark):
@@ -46,6 +50,10 @@ def parse_submission(run: RunRow, outputs: Sequence[tuple[str, str]]) -> ParsedO
         raise ApiError(400, f"Expected tool outputs for call_ids {list(waiting)}, got {given}")
     said = dict(outputs)
     decisions = {one.action.id: parse_decision(run.request, one, said[call]) for call, one in waiting.items()}
+    for call, one in waiting.items():
+        if files.get(call) and _is_function(run.request, one):
+            shown = tuple(File(**file) for file in files[call])
+            decisions[one.action.id] = replace(decisions[one.action.id], files=shown)
     _check_edits(run, decisions)
     return ParsedOutputs(
         decisions,

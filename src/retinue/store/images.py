@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from sqlalchemy import Connection, exists, select
 
-from ..core.values import Image
+from ..core.values import File
 from .clock import CLOCK
 from .single_insert import insert_once
 from .storage_use import count_bytes, delete_counted
@@ -18,7 +18,7 @@ from .tables import images, run_images
 _SPARED = 3_600  # seconds for which an image may wait for its run
 
 
-def keep_images(connection: Connection, tenant: str, given: Iterable[Image]) -> None:
+def keep_files(connection: Connection, tenant: str, given: Iterable[File]) -> None:
     """Keep the images for a run that is about to be inserted."""
     now, new = int(CLOCK.now()), 0
     for one in {image.id: image for image in given}.values():
@@ -31,34 +31,34 @@ def keep_images(connection: Connection, tenant: str, given: Iterable[Image]) -> 
     count_bytes(connection, tenant, images, new)
 
 
-def show_images(connection: Connection, tenant: str, run_id: str, ids: Iterable[str]) -> None:
+def show_files(connection: Connection, tenant: str, run_id: str, ids: Iterable[str]) -> None:
     """Note that a run is shown these images."""
     there = set(connection.execute(select(run_images.c.image_id).where(run_images.c.run_id == run_id)).scalars())
     for one in sorted(set(ids) - there):
         insert_once(connection, run_images, {"run_id": run_id, "tenant": tenant, "image_id": one})
 
 
-def sizes_of_images(connection: Connection, tenant: str, ids: Collection[str]) -> Mapping[str, int]:
+def sizes_of_files(connection: Connection, tenant: str, ids: Collection[str]) -> Mapping[str, int]:
     """Return the bytes of those of these images that are there, by id."""
     query = select(images.c.id, images.c.bytes).where(images.c.tenant == tenant, images.c.id.in_(ids))
     return {row.id: row.bytes for row in connection.execute(query)}
 
 
-def data_of_images(connection: Connection, tenant: str, ids: Collection[str]) -> Mapping[str, bytes]:
+def data_of_files(connection: Connection, tenant: str, ids: Collection[str]) -> Mapping[str, bytes]:
     """Return what is in those of these images that are there, by id."""
     query = select(images.c.id, images.c.content).where(images.c.tenant == tenant, images.c.id.in_(ids))
     return {row.id: row.content for row in connection.execute(query)}
 
 
-def images_of_run(connection: Connection, run_id: str) -> Sequence[Image]:
+def files_of_run(connection: Connection, run_id: str) -> Sequence[File]:
     """Return the images that a run is shown."""
     same = (images.c.tenant == run_images.c.tenant) & (images.c.id == run_images.c.image_id)
     query = select(images.c.id, images.c.media_type, images.c.content).join(run_images, same)
     rows = connection.execute(query.where(run_images.c.run_id == run_id))
-    return [Image(row.id, row.media_type, data=row.content) for row in rows]
+    return [File(row.id, row.media_type, data=row.content) for row in rows]
 
 
-def delete_unused_images(connection: Connection) -> int:
+def delete_unused_files(connection: Connection) -> int:
     """Delete the images that no run shows, unless they are new. Return their number."""
     shown = exists().where(run_images.c.tenant == images.c.tenant, run_images.c.image_id == images.c.id)
     late = images.c.created_at < int(CLOCK.now()) - _SPARED

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple, TypedDict
 
-from ..core.values import Decision, Usage
+from ..core.values import Decision, File, Usage
 
 Kind = Literal["assistant", "chat", "response", "a2a", "member", "fork", "imported"]
 Status = Literal[
@@ -257,12 +257,22 @@ def _values_of_version_3(given: Mapping[str, Any]) -> dict[str, Any]:
 def dump_submission(submission: Submission) -> dict[str, Any]:
     """Return the values of a submission's columns."""
     given = {name: getattr(submission, name) for name in Submission.__slots__}
-    decisions = {call: asdict(one) for call, one in submission.decisions.items()}
+    decisions = {call: _dump_decision(one) for call, one in submission.decisions.items()}
     return {**given, "decisions": decisions, "answered": list(submission.answered), "usage": asdict(submission.usage)}
+
+
+def _dump_decision(decision: Decision) -> dict[str, Any]:
+    """Return the values of a decision, without the bytes of its files."""
+    given = asdict(decision)
+    files = [{name: value for name, value in one.items() if name != "data"} for one in given.pop("files")]
+    return {**given, "files": files} if files else given
 
 
 def load_submission(given: Mapping[str, Any]) -> Submission:
     """Return the submission with these column values. Raises `TypeError` for values that are not ours."""
-    decisions = {call: Decision(**one) for call, one in given["decisions"].items()}
+    decisions = {
+        call: Decision(**{**one, "files": tuple(File(**file) for file in one.get("files", ()))})
+        for call, one in given["decisions"].items()
+    }
     typed = {"decisions": decisions, "answered": tuple(given["answered"]), "usage": Usage(**given["usage"])}
     return Submission(**{**given, **typed})

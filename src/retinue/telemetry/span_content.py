@@ -40,6 +40,8 @@ class SpanTexts:
         asked, reply = self._prompts.get(self._prompt, []), event.reply
         said = Message("assistant", reply.text, calls=reply.calls)
         answer = {**_message(said), "finish_reason": "tool_call" if reply.calls else reply.finish}
+        if reply.reasoning:
+            answer["parts"].insert(0, {"type": "reasoning", "content": _short(reply.reasoning)})
         return Content({names.INPUT_MESSAGES: Messages(tuple(asked)), names.OUTPUT_MESSAGES: [answer]})
 
     def of_call(self, action: AgentAction, event: Observed | None) -> Content:
@@ -84,7 +86,7 @@ def _message(message: Message) -> dict[str, Any]:
         parts.append({"type": "tool_call_response", "id": message.call_id, "response": _short(message.content)})
     elif message.content:
         parts.append(_text(message.content))
-    parts += [{"type": "blob", "modality": "image", "mime_type": one.media_type} for one in message.images]
+    parts += [{"type": "blob", "modality": "image", "mime_type": one.media_type} for one in message.files]
     parts += [
         {"type": "tool_call", "id": one.id, "name": one.tool, "arguments": _plain(one.tool_input)}
         for one in message.calls

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from retinue.testing.vendor_rules import (
@@ -87,7 +88,21 @@ def _reply(asked: Asked, turn: Turn) -> tuple[Json, Issued]:
     usage = {"promptTokenCount": 20, "candidatesTokenCount": 4, "thoughtsTokenCount": 5, "totalTokenCount": 29}
     candidate = {"content": content, "finishReason": "STOP", "index": 0}
     reply = {"candidates": [candidate], "usageMetadata": usage, "modelVersion": asked.model, "responseId": number}
-    return reply, {call["id"]: content for call in _with(content, "functionCall")}
+    return reply, {_known_by(part): content for part in parts if "functionCall" in part}
+
+
+def _reply_without_ids(asked: Asked, turn: Turn) -> tuple[Json, Issued]:
+    """Return a reply of Vertex, which gives calls no ids."""
+    reply, _ = _reply(asked, turn)
+    content = reply["candidates"][0]["content"]
+    for call in _with(content, "functionCall"):
+        del call["id"]
+    return reply, {_known_by(part): content for part in content["parts"] if "functionCall" in part}
+
+
+def _known_by(part: Json) -> str:
+    """Return the id of a call, or its signature if it has none."""
+    return str(part["functionCall"].get("id") or part.get("thoughtSignature", ""))
 
 
 def _stream(reply: Json) -> Iterator[bytes]:
@@ -112,6 +127,7 @@ GENERATE_CONTENT = Wire(
     _stream,
     _error,
 )
+WITHOUT_IDS = replace(GENERATE_CONTENT, reply=_reply_without_ids)
 
 # ── rules ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -137,7 +153,7 @@ def signatures_are_valid(asked: Asked) -> Problems:
     for content in _contents(asked.body):
         for part in content["parts"]:
             if "functionCall" in part and part.get("thoughtSignature", DUMMIES[0]) not in DUMMIES:
-                own = asked.made(part["functionCall"].get("id", "")) or {"parts": []}
+                own = asked.made(_known_by(part)) or {"parts": []}
                 if _signed(part) not in map(_signed, own["parts"]):
                     yield "Thought signature is not valid."
 
@@ -222,6 +238,16 @@ def _refused(schema: Any) -> Iterator[str]:
             yield from _refused(inner)
 
 
+def calls_have_no_ids(asked: Asked) -> Problems:
+    """Vertex has no ids of function calls and responses, and refuses those of others.
+    https://github.com/pydantic/pydantic-ai/issues/5081
+    """
+    for at, content in enumerate(_contents(asked.body)):
+        for number, part in enumerate(content["parts"]):
+            if any("id" in part.get(name, {}) for name in ("functionCall", "functionResponse")):
+                yield f"Invalid JSON payload received. Unknown name \"id\" at 'contents[{at}].parts[{number}]'"
+
+
 def thinking_is_configured_once(asked: Asked) -> Problems:
     """Gemini 3 takes a `thinkingLevel`, older models a `thinkingBudget`, and none takes both.
     https://ai.google.dev/gemini-api/docs/thinking
@@ -255,7 +281,7 @@ VENDORS = (
         "x-goog-api-key authorization",
     ),
     Vendor(
-        "vertex", "/v1/projects/a-project/locations/global", _AT_VERTEX, GENERATE_CONTENT, _MODELS, RULES,
-        {**FAILURES, **_NO_TOKEN}, _REFUSAL, "authorization x-goog-api-key",
+        "vertex", "/v1/projects/a-project/locations/global", _AT_VERTEX, WITHOUT_IDS, _MODELS,
+        (*make_rules(calls_have_no_ids), *RULES), {**FAILURES, **_NO_TOKEN}, _REFUSAL, "authorization x-goog-api-key",
     ),
 )  # fmt: skip

@@ -71,7 +71,7 @@ def _message(message: Message) -> dict[str, Any]:
         return turn | {"tool_plan": content} if content else turn
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.call_id, "content": content}
-    return {"role": message.role, "content": content_parts(message) if message.images else content}
+    return {"role": message.role, "content": content_parts(message) if message.files else content}
 
 
 # ── the reply ────────────────────────────────────────────────────────────────────────────────────

@@ -69,8 +69,8 @@ def _message(message: Message) -> dict[str, Any]:
         ]
     if message.state is not None:
         turn |= json.loads(message.state.turn)
-    if message.images:
-        turn["images"] = [base64_of(image) for image in message.images]
+    if message.files:
+        turn["images"] = [base64_of(image) for image in message.files]
     if message.role == "tool":
         turn["tool_name"] = message.tool
     return turn

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from ...core.log_context import STORED_ID
 from ...store.advisory_lock import COUNTING, lock_until_end
 from ...store.clock import CLOCK
-from ...store.images import show_images
+from ...store.images import show_files
 from ...store.run_conversation import put_beside
 from ...store.run_queries import count_of_key, thread_holder
 from ...store.run_row import Kind, RunRow
@@ -115,7 +115,7 @@ def add_run(connection: Connection, scope: TenantView, new: NewRun, ttl: int | N
     turns = (*(new.request.get("messages") or ()), *(new.request.get("since") or ()))
     shown = [image["id"] for turn in turns for image in turn.get("images", ())]
     if shown:
-        show_images(connection, scope.tenant, run.id, shown)
+        show_files(connection, scope.tenant, run.id, shown)
     insert_run(connection, run._replace(request=put_beside(connection, scope.tenant, run.id, run.request)))
     count_run(connection, scope.tenant, now, scope.process)
     return run

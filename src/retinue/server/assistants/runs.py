@@ -28,7 +28,7 @@ from .run_creation import start_run, start_run_on_new_thread
 from .run_stream import RunEvents, number_of, resumed
 from .schemas import RunCreate, RunUpdate, SubmitToolOutputs, ThreadCreate, ThreadRunCreate
 from .step_projection import Told
-from .thread_images import write_if_seen
+from .thread_files import write_if_seen
 from .threads import add_thread
 
 router = APIRouter(route_class=JsonRoute)

@@ -16,7 +16,7 @@ from ..assistants.schemas import ImageUrl, ImageUrlPart, MessageCreate, TextPart
 from ..assistants.threads import find_or_add_thread
 from ..context import Options, tier_of
 from ..conversation_history import SYSTEM, conversation, text_of
-from ..image_parts import Shown, images_in
+from ..file_parts import Shown, files_in
 from ..run_acts import resume_run
 from ..tool_outputs import check_decided, parse_submission, submission_digest
 from ..wire.api_errors import ApiError
@@ -38,6 +38,7 @@ _KEPT = (
     "reasoning_effort",
     "verbosity",
     "store",
+    "shows_reasoning",
 )
 
 
@@ -54,7 +55,8 @@ def chat_run(
     waiting = _waiting(connection, scope, said)
     if waiting is not None:
         run, outputs = waiting
-        answer = parse_submission(run, outputs)
+        files = {one.get("tool_call_id") or "": one.get("images") or () for one in said if one["role"] == "tool"}
+        answer = parse_submission(run, outputs, files)
         if answer is not None:
             run = resume_run(connection, scope.author, run, answer, options.run_ttl)
         return run, answer is not None
@@ -140,6 +142,8 @@ def _text_part(text: str) -> Iterator[TextPart]:
 
 
 def _image_parts(content: Any) -> Iterator[ImageUrlPart]:
-    for _, source in images_in(content):
+    for _, source in files_in(content):
+        if not source.is_image:
+            continue  # a thread has no place for it
         url = ImageUrl.model_validate({"url": source.url, "detail": source.detail})
         yield ImageUrlPart(type="image_url", image_url=url)

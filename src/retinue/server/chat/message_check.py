@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from ...store.tenant_view import TenantView
 from ..conversation_history import text_of
-from ..image_parts import Shown, shown_in
+from ..file_parts import Shown, shown_in
 from ..message_content import Readable
 from ..wire.api_errors import ApiError
 
@@ -26,7 +26,9 @@ def check_messages(connection: Connection, scope: TenantView, messages: Said, sh
 def _with_texts(connection: Connection, scope: TenantView, messages: Said, shown: Shown) -> Iterator[dict[str, Any]]:
     readable = Readable(connection, scope, shown)
     for number, one in enumerate(messages):
-        content = readable(one.get("content"), f"messages[{number}].content")
+        content = readable(
+            one.get("content"), f"messages[{number}].content", of_tool=one["role"] in ("tool", "function")
+        )
         text, name = text_of(content), one.get("name")
         named = one["role"] == "user" and name not in (None, "", "user") and text
         seen = {"images": images, "parts": content} if (images := shown_in(content)) else {}

@@ -38,6 +38,20 @@ class InputFile(Wire):
     filename: Name | None = None
 
 
+class Sound(Wire):
+    """A sound in base64."""
+
+    data: Annotated[str, Field(max_length=20_000_000)]
+    format: Literal["wav", "mp3"]
+
+
+class InputAudio(Wire):
+    """A sound."""
+
+    type: Literal["input_audio"]
+    input_audio: Sound
+
+
 class FileCitation(Wire):
     """A citation of a file."""
 
@@ -119,14 +133,15 @@ _Given = (
     Annotated[InputText, Tag("<input_text>")]
     | Annotated[InputImage, Tag("<input_image>")]
     | Annotated[InputFile, Tag("<input_file>")]
+    | Annotated[InputAudio, Tag("<input_audio>")]
 )
 Part = Annotated[
     _Given | Annotated[OutputText, Tag("<output_text>")] | Annotated[Refusal, Tag("<refusal>")],
-    by_type("input_text", "input_image", "output_text", "refusal", "input_file"),
+    by_type("input_text", "input_image", "output_text", "refusal", "input_file", "input_audio"),
 ]
 _STRING_OR_ARRAY = either("one of a string or array of objects", string=str, array=list)
 Content = Annotated[Annotated[Long, Tag("<string>")] | Annotated[list[Part], Many, Tag("<array>")], _STRING_OR_ARRAY]
-GivenPart = Annotated[_Given, by_type("input_text", "input_image", "input_file")]
+GivenPart = Annotated[_Given, by_type("input_text", "input_image", "input_file", "input_audio")]
 Output = Annotated[
     Annotated[Long, Tag("<string>")] | Annotated[list[GivenPart], Many, Tag("<array>")], _STRING_OR_ARRAY
 ]

@@ -15,6 +15,7 @@ _WRITING: dict[str, ScopeName] = {  # by the first path segment after /v1
     "responses": "runs",
     "completions": "runs",
     "embeddings": "runs",
+    "audio": "runs",
     "threads": "runs",
     "conversations": "runs",
     "runs": "runs",

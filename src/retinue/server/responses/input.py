@@ -11,16 +11,17 @@ from sqlalchemy import Connection
 from ...store.tenant_view import TenantView
 from ..conversation_history import SYSTEM, conversation, text_of
 from ..conversations.views import stored_item
-from ..image_intake import Place
-from ..image_parts import Shown, shown_in
+from ..file_intake import Place
+from ..file_parts import Shown, shown_in
 from ..message_content import Readable
-from ..wire.objects import Object
+from ..wire.objects import Object, run_of_item
 from .client_functions import call_of
 
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
 _SPOKEN = {"message": "content", **dict.fromkeys(OUTPUTS, "output")}
 _ANSWERS = (*OUTPUTS, "mcp_approval_response")
 _CALLS = ("function_call", "custom_tool_call", "mcp_approval_request", "reasoning")
+_DONE_HERE = ("mcp_call", "file_search_call", "code_interpreter_call")
 Items = Sequence[Mapping[str, Any]]
 
 
@@ -32,8 +33,9 @@ def as_items(given: Any) -> list[Object]:
 
 
 def _nameless(item: Object) -> Object:
-    """Remove an item's id; only references keep theirs."""
-    return item if item["type"] == "item_reference" else {name: item[name] for name in item if name != "id"}
+    """Remove an item's id; only references and the server's own calls keep theirs, by which their runs are found."""
+    keeps = item["type"] == "item_reference" or (item["type"] in _DONE_HERE and run_of_item(item.get("id") or ""))
+    return item if keeps else {name: item[name] for name in item if name != "id"}
 
 
 def readable_items(connection: Connection, scope: TenantView, items: Items, shown: Shown | None = None) -> list[Object]:
@@ -41,7 +43,9 @@ def readable_items(connection: Connection, scope: TenantView, items: Items, show
     `ApiError` for content that no model here accepts."""
     readable = Readable(connection, scope, shown)
     return [
-        {**item, name: readable(item[name], f"input[{number}].{name}")} if name else dict(item)
+        {**item, name: readable(item[name], f"input[{number}].{name}", of_tool=name == "output")}
+        if name
+        else dict(item)
         for number, item in enumerate(items)
         for name in [_SPOKEN.get(item["type"])]
     ]
@@ -115,7 +119,8 @@ def _said(items: Items) -> Iterator[Mapping[str, Any]]:
                 call = {"id": item["call_id"], "function": function}
                 yield {"role": "assistant", "content": "", "tool_calls": [call]}
             case kind if kind in OUTPUTS:
-                yield {"role": "tool", "tool_call_id": item["call_id"], "content": words(item["output"])}
+                output, shown = words(item["output"]), shown_in(item["output"])
+                yield {"role": "tool", "tool_call_id": item["call_id"], "content": output, "images": shown}
             case _ if (done := done_by_server(item)) is not None:
                 call = {"id": item.get("id") or "", "function": {"name": done.name, "arguments": done.arguments}}
                 yield {"role": "assistant", "content": "", "tool_calls": [call]}

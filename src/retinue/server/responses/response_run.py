@@ -18,8 +18,8 @@ from ..assistants.run_creation import NewRun, add_run
 from ..context import Server, tier_of
 from ..conversations.compaction import expand_compactions
 from ..conversations.items import found_conversation, items_of
-from ..image_intake import Place
-from ..image_parts import Shown
+from ..file_intake import Place
+from ..file_parts import Shown, shown_in
 from ..overrides import inner_name, sampling_of
 from ..run_acts import cancel_for, resume_run
 from ..tool_outputs import check_decided, parse_submission, submission_digest
@@ -226,7 +226,8 @@ def _go_on(
     if waiting.over:
         return ResponseRun(Part(run, waiting.number + 1), False)
     _answered(run, given["input"])
-    answer = parse_submission(run, answers)
+    files = {one["call_id"]: shown_in(one["output"]) for one in given["input"] if one["type"] in OUTPUTS}
+    answer = parse_submission(run, answers, files)
     assert answer is not None
     asked = {**given["asked"], "model": run.agent}
     further = FurtherRequest(asked, given["input"], given["include"], [call for call, _ in answers])

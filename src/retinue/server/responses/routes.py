@@ -14,7 +14,7 @@ from ...store.tenant_view import TenantView
 from .. import declared_tools
 from ..context import Context, ContextDep, Server
 from ..conversations.compaction import expand_compactions
-from ..image_intake import ImageLoader, take_in_history, take_in_images
+from ..file_intake import FileLoader, take_in_files, take_in_history
 from ..model_list import no_agent
 from ..overrides import check_functions, tools_of
 from ..run_failure import error_of_run
@@ -100,10 +100,10 @@ async def _found(body: ResponseCreate, context: Context) -> Found:
     agent, given = agents[body.model or next(iter(agents))], as_items(body.sent().get("input"))
     conversation = conversation_named(body)
     items = await found_items(context, given, conversation)
-    shown = dict(await take_in_images(context, agent, places_of(resolve_references(given, items))))
+    shown = dict(await take_in_files(context, agent, places_of(resolve_references(given, items))))
     if conversation is not None:
         there = await context.read(partial(stored_places, conversation_id=conversation))
-        shown = {**await take_in_history(ImageLoader.of(context), agent, there), **shown}
+        shown = {**await take_in_history(FileLoader.of(context), agent, there), **shown}
     return Found(items, shown)
 
 

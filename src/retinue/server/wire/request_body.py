@@ -18,7 +18,7 @@ from ..._internal.thread_pool import run_in_thread
 
 MAX_BYTES = 20_000_000  # per upload
 MAX_OTHER_BYTES = 8_000_000  # any other body: the largest image in base64, or a conversation of two million tokens
-_UPLOADS = re.compile(r"/v1/files(/.*)?|/v1/runs/import")
+_UPLOADS = re.compile(r"/v1/files(/.*)?|/v1/runs/import|/v1/audio/transcriptions")
 MAX_VALUES = 30_000  # each value costs time on the event loop
 _QUICK = 8_000  # bytes parsed on the event loop
 _YES = ("true", "t", "1", "1.0", "yes", "y", "on")  # values that a route may read as true

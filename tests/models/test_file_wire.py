@@ -14,12 +14,13 @@ from fakes.asking import reply, request
 from fakes.engines import ENGINES, model
 from fakes.pictures import jpeg, png
 from retinue import Message, PromptModel, UsageError
-from retinue.core.image_format import read_image
+from retinue.core.file_format import read_file
 from retinue.core.prompt import Prompt
+from retinue.core.protocols import kinds_read
 from retinue.models.reply_limits import limited
 
-ONE, OTHER = read_image(png()), read_image(jpeg(), "low")
-SHOWN = Prompt(Message("user", "What is this?", images=(ONE, OTHER)))
+ONE, OTHER = read_file(png()), read_file(jpeg(), "low")
+SHOWN = Prompt(Message("user", "What is this?", files=(ONE, OTHER)))
 
 
 def b64(data: bytes) -> str:
@@ -81,7 +82,8 @@ def test_a_server_that_can_tell_is_asked_once(engine: str, told: bool) -> None:
         with ENGINES[engine]() as server:
             server.sees = sees
             chosen = model(server)
-            assert [asyncio.run(chosen.sees()), asyncio.run(limited(chosen, ["x"]).sees())] == [sees] * 2  # type: ignore[attr-defined]
+            for one in (chosen, limited(chosen, ["x"])):
+                assert asyncio.run(kinds_read(one)) == ({"image"} if sees else set())
             asked = [one.path for one in server.requests]
             assert len([path for path in asked if path in ("/api/show", "/props")]) == 1
 
@@ -89,36 +91,43 @@ def test_a_server_that_can_tell_is_asked_once(engine: str, told: bool) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_what_is_set_is_believed(engine: str) -> None:
     with ENGINES[engine]() as server:
-        assert asyncio.run(model(server, sees=False).sees()) is False
-        assert asyncio.run(model(server, sees=True).sees()) is True
+        assert asyncio.run(model(server, sees=False).sees()) == set()
+        assert asyncio.run(model(server, sees=True).sees()) == {"image"}
+        assert asyncio.run(model(server, sees=["pdf", "audio"]).sees()) == {"pdf", "audio"}
         assert not server.requests
 
 
 @pytest.mark.parametrize(
-    ("name", "sees"),
+    ("name", "kinds"),
     [
-        ("openai:gpt-4o", True), ("openai:gpt-4.1-mini", True), ("openai:gpt-5-mini", True), ("openai:o3", True),
-        ("openai:o4-mini", True), ("openai:gpt-4-turbo", True), ("openai:ft:gpt-4o-2024-08-06:a::b", True),
-        ("openai:gpt-4", False), ("openai:gpt-4-0613", False), ("openai:gpt-3.5-turbo", False),
-        ("openai:o1-mini", False), ("openai:o3-mini", False), ("openai:gpt-4-turbo-preview", False),
-        ("openai:gpt-4o-audio-preview", False), ("anthropic:claude-sonnet-4-5", True),
-        ("anthropic:claude-3-haiku-20240307", True), ("anthropic:claude-2.1", False), ("gemini:gemini-3.8-flash", True),
-        ("huggingface:meta-llama/Llama-3.1-8B-Instruct", False), ("cohere:command-a-03-2025", False),
+        *((f"openai:{name}", "image pdf") for name in ("gpt-4o", "gpt-4.1-mini", "gpt-5-mini", "o3", "o4-mini")),
+        ("openai:gpt-4-turbo", "image pdf"), ("openai:ft:gpt-4o-2024-08-06:a::b", "image pdf"),
+        *((f"openai:{name}", "") for name in ("gpt-4", "gpt-4-0613", "gpt-3.5-turbo", "o1-mini", "o3-mini")),
+        ("openai:gpt-4-turbo-preview", ""), ("openai:gpt-4o-audio-preview", "audio"),
+        ("anthropic:claude-sonnet-4-5", "image pdf"), ("anthropic:claude-3-opus-20240229", "image pdf"),
+        ("anthropic:claude-3-haiku-20240307", "image pdf"), ("anthropic:claude-2.1", ""),
+        ("huggingface:meta-llama/Llama-3.1-8B-Instruct", ""), ("cohere:command-a-03-2025", ""),
+        ("gemini:gemini-3.8-flash", "image pdf audio"),
     ],
 )  # fmt: skip
-def test_models_whose_vendor_says_it_elsewhere(name: str, sees: bool) -> None:
-    assert asyncio.run(PromptModel(name, api_key="k").sees()) is sees
+def test_models_whose_vendor_says_it_elsewhere(name: str, kinds: str) -> None:
+    assert asyncio.run(PromptModel(name, api_key="k").sees()) == set(kinds.split())
+
+
+def test_several_models_in_order_read_what_each_of_them_reads() -> None:
+    models = [PromptModel(name, api_key="k") for name in ("gemini:gemini-3.8-flash", "openai:gpt-5-mini")]
+    assert asyncio.run(PromptModel(models=models).sees()) == {"image", "pdf"}
 
 
 def test_a_server_of_unknown_kind_is_not_taken_to_see() -> None:
     with ENGINES["openai"]() as server:
         server.owned_by = None  # type: ignore[attr-defined]
-        assert asyncio.run(model(server, dialect=None).sees()) is False
+        assert asyncio.run(model(server, dialect=None).sees()) == set()
 
 
 def test_an_image_without_its_bytes_is_not_sent() -> None:
     with ENGINES["anthropic"]() as server:
-        lost = Prompt(Message("user", "What?", images=(replace(ONE, data=b""),)))
-        with pytest.raises(UsageError, match=f"the bytes of the image {ONE.id[:12]} are not at hand"):
+        lost = Prompt(Message("user", "What?", files=(replace(ONE, data=b""),)))
+        with pytest.raises(UsageError, match=f"the bytes of the file {ONE.id[:12]} are not at hand"):
             reply(model(server), request(lost))
         assert not server.asked

@@ -22,13 +22,13 @@ from fakes.openai_server import Answer as Said, OpenAIServer
 from fakes.pictures import data_url, gif, png, png_head
 from fakes.until import until
 from retinue import Agent, PromptModel
-from retinue.core.values import Image
+from retinue.core.values import File
 from retinue.server.context import Options
-from retinue.server.image_intake import ImageLoader
+from retinue.server.file_intake import FileLoader
 from retinue.server.tenant_shares import TenantShares
 from retinue.store.api_keys import create_key
 from retinue.store.database import Database
-from retinue.store.images import delete_unused_images
+from retinue.store.images import delete_unused_files
 from retinue.store.tables import events, images
 from retinue.store.tenant_view import TenantView
 
@@ -239,7 +239,7 @@ HOSTILE: list[tuple[str, str]] = [
     ("", "Missing required parameter"),
     ("data:image/png;base64,!!!", "not base64"),
     ("data:image/png,abc", "want a data URL"),
-    (data_url(b"<svg onload='alert(1)'/>", "image/svg+xml"), "not an image that models read"),
+    (data_url(b"<svg onload='alert(1)'/>", "image/svg+xml"), "no file that models read"),
     (data_url(png_head(60_000, 60_000)), "60,000 × 60,000 pixels"),
 ]
 
@@ -266,7 +266,7 @@ def test_too_many_and_in_the_wrong_place(served: Serving) -> None:
     assert (many.status, "at most 20 images" in many.error["message"]) == (400, True)
     for role in ("system", "assistant"):
         answer = chat(served, ASK, of_chat(data_url(RED)), role=role)
-        assert (answer.status, "user's messages only" in answer.error["message"]) == (400, True)
+        assert (answer.status, "tools' results only" in answer.error["message"]) == (400, True)
 
 
 def test_a_client_cannot_name_an_image_that_is_kept(served: Serving, engine: OpenAIServer) -> None:
@@ -293,8 +293,8 @@ def test_a_file_of_another_tenant_is_not_there(served: Serving, engine: OpenAISe
 async def test_large_images_wait_for_their_tenant_s_share_whoever_keeps_them(tmp_path: Path) -> None:
     """A write that is submitted later is there first."""
     database, shares = Database(f"sqlite:///{tmp_path}/runs.db"), TenantShares()
-    large, small = (Image(str(size), "image/png", data=bytes(size)) for size in (150_000, 10))
-    one, other = (ImageLoader(database, TenantView(tenant), shares) for tenant in ("one", "other"))
+    large, small = (File(str(size), "image/png", data=bytes(size)) for size in (150_000, 10))
+    one, other = (FileLoader(database, TenantView(tenant), shares) for tenant in ("one", "other"))
 
     async def kept() -> list[str]:
         return await database.read(lambda connection: list(connection.execute(select(images.c.id)).scalars()))
@@ -359,5 +359,5 @@ def test_no_log_holds_the_bytes_and_they_go_with_the_last_run(served: Serving, e
         served.in_loop(
             served.database.write(lambda connection: connection.execute(update(images).values(created_at=0)))
         )
-        served.in_loop(served.database.write(delete_unused_images))
+        served.in_loop(served.database.write(delete_unused_files))
         assert rows(served, select(func.count()).select_from(images)) == [2 - number]

@@ -13,8 +13,8 @@ from ...store.prepared_statements import Prepared
 from ...store.tables import assistants, messages
 from ...store.tenant_view import TenantView
 from ..context import Context
-from ..image_intake import Place, check_sight
-from ..image_parts import images_in
+from ..file_intake import Place, check_kind
+from ..file_parts import files_in
 from ..wire.lookup import find_row
 from .schemas import MessageCreate, RunCreate, ThreadRunCreate
 from .tool_resources import check_images
@@ -39,7 +39,7 @@ async def write_if_seen(
     Raises `ApiError` if the run's model cannot see an image since the last answer: one in the messages sent with the
     request, or one on the thread."""
     given = _given(asked)
-    if not any(True for one in given for _ in images_in(one.sent()["content"])):
+    if not any(True for one in given for _ in files_in(one.sent()["content"])):
         try:
             return await context.write(partial(_unless_shown, work=work, thread_id=thread_id), small=True)
         except _Shown:  # rare, and the model may have to be asked whether it sees: not within a transaction
@@ -77,9 +77,9 @@ async def _check_sight(
     model, there = await context.read(partial(_asked, asked=asked, given=given, thread_id=thread_id))
     agent = context.server.deployment.agents.get(model)
     for place in (*places, *there):
-        for number, _ in images_in(place.content):
+        for number, _ in files_in(place.content):
             if agent is not None:
-                await check_sight(agent, f"{place.where}[{number}]")
+                await check_kind(agent, f"{place.where}[{number}]")
 
 
 def _asked(

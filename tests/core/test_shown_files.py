@@ -18,9 +18,9 @@ from fakes.pictures import data_url, gif, png
 from fakes.vendor_server import Answer, VendorServer
 from retinue import Agent, Executor, Message, PromptModel, RunResult, StopReason, UsageError
 from retinue.core.events import Started
-from retinue.core.image_format import read_image
+from retinue.core.file_format import read_file
 from retinue.core.serialization import from_json, to_json
-from retinue.net.image_source import load_images
+from retinue.net.file_source import load_files
 from retinue.net.ssrf_guard import SsrfGuard
 from retinue.strategies import STRATEGIES
 from retinue.tools import calculator
@@ -43,8 +43,8 @@ def test_every_strategy_shows_the_image_beside_the_question(strategy: str) -> No
         server.replies += [PROBED] * (strategy == "tool_calling")
         server.always = lambda request: Answer("FINAL ANSWER: red")
         agent = Agent(model(server, sees=True), [calculator], strategy=strategy, max_steps=2)
-        history = [Message("user", "And this?", images=(read_image(gif()),)), Message("assistant", "A gif.")]
-        agent.run("What color is this?", images=[RED], history=history)
+        history = [Message("user", "And this?", files=(read_file(gif()),)), Message("assistant", "A gif.")]
+        agent.run("What color is this?", files=[RED], history=history)
         asked = server.asked[strategy == "tool_calling" :]
         assert asked
         for request in asked:
@@ -58,17 +58,17 @@ def test_every_strategy_shows_the_image_beside_the_question(strategy: str) -> No
 def test_all_that_an_image_may_come_from(tmp_path: Path) -> None:
     path = tmp_path / "red.png"
     path.write_bytes(RED)
-    result = Agent(seeing("red")).run("Which?", images=[RED, path, str(path), data_url(RED), read_image(RED)])
+    result = Agent(seeing("red")).run("Which?", files=[RED, path, str(path), data_url(RED), read_file(RED)])
     started = result.events[0]
     assert isinstance(started, Started)
-    assert {one.data for one in started.images} == {RED}
-    assert len(started.images) == 5
+    assert {one.data for one in started.files} == {RED}
+    assert len(started.files) == 5
 
 
 @pytest.mark.parametrize(
     ("source", "problem"),
     [
-        (b"no image", "8 bytes: this is not an image"),
+        (b"no image", "8 bytes: this is no file"),
         ("missing.png", "missing.png: No such file"),
         ("http://127.0.0.1:9/x.png", "port 9 is not one of the web's"),
         ("http://127.0.0.1/x.png", "127.0.0.1"),
@@ -79,16 +79,16 @@ def test_all_that_an_image_may_come_from(tmp_path: Path) -> None:
 )
 def test_what_is_no_image_is_said(source: str | bytes, problem: str) -> None:
     with pytest.raises(UsageError, match=re.escape(problem)):
-        Agent(seeing("red")).run("Which?", images=[source])
+        Agent(seeing("red")).run("Which?", files=[source])
 
 
-@pytest.mark.parametrize("how", ["images", "history"])
+@pytest.mark.parametrize("how", ["files", "history"])
 def test_a_model_that_cannot_see_is_not_asked(how: str) -> None:
     with ENGINES["ollama"]() as server:
         agent = Agent(model(server), strategy="react")
-        given: dict[str, Any] = {"images": [RED]}
+        given: dict[str, Any] = {"files": [RED]}
         if how == "history":
-            given = {"history": [Message("user", "This.", images=(read_image(RED),))]}
+            given = {"history": [Message("user", "This.", files=(read_file(RED),))]}
         with pytest.raises(UsageError, match=r"'fake-model' is not known to see images.*`sees: true`"):
             agent.run("Which?", **given)
         assert not server.asked
@@ -96,7 +96,7 @@ def test_a_model_that_cannot_see_is_not_asked(how: str) -> None:
 
 def test_an_executor_has_no_eyes() -> None:
     with pytest.raises(UsageError, match="not known to see"):
-        Executor([calculator]).run({"tool": "Calculator", "input": "1"}, images=[RED])
+        Executor([calculator]).run({"tool": "Calculator", "input": "1"}, files=[RED])
 
 
 def fallen(server: VendorServer) -> tuple[Agent, RunResult]:
@@ -104,7 +104,7 @@ def fallen(server: VendorServer) -> tuple[Agent, RunResult]:
     agent = Agent(model(server, sees=True), [calculator], strategy="tool_calling")
     server.replies += [PROBED, Answer(calls=[("Calculator", {"expression": "2+2"})])]
     server.always = lambda request: Answer(status=500, error="down")
-    result = agent.run("How many?", images=[RED])
+    result = agent.run("How many?", files=[RED])
     assert result.stop_reason is StopReason.ERROR
     server.always = None
     server.replies += ["four"]
@@ -126,8 +126,8 @@ def test_a_stored_log_holds_no_bytes_and_goes_on_when_it_is_given_them() -> None
         assert base64.b64encode(RED).decode() not in "".join(stored)
         log = [from_json(line) for line in stored]
         assert tuple(log) == result.events
-        assert "the bytes of the image" in agent.resume(log).error
-        assert agent.resume(log, images=[RED]).answer == "four"
+        assert "the bytes of the file" in agent.resume(log).error
+        assert agent.resume(log, files=[RED]).answer == "four"
 
 
 def test_an_address_is_fetched_through_the_guard_and_its_own_words_are_not_believed() -> None:
@@ -140,7 +140,7 @@ def test_an_address_is_fetched_through_the_guard_and_its_own_words_are_not_belie
     server.start()
     try:
         allowing = SsrfGuard(allow=(server.url.removeprefix("http://"),))
-        (found,) = asyncio.run(load_images([f"{server.url}/red"], allowing))
+        (found,) = asyncio.run(load_files([f"{server.url}/red"], allowing))
     finally:
         server.stop()
     assert (found.media_type, found.data) == ("image/png", RED)

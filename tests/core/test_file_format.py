@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from fakes.pictures import data_url, gif, jpeg, png, png_head, webp
-from retinue.core.image_format import MAX_BYTES, MAX_IMAGES, check_together, decode_data_url, image_format, read_image
+from retinue.core.file_format import MAX_BYTES, MAX_FILES, check_together, decode_data_url, image_format, read_file
 from retinue.errors import DataError, UsageError
 
 KINDS: Mapping[str, Callable[[int, int], bytes]] = {
@@ -44,7 +44,7 @@ def test_a_data_url_is_bytes_or_a_data_error(text: str, head: str) -> None:
 
 
 def test_what_a_data_url_says_of_its_type_is_not_believed() -> None:
-    image = read_image(decode_data_url(data_url(gif(), "image/png")))
+    image = read_file(decode_data_url(data_url(gif(), "image/png")))
     assert image.media_type == "image/gif"
 
 
@@ -53,16 +53,16 @@ def test_what_a_data_url_says_of_its_type_is_not_believed() -> None:
     [
         (png() + b"\0" * MAX_BYTES, "the most is 5,000,000"),
         (png_head(100_000, 100_000), "100,000 × 100,000 pixels"),
-        (png_head(0, 5), "not an image"),
-        (b"%PDF-1.4", "not an image"),
-        (b"", "not an image"),
+        (png_head(0, 5), "no file"),
+        (b"%PDF-1.4" + bytes(20_000_000), "the most is 20,000,000"),
+        (b"", "no file"),
     ],
 )
 def test_what_no_model_is_sent(data: bytes, problem: str) -> None:
     with pytest.raises(DataError, match=problem):
-        read_image(data)
+        read_file(data)
 
 
 def test_how_many_there_may_be() -> None:
     with pytest.raises(UsageError, match="there are 21; the most is 20"):
-        check_together([read_image(png())] * (MAX_IMAGES + 1))
+        check_together([read_file(png())] * (MAX_FILES + 1))

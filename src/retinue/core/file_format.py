@@ -1,4 +1,5 @@
-"""What an image is, by its own bytes: its format and its size in pixels. Nothing that is said about it is believed."""
+"""What a file for a model is, by its own bytes: an image with its size in pixels, a PDF, or a sound. Nothing that is
+said about it is believed."""
 
 from __future__ import annotations
 
@@ -11,13 +12,15 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ..errors import DataError, UsageError
-from .values import Image, Message
+from .events import Event, Observed
+from .values import File, Message
 
-MAX_BYTES = 5_000_000
+MAX_BYTES = 20_000_000
+_MAX_IMAGE = 5_000_000
 MAX_PIXELS = 64_000_000
-MAX_IMAGES = 20  # that a model is shown at once
+MAX_FILES = 20  # that a model is shown at once
 MAX_BYTES_TOGETHER = 20_000_000
-_FORMATS = "PNG, JPEG, GIF or WebP"
+_FORMATS = "a PNG, JPEG, GIF or WebP image, a PDF, or a WAV or MP3 sound"
 _START_OF_FRAME = frozenset((*range(0xC0, 0xD0),)) - {0xC4, 0xC8, 0xCC}
 _WITHOUT_LENGTH = frozenset((0x01, *range(0xD0, 0xD9)))
 
@@ -30,14 +33,21 @@ class ImageFormat(NamedTuple):
     height: int
 
 
-def read_image(data: bytes, detail: str = "auto") -> Image:
-    """Return the image that `data` is. Raises `DataError` if it is none, or larger than a model may be sent."""
-    if len(data) > MAX_BYTES:
-        raise DataError(f"the image has {len(data):,} bytes; the most is {MAX_BYTES:,}")
-    form = image_format(data)
-    if form.width * form.height > MAX_PIXELS:
-        raise DataError(f"the image has {form.width:,} × {form.height:,} pixels; the most is {MAX_PIXELS:,} in all")
-    return Image(hashlib.sha256(data).hexdigest(), form.media_type, detail, data)
+def read_file(data: bytes, detail: str = "auto", name: str = "") -> File:
+    """Return the file that `data` is. Raises `DataError` if models read none such, or it is larger than one may be
+    sent."""
+    media_type = next((one for magic, at, one in _DOCUMENTS if data.startswith(magic, at)), "")
+    if not media_type and data[:1] == b"\xff" and data[1:2] >= b"\xe0" and data[1] & 0x06 == 0x02:
+        media_type = "audio/mpeg"  # without a tag: a frame of layer III
+    what, most = ("file", MAX_BYTES) if media_type else ("image", _MAX_IMAGE)
+    if len(data) > most:
+        raise DataError(f"the {what} has {len(data):,} bytes; the most is {most:,}")
+    if not media_type:
+        form = image_format(data)
+        if form.width * form.height > MAX_PIXELS:
+            raise DataError(f"the image has {form.width:,} × {form.height:,} pixels; the most is {MAX_PIXELS:,} in all")
+        media_type = form.media_type
+    return File(hashlib.sha256(data).hexdigest(), media_type, detail, data, name)
 
 
 def image_format(data: bytes) -> ImageFormat:
@@ -51,7 +61,7 @@ def image_format(data: bytes) -> ImageFormat:
             break
         if width and height:
             return ImageFormat(media_type, width, height)
-    raise DataError(f"this is not an image that models read; want {_FORMATS}, as a whole")
+    raise DataError(f"this is no file that models read; want {_FORMATS}, as a whole")
 
 
 def decode_data_url(url: str) -> bytes:
@@ -60,29 +70,36 @@ def decode_data_url(url: str) -> bytes:
     if not comma or not head[:5].lower() == "data:" or not head.lower().endswith(";base64"):
         raise DataError("want a data URL such as data:image/png;base64,…")
     if len(rest) * 3 // 4 > MAX_BYTES + 3:
-        raise DataError(f"the image has {len(rest) * 3 // 4:,} bytes; the most is {MAX_BYTES:,}")
+        raise DataError(f"the file has {len(rest) * 3 // 4:,} bytes; the most is {MAX_BYTES:,}")
     try:
         return base64.b64decode(rest, validate=True)
     except (binascii.Error, ValueError) as error:
         raise DataError("the data URL is not base64") from error
 
 
-def check_together(images: Sequence[Image]) -> None:
+def check_together(files: Sequence[File]) -> None:
     """Raise `UsageError` if these are more than a model may be shown at once."""
-    if len(images) > MAX_IMAGES:
-        raise UsageError(f"images: there are {len(images)}; the most is {MAX_IMAGES}")
-    if (size := sum(len(one.data) for one in images)) > MAX_BYTES_TOGETHER:
-        raise UsageError(f"images: they have {size:,} bytes together; the most is {MAX_BYTES_TOGETHER:,}")
+    if len(files) > MAX_FILES:
+        raise UsageError(f"files: there are {len(files)}; the most is {MAX_FILES}")
+    if (size := sum(len(one.data) for one in files)) > MAX_BYTES_TOGETHER:
+        raise UsageError(f"files: they have {size:,} bytes together; the most is {MAX_BYTES_TOGETHER:,}")
 
 
-def with_data(images: Iterable[Image], data: Mapping[str, bytes]) -> tuple[Image, ...]:
-    """Return `images` as a log has them with their bytes, which are in `data` by id, as far as they are there."""
-    return tuple(replace(one, data=data[one.id]) if not one.data and one.id in data else one for one in images)
+def with_data(files: Iterable[File], data: Mapping[str, bytes]) -> tuple[File, ...]:
+    """Return `files` as a log has them with their bytes, which are in `data` by id, as far as they are there."""
+    return tuple(replace(one, data=data[one.id]) if not one.data and one.id in data else one for one in files)
 
 
 def messages_with_data(messages: Iterable[Message], data: Mapping[str, bytes]) -> tuple[Message, ...]:
-    """Return `messages` with the bytes of their images, as `with_data` does."""
-    return tuple(replace(one, images=with_data(one.images, data)) if one.images else one for one in messages)
+    """Return `messages` with the bytes of their files, as `with_data` does."""
+    return tuple(replace(one, files=with_data(one.files, data)) if one.files else one for one in messages)
+
+
+def event_with_data(event: Event, data: Mapping[str, bytes]) -> Event:
+    """Return an event of a stored log with the bytes of the files that a tool returned."""
+    if isinstance(event, Observed) and event.observation.files:
+        return replace(event, observation=replace(event.observation, files=with_data(event.observation.files, data)))
+    return event
 
 
 # ── sizes ────────────────────────────────────────────────────────────────────────────────────────
@@ -125,6 +142,11 @@ def _of_jpeg(data: bytes) -> tuple[int, int]:
     return 0, 0
 
 
+_DOCUMENTS = (  # a magic, where it is, and the media type
+    (b"%PDF-", 0, "application/pdf"),
+    (b"WAVE", 8, "audio/wav"),
+    (b"ID3", 0, "audio/mpeg"),
+)
 _KINDS: tuple[tuple[bytes, str, Callable[[bytes], tuple[int, int]]], ...] = (
     (b"\x89PNG\r\n\x1a\n", "image/png", _of_png),
     (b"\xff\xd8", "image/jpeg", _of_jpeg),

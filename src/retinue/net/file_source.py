@@ -9,49 +9,49 @@ from typing import TypeAlias
 
 from .._internal.concurrency import gather_bounded
 from .._internal.thread_pool import run_in_thread
-from ..core.image_format import MAX_BYTES, decode_data_url, read_image
-from ..core.values import Image
+from ..core.file_format import MAX_BYTES, decode_data_url, read_file
+from ..core.values import File
 from ..errors import DataError, ToolError, UsageError
 from .ssrf_guard import SsrfGuard
 from .url_policy import url_excerpt
 
-ImageSource: TypeAlias = Image | bytes | str | Path
+FileSource: TypeAlias = File | bytes | str | Path
 _AT_ONCE = 4
 
 
-async def load_images(sources: Iterable[ImageSource], guard: SsrfGuard | None = None) -> tuple[Image, ...]:
-    """Return the images that `sources` name: bytes, paths, data URLs, or http(s) URLs, of public addresses unless
+async def load_files(sources: Iterable[FileSource], guard: SsrfGuard | None = None) -> tuple[File, ...]:
+    """Return the files that `sources` name: bytes, paths, data URLs, or http(s) URLs, of public addresses unless
     `guard` allows others. Raises `UsageError` for one that cannot be had, or is none."""
     return tuple(await gather_bounded(partial(_load, guard=guard), sources, _AT_ONCE))
 
 
-async def fetch_image(url: str, guard: SsrfGuard | None = None, detail: str = "auto") -> Image:
+async def fetch_file(url: str, guard: SsrfGuard | None = None, detail: str = "auto") -> File:
     """Return the image at a data URL or an http(s) URL. Raises `DataError` and `ToolError`."""
     if url[:5].lower() == "data:":
-        return await run_in_thread(lambda: read_image(decode_data_url(url), detail))
+        return await run_in_thread(lambda: read_file(decode_data_url(url), detail))
     page = await (guard or SsrfGuard(max_bytes=MAX_BYTES)).get(url)
-    return await run_in_thread(partial(read_image, page.data, detail))
+    return await run_in_thread(partial(read_file, page.data, detail))
 
 
-async def _load(source: ImageSource, *, guard: SsrfGuard | None) -> Image:
-    if isinstance(source, Image):
+async def _load(source: FileSource, *, guard: SsrfGuard | None) -> File:
+    if isinstance(source, File):
         return source
     try:
         if isinstance(source, bytes):
-            return await run_in_thread(partial(read_image, source))
+            return await run_in_thread(partial(read_file, source))
         if isinstance(source, str) and source[:8].lower().startswith(("data:", "http://", "https://")):
-            return await fetch_image(source, guard)
+            return await fetch_file(source, guard)
         return await run_in_thread(partial(_of_file, Path(source)))
     except OSError as error:
         problem = error.strerror or type(error).__name__
     except (DataError, ToolError) as error:
         problem = str(error)
-    raise UsageError(f"images: {_named(source)}: {problem}")
+    raise UsageError(f"files: {_named(source)}: {problem}")
 
 
-def _of_file(path: Path) -> Image:
+def _of_file(path: Path) -> File:
     with path.open("rb") as file:
-        return read_image(file.read(MAX_BYTES + 1))
+        return read_file(file.read(MAX_BYTES + 1))
 
 
 def _named(source: bytes | str | Path) -> str:

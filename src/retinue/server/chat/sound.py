@@ -1,0 +1,115 @@
+"""Chat completions that are spoken: the answer is a sound with its transcript, and later requests name it by its id."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from sqlalchemy import Connection
+
+from ...store.event_log import read_events
+from ...store.run_row import RunRow
+from ...store.run_store import find_own_run
+from ...store.tenant_view import TenantView
+from ..audio import AudioOption, speak
+from ..context import Context
+from ..run_session import RunSession
+from ..wire.api_errors import ApiError
+from ..wire.objects import Object
+from ..wire.sse import DONE, frame
+from .views import Chunks, completion
+
+_LASTS = 86_400  # seconds, where runs are kept for ever
+_PIECE = 48_000  # bytes of a chunk: a second of pcm16
+
+
+async def add_sound(context: Context, run: RunRow, answer: Object, how: AudioOption) -> None:
+    """Make the completion's message a spoken one. One that calls tools, or refuses, stays as it is."""
+    message = answer["choices"][0]["message"]
+    if text := (message["content"] or "").strip():
+        voice = context.server.deployment.voices[run.agent]
+        data = base64.b64encode(await speak(context, voice, text, how)).decode()
+        message |= {"content": None, "audio": {**_head(context, run), "data": data, "transcript": text}}
+
+
+def _head(context: Context, run: RunRow) -> Object:
+    lasts = context.server.options.chat_retention or context.server.options.retention or _LASTS
+    return {"id": f"audio_{run.id.partition('_')[2]}", "expires_at": run.created_at + lasts}
+
+
+class SpokenChunks(Chunks):
+    """The event stream of a spoken completion: its deltas are of the transcript, and `ending` waits for the sound."""
+
+    def __init__(self, context: Context, run: RunRow, *, with_usage: bool, reasoning: bool) -> None:
+        self._audio = _head(context, run)
+        self.transcript = ""
+        self.ending: list[str] = []
+        super().__init__(run, with_usage=with_usage, reasoning=reasoning)
+        self.tail = ""
+
+    def sound(self, data: bytes) -> Iterator[str]:
+        """Yield the frames of the sound."""
+        for begin in range(0, len(data), _PIECE):
+            piece = {"data": base64.b64encode(data[begin : begin + _PIECE]).decode()}
+            yield frame(self._chunk({"audio": {**self._audio, **piece}}))
+
+    def _chunk(self, delta: Object, finish: str | None = None) -> Object:
+        if more := delta.pop("content", None):
+            self.transcript += more
+            delta["audio"] = {**self._audio, "transcript": more}
+        return super()._chunk(delta, finish)
+
+    def tell(self, item: Any) -> Iterator[str]:
+        """Yield the frames of a log entry; those of the end are kept."""
+        frames = list(super().tell(item))
+        if self.last is None:
+            yield from frames
+        else:
+            self.ending = frames
+
+
+async def spoken_stream(
+    context: Context, session: RunSession, chunks: SpokenChunks, how: AudioOption
+) -> AsyncIterator[str]:
+    """Yield the frames of a run's spoken answer: the words as they come, then the sound."""
+    async with aclosing(session.follow(chunks)) as frames:
+        async for one in frames:
+            yield one
+    if chunks.last is None:
+        return  # it failed, as was told
+    try:
+        if text := chunks.transcript.strip():
+            voice = context.server.deployment.voices[session.run.agent]
+            for one in chunks.sound(await speak(context, voice, text, how)):
+                yield one
+    except ApiError as error:
+        yield frame(error.body) + DONE
+        return
+    for one in chunks.ending:
+        yield one
+    yield DONE
+
+
+async def restore_speech(context: Context, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return a chat's `messages` with the transcripts of what the assistant said as `audio`. Raises `ApiError` for a
+    sound that is gone."""
+
+    def work(connection: Connection, scope: TenantView) -> list[dict[str, Any]]:
+        return [_restored(connection, scope, one, f"messages[{at}].audio.id") for at, one in enumerate(messages)]
+
+    if any(one.get("audio") for one in messages):
+        return await context.read(work)
+    return [dict(one) for one in messages]
+
+
+def _restored(connection: Connection, scope: TenantView, said: Mapping[str, Any], where: str) -> dict[str, Any]:
+    if said.get("role") != "assistant" or not said.get("audio") or said.get("content"):
+        return dict(said)
+    id_ = str(said["audio"].get("id"))
+    run = find_own_run(connection, scope, f"run_{id_.removeprefix('audio_')}")
+    if run is None or run.kind != "chat" or run.active:
+        raise ApiError(400, f"The audio '{id_[:64]}' is unknown, or has expired.", param=where, code="audio_not_found")
+    told = completion(run, read_events(connection, run.id, run.told))
+    return {**said, "content": told["choices"][0]["message"]["content"]}
