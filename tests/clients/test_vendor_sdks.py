@@ -24,8 +24,8 @@ pytestmark = [
 def test_a_vendors_sdk_reads_and_sends_back_what_the_stand_in_says(vendor: str) -> None:
     with VendorServer(vendor) as server:
         words = [
-            CLIENTS / "bin" / "python",
-            PROGRAM,
+            str(CLIENTS / "bin" / "python"),
+            str(PROGRAM),
             vendor,
             server.address,
             server.vendor.root,

@@ -33,7 +33,7 @@ from fakes.responses_server import (
     to_those_with,
 )
 from fakes.vendors import VendorServer
-from fakes.vendors.openai_responses import Responses
+from fakes.vendors.openai_responses import RESPONSES
 from retinue import Agent, Decision, Message, ModelRefused, PromptModel, Tool, fork
 from retinue.core.events import Called, Delta, Replied, Started
 from retinue.core.grammar import Constraint, choice, seq
@@ -345,7 +345,7 @@ STREAMS: Mapping[str, Callable[[list[Json]], list[Json]]] = {
 
 def test_streams_of_gateways_are_read(server: ModelServer) -> None:
     whole = response(reasoning(1, "Hm.", "Hm!"), said("I add."), call(a=1, b=2), call("look", 2, what="x"))
-    lines = b"".join(Responses().stream(whole)).decode().split("\n")
+    lines = b"".join(RESPONSES.stream(whole)).decode().split("\n")
     as_documented = [json.loads(line[6:]) for line in lines if line.startswith("data: ")]
     for name, change in STREAMS.items():
         server.rule = always(events(*change(as_documented)))

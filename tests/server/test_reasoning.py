@@ -17,9 +17,10 @@ from fakes.looking import rested, seeing_key
 from fakes.openai_server import Answer, OpenAIServer
 from fakes.reasoning_server import reasoning_server
 from fakes.tenants import Customer
+from fakes.vendors import VendorServer
 from models.test_vendor_rules import HAVE, add as vendor_add, look as vendor_look, model as vendor_model, refusals_of
 from retinue import Agent, PromptModel, Tool
-from retinue.testing import SCRIPT, VendorServer
+from retinue.testing import SCRIPT
 
 WEATHER = {"name": "get_weather", "parameters": {"type": "object", "properties": {"location": {"type": "string"}}}}
 CHAT_TOOL = {"type": "function", "function": WEATHER}

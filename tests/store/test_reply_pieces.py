@@ -34,7 +34,12 @@ LOGS: dict[str, list[Event]] = {
         *STREAMED[3:],
         Replied(1, Reply(TEXT, reasoning="Let me see. So. And no more.")),
     ],
-    "thoughts said otherwise": [STARTED, Said("", reasoning="Well,"), *STREAMED, Replied(1, Reply(TEXT, reasoning="I"))],
+    "thoughts said otherwise": [
+        STARTED,
+        Said("", reasoning="Well,"),
+        *STREAMED,
+        Replied(1, Reply(TEXT, reasoning="I")),
+    ],
     "long": [*(Said("word ", "word ", 5 * n) for n in range(300)), Replied(1, Reply("word " * 300))],
 }
 
