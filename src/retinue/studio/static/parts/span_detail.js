@@ -104,7 +104,7 @@ function Changes({ before, after }) {
 const Message = ({ message, fresh }) => html`<div class="message ${fresh ? "message-new" : ""}">
   ${(message.content || !message.calls?.length) && html`<${Text} label=${`${message.role}${message.tool ? ` · ${message.tool}` : ""}${fresh ? " · new" : ""}`} value=${message.content} />`}
   ${(message.calls ?? []).map((one, at) => html`<${Json} key=${at} label=${`${message.role} · calls ${one.tool}${fresh ? " · new" : ""}`} value=${one.tool_input} />`)}
-  ${(message.images ?? []).map((one, at) => html`<p key=${at} class="note">An image: ${one.media_type}, ${one.id.slice(0, 12)}</p>`)}
+  ${(message.files ?? message.images ?? []).map((one, at) => html`<p key=${at} class="note">A file: ${one.media_type}, ${one.id.slice(0, 12)}</p>`)}
 </div>`;
 
 function Call({ span, member }) {
