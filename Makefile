@@ -27,13 +27,13 @@ setup: .venv/installed ## Make .venv with everything locked in requirements/
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
-model: setup ## Fetch the embedded model (1.1 GB, once) the embedder (23 MB) and Whisper (148 MB) into the user's cache folder
-	$(BIN)/retinue models pull
+model: setup ## Fetch the embedded model (1.1 GB, once), the embedder (23 MB) and Whisper (148 MB) into the user's cache folder
+	$(BIN)/retinue models pull embedded
 	$(BIN)/retinue models pull minilm
 	$(BIN)/retinue models pull whisper-base
 
 demo: .demo/installed ## Answer two questions with the embedded model (fetched once, 1.1 GB); installs no development tools
-	$(DEMO) models pull
+	$(DEMO) models pull embedded
 	$(DEMO) models pull minilm
 	$(DEMO) ask "Who is Olivia Wilde's boyfriend? What is his current age raised to the 0.23 power?" \
 		--passages data/demo/passages.jsonl
@@ -48,7 +48,7 @@ demo: .demo/installed ## Answer two questions with the embedded model (fetched o
 	@touch $@
 
 demo-docs: .demo-docs/installed ## Answer questions about Retinue from its documentation, the web and its issues (DEMO_DOCS=--serve: in the studio)
-	PYTHONPATH=src .demo-docs/bin/python -m retinue models pull
+	PYTHONPATH=src .demo-docs/bin/python -m retinue models pull embedded
 	PYTHONPATH=src .demo-docs/bin/python -m retinue models pull minilm
 	PYTHONPATH=src .demo-docs/bin/python examples/technical_docs/demo.py $(DEMO_DOCS)
 

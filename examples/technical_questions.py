@@ -4,8 +4,8 @@
     python examples/technical_questions.py openai:gpt-5-mini
 
 The documents in data/kestrel are indexed; the product's issues are those of the tests' stand-in for GitHub, on this
-machine. The model is the embedded one (`retinue models pull`), or the one that is named. For a project of your own:
-index its folder of documents, and leave out base_url.
+machine. The model is the embedded one (`retinue models pull embedded`), or the one that is named. For a project of your
+own: index its folder of documents, and leave out base_url.
 """
 
 from __future__ import annotations

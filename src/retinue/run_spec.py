@@ -81,7 +81,8 @@ def check_prices(model: Model, tools: Iterable[Tool], budget: Budget) -> None:
         if price_of(one) is None:
             raise UsageError(
                 f"a budget of cost needs the prices of the model {one.name!r}: give it "
-                "price={'input': …, 'output': …}, for a million tokens each"
+                "price={'input': …, 'output': …}, for a million tokens each "
+                "(pip install 'retinue[facts]' brings those of many hosted models)"
             )
 
 

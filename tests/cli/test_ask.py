@@ -238,7 +238,9 @@ def test_an_empty_question_is_refused() -> None:
 
 def test_missing_weights_are_one_line_with_the_command_that_fetches_them(tmp_path: Path) -> None:
     done = retinue("ask", "?", RETINUE_CACHE=str(tmp_path))
-    assert refused(done).endswith("the embedded model is not here yet; fetch it (1.1 GB) with: retinue models pull")
+    assert refused(done).endswith(
+        "the embedded model is not here yet; fetch it (1.1 GB) with: retinue models pull embedded"
+    )
 
 
 def test_help_and_version_need_nothing() -> None:

@@ -9,7 +9,7 @@ import pytest
 from cli.test_ask import refused, retinue
 from cli.test_person import typed_into
 
-COMMAND = "fetch it (1.1 GB) with: retinue models pull"
+COMMAND = "fetch it (1.1 GB) with: retinue models pull embedded"
 NOWHERE = "http://127.0.0.1:9"  # where nothing listens
 
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from core.test_events_kept import events
-from retinue.core.events import Called, Delta, Event, Finished, Observed, Started, Stopped
+from retinue.core.events import Asked, Called, Delta, Event, Finished, Observed, Replied, Started, Stopped
 from retinue.core.run_result import result
-from retinue.core.values import AgentAction, Observation, StopReason
+from retinue.core.values import AgentAction, Observation, Reply, StopReason
 from retinue.display.branch import View
 from retinue.display.run_tree import RunTree
 from retinue.display.sections import Section
@@ -127,3 +127,18 @@ def test_a_run_that_goes_on_after_it_rested_is_one_tree() -> None:
         "│  → answered · 0.0 s",
         "╰─ Answer: so",
     ]
+
+
+def test_thoughts_are_shown_before_the_answer_and_are_none_of_it() -> None:
+    thinking = Reply("So.", reasoning="Let me\nsee.", unsent="chat example.org")
+    pieces = [Delta("", reasoning="Let me\n"), Delta("", reasoning="see."), Delta("So.", "So.")]
+    trees = []
+    for happened in ([*pieces, Replied(1, thinking)], [Replied(1, thinking)]):
+        out = io.StringIO()
+        tree = RunTree(out, partial(put, out))
+        for event in (Asked(1, 0, ()), *happened, Finished("So.", {})):
+            tree.show("", event)
+        trees.append(out.getvalue())
+        assert out.getvalue().index("see.") < out.getvalue().index("Answer: So.")
+        assert out.getvalue().count("see.") == out.getvalue().count("Answer:") == 1
+    assert "chat example.org" in trees[1]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from fakes.reasoning_server import reasoning_server
 from fakes.served import Served, serving
 
 PROGRAMS = Path(__file__).with_name("programs")
@@ -63,6 +64,40 @@ def test_a_client_is_told_of_answers_and_of_failures(server: Served, name: str, 
         words = [NODE, CLIENTS / f"{name}.mjs"]
     seen = json.loads(output(server, words, tmp_path).splitlines()[-1])
     assert seen == {"answer": HELLO, "tool": EIGHT, "failure": "raised", **MORE.get(name, {})}
+
+
+THINKING = """
+retinue: 1
+components:
+  - name: thinker
+    type: PromptModel
+    params: {{model_name_or_path: m, base_url: "{url}", api_key: k, dialect: openai}}
+agents:
+  - {{name: thinks, params: {{model: thinker, strategy: tool_calling, tools: [calculator]}}}}
+  - {{name: gpt-5-thinks, params: {{model: thinker, strategy: tool_calling, tools: [calculator]}}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def thinking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A served agent on a model that wants its thoughts back."""
+    folder = tmp_path_factory.mktemp("thinking")
+    with reasoning_server() as engine, serving(folder, THINKING.format(url=engine.url)) as server:
+        yield server
+
+
+@pytest.mark.parametrize("name", ["openai_program", "agents_program", "pydantic_ai_program", "ai_sdk"])
+def test_a_client_sees_reasoning_only_if_it_asks(thinking: Served, name: str, tmp_path: Path) -> None:
+    """With a tool of the server and a function of the client, in a conversation that the client keeps."""
+    if (script := PROGRAMS / "reasoning" / f"{name}.mjs").exists():
+        shutil.copy(script, CLIENTS)
+        words: list[str | Path] = [NODE, CLIENTS / script.name]
+    else:
+        python = CLIENTS / "bin" / "python" if name == "pydantic_ai_program" else sys.executable
+        words = [python, PROGRAMS / "reasoning" / f"{name}.py"]
+    seen = json.loads(output(thinking, words, tmp_path).splitlines()[-1])
+    assert len(seen) == 8
+    assert seen == {way: ["It is 3 and rain."] * 2 + [way.endswith("asks")] for way in seen}
 
 
 PROVIDER = """\

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from fakes.vendors import VendorServer
 from retinue import Agent, PromptModel, tool
-from retinue.testing import SCRIPT, VendorServer
+from retinue.testing import SCRIPT
 
 PROGRAMS = Path(__file__).with_name("programs") / "types"
 CLIENTS = Path(__file__).parents[2] / ".clients"

@@ -232,6 +232,7 @@ def test_each_key_changes_what_it_should(params: dict[str, Any], changed: Any, t
 def test_no_key_is_forgotten_here() -> None:
     elsewhere = {"prompt_node", "memory", "with_memory", "memory_type", "store_config"}  # above; with memories
     elsewhere |= {"workers", "handoffs", "exposed", "registered_tools"}  # tests/teams
+    elsewhere |= {"models", "fall_back_on"}  # tests/models/test_fallbacks.py
     assert {key for params, _ in KEYS for key in params} | elsewhere == set(AgentParams.model_fields)
 
 

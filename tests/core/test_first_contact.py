@@ -91,7 +91,7 @@ def test_no_server(tmp_path: Path) -> None:
         ("'lokal'", "no engine 'lokal'; did you mean 'local'? (openai:lokal is a model of OpenAI)"),
         ("'opnai:gpt-5'", "no engine 'opnai'; did you mean 'openai'?"),
         ("'gpt-5'", "OpenAI needs a key: set OPENAI_API_KEY (or name another server: base_url)"),
-        ("'local'", "the embedded model is not here yet; fetch it (1.1 GB) with: retinue models pull"),
+        ("'local'", "the embedded model is not here yet; fetch it (1.1 GB) with: retinue models pull embedded"),
         ("'local', contxt=9", "PromptModel: unknown setting contxt; did you mean 'context'?"),
     ],
 )

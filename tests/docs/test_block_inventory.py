@@ -58,7 +58,7 @@ SHOWN = {  # by page and language: why no test runs these blocks; the words of c
 }
 NO_AGENTS = {
     "deployment.md": "rules:",
-    "models.md": "currency:",
+    "prices.md": "currency:",
     "yaml.md": "tools:",
 }  # what such other files begin with
 BESIDE = {  # files that the pages' files name

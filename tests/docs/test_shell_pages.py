@@ -34,7 +34,7 @@ OTHERS = {  # by page: why its blocks for a shell are not run here
 LEFT_OUT = {  # by their beginnings: why other blocks are not run here
     "make demo": "tests/docs/test_checkout_pages.py runs it",
     "make test": "it runs these tests",
-    "retinue models pull\nretinue ask": "tests/docs/test_docs.py runs each of them",
+    "retinue models pull embedded\nretinue ask": "tests/docs/test_docs.py runs each of them",
     "$ retinue chat": "tests/docs/test_chat_page.py has this conversation",
     "$ retinue serve my-agent/agents.yml --api-key mine": "tests/docs/test_clients_page.py runs it, and its curl",
 }

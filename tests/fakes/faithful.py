@@ -17,10 +17,11 @@ from typing import Any
 from retinue.testing import VendorServer
 
 Json = dict[str, Any]
+_NUMBERS = {"a": {"type": "integer"}, "b": {"type": "integer"}}
 SCHEMAS = {
-    "add": {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]},
+    "add": {"type": "object", "properties": _NUMBERS, "required": ["a", "b"]},
     "look": {"type": "object", "properties": {"what": {"type": "string"}}, "required": ["what"]},
-}  # fmt: skip
+}
 QUESTION = "What is 12 + 30, and what about Åbo?"
 
 
@@ -41,8 +42,7 @@ def post(server: VendorServer, path: str, body: Any, headers: Json | None = None
 def converse(server: VendorServer, model: str = "", question: str = QUESTION) -> str | None:
     """Ask until the model answers; the answer, or `None` if a request was refused."""
     server.model = model or server.model
-    talk = _TALKS[type(server.vendor.wire).__name__]
-    return talk(server, question)
+    return _TALKS.get(server.vendor.name, _chat)(server, question)
 
 
 def _functions() -> list[Json]:
@@ -98,7 +98,7 @@ def _messages(server: VendorServer, question: str) -> str | None:
     while True:
         body: Json = {"messages": messages, "tools": tools, "max_tokens": 4000, "thinking": thinking}
         path = f"{server.vendor.root}/messages"
-        if "rawPredict" in server.vendor.path.replace("[rR]", "r"):
+        if server.vendor.name == "anthropic-vertex":
             path = f"{server.vendor.root}/publishers/anthropic/models/{server.model}:rawPredict"
             body["anthropic_version"] = "vertex-2023-10-16"
         else:
@@ -161,6 +161,7 @@ def _ollama(server: VendorServer, question: str) -> str | None:
 
 
 _TALKS: dict[str, Callable[[VendorServer, str], str | None]] = {
-    "Chat": _chat, "Responses": _responses, "Messages": _messages, "GenerateContent": _gemini, "CohereChat": _cohere,
-    "OllamaChat": _ollama,
+    "openai": _responses, "azure": _responses, "xai-responses": _responses, "anthropic": _messages,
+    "bedrock": _messages, "anthropic-vertex": _messages, "gemini": _gemini, "vertex": _gemini, "cohere": _cohere,
+    "ollama": _ollama,
 }  # fmt: skip

@@ -15,15 +15,17 @@ class HubServer(Served):
     """The hub, while its `with` lasts; `HF_ENDPOINT` is its `url`.
 
     `files` are by `owner/repo/file`. `drop_after`: the next download breaks off after this many bytes.
-    `ranges`: what each download asked for.
+    `status`: what each file is answered with instead. `ranges` and `revisions`: what each download asked for.
     """
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
         self.drop_after: int | None = None
+        self.status: int | None = None
         self.ranges: list[str] = []
+        self.revisions: list[str] = []
         app = web.Application()
-        app.router.add_route("*", "/{owner}/{repo}/resolve/main/{file:.*}", self._file)
+        app.router.add_route("*", "/{owner}/{repo}/resolve/{revision}/{file:.*}", self._file)
         app.router.add_get("/", self._home)
         super().__init__(app)
 
@@ -32,6 +34,8 @@ class HubServer(Served):
 
     async def _file(self, http: web.Request) -> web.StreamResponse:
         name = "{owner}/{repo}/{file}".format(**http.match_info)
+        if self.status is not None:
+            return web.Response(status=self.status)
         if name not in self.files:
             return web.Response(status=404, headers={"X-Error-Code": "EntryNotFound"})
         content = self.files[name]
@@ -46,6 +50,7 @@ class HubServer(Served):
 
     async def _download(self, http: web.Request, response: web.StreamResponse, content: bytes) -> web.StreamResponse:
         self.ranges.append(http.headers.get("Range", ""))
+        self.revisions.append(http.match_info["revision"])
         begin = http.http_range.start or 0
         if begin:
             response.set_status(206)

@@ -101,6 +101,7 @@ class _OpenAI:
         message: dict[str, Any] = {"role": "assistant", "content": answer.text, "refusal": None}
         if calls:
             message |= {"content": answer.text or None, "tool_calls": calls}
+        message |= {"reasoning_content": answer.reasoning} if answer.reasoning else {}
         said: dict[str, Any] = {"message": message} if chat else {"text": answer.text}
         choice = {"index": 0, **said, "logprobs": None, "finish_reason": _finish(answer)}
         whole = _object(request.body, "chat.completion" if chat else "text_completion", answer, [choice])
@@ -169,7 +170,10 @@ def _call(at: int, name: str, given: str) -> dict[str, Any]:
 def _usage(body: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
     prompt = body.get("prompt") or " ".join(str(message["content"]) for message in body.get("messages", ()))
     asked, said = words(prompt), words(answer.text or "")
-    counts = {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
+    thought = words(answer.reasoning)
+    counts: dict[str, Any] = {"prompt_tokens": asked, "completion_tokens": said + thought}
+    counts |= {"total_tokens": asked + said + thought}
+    counts |= {"completion_tokens_details": {"reasoning_tokens": thought}} if thought else {}
     return {**counts, "prompt_tokens_details": {"cached_tokens": answer.cached, "audio_tokens": 0}}
 
 
@@ -180,6 +184,8 @@ def _events(body: Mapping[str, Any], answer: Answer, *, chat: bool) -> Iterator[
 
     if chat:
         yield event({"delta": {"role": "assistant", "content": "" if answer.text is not None else None}})
+    for piece in cut(answer.reasoning, answer.piece):
+        yield event({"delta": {"reasoning_content": piece, "content": None}})
     for number, piece in enumerate(answer.pieces):
         yield event({"delta": {"content": piece}} if chat else {"text": piece})
         if number == 0:

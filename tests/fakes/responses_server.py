@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from retinue import Message, Tool
@@ -20,14 +21,15 @@ from retinue.models import Retries
 from retinue.models.engine import HttpEngine
 from retinue.models.settings import Settings
 from retinue.models.vendors import openai
-from retinue.testing.vendors.openai_responses import Responses
 
 from .asking import request
 from .json_service import Asked, JSONService, Said
+from .vendors.openai_responses import RESPONSES
 
 Json = dict[str, Any]
 SOON = Retries(tries=3, first_wait=0.001)
 SEALED = "gAAAA-sealed"
+_KEYS = count()
 CHAT: Json = {"choices": [{"message": {"content": "fine"}, "finish_reason": "stop"}]}
 
 
@@ -104,7 +106,7 @@ class ModelServer(JSONService):
     def sent(self, asked: Asked, whole: Json) -> Said:
         if not asked.body.get("stream"):
             return 200, whole, {}
-        return 200, b"".join(Responses().stream(whole)), {"Content-Type": "text/event-stream"}
+        return 200, b"".join(RESPONSES.stream(whole)), {"Content-Type": "text/event-stream"}
 
     @property
     def bodies(self) -> list[Json]:
@@ -113,8 +115,8 @@ class ModelServer(JSONService):
 
 
 def engine(server: ModelServer, model: str = "gpt-6", **settings: Any) -> HttpEngine:
-    """OpenAI's engine, as it is at OpenAI's own address."""
-    given: Json = {"api_key": "sk-test", "retries": SOON} | settings
+    """OpenAI's engine, as it is at OpenAI's own address, with a key of its own, so that it has learned nothing."""
+    given: Json = {"api_key": f"sk-test-{next(_KEYS)}", "retries": SOON} | settings
     return HttpEngine(Settings(model=model, base_url=server.url, **given), openai.VENDOR.format)
 
 

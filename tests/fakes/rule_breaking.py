@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from retinue.testing.vendors.api import Asked
+from retinue.testing import Asked
 
 Json = dict[str, Any]
 Change = Callable[[Asked], None]
@@ -237,6 +237,15 @@ def no_version(asked: Asked) -> None:
     asked.body.pop("anthropic_version", None)
 
 
+def assistant_first(asked: Asked) -> None:
+    messages(asked).insert(0, {"role": "assistant", "content": "Hi."})
+
+
+def without_thoughts(asked: Asked) -> None:
+    for kind in ("thinking", "redacted_thinking"):
+        on_blocks(kind, removed)(asked)
+
+
 def empty_message(asked: Asked) -> None:
     messages(asked).insert(0, {"role": "user", "content": ""})
 
@@ -270,7 +279,8 @@ BREAKS: dict[str, list[Break]] = {
         Break(on_items("message", field_gone("phase"))),
     ],
     "calls have outputs": [
-        Break(on_items("function_call_output", removed)), Break(on_items("function_call_output", field_set("call_id", "c"))),
+        Break(on_items("function_call_output", removed)),
+        Break(on_items("function_call_output", field_set("call_id", "c"))),
     ],
     "no sampling of reasoning": [
         Break(setting("temperature", 0.5)), Break(setting("top_p", 0.5)),
@@ -303,7 +313,7 @@ BREAKS: dict[str, list[Break]] = {
         Break(without_in_calling("reasoning_content")), Break(changed_in_calling("reasoning_content")),
     ],
     "old reasoner wants no thoughts": [
-        Break(lambda asked: [one.update(reasoning_content="Hm.") for one in messages(asked)] and None, "deepseek-reasoner-r1"),
+        Break(lambda asked: messages(asked)[0].update(reasoning_content="Hm."), "deepseek-reasoner-r1"),
     ],
     "kimi reasoning comes back": [
         Break(without_in_calling("reasoning_content")), Break(changed_in_calling("reasoning_content")),
@@ -319,7 +329,8 @@ BREAKS: dict[str, list[Break]] = {
         Break(in_calling(lambda one: one["reasoning_details"].pop())),
     ],
     "gemini signature comes back": [
-        Break(in_calling(lambda one: signature_of(one, None))), Break(in_calling(lambda one: signature_of(one, "QUJD"))),
+        Break(in_calling(lambda one: signature_of(one, None))),
+        Break(in_calling(lambda one: signature_of(one, "QUJD"))),
         Break(in_calling(signature_in_another_call)),
     ],
     "mistral ids have nine characters": [Break(ids_of("call_1")), Break(ids_of("call-0001"))],
@@ -339,7 +350,7 @@ BREAKS: dict[str, list[Break]] = {
     "fields are known": [
         Break(setting("reasoning_effort", "low")),
         Break(first_tool(not_an_object), vendor="anthropic|bedrock"),
-        Break(lambda asked: messages(asked).insert(0, {"role": "assistant", "content": "Hi."}), vendor="anthropic|bedrock"),
+        Break(assistant_first, vendor="anthropic|bedrock"),
         Break(lambda asked: messages(asked)[0].update(role="system"), vendor="anthropic|bedrock"),
         Break(setting("generationConfig", {"maxTokens": 3}), vendor="gemini|vertex"),
         Break(on_parts("functionCall", field_set("thought_id", "1")), vendor="gemini|vertex"),
@@ -348,6 +359,7 @@ BREAKS: dict[str, list[Break]] = {
     "results follow tool uses": [
         Break(on_blocks("tool_result", removed)), Break(on_blocks("tool_result", text_between)),
         Break(on_blocks("tool_use", removed)), Break(on_blocks("tool_result", field_set("tool_use_id", "toolu_1"))),
+        Break(on_blocks("tool_use", lambda _, one: one.update(id="functions.add:0"))),
     ],
     "max tokens fit the model": [Break(without("max_tokens")), Break(setting("max_tokens", 200_000))],
     "texts are not blank": [
@@ -361,9 +373,8 @@ BREAKS: dict[str, list[Break]] = {
     "thinking comes back unmodified": [
         Break(on_blocks("thinking", removed)), Break(on_blocks("redacted_thinking", removed)),
         Break(on_blocks("thinking", moved_to_end)),
-        Break(lambda asked: [on_blocks(kind, removed)(asked) for kind in ("thinking", "redacted_thinking")] and None),
+        Break(without_thoughts),
     ],
-    "caching is marked in blocks": [Break(setting("cache_control", {"type": "ephemeral"}))],
     "thinking has a budget": [
         Break(setting("thinking", {"type": "enabled", "budget_tokens": 1000}), "claude-sonnet-4-5"),
         Break(setting("thinking", {"type": "enabled", "budget_tokens": 4000}), "claude-sonnet-4-5"),
@@ -394,10 +405,14 @@ BREAKS: dict[str, list[Break]] = {
         Break(on_parts("functionCall", changed_signature)),
         Break(on_parts("functionCall", lambda _, one: one["functionCall"].update(args={}))),
     ],
+    "calls have no ids": [
+        Break(on_parts("functionCall", lambda _, one: one["functionCall"].update(id="x"))),
+        Break(on_parts("functionResponse", lambda _, one: one["functionResponse"].update(id="x"))),
+    ],
     "calls have their responses": [
         Break(on_parts("functionResponse", removed)),
         Break(on_parts("functionResponse", lambda _, one: one["functionResponse"].update(name="other"))),
-        Break(on_parts("functionResponse", lambda _, one: one["functionResponse"].update(id="other"))),
+        Break(on_parts("functionResponse", lambda _, one: one["functionResponse"].update(id="other")), vendor="gemini"),
         Break(on_parts("functionResponse", lambda _, one: one["functionResponse"].update(response="ok"))),
     ],
     "roles alternate": [
@@ -408,7 +423,8 @@ BREAKS: dict[str, list[Break]] = {
         Break(lambda asked: asked.body["contents"].append({"role": "model", "parts": [{"text": "Hi."}]})),
     ],
     "schemas are of its subset": [
-        Break(schema_with(additionalProperties=False)), Break(schema_with(properties={"a": {"type": ["integer", "null"]}})),
+        Break(schema_with(additionalProperties=False)),
+        Break(schema_with(properties={"a": {"type": ["integer", "null"]}})),
         Break(schema_with(properties={"a": {"type": "array"}})),
         Break(schema_with(properties={"a": {"type": "integer", "enum": [1, 2]}})),
     ],
@@ -421,5 +437,11 @@ BREAKS: dict[str, list[Break]] = {
         Break(in_calling(thinking_without_its_part), vendor="cohere"),
         Break(without_in_calling("thinking"), vendor="ollama"), Break(changed_in_calling("thinking"), vendor="ollama"),
     ],
-    "arguments are objects": [Break(in_calling(arguments_changed))],
+    "fields have their types": [
+        Break(in_calling(arguments_changed)), Break(lambda asked: messages(asked)[0].update(content=["Hi."])),
+    ],
+    "caching is marked": [
+        Break(lambda asked: asked.body.update(system=[{"type": "text", "text": "a", "cache_control": {}}] * 5)),
+    ],
+    "caching is marked in blocks": [Break(setting("cache_control", {"type": "ephemeral"}))],
 }  # fmt: skip

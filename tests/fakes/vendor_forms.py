@@ -133,6 +133,12 @@ IDENTITY = {
         piece("add", "", index=0, id="a"), piece(None, ADD_ARGUMENTS, index=0),
         piece("add", ADD_ARGUMENTS, index=0, id="a"), calls=[ADD],
     ),
+    "a name in two pieces": called(
+        piece("lo", "", index=0, id="a"), piece("ok", "", index=0), piece(None, LOOK_ARGUMENTS, index=0), calls=[LOOK],
+    ),
+    "a name in two pieces, with its id": called(
+        piece("lo", "", index=0, id="a"), piece("ok", LOOK_ARGUMENTS, index=0, id="a"), calls=[LOOK],
+    ),
     "the same tool twice": called(
         piece("look", '{"what": "Rome"}', index=0, id="a"), piece("look", LOOK_ARGUMENTS, index=0, id="b"),
         calls=[("look", {"what": "Rome"}), LOOK],
@@ -255,6 +261,15 @@ AS_TEXT = {
     "Python, between tokens (LFM2)": text("<|tool_call_start|>[add(a=1, b=2)]<|tool_call_end|>", calls=[ADD]),
     "Python, in lines (Olmo)": text(
         "<function_calls>\nadd(a=1, b=2)\nlook(what='Paris')\n</function_calls>", calls=BOTH
+    ),
+    "FunctionGemma": text(
+        "<start_function_call>call:add{a:1,b:2}<end_function_call><start_function_call>call:look{what:<escape>Paris"
+        "<escape>}<end_function_call>",
+        calls=BOTH,
+    ),
+    "Gemma 4": text(
+        '<|tool_call>call:look{what:<|"|>Paris, "France", {x}<|"|>}<tool_call|>',
+        calls=[("look", {"what": 'Paris, "France", {x}'})],
     ),
     "Python, printed (Gemma)": text("```tool_code\nprint(default_api.add(a=1, b=2))\n```", calls=[ADD]),
     "gpt-oss": text(

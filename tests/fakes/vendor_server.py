@@ -38,8 +38,9 @@ class Answer:
     `cut`: how many bytes of the body are sent; `then`: what comes after them: the connection is closed, the
     answer ends as if it were whole, or nothing ever. `pause`: seconds before each piece. `event`: put into
     the stream, as it is, after the first piece of text; `broken`: an error reported there in the vendor's
-    form. `extra`: fields that nobody documents. `choices`: whether anything is said at all. `hang`: nothing
-    ever comes. `drop`: the connection is closed unanswered.
+    form. `extra`: fields that nobody documents. `choices`: whether anything is said at all. `reasoning`: what it
+    thought before, as DeepSeek and others tell it. `hang`: nothing ever comes. `drop`: the connection is closed
+    unanswered.
     """
 
     text: str | None = ""
@@ -62,6 +63,7 @@ class Answer:
     choices: bool = True
     usage: bool = True
     done: bool = True
+    reasoning: str = ""
     hang: bool = False
     drop: bool = False
 

@@ -61,7 +61,7 @@ def test_the_results_of_one_step_are_one_message() -> None:
     encoded = messages.MESSAGES.encode(Encoded(), [Message("assistant", "", calls)])
     for result in results:  # one by one, as when another step's come later
         encoded = messages.MESSAGES.encode(encoded, [result])
-    uses, told = json.loads(messages.MESSAGES.body(b"{", encoded).replace(b"{, ", b"{"))["messages"]
+    _, uses, told = json.loads(messages.MESSAGES.body(b"{", encoded).replace(b"{, ", b"{"))["messages"]
     assert [use["input"] for use in uses["content"]] == [{}, {"input": "x"}]
     assert told["content"] == [
         {"type": "tool_result", "tool_use_id": "a_1", "content": "3"},
@@ -83,7 +83,8 @@ def test_thinking_is_passed_over() -> None:
 @pytest.mark.parametrize("stream", [True, False])
 def test_input_tokens_are_all_that_were_read_whether_cached_or_not(server: VendorServer, stream: bool) -> None:
     server.replies += [Answer("one two", cached=3)]
-    assert reply(model(server, stream=stream), request("a b c d e")).usage == Usage(5, 2, 3, 1)
+    used = reply(model(server, stream=stream), request("a b c d e")).usage
+    assert used == Usage(5, 2, 3, 1, cache_write_tokens=1)
 
 
 def test_an_overloaded_server_is_asked_again(server: VendorServer) -> None:

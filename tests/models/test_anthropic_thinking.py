@@ -14,14 +14,16 @@ import pytest
 from fakes.asking import chunks, reply, request
 from fakes.engines import ENGINES, model
 from fakes.vendor_server import Answer, sse
+from fakes.vendors import VendorServer
 from retinue import Agent, Message, ModelRefused, PromptModel, RunResult, Tool, fork, tool
 from retinue.core.events import Called, Delta, Replied
+from retinue.core.grammar import Constraint, Text
 from retinue.core.prompt import Ask, Prompt
 from retinue.core.values import AgentAction, ProviderState, Reply, Usage
 from retinue.models.wire_format import Encoded, PartialReply, Terms
 from retinue.models.wires.messages import CLOUD_MESSAGES, MESSAGES
 from retinue.strategies.tool_calling import ToolCalling
-from retinue.testing import SCRIPT, Rule, Turn, VendorServer
+from retinue.testing import SCRIPT, Rule, Turn
 
 QUESTION = "What is 12 + 30, and what about Åbo?"
 MODELS = (
@@ -129,7 +131,7 @@ PARAMETERS: Sequence[tuple[str, dict[str, Any], Any, Any]] = (
     ("claude-sonnet-4-5", {"thinking_tokens": 500}, None, None),
     # a forced call
     ("claude-sonnet-4-5", {"effort": "low", "tools": (add,), "tool_choice": "required"}, None, None),
-    ("claude-opus-4-7", {"effort": "low", "tools": (add,), "tool_choice": "required"}, None, None),
+    ("claude-opus-4-7", {"effort": "low", "tools": (add,), "tool_choice": "required"}, None, "low"),
     # what was learned, and what does not fit the conversation
     ("claude-sonnet-4-5", {"effort": "low", "without": {"thinking.enabled"}}, ADAPTIVE, "low"),
     ("claude-opus-9", {"effort": "low", "without": {"thinking.adaptive"}}, budget(2048), None),
@@ -146,7 +148,7 @@ def test_thinking_is_asked_for_as_the_model_takes_it(
     name: str, asked: dict[str, Any], thinking: Any, effort: str | None
 ) -> None:
     without = frozenset(asked.get("without", ()))
-    sent = MESSAGES.parameters(terms(name, **{**asked, "without": without}))
+    sent = MESSAGES.with_options(MESSAGES.parameters(terms(name, **{**asked, "without": without})), {})
     assert sent.get("thinking") == thinking
     assert sent.get("output_config") == (effort and {"effort": effort})
     assert thinking is None or thinking.get("budget_tokens", 0) < sent["max_tokens"]
@@ -165,6 +167,17 @@ def test_forced_calls_and_thinking() -> None:
             assert len(server.refusals) <= 2, name  # each of which is made once
             choices = [asked.body["tool_choice"]["type"] for asked in server.asked[-4:]]
             assert choices == ["auto" if name in MODELS[:2] else "any", "auto", "auto", "auto"], name
+
+
+def test_a_budget_among_the_options_fits_too() -> None:
+    """As people copy it from Anthropic's pages; the probe of tool calls asks for 512 tokens."""
+    with VendorServer("anthropic") as server:
+        kept = claude(server, options={"thinking": {"type": "enabled", "budget_tokens": 5000}, "temperature": 0.2})
+        assert Agent(kept, [add, look]).run(QUESTION).answer == SCRIPT[-1].text
+        forced = Agent(kept, [add, look], strategy=ToolCalling(tool_choice="required"))
+        assert forced.run(QUESTION).answer == SCRIPT[-1].text
+        assert refusals(server) == []
+        assert server.asked[-1].body["thinking"] == budget(5000)
 
 
 def test_trial_features_are_named_in_the_header() -> None:
@@ -401,7 +414,8 @@ def test_how_replies_end() -> None:
         "model_context_window_exceeded": "length",
     }  # fmt: skip
     for reason, finish in ends.items():
-        assert arrived(events_of([text("x")], reason)).finish == finish
+        arriving = arrived(events_of([text("x"), use(1, a=1)], reason))
+        assert (arriving.finish, len(arriving.whole_calls())) == (finish, 0 if reason == "refusal" else 1)
 
 
 def test_thinking_tokens_are_counted() -> None:
@@ -425,6 +439,34 @@ def test_names_and_texts_are_such_as_the_api_takes() -> None:
     assert names == ["functions_add", "_", "n" * 128]
     assert sent[1]["content"][0] == text("Well.")
     assert sent[2]["content"][0] == {"type": "tool_result", "tool_use_id": "call_1"}
+
+
+def test_ids_are_unique_in_a_conversation_of_several_runs() -> None:
+    call = AgentAction("add", {"a": 1}, id="call_1_0")
+    run = [Message("user", "?"), Message("assistant", "", (call,)), Message("tool", "1", call_id=call.id)]
+    sent = json.loads(MESSAGES.body(b'{"a": 1', MESSAGES.encode(Encoded(), [*run, *run, *run])))["messages"]
+    used = [block["id"] for message in sent for block in message["content"] if block["type"] == "tool_use"]
+    seen = [block["tool_use_id"] for message in sent for block in message["content"] if block["type"] == "tool_result"]
+    assert used == seen == ["call_1_0", "call_1_0_", "call_1_0__"]
+
+
+def test_a_conversation_begins_with_the_user() -> None:
+    talk = [Message("system", "Be kind."), Message("assistant", "Hello."), Message("user", "Hi")]
+    body = json.loads(MESSAGES.body(b'{"a": 1', MESSAGES.encode(Encoded(), talk)))
+    assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
+
+
+def test_a_form_of_the_reply_and_an_effort_are_asked_for_together() -> None:
+    schema = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+    with ENGINES["anthropic"]() as server:
+        words = "output_config.format: Extra inputs are not permitted"
+        server.replies += ["{}", Answer(status=400, error=words), "{}"]
+        kept = PromptModel("claude-opus-4-8", engine="anthropic", base_url=server.url, api_key="k", effort="low")
+        for _ in range(2):
+            reply(kept, request(constraint=Constraint(Text("{}"), schema)))
+        asked = [one.body["output_config"] for one in server.asked]
+        both = {"effort": "low", "format": {"type": "json_schema", "schema": schema}}
+        assert asked == [both, both, {"effort": "low"}]
 
 
 def test_sampling_is_left_out_beside_thinking_and_beside_itself() -> None:

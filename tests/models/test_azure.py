@@ -97,7 +97,15 @@ def test_azures_addresses_and_its_ways_to_sign_in(server: ModelServer, monkeypat
 
 
 def azure_model(server: ModelServer, **settings: Any) -> PromptModel:
-    return PromptModel("azure:prod", base_url=server.url, api_key="k", retries=SOON, **settings)
+    return PromptModel("azure:prod", base_url=server.url, api_key=f"k{len(server.asked)}", retries=SOON, **settings)
+
+
+def test_a_token_that_cannot_be_had_is_an_error_of_the_model(server: ModelServer) -> None:
+    def token() -> str:
+        raise RuntimeError("you are not signed in")
+
+    with pytest.raises(ModelRefused, match="you are not signed in"):
+        reply(PromptModel("azure:prod", base_url=server.url, sign=entra_id(token)))
 
 
 def test_azures_words(server: ModelServer) -> None:

@@ -11,14 +11,15 @@ import pytest
 from aiohttp import web
 
 from fakes.asking import chunks, reply, retries
-from fakes.engines import ENGINES, model
+from fakes.engines import ENGINES, SOON, model
 from fakes.loopback import Loopback
-from fakes.vendor_server import Answer
+from fakes.vendor_server import Answer, failure
+from fakes.vendors import VendorServer
 from retinue import Agent, PromptModel, tool
 from retinue.errors import ModelRefused, UsageError, WindowExceeded
 from retinue.models.vendors.bedrock import Credentials, sign_request
 from retinue.net.http_client import Unsigned
-from retinue.testing import SCRIPT, VendorServer
+from retinue.testing import SCRIPT
 
 QUESTION = "What is 12 + 30, and what about Åbo?"
 
@@ -73,6 +74,24 @@ def test_requests_are_signed_with_the_access_key(server: VendorServer, monkeypat
     assert headers["x-amz-security-token"] == "of/a+session="
     assert f"Credential={server.key}/{at:%Y%m%d}/eu-west-1/bedrock/aws4_request" in headers["authorization"]
     assert headers["anthropic-version"] == "2023-06-01"
+    server.fail = ["wrong_key"]
+    with pytest.raises(ModelRefused, match="is the API key right"):
+        reply(there)
+
+
+def test_what_signs_is_told_of_each_request() -> None:
+    seen: list[tuple[str, str, bool]] = []
+
+    async def sign(request: Unsigned) -> dict[str, str]:
+        seen.append((request.method, request.url, b"Hello?" in request.body))
+        return {"X-Signature": f"{len(seen)}"}
+
+    with ENGINES["vllm"]() as server:
+        server.replies += [failure(429, retry_after="0"), "ok"]
+        assert reply(PromptModel(base_url=server.url, api_key="k", sign=sign, retries=SOON)).text == "ok"
+        assert [one.headers["X-Signature"] for one in server.requests] == [f"{at + 1}" for at in range(len(seen))]
+    chat = f"{server.url}/v1/chat/completions"
+    assert seen == [("GET", f"{server.url}/v1/models", False), ("POST", chat, True), ("POST", chat, True)]
 
 
 # AWS's published test suite, and what botocore 1.44.8 makes of a path that is encoded twice, and a body:

@@ -14,11 +14,12 @@ from fakes.asking import reply, request
 from fakes.engines import PROBED
 from fakes.openai_server import Answer, OpenAIServer, Request, failure
 from fakes.vendor_server import sse
-from retinue import Agent, Message, ModelRefused, PromptModel, RunResult, Tool, UsageError
+from retinue import Agent, Budget, Message, ModelRefused, PromptModel, RunResult, Tool, UsageError
 from retinue.core.events import Replied
 from retinue.core.prompt import Prompt
 from retinue.core.values import AgentAction, ProviderState
 from retinue.net.retry import Retries
+from retinue.strategies.tool_calling import ToolCalling
 
 
 def add(a: int, b: int) -> str:
@@ -366,6 +367,19 @@ def test_an_effort_that_the_vendor_refuses_is_its_error(server: OpenAIServer) ->
     with pytest.raises(ModelRefused, match="reasoningEffort"):
         reply(model(server, "xai", "grok-4", effort="high"))
     assert len(server.asked) == 1
+
+
+def test_a_last_answer_is_asked_for_where_calls_cannot_be_forbidden(server: OpenAIServer) -> None:
+    def answer(asked: Request) -> Answer:
+        if asked.body.get("tool_choice", "auto") != "auto":
+            return failure(400, "tool_choice currently only supports auto")
+        return Answer(calls=[("add", {"a": 19, "b": 23})]) if "tools" in asked.body else Answer("42")
+
+    server.always = answer
+    agent = Agent(model(server, "zai", "glm-5"), [ADD], strategy="tool_calling", budget=Budget(steps=2))
+    assert [agent.run("What is 19 + 23?").answer for _ in range(2)] == ["42", "42"]
+    with pytest.raises(ModelRefused, match="only supports auto"):
+        Agent(model(server, "zai", "glm-5"), [ADD], strategy=ToolCalling(tool_choice="required")).run("19 + 23?")
 
 
 def test_a_call_that_the_vendor_could_not_read_is_asked_for_again(server: OpenAIServer) -> None:

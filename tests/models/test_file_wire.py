@@ -114,6 +114,11 @@ def test_models_whose_vendor_says_it_elsewhere(name: str, kinds: str) -> None:
     assert asyncio.run(PromptModel(name, api_key="k").sees()) == set(kinds.split())
 
 
+def test_several_models_in_order_read_what_each_of_them_reads() -> None:
+    models = [PromptModel(name, api_key="k") for name in ("gemini:gemini-3.8-flash", "openai:gpt-5-mini")]
+    assert asyncio.run(PromptModel(models=models).sees()) == {"image", "pdf"}
+
+
 def test_a_server_of_unknown_kind_is_not_taken_to_see() -> None:
     with ENGINES["openai"]() as server:
         server.owned_by = None  # type: ignore[attr-defined]

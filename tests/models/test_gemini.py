@@ -15,9 +15,10 @@ from fakes.asking import chunks, reply, request
 from fakes.engines import ENGINES, model
 from fakes.gemini_server import problems
 from fakes.vendor_server import Answer, VendorServer, sse
+from fakes.vendors import VendorServer as Stand
 from retinue import Agent, Message, ModelError, ModelRefused, ModelUnavailable, PromptModel, Tool, tool
 from retinue.core.events import Replied
-from retinue.core.prompt import Ask
+from retinue.core.prompt import Ask, Prompt
 from retinue.core.protocols import Retry
 from retinue.core.values import AgentAction, ProviderState, Reply, Usage
 from retinue.errors import ModelNotFound, WindowExceeded
@@ -26,7 +27,7 @@ from retinue.models.wires.generate_content import GENERATE_CONTENT as WIRE
 from retinue.net.retry import Retries
 from retinue.run_branch import fork
 from retinue.strategies.tool_calling import ToolCalling
-from retinue.testing import SCRIPT, VendorServer as Stand
+from retinue.testing import SCRIPT
 
 UNSIGNED = "skip_thought_signature_validator"
 ADD = AgentAction("add", {"a": 1}, id="1.1")
@@ -281,10 +282,11 @@ def test_tokens_of_thoughts_and_of_its_own_tools_count(server: VendorServer) -> 
     assert reply(model(server)).usage == Usage(16, 6, 5, 1, reasoning_tokens=2)
 
 
-def test_thoughts_are_shown_apart(server: VendorServer) -> None:
-    server.replies += [sse(candidate(None, {"text": "**Hm** <think>", "thought": True}), candidate("STOP", HI))]
+def test_thoughts_are_shown_apart_and_the_text_is_left_alone(server: VendorServer) -> None:
+    thought, text = {"text": "**Hm** <think>", "thought": True}, "With </think> others end a thought."
+    server.replies += [sse(candidate(None, thought), candidate("STOP", {"text": text}))]
     got = reply(model(server))
-    assert (got.text, got.reasoning, got.state) == ("Hi", "**Hm** <think>", None)
+    assert (got.text, got.reasoning, got.state) == (text, "**Hm** <think>", None)
 
 
 # ── parameters ───────────────────────────────────────────────────────────────────────────────────
@@ -295,6 +297,13 @@ def test_nothing_is_sent_that_nobody_asked_for(server: VendorServer) -> None:
     reply(model(server), request("Hi"))
     assert server.asked[0].body == {"contents": [user("Hi")]}
     assert (server.asked[0].headers["x-goog-api-key"], "Authorization" in server.asked[0].headers) == ("sk-test", False)
+
+
+def test_an_address_may_have_a_query_of_its_own(server: VendorServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.replies += ["ok", "ok"]
+    assert reply(PromptModel("gemini-3.8-flash", engine="gemini", base_url=f"{server.url}?user=1")).text == "ok"
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
+    assert reply(PromptModel("gemini:gemini-3.8-flash", api_key="k")).text == "ok"
 
 
 SHOWN = {"includeThoughts": True}
@@ -331,7 +340,7 @@ def test_options_are_merged_and_its_own_tools_come_beside_functions(server: Vend
     options = {
         "tools": [{"googleSearch": {}}],
         "toolConfig": {"includeServerSideToolInvocations": True},
-        "generationConfig": {"topK": 3, "thinkingConfig": {"includeThoughts": False}},
+        "generationConfig": {"topK": 3},
         "safetySettings": [],
     }
     server.replies += ["ok"]
@@ -342,19 +351,30 @@ def test_options_are_merged_and_its_own_tools_come_beside_functions(server: Vend
     body = server.asked[0].body
     assert body["generationConfig"] == {
         "temperature": 0.0, "maxOutputTokens": 7, "stopSequences": ["1", "2", "3", "4", "5"], "topK": 3,
-        "thinkingConfig": {"thinkingLevel": "LOW", "includeThoughts": False},
+        "thinkingConfig": {"thinkingLevel": "LOW", **SHOWN},
     }  # fmt: skip
     assert [list(tool) for tool in body["tools"]] == [["functionDeclarations"], ["googleSearch"]]
     mode = {"functionCallingConfig": {"mode": "ANY"}}
     assert body["toolConfig"] == {**mode, "includeServerSideToolInvocations": True}
 
 
+def without(schema: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in schema.items() if key not in ("type", "description")}
+
+
 def test_functions_as_it_declares_them() -> None:
-    def count(votes: dict[str, int], when: str | None = None) -> str:
+    def count(votes: dict[str, int]) -> str:
         """Count."""
         return ""
 
-    schema = {"$schema": "x", "type": "object", "properties": {"a": {"const": "b"}}, "additionalProperties": False}
+    entries = {
+        "type": ["null", "object"],
+        "description": "E",
+        "required": ["b"],
+        "properties": {"b": {"type": "string"}},
+    }
+    properties = {"a": {"const": "b"}, "entries": entries}
+    schema = {"$schema": "x", "type": "object", "properties": properties, "additionalProperties": False}
     client = Tool("client", lambda a: a, "C", effects="read", declared={"parameters": schema, "strict": True})
     tools = (Tool("count", count, effects="read"), Tool("9_now", lambda: "", "Now", effects="read"), client)
     (made,) = WIRE.parameters(terms(tools=tools))["tools"]
@@ -362,8 +382,13 @@ def test_functions_as_it_declares_them() -> None:
     assert counted["parametersJsonSchema"]["properties"]["votes"]["additionalProperties"] == {"type": "integer"}
     assert now == {"name": "_9_now", "description": "Now"}
     assert clients["parametersJsonSchema"] == {
-        "type": "object", "properties": {"a": {"type": "string", "enum": ["b"]}}, "additionalProperties": False,
-    }  # fmt: skip
+        "type": "object",
+        "properties": {
+            "a": {"type": "string", "enum": ["b"]},
+            "entries": {"description": "E", "anyOf": [{"type": "null"}, {"type": "object", **without(entries)}]},
+        },
+        "additionalProperties": False,
+    }
     assert list(problems({"contents": [user("Hi")], "tools": [made]})) == []
 
 
@@ -415,6 +440,33 @@ def test_a_model_that_always_thinks_gets_the_least_budget() -> None:
         assert server.asked[1].body["generationConfig"] == {"thinkingConfig": {"thinkingBudget": 128}}
 
 
+def test_a_model_without_system_prompts_reads_them_as_a_users() -> None:
+    with ENGINES["gemini"]() as server:
+        said = "Developer instruction is not enabled for models/gemma-3-27b-it"
+        server.replies += [Answer(status=400, error=said), "ok", "ok"]
+        one = model(server)
+        prompt = Prompt(Message("system", "Be brief.")).add(GO)
+        assert [reply(one, request(prompt)).text for _ in range(2)] == ["ok", "ok"]
+        for asked in server.asked[1:]:
+            assert asked.body == {"contents": [user("Be brief.", "Go")]}
+
+
+def test_functions_that_are_refused_are_described_in_words() -> None:
+    for said in (
+        "A FunctionDeclaration in the request exceeds the maximum allowed nesting depth.",
+        "Unable to submit request because `look` functionDeclaration `parameters.x` schema specified other fields"
+        " alongside any_of. When using any_of, it must be the only field set.",
+        "* GenerateContentRequest.tools[0].function_declarations[0].parameters.properties: should be non-empty",
+    ):
+        with ENGINES["gemini"]() as server:
+            server.replies += [Answer(status=400, error=said), "ok"]
+            asked = request()
+            assert reply(model(server), Ask(asked.prompt, asked.news, asked.write, tools=(look,))).text == "ok"
+            ((declared,),) = (tool["functionDeclarations"] for tool in server.asked[1].body["tools"])
+            assert "Its arguments fit this JSON Schema" in declared["description"], said
+            assert declared["parametersJsonSchema"]["properties"] == {}
+
+
 def error(status: int, message: str, code: str, **detail: Any) -> Answer:
     said = {"code": status, "message": message, "status": code, "details": [detail] if detail else []}
     return Answer(status=status, body=json.dumps({"error": said}, indent=2))
@@ -431,6 +483,7 @@ ERRORS: list[tuple[Answer, type[ModelError], float | None]] = [
            "INVALID_ARGUMENT"), WindowExceeded, None),
     (error(400, "Unable to submit request because the input token count is 40000 but model only supports up to 32768.",
            "INVALID_ARGUMENT"), WindowExceeded, None),
+    (error(400, "Request payload size exceeds the limit: 20971520 bytes.", "INVALID_ARGUMENT"), WindowExceeded, None),
     (error(400, "API key not valid. Please pass a valid API key.", "INVALID_ARGUMENT", **KEY), ModelRefused, None),
     (error(400, "User location is not supported for the API use.", "FAILED_PRECONDITION"), ModelRefused, None),
     (error(404, "models/x is not found for API version v1beta, or is not supported for generateContent.", "NOT_FOUND"),

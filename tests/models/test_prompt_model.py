@@ -105,7 +105,7 @@ def test_a_path_is_a_local_model(pulled: Path) -> None:
         ("m", {"base_url": "http://127.0.0.1:9", "api": "chatt"}, "no api 'chatt'; did you mean 'chat'?"),
         ("gpt-5-mini", {"api_key": "two\nlines"}, "the API key has characters that no key has, such as a line break"),
         ("local:nothing", {}, "no model 'nothing'"),
-        ("local", {}, "the embedded model is not here yet; fetch it (1.1 GB) with: retinue models pull"),
+        ("local", {}, "the embedded model is not here yet; fetch it (1.1 GB) with: retinue models pull embedded"),
     ],
 )
 def test_what_cannot_work_is_refused_at_once(given: str, settings: dict[str, Any], problem: str) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,16 +32,18 @@ from fakes.responses_server import (
     said,
     to_those_with,
 )
-from retinue import Agent, Message, ModelRefused, PromptModel, Tool, fork
+from fakes.vendors import VendorServer
+from fakes.vendors.openai_responses import RESPONSES
+from retinue import Agent, Decision, Message, ModelRefused, PromptModel, Tool, fork
 from retinue.core.events import Called, Delta, Replied, Started
 from retinue.core.grammar import Constraint, choice, seq
 from retinue.core.prompt import Ask
 from retinue.core.values import AgentAction, File, ProviderState, Reply, Usage
 from retinue.errors import ModelNotFound, ModelUnavailable, UsageError, WindowExceeded
+from retinue.models import known_servers
 from retinue.models.engine import HttpEngine
 from retinue.strategies.tool_calling import ToolCalling
-from retinue.testing.vendor_server import VendorServer
-from retinue.testing.vendors.api import SCRIPT
+from retinue.testing import SCRIPT
 
 
 def add(a: int, b: int) -> int:
@@ -322,6 +325,36 @@ def test_refusals_and_open_thoughts_are_shown_as_they_arrive(server: ModelServer
     assert (last.text, last.reasoning) == ("I will not.", "Hm.")
 
 
+STREAMS: Mapping[str, Callable[[list[Json]], list[Json]]] = {
+    "ids that change": lambda events: [
+        one | {"item_id": f"x{at}"} if "item_id" in one else one for at, one in enumerate(events)
+    ],
+    "no ids": lambda events: [{key: one[key] for key in one if key != "item_id"} for one in events],
+    "no items that begin": lambda events: [one for one in events if one["type"] != "response.output_item.added"],
+    "nothing at the end": lambda events: [
+        *events[:-1],
+        {**events[-1], "response": {**events[-1]["response"], "output": []}},
+    ],
+    "only the end": lambda events: events[-1:],
+    "thoughts only at the end": lambda events: [
+        one for one in events if "reasoning" not in one["type"] and one.get("item", {}).get("type") != "reasoning"
+    ],
+    "one index": lambda events: [one | {"output_index": 0} for one in events],
+}
+
+
+def test_streams_of_gateways_are_read(server: ModelServer) -> None:
+    whole = response(reasoning(1, "Hm.", "Hm!"), said("I add."), call(a=1, b=2), call("look", 2, what="x"))
+    lines = b"".join(RESPONSES.stream(whole)).decode().split("\n")
+    as_documented = [json.loads(line[6:]) for line in lines if line.startswith("data: ")]
+    for name, change in STREAMS.items():
+        server.rule = always(events(*change(as_documented)))
+        got = reply(engine(server), ask(tools=TOOLS))
+        assert (name, got.text, got.reasoning) == (name, "I add.", "Hm.\n\nHm!")
+        assert got.state is not None
+        assert (name, json.loads(got.state.turn)) == (name, whole["output"])
+
+
 def failed(code: str, message: str = "No.") -> Json:
     return response(status="failed", error={"code": code, "message": message}, usage=None)
 
@@ -449,6 +482,10 @@ TOLD: Mapping[str, tuple[Json, Said]] = {
         {"verbosity": "low"},
         refused("Unsupported value: 'low'. Supported values are: 'medium'.", "text.verbosity"),
     ),
+    "that nothing is stored": (
+        {},
+        refused("Unsupported parameter: 'store' is not supported with this model.", "store"),
+    ),
     "a temperature": (
         {"temperature": 0},
         refused("Unsupported parameter: 'temperature' is not supported with this model.", "temperature"),
@@ -519,6 +556,19 @@ def test_the_other_api_is_used_if_a_model_has_only_that(server: ModelServer) -> 
         reply(engine(server, "gpt-4o"))
 
 
+def test_the_api_of_a_model_is_known_to_the_next_process(
+    server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETINUE_CACHE", str(tmp_path))
+    monkeypatch.setenv("RETINUE_KNOWN_SERVERS", "on")
+    server.rule = both("/v1/responses", (200, response(said("fine")), {}), USE_RESPONSES[0])
+    for paths in (["/v1/chat/completions", "/v1/responses"], ["/v1/responses"]):
+        server.asked.clear()
+        known_servers.LEARNED.clear()
+        reply(engine(server, "gpt-4o", api_key="sk-same"), ask(tools=TOOLS))
+        assert [asked.path for asked in server.asked] == paths
+
+
 def test_runs_call_natively_also_if_the_model_thinks_long_about_the_probe(server: ModelServer) -> None:
     server.rule = lambda asked: (
         server.sent(asked, response(reasoning(), **CUT))
@@ -557,10 +607,15 @@ def test_a_turn_is_sent_back_as_it_came(server: ModelServer) -> None:
     assert third["input"][-1]["call_id"] == "call_v2"
 
 
-def with_state(turn: Sequence[Json], *calls: AgentAction, origin: str = "responses 127.0.0.1") -> list[Message]:
+def with_state(origin: str, turn: Sequence[Json], *calls: AgentAction) -> list[Message]:
     state = ProviderState(origin, json.dumps(turn))
     results = [Message("tool", "ok", call_id=one.id, tool=one.tool) for one in calls]
     return [Message("user", "Go"), Message("assistant", "I add.", calls, state=state), *results]
+
+
+def own(server: ModelServer) -> str:
+    """The origin of what this server wants back."""
+    return f"responses {server.url.partition('://')[2]}"
 
 
 FIRST = AgentAction("add", {"a": 1, "b": 2}, id="call_1_0")
@@ -580,23 +635,33 @@ BACK: Mapping[str, tuple[list[Json], list[AgentAction], list[Any]]] = {
         [FIRST],
         ["rs_1", "fc_1", "rs_2"],
     ),
-    "a repaired call": ([reasoning(), call("functions.add", a=1, b=2)], [FIRST], ["rs_1", "fc_1"]),
-    "arguments that were repaired": ([reasoning(), call(a="1", b=2)], [FIRST], ["rs_1", "fc_1"]),
+    "a repaired call": ([reasoning(), call("functions.add", a=1, b=2)], [FIRST], ["rs_1", None]),
+    "edited arguments": ([reasoning(), call(a=1, b=3)], [FIRST], ["rs_1", None]),
 }
 
 
 def test_reasoning_is_followed_by_what_it_led_to(server: ModelServer) -> None:
     for name, (turn, calls, wanted) in BACK.items():
-        reply(engine(server), ask(*with_state(turn, *calls), tools=TOOLS))
+        reply(engine(server), ask(*with_state(own(server), turn, *calls), tools=TOOLS))
         items = server.bodies[-1]["input"][1:]
-        assert [item["id"] for item in items[:-1]] == wanted, name
+        assert [item.get("id") for item in items[:-1]] == wanted, name
         made = next(item for item in items if item.get("type") == "function_call")
         assert (made["name"], json.loads(made["arguments"])) == ("add", {"a": 1, "b": 2}), name
         assert items[-1]["call_id"] == made["call_id"]
 
 
+def test_ids_of_calls_are_short_enough(server: ModelServer) -> None:
+    long = [AgentAction("add", {"a": 1, "b": 2}, id=f"{'i' * 70}{number}") for number in range(2)]
+    results = [Message("tool", "3", call_id=one.id, tool="add") for one in long]
+    reply(engine(server), ask(Message("user", "Go"), Message("assistant", "", tuple(long)), *results, tools=TOOLS))
+    ids = [item["call_id"] for item in server.bodies[-1]["input"][1:]]
+    assert ids[:2] == ids[2:]
+    assert len(set(ids)) == 2
+    assert max(map(len, ids)) <= 64
+
+
 def test_another_vendors_state_is_left_out_and_said_to_be(server: ModelServer) -> None:
-    told = with_state([{"type": "?"}], FIRST, origin="messages api.anthropic.com")
+    told = with_state("messages api.anthropic.com", [{"type": "?"}], FIRST)
     got = reply(engine(server), ask(*told, tools=TOOLS))
     assert got.unsent == "messages api.anthropic.com"
     assert server.bodies[-1]["input"][1:] == [
@@ -629,13 +694,13 @@ UNACCEPTED = [
 
 
 def test_state_that_is_refused_is_left_out(server: ModelServer, caplog: pytest.LogCaptureFixture) -> None:
-    told = with_state([reasoning(), call(a=1, b=2)], FIRST)
+    told = with_state(own(server), [reasoning(), call(a=1, b=2)], FIRST)
     for answer in UNACCEPTED:
         server.rule = to_those_with(SEALED, answer)
         with caplog.at_level(logging.WARNING):
             got = reply(engine(server), ask(*told, tools=TOOLS))
         assert got.text == "fine"
-        assert got.unsent.startswith("responses 127.0.0.1")
+        assert got.unsent.startswith(own(server))
         server.rule = always(answer)
         with pytest.raises((ModelRefused, ModelUnavailable)):
             reply(engine(server), ask(*told, tools=TOOLS))
@@ -653,10 +718,14 @@ def test_runs_keep_to_the_rules_whatever_happens_to_them() -> None:
             at.model, base_url=at.url.replace("127.0.0.1", "localhost"), api_key=at.key, api="responses"
         )
         elsewhere = asyncio.run(fork(Agent(other, TOOLS), whole.events, 2).finish())
+        asks = Tool("add", add, effects="once", approval=True)
+        human = Agent(model, [asks, TOOLS[1]], human=lambda action, problem: Decision("edit", {"a": 1, "b": 1}))
+        edited = human.run("What is 12 + 30?")
         at.window = 6000
         long = Tool("look", lambda what: f"{what}: " + "found " * 900, effects="read")
         short = Agent(model, [TOOLS[0], long]).run("What is 12 + 30?")
-    assert {one.answer for one in (whole, one, resumed, forked, elsewhere, short)} == {SCRIPT[-1].text}
+    every = (whole, one, resumed, forked, elsewhere, edited, short)
+    assert {result.answer for result in every} == {SCRIPT[-1].text}
     assert {refusal.rule for refusal in at.refusals} <= {"too_long"}
     thoughts = [event.reply.reasoning for event in whole.events if isinstance(event, Replied)]
     assert thoughts == [turn.thought for turn in SCRIPT]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,12 +17,13 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from fakes.asking import chunks_async, reply, request
 from fakes.loopback import Loopback
+from fakes.vendors import VendorServer
 from retinue import Agent, ModelRefused, PromptModel, UsageError, tool
 from retinue.core.values import Reply
 from retinue.models.settings import Settings
 from retinue.models.vendors.vendor import find_vendor
 from retinue.net.retry import Retries
-from retinue.testing import SCRIPT, VendorServer
+from retinue.testing import SCRIPT
 
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048).private_bytes(
     Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
@@ -205,3 +208,6 @@ def test_what_is_not_given_is_named(tokens: TokenServer, monkeypatch: pytest.Mon
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "p")
     with pytest.raises(UsageError, match="name one: vertex:MODEL"):
         PromptModel("vertex")
+    monkeypatch.setitem(sys.modules, "google", None)
+    with pytest.raises(UsageError, match=re.escape("pip install 'retinue[vertex]'")):
+        PromptModel("vertex:gemini-3.8-flash")

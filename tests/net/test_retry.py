@@ -12,7 +12,17 @@ from retinue.net.retry import parse_retry_after
 
 
 @pytest.mark.parametrize(
-    ("header", "seconds"), [("2", 2.0), ("0", 0.0), ("1.5", 1.5), (" 7 ", 7.0), ("1000000000", 1e9), ("5s", 5.0), ("250ms", 0.25), ("2 minutes", 120.0)]
+    ("header", "seconds"),
+    [
+        ("2", 2.0),
+        ("0", 0.0),
+        ("1.5", 1.5),
+        (" 7 ", 7.0),
+        ("1000000000", 1e9),
+        ("5s", 5.0),
+        ("250ms", 0.25),
+        ("2 minutes", 120.0),
+    ],
 )
 def test_a_number_is_seconds(header: str, seconds: float) -> None:
     assert parse_retry_after(header) == seconds

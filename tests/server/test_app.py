@@ -213,6 +213,51 @@ def test_a_parameter_of_the_other_api_is_named_as_in_this_one(
     assert now in said.error["message"]
 
 
+def test_a_parameter_that_only_the_other_api_has_is_refused(served: Serving) -> None:
+    """Unless its value changes nothing."""
+    table: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+        "responses": (
+            "input",
+            {
+                "n": 2,
+                "stop": "x",
+                "seed": 1,
+                "logprobs": True,
+                "modalities": ["audio"],
+                "logit_bias": {"1": 2},
+                "audio": {},
+            },
+            {"n": 1, "stop": None, "seed": None, "logprobs": False, "modalities": ["text"]},
+        ),
+        "chat/completions": (
+            "messages",
+            {"background": True, "truncation": "x", "max_tool_calls": 1, "include": ["x"], "prompt": {"id": "p"}},
+            {"background": False, "truncation": "auto", "max_tool_calls": None, "include": []},
+        ),
+    }
+    for path, (said, refused, idle) in table.items():
+        for name, value in refused.items():
+            answer = served.ask("POST", f"/v1/{path}", {said: "Hi", name: value})
+            assert (answer.status, answer.error["code"], answer.error["param"]) == (400, "unknown_parameter", name)
+        assert served.ask("POST", f"/v1/{path}", {said: "Hi", **idle}).status != 400
+
+
+def test_allowed_tools_are_tools_of_the_request(served: Serving) -> None:
+    function = {"name": "f", "parameters": {"type": "object", "properties": {}}}
+    chat: dict[str, Any] = {"messages": "Hi", "tools": [{"type": "function", "function": function}]}
+    response: dict[str, Any] = {"input": "Hi", "tools": [{"type": "function", **function}]}
+    for named in ("f", "g", "", None):
+        tools = [] if named is None else [{"type": "function", "name": named}]
+        inner = [{"type": "function", "function": {"name": one["name"]}} for one in tools]
+        ways: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+            ("chat/completions", chat, {"allowed_tools": {"mode": "auto", "tools": inner}}),
+            ("responses", response, {"mode": "auto", "tools": tools}),
+        ]
+        for path, body, choice in ways:
+            answer = served.ask("POST", f"/v1/{path}", {**body, "tool_choice": {"type": "allowed_tools", **choice}})
+            assert (answer.status == 400) is (named != "f"), (named, path, answer.text)
+
+
 def test_an_unknown_model_is_told_which_there_are(served: Serving) -> None:
     for path, more in (
         ("chat/completions", {"messages": "Hi"}),

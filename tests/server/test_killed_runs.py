@@ -1,4 +1,5 @@
-"""Runs whose server is killed: a memory has each turn once, and a model is shown the images it was to be shown."""
+"""Runs whose server is killed: a memory has each turn once, a model is shown the images it was to be shown, and is sent
+its reasoning back."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import base64
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ import pytest
 
 from fakes.openai_server import Answer, OpenAIServer
 from fakes.pictures import data_url, png
+from fakes.postgres import Postgres
+from fakes.reasoning_server import reasoning_server
 from fakes.served import Served, serving
 from fakes.until import until
 
@@ -67,3 +71,50 @@ def made(server: Served) -> tuple[str, str]:
     with server.client() as client:
         assistant = client.beta.assistants.create(model="guide")
         return assistant.id, client.beta.threads.create(messages=[{"role": "user", "content": parts}]).id
+
+
+THINKER = """
+retinue: 1
+components:
+  - name: thinks
+    type: PromptModel
+    params: {{model_name_or_path: m, base_url: "{url}", api_key: k, dialect: openai}}
+agents:
+  - {{name: guide, params: {{model: thinks, strategy: tool_calling, tools: [calculator]}}}}
+"""
+POINTS = ["before event:2", "before asking:2", "before the end:1"]  # of a call and its result, and what follows
+
+
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.full)])
+def test_a_vendor_gets_its_reasoning_back_after_a_kill(a_postgres: Postgres, tmp_path: Path, kind: str) -> None:
+    args = ("--db", a_postgres.database()) if kind == "postgresql" else ()
+    weather: Any = {"name": "get_weather", "parameters": {"type": "object", "properties": {}}}
+    given: Any = {"model": "guide", "tools": [{"type": "function", "function": weather}]}
+    asked: Any = {"role": "user", "content": "How is it?"}
+    with reasoning_server() as vendor, serving(tmp_path, THINKER.format(url=vendor.url), args=args) as server:
+        for number, point in enumerate(POINTS, 1):
+            server.stop()
+            server.restart(RETINUE_CRASHPOINT=point)
+            with server.client() as client, suppress(openai.APIError):
+                client.chat.completions.create(messages=[asked], **given)
+            until(lambda: server.process.poll() is not None)
+            server.kill()
+            server.restart()
+            with server.client() as client:
+                (call_id,) = until(partial(waiting, client, number))
+                call = {"id": call_id, "type": "function", "function": {"name": "get_weather", "arguments": "{}"}}
+                if point == POINTS[-1]:  # while it waits for its client, too
+                    server.kill()
+                    server.restart()
+                messages = [asked, {"role": "assistant", "tool_calls": [call]}]
+                messages += [{"role": "tool", "tool_call_id": call_id, "content": "rain"}]
+                answer = client.chat.completions.create(messages=messages, **given)
+            assert answer.choices[0].message.content == "It is 3 and rain.", point
+
+
+def waiting(client: openai.OpenAI, number: int) -> list[str]:
+    """The calls that the newest of so many runs waits for."""
+    runs: Any = client.get("/runs", cast_to=object)
+    if len(runs["data"]) < number or runs["data"][0]["required_action"] is None:
+        return []
+    return [one["id"] for one in runs["data"][0]["required_action"]["submit_tool_outputs"]["tool_calls"]]

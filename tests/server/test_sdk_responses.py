@@ -52,7 +52,9 @@ async def test_what_was_asked_for_is_said_again(client: Any) -> None:
     asked: Any = {
         "instructions": "Be kind.", "temperature": 0.5, "top_p": 0.9, "max_output_tokens": 100, "max_tool_calls": 3,
         "parallel_tool_calls": False, "metadata": {"place": "kitchen"}, "tools": [TOOL], "truncation": "auto",
-        "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "none"}]},
+        "tool_choice": {
+            "type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "get_weather"}]
+        },
         "reasoning": {"effort": "low"}, "text": {"verbosity": "low"}, "user": "kim", "safety_identifier": "k",
         "top_logprobs": 2, "prompt_cache_key": "p", "include": ["reasoning.encrypted_content"], "service_tier": "auto",
     }  # fmt: skip
@@ -207,8 +209,9 @@ async def test_a_streamed_call(client: Any) -> None:
     ],
 )
 async def test_a_tool_may_be_or_must_be_called(client: Any, choice: Any, kinds: list[str]) -> None:
+    tools: Any = [TOOL, {**TOOL, "name": "no"}]
     said = await of(
-        client.responses.create(model="plain", input="What is the weather?", tools=[TOOL], tool_choice=choice)
+        client.responses.create(model="plain", input="What is the weather?", tools=tools, tool_choice=choice)
     )
     assert [item.type for item in said.output] == kinds
     assert said.to_dict()["tool_choice"] == choice

@@ -25,6 +25,21 @@ LOGS: dict[str, list[Event]] = {
     "tried again": [STARTED, *STREAMED[:3], Retried(1, "cut", 1.0), *STREAMED[3:], Replied(1, Reply(TEXT))],
     "cut": [STARTED, *STREAMED],
     "twice": [STARTED, *STREAMED, Replied(1, Reply(TEXT)), *STREAMED, Replied(1, Reply(TEXT))],
+    "with thoughts": [
+        STARTED,
+        Said("", reasoning="Let me "),
+        Said("", reasoning="see. "),
+        *STREAMED[:3],
+        Said("", "", 2, "So."),
+        *STREAMED[3:],
+        Replied(1, Reply(TEXT, reasoning="Let me see. So. And no more.")),
+    ],
+    "thoughts said otherwise": [
+        STARTED,
+        Said("", reasoning="Well,"),
+        *STREAMED,
+        Replied(1, Reply(TEXT, reasoning="I")),
+    ],
     "long": [*(Said("word ", "word ", 5 * n) for n in range(300)), Replied(1, Reply("word " * 300))],
 }
 

@@ -20,7 +20,7 @@ from retinue.core.events import (
     Started,
     Stopped,
 )
-from retinue.core.values import AgentAction, Decision, Message, Observation, Reply, StopReason, Usage
+from retinue.core.values import AgentAction, Decision, Message, Observation, ProviderState, Reply, StopReason, Usage
 from retinue.server.tenant_runs import event_object
 from retinue.store.event_log import Entry
 
@@ -186,3 +186,15 @@ def test_figures_read_well() -> None:
         "999", "12.3k", "1000k", "1.2M", "–",
         "0.0000", "< 0.0001", "0.0123", "12.00", "–",
     ]  # fmt: skip
+
+
+def test_thoughts_are_apart_from_the_reply_and_of_what_is_kept_the_size_is_shown() -> None:
+    kept = ProviderState("chat example.org", "x" * 5_000)
+    asked, pieces = Asked(1, 0, (USER,)), (Said("", reasoning="Let me "), Said("", reasoning="look."))
+    (live,) = folded(*begun(asked, *pieces))["spans"]
+    assert (live["thought"], live["said"]) == ("Let me look.", "")
+    reply = Reply("", calls=(LOOK,), reasoning="Let me look.", state=kept, unsent="chat other.org")
+    (done,) = folded(*begun(asked, *pieces, Replied(1, reply)))["spans"]
+    assert (done["thought"], done["reply"]["text"]) == ("Let me look.", "")
+    assert done["reply"]["state"] == {"origin": "chat example.org", "characters": 5_000}
+    assert done["reply"]["unsent"] == "chat other.org"

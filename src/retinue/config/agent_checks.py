@@ -14,7 +14,7 @@ from .references import tool_name
 from .registry import ENGINES, TOOLS
 from .tool_checks import ToolFiles, check_entries
 
-_MODELS = ("model", "prompt_node", "llm_model_id", "script")  # each of these names the model
+_MODELS = ("model", "models", "prompt_node", "llm_model_id", "script")  # each of these names the model
 _MODEL_KEYS = (*_MODELS, "llm_engine", "llm_endpoint_url")
 _SETTINGS = (
     "llm_engine", "llm_endpoint_url", "api_key", "temperature", "effort", "verbosity", "thinking_tokens", "top_p",
@@ -67,7 +67,7 @@ def _check_role(params: Node, shared: Mapping[str, Node]) -> Iterator[Found]:
             if params.at(key).value is not None:
                 yield Found(params.at(key).path, f"an executor runs tools and has no {key!r}", at_key=True)
     elif all(params.at(key).value is None for key in _MODEL_KEYS):
-        yield Found(params.path, "no model: needs 'model', 'prompt_node', 'llm_model_id' or 'script'")
+        yield Found(params.path, "no model: needs 'model', 'models', 'prompt_node', 'llm_model_id' or 'script'")
 
 
 def _check_model(params: Node, components: Mapping[str, Node]) -> Iterator[Found]:
@@ -76,7 +76,7 @@ def _check_model(params: Node, components: Mapping[str, Node]) -> Iterator[Found
         yield Found(
             params.at(given[1]).path, f"both {given[0]!r} and {given[1]!r} name the model; keep one", at_key=True
         )
-    yield from check_reference(params.at("model"), components, ("PromptModel",))
+    yield from _check_models(params, components)
     named = next((key for key in ("prompt_node", "model") if params.at(key).text in components), "")
     for key in _SETTINGS if named else ():
         if params.at(key).value is not None:
@@ -93,6 +93,17 @@ def _check_model(params: Node, components: Mapping[str, Node]) -> Iterator[Found
         yield Found(engine.path, unknown("engine", engine.text, ENGINES))
     if engine.text in ("tgi", "vllm") and params.at("llm_endpoint_url").value is None:
         yield Found(engine.path, f"{engine.text} needs 'llm_endpoint_url'")
+
+
+def _check_models(params: Node, components: Mapping[str, Node]) -> Iterator[Found]:
+    """Check the model, or the models in order."""
+    for one in (params.at("model"), *params.at("models")):
+        yield from check_reference(one, components, ("PromptModel",))
+    for key in ("api_key", "llm_engine", "llm_endpoint_url") if params.at("models").value is not None else ():
+        if params.at(key).value is not None:
+            yield Found(params.at(key).path, f"{key!r} is of one model; make it a component", at_key=True)
+    if params.at("fall_back_on").value is not None and params.at("models").value is None:
+        yield Found(params.at("fall_back_on").path, "'fall_back_on' needs 'models'", at_key=True)
 
 
 def _check_words(params: Node) -> Iterator[Found]:

@@ -65,7 +65,7 @@ def agent_of(
     if params.get("role") == "executor":
         return Executor(**common)
     if "prompt_node" not in named:
-        common["model"] = named.get("model") or model_of(params)
+        common["model"] = named.get("model") or model_of({**params, "models": named.get("models")})
     agent = Agent(
         strategy=_strategy(params),
         answer_schema=params.get("answer_schema"),
@@ -86,6 +86,7 @@ def model_of(params: Mapping[str, Any]) -> Model:
     """Build the model described by an agent's own parameters."""
     names = {"llm_engine": "engine", "llm_endpoint_url": "base_url", "api_key": "api_key", "script": "script"}
     names |= {name: name for name in ("temperature", "effort", "verbosity", "thinking_tokens", "stream")}
+    names |= {name: name for name in ("models", "fall_back_on") if params.get(name)}
     given: dict[str, Any] = {name: params[key] for key, name in names.items() if key in params}
     name = params.get("model", params.get("llm_model_id", ""))
     if sampling := {key: params[key] for key in _SAMPLING if key in params}:

@@ -160,6 +160,8 @@ class Builder:
     def _referred(self, component: ComponentSpec, name: str, value: Any) -> Any:
         """Return a parameter's value, or the component it refers to."""
         parameter = COMPONENTS[component.type].parameters[name]
+        if parameter.refers and isinstance(value, list):
+            return [self._part(one) if one in self._parts else one for one in value]
         other = self._parts.get(value) if isinstance(value, str) and parameter.refers else None
         if isinstance(other, ComponentSpec) and other.type in parameter.refers:
             return self._part(other.name)
@@ -182,7 +184,9 @@ class Builder:
     def _speaking(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """The model or the prompt node of an agent, if the file defines it."""
         given = {key: params.get(key) for key in ("model", "prompt_node")}
-        return {key: self._part(name) for key, name in given.items() if isinstance(name, str) and name in self._parts}
+        found = {key: self._part(name) for key, name in given.items() if isinstance(name, str) and name in self._parts}
+        models = [self._part(name) if name in self._parts else name for name in params.get("models", ())]
+        return found | ({"models": models} if models else {})
 
 
 def prompt_model(params: Mapping[str, Any]) -> Model:

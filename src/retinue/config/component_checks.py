@@ -59,9 +59,10 @@ def check_components(root: Node, folder: Path) -> Iterator[Found]:
             named = component.at("params").at(name)
             if parameter.path and named.text:
                 yield from check_path(named, folder)
-            if parameter.refers and named.text:
-                uses.setdefault(component.name, {}).setdefault(named.text, named)
-                yield from check_reference(named, defined, parameter.refers)
+            for one in named if parameter.kind == "list" else [named]:
+                if parameter.refers and one.text:
+                    uses.setdefault(component.name, {}).setdefault(one.text, one)
+                    yield from check_reference(one, defined, parameter.refers)
     yield from check_circles(uses)
 
 
@@ -76,7 +77,7 @@ def check_path(named: Node, folder: Path) -> Iterator[Found]:
 
 def check_reference(named: Node, components: Mapping[str, Node], types: tuple[str, ...]) -> Iterator[Found]:
     """Check a text that may name a component, or something else such as a model."""
-    key, wanted = named.path[-1], " or ".join(types)
+    key, wanted = next(one for one in reversed(named.path) if isinstance(one, str)), " or ".join(types)
     component = components.get(named.text)
     if component is not None:
         type_ = component.at("type").text

@@ -226,6 +226,8 @@ class SpecWriter:
             role = "template" if "template" in key else "model" if "model" in key else key
             return self.component(value, self._free(f"{name}_{role}"))
         value = list(value) if isinstance(value, tuple) else value
+        if key == "models" and isinstance(value, list):
+            return [self._value(name, key, one) for one in value]
         if key not in {key for known in COMPONENTS.values() for key in known.parameters} or not _is_plain(value):
             raise UsageError(f"{name}: {key} cannot be written: files hold only texts, numbers, lists and mappings")
         return value

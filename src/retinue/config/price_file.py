@@ -1,6 +1,6 @@
 """The file of prices, which its user owns: what the tokens of each model cost.
 
-currency: USD           # a note for people
+currency: USD           # with another one, published prices are not used beside these
 models:
   gpt-5-mini: {input: 0.25, output: 2, cached: 0.025}     # for a million tokens each
   "anthropic:claude-*": {input: 3, output: 15}
@@ -50,7 +50,7 @@ def load_prices(path: str | Path) -> PriceList:
     fail(source.problems)
     prices: dict[str, Price] = {}
     fail(sorted(source.problem(one) for one in _problems(source, prices)))
-    return PriceList(prices)
+    return PriceList(prices, source.value.get("currency", "").strip())
 
 
 def _problems(source: Source, prices: dict[str, Price]) -> Iterator[Found]:

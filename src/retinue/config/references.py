@@ -164,8 +164,8 @@ def _needs(part: Part, spec: FileSpec) -> Iterator[str]:
     if isinstance(part, ComponentSpec):
         for name, parameter in COMPONENTS[part.type].parameters.items():
             named = (part.params or {}).get(name)
-            if parameter.refers and isinstance(named, str):
-                yield named
+            named = named if isinstance(named, list) else [named]
+            yield from [one for one in named if parameter.refers and isinstance(one, str)]
     elif isinstance(part, PipelineSpec):
         yield from (node.name for node in part.nodes)
     elif isinstance(part, GroupSpec | ChainSpec):
@@ -173,7 +173,7 @@ def _needs(part: Part, spec: FileSpec) -> Iterator[str]:
         yield from models_of(part) if isinstance(part, GroupSpec) else ()
     else:
         memory = part.params.memory or ()
-        yield from filter(None, (part.params.model, part.params.prompt_node))
+        yield from filter(None, (part.params.model, part.params.prompt_node, *(part.params.models or ())))
         yield from [memory] if isinstance(memory, str) else memory
         yield from needed_by(part.params.tools, spec)
         yield from (tool.pipeline_or_node for tool in worker_tools(part))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from ..models.prompt_model import ENGINES as _ENGINES
-from ..models.settings import Effort, Verbosity
+from ..models.settings import Effort, Reason, Summary, Verbosity
 from ..pipelines.graph import INPUTS
 
 Kind = Literal[
@@ -43,6 +43,8 @@ PROVIDER = Parameter("text", choices=("serper", "searchapi", "serpapi", "tavily"
 MODE = Parameter("text", choices=("keyword", "vector", "hybrid"))
 WEB_MODE = Parameter("text", choices=("snippet", "document"))
 EFFORT, VERBOSITY = Parameter("text", choices=get_args(Effort)), Parameter("text", choices=get_args(Verbosity))
+SUMMARY = Parameter("text", choices=get_args(Summary))
+REASONS = Parameter("list", choices=get_args(Reason))
 EFFECTS = Parameter("text", choices=("read", "idempotent", "once"))
 PATH, STORE = Parameter("text", path=True), Parameter("text", ("DocumentStore",))
 
@@ -54,7 +56,9 @@ COMPONENTS: Mapping[str, TypeEntry] = {
             "llm_engine": TEXT, "llm_endpoint_url": TEXT, "llm_model_id": TEXT,
             "dialect": TEXT, "sees": Parameter("true, false or list"), "stream": FLAG, "temperature": NUMBER,
             "options": MAPPING, "script": LIST, "effort": EFFORT, "verbosity": VERBOSITY, "thinking_tokens": WHOLE,
+            "summary": SUMMARY,
             "price": MAPPING, "context": WHOLE, "max_length": WHOLE, "timeout": NUMBER, "model_kwargs": MAPPING,
+            "models": Parameter("list", ("PromptModel",)), "fall_back_on": REASONS,
         },
     ),
     "PromptNode": TypeEntry(

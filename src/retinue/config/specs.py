@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 from ..core.declared_exceptions import exceptions
 from ..core.suggested_questions import LONGEST, MOST, as_question
 from ..core.tool_example import ToolExample
-from ..models.settings import Effort, Verbosity
+from ..models.settings import Effort, Reason, Verbosity
 from ..strategies import STRATEGIES
 from .group_specs import ConditionalSpec, EdgeSpec, FieldItem, RoleSpec, Step
 from .places import Source
@@ -170,6 +170,8 @@ class AgentParams(Spec):
     questions: Annotated[list[Question], Field(max_length=MOST)] | None = None
     # the model: a component or a model name; a prompt node; a script; or an endpoint's settings
     model: Name | None = None
+    models: Annotated[list[Name], Field(min_length=1)] | None = None
+    fall_back_on: list[Reason] | None = None
     prompt_node: Name | None = None
     script: Annotated[list[Any], Field(min_length=1)] | None = None
     llm_engine: Annotated[str, Field(json_schema_extra={"enum": list(ENGINES)})] | None = None

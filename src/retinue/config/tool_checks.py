@@ -91,8 +91,10 @@ def check_params(entry: Node, known: TypeEntry, what: str) -> Iterator[Found]:
             yield Found(param.path, unknown(f"parameter of {what}", name, known.parameters), at_key=True)
         elif param.value is not None and not fits(param.value, kind := known.parameters[name].kind):
             yield Found(param.path, f"{name}: want a {kind}, not {shown(param.value)}".replace("a true", "true"))
-        elif (choices := known.parameters[name].choices) and param.text not in choices and "${" not in param.text:
-            yield Found(param.path, f"{name}: {unknown(name, param.text, choices)}")
+        elif choices := known.parameters[name].choices:
+            for one in param if known.parameters[name].kind == "list" else [param]:
+                if one.text not in choices and "${" not in one.text:
+                    yield Found(one.path, f"{name}: {unknown(name, one.text, choices)}")
 
 
 def _under(params: Node) -> str:

@@ -71,12 +71,13 @@ class Asked:
 @dataclass(frozen=True, slots=True)
 class Retried:
     """The engine failed and is asked again after `seconds`. Text already shown of this reply is void; `usage` is what
-    it used, as far as that is known."""
+    it used, as far as that is known. `model` is the one that is asked instead, if the failed one gave way to it."""
 
     step: int
     problem: str
     seconds: float
     usage: Annotated[Usage, Field(exclude_if=operator.not_)] = UNUSED
+    model: Annotated[str, Field(exclude_if=operator.not_)] = ""
 
     __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
 

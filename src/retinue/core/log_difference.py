@@ -62,8 +62,8 @@ def describe(event: Event) -> str:
             return f"begins: {question}"
         case Asked():
             return f"asks the model{_flags(event)}\n{''.join(map(_said, event.messages))}".rstrip()
-        case Retried():
-            return "asks the engine again, which failed"
+        case Retried(model=model):
+            return f"asks {model or 'the engine again'}, as the last request failed"
         case Said(text=text):
             return f"says: {text}"
         case Replied(reply=reply):

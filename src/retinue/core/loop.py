@@ -65,7 +65,7 @@ class _Drive:
 
     __slots__ = (  # each run that waits has one; likewise in other classes of a run
         "_acted", "_best", "_consulted", "_cut", "_deadline", "_effects", "_flow", "_heard", "_limit",
-        "_meter", "_opens", "_price", "_prompt_count", "_prompts", "_shown", "_window",
+        "_meter", "_model", "_opens", "_price", "_prompt_count", "_prompts", "_shown", "_window",
     )  # fmt: skip
 
     def __init__(
@@ -84,6 +84,7 @@ class _Drive:
         self._consulted = 0
         self._acted = 0  # actions so far in this step
         self._limit: StopReason | None = None  # the reason for the closing question
+        self._model = ""  # that the run fell to, if the first gave way
         self._opens = False  # whether the next request is the first, and there is no earlier conversation
         self._best = ""
         self._shown = ""  # answer text shown from the last reply
@@ -244,6 +245,8 @@ class _Drive:
             request = replace(request, max_tokens=min(left, request.max_tokens or left), tokens_left=left)
         if self._opens:
             request, self._opens = replace(request, opening=True), False
+        if self._model:
+            request = replace(request, model=self._model)
         self._heard, sent = 0, not self._deadline.is_over
         chunks = self._effects.ask(request)
         try:
@@ -293,7 +296,8 @@ class _Drive:
         if self._heard and not used:
             used = self._estimate(request.prompt, self._heard)
         self._heard = 0
-        retried = Retried(asked.step, retry.problem, retry.seconds, used)
+        self._model = retry.model or self._model
+        retried = Retried(asked.step, retry.problem, retry.seconds, used, retry.model)
         await self._effects.tell(retried)
         self._meter.add(retried)
 

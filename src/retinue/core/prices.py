@@ -12,17 +12,22 @@ from ..errors import UsageError
 from .values import Usage
 
 _MILLION = 1_000_000
-_NAMES = ("input", "output", "cached")
+_NAMES = ("input", "output", "cached", "cache_write")
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """The prices of a model, for each million of tokens: of `input`, of `output`, and of input that the engine had
-    `cached`."""
+    """The prices of a model, for each million of tokens: of `input`, of `output` (reasoning is part of it), of input
+    that the engine had `cached`, and of input that it writes to its cache (`None`: as other input).
+
+    `tiers` are the prices of whole requests with more input tokens than a number, in ascending order.
+    """
 
     input: float
     output: float
     cached: float
+    cache_write: float | None = None
+    tiers: tuple[tuple[int, Price], ...] = ()
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
@@ -36,13 +41,16 @@ class Price:
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if not number or not math.isfinite(value) or value < 0:
                 raise UsageError(f"price: {name} is {value!r:.80}; want 0 or more per million tokens")
-        return cls(given["input"], given["output"], given.get("cached", given["input"]))
+        return cls(given["input"], given["output"], given.get("cached", given["input"]), given.get("cache_write"))
 
     def priced(self, usage: Usage) -> Usage:
-        """Return `usage` with its cost."""
+        """Return `usage`, that of one request, with its cost."""
+        price = next((tier for above, tier in reversed(self.tiers) if usage.input_tokens > above), self)
         cached = min(usage.cached_tokens, usage.input_tokens)
-        cost = (usage.input_tokens - cached) * self.input + cached * self.cached + usage.output_tokens * self.output
-        return replace(usage, cost=cost / _MILLION)
+        written = min(usage.cache_write_tokens, usage.input_tokens - cached)
+        cost = (usage.input_tokens - cached - written) * price.input + cached * price.cached
+        cost += written * (price.input if price.cache_write is None else price.cache_write)
+        return replace(usage, cost=(cost + usage.output_tokens * price.output) / _MILLION)
 
 
 FREE = Price(0, 0, 0)
@@ -51,9 +59,10 @@ FREE = Price(0, 0, 0)
 @dataclass(frozen=True, slots=True)
 class PriceList:
     """The prices of models by their names: `NAME` or `ENGINE:NAME`, which may end in `*`. Of several that fit, what is
-    exact counts before patterns, and of these the longest."""
+    exact counts before patterns, and of these the longest. `currency` is empty if it is not said."""
 
     prices: Mapping[str, Price] = field(default_factory=dict)
+    currency: str = ""
 
     def of(self, engine: str, model: str) -> Price | None:
         """Return the prices of a model at an engine, if they are listed."""
@@ -79,6 +88,11 @@ def use_price_list(prices: PriceList) -> None:
 def listed_price(engine: str, model: str) -> Price | None:
     """Return the prices of a model at an engine in that list, if they are there."""
     return _listed[0].of(engine, model)
+
+
+def counts_in_dollars() -> bool:
+    """Return whether prices in US dollars can be added to those of that list: it has no other currency."""
+    return _listed[0].currency.upper() in ("", "USD")
 
 
 def price_of(model: object) -> Price | None:

@@ -101,6 +101,7 @@ class Ask:
         news: What is new in the prompt without the strategy's wording: the question, or the tools' output.
         opening: This is the first request of a run without an earlier conversation, so the prompt up to `news` is the
             same in each run of the agent.
+        model: The one of several in order that is asked, as the run fell to it; empty for the first.
         write: Formats a decision as the reply in which a model would express it. With `news` and `write`, a script can
             replace a model under any strategy.
     """
@@ -121,3 +122,4 @@ class Ask:
     tokens_left: int | None = None
     chat: bool = False
     opening: bool = False
+    model: str = ""

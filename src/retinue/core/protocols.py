@@ -125,11 +125,12 @@ def consult(action: AgentAction, problem: str) -> Generator[Request, Sent, Decis
 @dataclass(frozen=True, slots=True)
 class Retry:
     """An engine failed and is asked again in `seconds`; the text it has streamed of this reply is void. `usage` is what
-    that used, if a log says so."""
+    that used, if a log says so. `model` is the one that is asked instead, and for the rest of the run."""
 
     problem: str
     seconds: float
     usage: Usage = UNUSED
+    model: str = ""
 
 
 Chunks = AsyncGenerator[Delta | Retry | Reply, None]

@@ -180,7 +180,7 @@ class RecordedEffects:
         asked = self._log[self._at - 1]
         self.requests.append(RecordedRequest(asked.number, self._step, request))
         while isinstance(recorded := self._next, Retried):
-            yield Retry(recorded.problem, recorded.seconds, recorded.usage)
+            yield Retry(recorded.problem, recorded.seconds, recorded.usage, recorded.model)
         match recorded:
             case Replied(reply=reply):
                 yield reply

@@ -112,7 +112,7 @@ class ReplayingEffects:
         has a different event.
         """
         while isinstance(recorded := self._next, Retried):
-            yield Retry(recorded.problem, recorded.seconds, recorded.usage)
+            yield Retry(recorded.problem, recorded.seconds, recorded.usage, recorded.model)
         match recorded:
             case Replied(reply=reply):
                 yield reply

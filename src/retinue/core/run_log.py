@@ -51,11 +51,8 @@ def _asked(event: Asked) -> _Line:
 
 
 def _retried(event: Retried) -> _Line:
-    return (
-        logging.INFO,
-        "step %d: the model is asked again in %.1f s: %s",
-        (event.step, event.seconds, _short(event.problem)),
-    )
+    values = (event.step, event.model or "the model", event.seconds, _short(event.problem))
+    return logging.INFO, "step %d: %s is asked again in %.1f s: %s", values
 
 
 def _replied(event: Replied) -> _Line:

@@ -158,9 +158,10 @@ class AgentFinish:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Token counts as reported by the engine. `input_tokens` includes the `cached_tokens`, and `output_tokens` the
-    `reasoning_tokens`. `runs` counts the runs of agents that were called, at any depth. `cost` is what models with
-    prices cost, in the currency of the prices."""
+    """Token counts as reported by the engine. `input_tokens` includes the `cached_tokens` and those that the engine
+    wrote to its cache (`cache_write_tokens`, where it tells), and `output_tokens` the `reasoning_tokens`. `runs` counts
+    the runs of agents that were called, at any depth. `cost` is what models with prices cost, in the currency of the
+    prices."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -169,6 +170,7 @@ class Usage:
     runs: Annotated[int, Field(exclude_if=operator.not_)] = 0
     cost: Annotated[float, Field(exclude_if=operator.not_)] = 0.0
     reasoning_tokens: Annotated[int, Field(exclude_if=operator.not_)] = 0
+    cache_write_tokens: Annotated[int, Field(exclude_if=operator.not_)] = 0
 
     __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
 
@@ -183,9 +185,10 @@ class Usage:
     @property
     def is_possible(self) -> bool:
         """Whether one request can have used this: a foreign engine may report anything."""
-        tokens = (self.input_tokens, self.output_tokens, self.cached_tokens, self.reasoning_tokens)
+        read = (self.cached_tokens, self.cache_write_tokens)
+        tokens = (self.input_tokens, self.output_tokens, self.reasoning_tokens, *read)
         whole = all(isinstance(count, int) and 0 <= count <= MAX_COUNT for count in tokens)
-        return whole and 0 <= self.cost < math.inf and self.cached_tokens <= self.input_tokens
+        return whole and 0 <= self.cost < math.inf and sum(read) <= self.input_tokens
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -196,6 +199,7 @@ class Usage:
             self.runs + other.runs,
             self.cost + other.cost,
             self.reasoning_tokens + other.reasoning_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
         )
 
 
@@ -212,6 +216,7 @@ def sum_of(used: Sequence[Usage]) -> Usage:
         sum([one.runs for one in used]),
         sum([one.cost for one in used], 0.0),
         sum([one.reasoning_tokens for one in used]),
+        sum([one.cache_write_tokens for one in used]),
     )
 
 
@@ -300,7 +305,7 @@ class Reply:
 
     `reasoning` is what may be shown of the model's thoughts, which are never part of the `text`. `state` is what the
     vendor wants back with this turn. `unsent` names the origin of another vendor's state in the prompt, which this one
-    was not sent.
+    was not sent. `model` is the one of several in order that replied.
 
     `finish` is `length` if the text was truncated at its token limit, `content_filter` if the engine withheld the rest.
     `closing`: this replies to the closing question of the last allowed step. `seconds` is the time to the end of the
@@ -317,5 +322,6 @@ class Reply:
     reasoning: Annotated[str, Field(exclude_if=operator.not_)] = ""
     state: Annotated[ProviderState | None, Field(exclude_if=operator.not_)] = None
     unsent: Annotated[str, Field(exclude_if=operator.not_)] = ""
+    model: Annotated[str, Field(exclude_if=operator.not_)] = ""
 
     __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)

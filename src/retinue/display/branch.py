@@ -55,7 +55,7 @@ class Branch:
     """Writes the events of a run to `section`, behind the branches `prefix`. Only the `top` shows its answer as it
     comes.
 
-    `written` is the part of the current reply that came already.
+    `written` is the part of the current reply that came already, and `reasoning` what the model thought before it.
     """
 
     def __init__(self, page: Page, view: View, section: Section, prefix: str = "", *, top: bool = True) -> None:
@@ -66,6 +66,7 @@ class Branch:
         self._top = top
         self.name = ""
         self.written = ""
+        self.reasoning = ""
         self.answer = ""
         self._shown = ""  # the part of the answer that was shown
         self._stream: Paragraph | None = None  # the line of an answer that is being written
@@ -100,7 +101,8 @@ class Branch:
             case Retried():
                 self._void()
                 self._closed = False
-                self._line(f"{event.problem}; asking again in {event.seconds:.1f} s", ODD)
+                again = f"asking {event.model}" if event.model else f"asking again in {event.seconds:.1f} s"
+                self._line(f"{event.problem}; {again}", ODD)
             case Called() | Observed() | Paused() | Resumed():
                 self._void()
                 self._call(event)
@@ -156,6 +158,7 @@ class Branch:
     def _delta(self, event: Delta) -> None:
         if event.answer and self._top and not self._view.verbose:
             if self._stream is None:
+                self._say_reasoning(self.reasoning)
                 self._say_thought(self.written)
                 self._shown = ""
                 self._stream = self._page.begin(*self._edges(plain_rest=True))
@@ -163,8 +166,13 @@ class Branch:
             self._shown += event.answer
             self._section.write(self._stream.add(event.answer, ANSWER))
         self.written += event.text
+        self.reasoning += event.reasoning
 
     def _replied(self, reply: Reply) -> None:
+        if self._stream is None:
+            self._say_reasoning(reply.reasoning)
+        if reply.unsent:
+            self._line(f"another model: what {reply.unsent} wanted back was not sent", ODD)
         if self._view.verbose:
             self.quote("reply", reply_text(reply))
         elif self._stream is None:
@@ -180,6 +188,10 @@ class Branch:
             text, self._thinking = self._thinking.text, None
             if text.strip() != answer.strip():
                 self._say_thought(text)
+
+    def _say_reasoning(self, text: str) -> None:
+        if text.strip():
+            self._line(shortened(text.strip(), 0 if self._view.verbose else self._view.most), DIM)
 
     def _say_thought(self, text: str) -> None:
         if thought := thought_in(text):
@@ -225,7 +237,7 @@ class Branch:
         """End the line of a partially written answer."""
         if self._stream is not None:
             self._section.write(self._stream.end())
-        self._stream, self.written = None, ""
+        self._stream, self.written, self.reasoning = None, "", ""
 
     def _leave(self) -> None:
         """End the step with what it took."""

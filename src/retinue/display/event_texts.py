@@ -78,8 +78,9 @@ def counted(number: int, one: str, many: str = "") -> str:
 def tokens_text(usage: Usage) -> str:
     """Return the tokens and what they cost."""
     cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
+    thought = f" ({usage.reasoning_tokens:,} of reasoning)" if usage.reasoning_tokens else ""
     cost = f", cost {usage.cost:.4g}" if usage.cost else ""
-    return f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out{cost}"
+    return f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out{thought}{cost}"
 
 
 def message_title(message: Message) -> str:

@@ -53,8 +53,8 @@ class RunTree:
         return " › ".join(self._branch(path[:end]).name or "member" for end in ends)
 
     def written(self, path: str) -> str:
-        """Return what the model of the run at `path` has written of its current reply."""
-        return self._branch(path).written
+        """Return what the model of the run at `path` has written of its current reply, or else thought."""
+        return self._branch(path).written or self._branch(path).reasoning
 
     def end(self, result: RunResult) -> None:
         """Close the tree with what the run took."""

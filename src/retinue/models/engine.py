@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from .._internal.suggestions import suggestion
 from .._internal.well_formed import well_formed_json
+from ..core.prices import Price, counts_in_dollars
 from ..core.prompt import Ask, Prompt, PromptCache
 from ..core.protocols import Chunks, kinds_of
 from ..core.values import Capabilities, Kind
@@ -24,6 +25,7 @@ from ..net.http_client import Headers, HttpClient, bearer
 from ..net.retry import Retries, next_retry
 from ..net.time_limits import TimeLimits
 from .dialects import DIALECTS, HOLD_TO_PATTERN
+from .facts import UNKNOWN, find_facts, vendor_at
 from .known_servers import Adapted, adapted_to, learn, recall, remember
 from .reply_stream import ReplyReader
 from .server_detection import detect_server, first_of_ollama, kinds_read, not_found, window
@@ -50,6 +52,7 @@ _BAD_STATE = re.compile(  # https://github.com/openai/codex/issues/8145
     r"|expected `thinking`|invalid `signature`(?!.*prefix_mismatch)|latest assistant message cannot be modified",
     re.IGNORECASE,
 )
+_WHILE_IT_THINKS = TimeLimits(idle=600.0, total=3600.0)  # in silence: https://github.com/lobehub/lobehub/issues/9603
 _REFUSED_IT = ", which refused it"
 _ASK_AGAIN = 600.0  # seconds after which a model whose tool calls did not work is probed again
 _LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
@@ -85,7 +88,7 @@ class HttpEngine:
         self._client = HttpClient(
             _with_root(settings.base_url or "", form.root),
             settings.api_key,
-            settings.limits or TimeLimits(),
+            settings.limits or (_WHILE_IT_THINKS if form.suits(settings.model) else TimeLimits()),
             form.headers,
             resends=settings.retries != Retries(tries=1),
             sign=settings.sign,
@@ -93,6 +96,8 @@ class HttpEngine:
         self._dialect = settings.dialect or form.dialect
         self._model = settings.model
         self._window: int | None = None
+        self._vendor = vendor_at(self._client.base_url)
+        self._facts = UNKNOWN
         self._in_words: frozenset[str] = frozenset()  # tools whose schemas were rejected
         self._recalled = False
         self._warned = False
@@ -109,13 +114,18 @@ class HttpEngine:
         """The model's name."""
         return self._model or self._client.shown
 
+    @property
+    def price(self) -> Price | None:
+        """The model's published prices, unless the user counts in another currency."""
+        return find_facts(self._vendor, self._model).price if self._vendor and counts_in_dollars() else None
+
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Return the server's capabilities; `native` probes tool calls, once. Raises `ModelError`."""
         await self._find_out()
         if self._form.dialect == "ollama":
             self._window = self._settings.options.get("num_ctx", self._settings.context)
         elif self._window is None:
-            self._window = await window(self._client, self._dialect, self._model)
+            self._window = await window(self._client, self._dialect, self._model) or self._facts.window
         constrains = self._dialect in HOLD_TO_PATTERN and not (self._dialect == "tgi" and self._only_completes)
         problem = await self._problem_with_calls() if native else ""
         return Capabilities(constrains, native and not problem, self._window, problem)
@@ -125,12 +135,13 @@ class HttpEngine:
         if self._sees is None:
             await self._find_out()
             found = await kinds_read(self._client, self._dialect, self._model)
+            found |= {"image"} if self._facts.sees else set()
             self._sees = frozenset() if self._only_completes else found
         return self._sees
 
     async def reply(self, request: Ask) -> Chunks:
         """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""
-        failures = 0
+        failures, has_switched = 0, False
         while True:
             adapted: Adapted | None = None
             try:
@@ -145,8 +156,8 @@ class HttpEngine:
                     logger.warning("%s is sent its turns without their state: %s", self.name, refused)
                     request = plain
                     continue
-                if adapted is not None and self._learn_api(request, adapted, refused):
-                    pass
+                if adapted and not has_switched and self._learn_api(request, adapted, refused):
+                    has_switched = True
                 elif isinstance(refused, ModelNotFound):
                     raise await not_found(self._client, self._form.dialect, self._model, refused) from None
                 else:
@@ -205,6 +216,8 @@ class HttpEngine:
             self._recalled = True
             if recall(self._identity):
                 PROBED.setdefault(self._identity, Probed("", True, time.monotonic()))
+            if self._vendor:
+                self._facts = await asyncio.to_thread(find_facts, self._vendor, self._model)
 
     async def _detect(self) -> None:
         if self._form.dialect == "ollama":
@@ -315,6 +328,7 @@ class HttpEngine:
             settings.thinking_tokens,
             adapted.without | unfit,
             str(options.pop("reasoning_summary", settings.summary) or ""),
+            self._facts.most_output,
         )
         parameters = merge_parameters(wire.parameters(terms), self._constraint(request, wire, adapted))
         parameters = wire.with_options(parameters, settings.options)
@@ -410,7 +424,7 @@ class HttpEngine:
         Some models have only one of them, and with tools, some think only in Responses.
         """
         form = self._form
-        if form.responses is None or self._settings.api or sent_as.api:
+        if form.responses is None or self._settings.api:
             return False
         if self._wire(request, sent_as) is form.responses:
             is_missing = refused.status in (404, 405) and not isinstance(refused, ModelNotFound)

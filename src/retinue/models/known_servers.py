@@ -52,9 +52,8 @@ class Adapted:
     def __or__(self, other: Adapted) -> Adapted:
         most = [one.most for one in (self, other) if one.most is not None]
         sets = ("without", "in_words", "turns_without", "turns_want")
-        return Adapted(
-            most=min(most, default=None), **{name: getattr(self, name) | getattr(other, name) for name in sets}
-        )
+        merged = {name: getattr(self, name) | getattr(other, name) for name in sets}
+        return Adapted(most=min(most, default=None), api=other.api or self.api, **merged)
 
 
 _NOTHING = Adapted()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -15,11 +15,13 @@ from .._internal.suggestions import nearest, suggestion
 from .._internal.sync_bridge import run_blocking
 from .._internal.tracebacks import install_excepthook, shorten_traceback
 from ..core.completion import ask_once
-from ..core.prices import Price, listed_price
+from ..core.prices import Price, listed_price, price_of
 from ..core.prompt import Ask
 from ..core.protocols import Chunks, Model, kinds_read
 from ..core.values import Capabilities, Kind, Message, Reply
 from ..errors import RetinueError, UsageError
+from ..net.retry import Retries
+from .fallbacks import FALL_BACK_ON, Fallbacks
 from .settings import Settings
 from .vendors import NAMES as VENDOR_NAMES
 
@@ -68,6 +70,10 @@ class PromptModel:
             (`vllm:Qwen/Qwen3-8B@http://host:8000`); `local` for the embedded model; `local:NAME` for a pulled one; or
             the
             path of a GGUF file.
+        models: Several names or `Model`s instead, in order; the settings are those of the names. Where one gives way,
+            the next is asked.
+        fall_back_on: For which reasons one gives way: `unavailable`, `rate` (the first two by default), `too_long` and
+            `refused`.
         engine: By default the engine in the name, or else `openai`: any OpenAI-compatible server, at `base_url` or
             OpenAI's own. `llm_engine`, `llm_endpoint_url` and `llm_model_id` are aliases of engine, base_url and model.
         api_key: By default read from the vendor's environment variable.
@@ -82,11 +88,17 @@ class PromptModel:
         engine: str | None = None,
         base_url: str | None = None,
         api_key: str | None = None,
+        models: Sequence[str | Model] = (),
+        fall_back_on: Sequence[str] = FALL_BACK_ON,
         **settings: Any,
     ) -> None:
         install_excepthook()
-        self.given = {"model_name_or_path": model_name_or_path, "engine": engine, "base_url": base_url}
-        self.given |= {"api_key": api_key, **settings}  # the original arguments, for export
+        self.given: dict[str, Any] = {"model_name_or_path": model_name_or_path, "engine": engine, "base_url": base_url}
+        self.given |= {"api_key": api_key, "models": models, "fall_back_on": fall_back_on}
+        self.given |= settings  # the original arguments, for export
+        if models:
+            self._use(models, fall_back_on)
+            return
         given = _given(settings, {"engine": engine, "base_url": base_url, "model_name_or_path": model_name_or_path})
         text, at, url = given["model_name_or_path"].partition("@http")
         named, name = _engine_and_name(text)
@@ -95,21 +107,22 @@ class PromptModel:
             engine = name.partition(":")[0]  # names of models at other servers may contain a colon
         kind = engine or named or ("openai" if name or base_url else "scripted" if "script" in settings else "local")
         self._kind = kind
-        self._about = {"engine": kind, "base_url": base_url and address_without_secrets(base_url)}
+        self._about: dict[str, Any] = {"engine": kind, "base_url": base_url and address_without_secrets(base_url)}
         if kind not in ENGINES:
             raise UsageError(f"no engine {kind!r}; {suggestion(kind, ENGINES)}")
         if not (named or engine or base_url):
             _check_spelling(name)
-        try:
-            self._engine = ENGINES[kind](Settings(model=name, base_url=base_url, api_key=api_key, **settings))
-        except RetinueError as error:
-            raise shorten_traceback(error) from error.__cause__
-        except TypeError as error:
-            known = Settings.__dataclass_fields__
-            unknown = [f"{name}; {suggestion(name, known)}" for name in settings if name not in known]
-            raise UsageError(f"PromptModel: unknown setting {', '.join(unknown) or error}") from None
+        self._engine = _make_engine(kind, {"model": name, "base_url": base_url, "api_key": api_key, **settings})
         price = settings.get("price")
         self._price = None if price is None else Price.of(price)
+
+    def _use(self, models: Sequence[str | Model], fall_back_on: Sequence[str]) -> None:
+        of_one = ("model_name_or_path", "engine", "base_url", "api_key", *_OTHER_NAMES)
+        if wrong := [key for key in of_one if self.given.get(key)]:
+            raise UsageError(f"PromptModel: {wrong[0]} is of one model; give `models` a PromptModel that has it")
+        own = {key: self.given[key] for key in self.given if key not in ("models", "fall_back_on", *of_one)}
+        self._kind, self._about, self._price = "fallbacks", {"models": len(models)}, None
+        self._engine = Fallbacks(_in_order(models, own), fall_back_on)
 
     def __repr__(self) -> str:
         return one_line_repr(self, self.name, **self._about)
@@ -121,13 +134,13 @@ class PromptModel:
 
     @property
     def engine(self) -> str:
-        """The engine's name, one of `ENGINES`."""
+        """The engine's name, one of `ENGINES`, or `fallbacks` for several models."""
         return self._kind
 
     @property
     def price(self) -> Price | None:
-        """Its prices: its own, or those of the list of prices, if there are any. `price_of` finds them."""
-        return self._price or listed_price(self._kind, self.name)
+        """Its prices: its own, or those of the list of prices, or else published ones. `price_of` finds them."""
+        return self._price or listed_price(self._kind, self.name) or price_of(self._engine)
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Return what engine and model support; `native` probes native tool calls, once. Raises `ModelError`."""
@@ -141,7 +154,7 @@ class PromptModel:
     def reply(self, request: Ask) -> Chunks:
         """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""
         chunks = self._engine.reply(request)
-        price = self.price
+        price = None if isinstance(self._engine, Fallbacks) else self.price  # each reply has its own model's cost
         return chunks if price is None else _priced(chunks, price)
 
     async def run_async(
@@ -163,6 +176,24 @@ async def _priced(chunks: Chunks, price: Price) -> Chunks:
     async with aclosing(chunks):
         async for chunk in chunks:
             yield replace(chunk, usage=price.priced(chunk.usage)) if isinstance(chunk, Reply) else chunk
+
+
+def _make_engine(kind: str, settings: Mapping[str, Any]) -> Engine:
+    try:
+        return ENGINES[kind](Settings(**settings))
+    except RetinueError as error:
+        raise shorten_traceback(error) from error.__cause__
+    except TypeError as error:
+        known = Settings.__dataclass_fields__
+        unknown = [f"{name}; {suggestion(name, known)}" for name in settings if name not in known]
+        raise UsageError(f"PromptModel: unknown setting {', '.join(unknown) or error}") from None
+
+
+def _in_order(models: Sequence[str | Model], settings: Mapping[str, Any]) -> Iterator[Model]:
+    """Yield the models. One that is followed by another is asked only twice, unless `settings` say otherwise."""
+    for left, one in zip(reversed(range(len(models))), models, strict=True):
+        sooner = {"retries": Retries(tries=2)} if left else {}
+        yield PromptModel(one, **sooner | dict(settings)) if isinstance(one, str) else one
 
 
 def _check_spelling(name: str) -> None:

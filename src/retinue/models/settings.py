@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..net.http_client import Sign
 
 Api = Literal["chat", "completions", "responses"]
+Reason = Literal["unavailable", "rate", "too_long", "refused"]  # for which a model gives way to the next
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Verbosity = Literal["low", "medium", "high"]
 Summary = Literal["auto", "concise", "detailed"]

@@ -170,7 +170,7 @@ class ThoughtFilter:
                 self._note_code(token)
             elif token in _PAIRS and (self._end or not self._line.strip()):
                 yield from self._leave_block(found.group())
-            elif token in _PAIRS or literal or self._end:
+            elif token in _PAIRS or literal or self._end or self._is_apart:
                 literal += 1 if token in _PAIRS else -1 if literal else 0
                 self._pass(len(token))
             else:

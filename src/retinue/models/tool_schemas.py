@@ -18,13 +18,20 @@ _TYPES = frozenset(("string", "integer", "number", "boolean", "null", "array", "
 _OF_GEMINI = frozenset(
     ("type", "description", "enum", "properties", "required", "items", "anyOf", "minItems", "maxItems", "minimum")
 ) | {"maximum", "minLength", "maxLength"}
+_OF_TYPES = {
+    "string": ("enum", "minLength", "maxLength"),
+    "integer": ("minimum", "maximum"),
+    "number": ("minimum", "maximum"),
+    "array": ("items", "minItems", "maxItems"),
+    "object": ("properties", "required", "additionalProperties"),
+}
 _BESIDE = frozenset(("additionalProperties",))  # in JSON Schema, which its own API takes
 _UNIONS = ("anyOf", "oneOf", "allOf")
 
 _MAPS = ("properties", "$defs", "definitions", "patternProperties")
 _MAX_DEPTH = 16
 _MAX_PARTS = 2_000  # of a schema whose references are written out
-_OF_SCHEMAS = re.compile(r"schema|function_declarations|\.parameters|\bpropert(?:y|ies)\b|\bitems\b", re.IGNORECASE)
+_OF_SCHEMAS = re.compile(r"schema|function_?declaration|\.parameters|\bpropert(?:y|ies)\b|\bitems\b", re.IGNORECASE)
 _INDEX = re.compile(r"(?:tools|function_declarations)[.\[](\d+)")
 
 
@@ -180,11 +187,15 @@ def _for_gemini(schema: Mapping[str, Any], known: frozenset[str]) -> dict[str, A
         made["description"] = f"{made.get('description', '')} One of: {values}".strip()
     if "enum" in made:
         made["type"] = "string"
-    if isinstance(kinds := made.get("type"), list):
-        del made["type"]
-        made["anyOf"] = [{"type": kind, **({"items": made["items"]} if kind == "array" else {})} for kind in kinds]
-        made.pop("items", None)
+    if isinstance(kinds := made.get("type"), list):  # `anyOf` has nothing beside it but the description
+        each = {key: made.pop(key) for key in [*made] if key != "description"}
+        made["anyOf"] = [{**_of_type(each, kind), "type": kind} for kind in kinds]
     return {key: value for key, value in made.items() if key in known}
+
+
+def _of_type(schema: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Return the keywords that say something of values of this kind."""
+    return {key: value for key, value in schema.items() if key in _OF_TYPES.get(kind, ())}
 
 
 def _list(value: Any) -> list[Any]:

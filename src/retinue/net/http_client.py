@@ -152,7 +152,12 @@ class HttpClient:
         if self._sign is None:
             return {}
         method = "GET" if body is None else "POST"
-        return await self._sign(Unsigned(method, f"{self._address}{path}{self._query}", body or b""))
+        return await self._sign(Unsigned(method, self._url(path), body or b""))
+
+    def _url(self, path: str) -> str:
+        """Return the whole address of `path`. Both that and the base URL may have a query."""
+        query = self._query.replace("?", "&", 1) if "?" in path else self._query
+        return f"{self._address}{path}{query}"
 
     def _request(self, by: ConnectionPool, path: str, body: bytes | None, more: Mapping[str, str]) -> bytes:
         """Return the bytes to send. Heads are cached, since only the length differs between most requests."""
@@ -160,9 +165,7 @@ class HttpClient:
         head = None if more else by.heads.get((method, path))
         if head is None:
             try:
-                head = by.way.head(
-                    method, f"{self._address}{path}{self._query}", _ALWAYS | dict(self._key_headers) | dict(more)
-                )
+                head = by.way.head(method, self._url(path), _ALWAYS | dict(self._key_headers) | dict(more))
             except ValueError:
                 raise self._no_address() from None
             if not more:
@@ -273,7 +276,9 @@ class HttpClient:
         if (exact := connection.headers.get("retry-after-ms", "")).strip().replace(".", "", 1).isdigit():
             wait = str(float(exact) / 1000)
         kind = connection.headers.get("x-amzn-errortype", "")
-        failure = error_for_status(self.shown, connection.status, said, wait, keyed=bool(self._api_key), kind=kind)
+        failure = error_for_status(
+            self.shown, connection.status, said, wait, keyed=bool(self._api_key or self._sign), kind=kind
+        )
         failure.status = connection.status
         return with_error_code(failure, connection.status)
 

@@ -64,10 +64,11 @@ class LogWriter:
         self._written = len(self.log)
         self._counted = 0  # of the log's entries; earlier drives may have counted more
         self._streamed = bool(run.request.get("stream"))
+        self._shows_reasoning = bool(run.request.get("shows_reasoning"))
         self._writing: asyncio.Future[RunRow | None] | None = None
         self._planned = False
         self._unsure = False  # whether the last write may have been committed all the same
-        self._arriving = DeltaBuffer()
+        self._arriving = DeltaBuffer(shown=self._shows_reasoning)
         self._saying: asyncio.TimerHandle | None = None
         self._telling: asyncio.TimerHandle | None = None  # a write that `_write_later` scheduled
         self._late = False  # deltas became due during another write
@@ -126,7 +127,7 @@ class LogWriter:
         if self._arriving.has_begun:
             self._put_said()
             if not isinstance(event, Retried):  # a retried reply continues from what was already streamed
-                self._arriving = DeltaBuffer()
+                self._arriving = DeltaBuffer(shown=self._shows_reasoning)
         self._add(event)
 
     def tell(self, delta: Delta) -> None:

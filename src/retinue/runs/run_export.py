@@ -17,6 +17,7 @@ from ..store.event_log import Entry, append_entries, read_events
 from ..store.run_lists import member_runs
 from ..store.run_row import RunError, RunRow
 from ..store.run_store import insert_run
+from .run_view import states_in
 
 VERSION = 1
 MAX_EVENTS = 50_000
@@ -130,7 +131,10 @@ def _run_values(run: RunRow) -> dict[str, Any]:
 
 def _event(entry: Entry, withheld: Sequence[str]) -> dict[str, Any]:
     kind, payload = dump(entry.event)
-    fields = {name: value for name, value in json.loads(payload).items() if name not in withheld}
+    data = json.loads(payload)
+    for one in states_in(data):
+        del one["state"]  # an imported run asks no model, so nobody wants it back
+    fields = {name: value for name, value in data.items() if name not in withheld}
     told = {"withheld": sorted(withheld)} if withheld else {}
     return {"seq": entry.seq, "at": entry.at, "kind": kind, **fields, **told}
 

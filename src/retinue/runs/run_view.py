@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Connection
 
 from ..core import run_result
+from ..core.events import Replied
 from ..core.values import Step, Usage
 from ..store.event_log import Entry, length, read_events, read_page
 from ..store.run_row import RunRow
@@ -47,6 +49,11 @@ class RunView:
             said |= {one.number: one for one in speech.hear(entry, self.run.status if last else "")}
         return list(said.values())
 
+    @property
+    def unsent(self) -> set[str]:
+        """The origins of vendors' states which a model of another vendor was not sent, as in a fork."""
+        return {one.event.reply.unsent for one in self.log if isinstance(one.event, Replied) and one.event.reply.unsent}
+
     def turn(self, entry: Entry) -> int:
         """Return how often the run had resumed before an entry."""
         return turn_of(self.run, entry)
@@ -59,6 +66,14 @@ class RunView:
 def turn_of(run: RunRow, entry: Entry) -> int:
     """Return how often a run had resumed before an entry of its log."""
     return sum(one.told < entry.seq for one in run.submissions)
+
+
+def states_in(data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield what of an event, as JSON, has a vendor's `state`: its reply, and messages. Nobody but the vendor is given
+    that, so callers replace it."""
+    for one in (data.get("reply"), *(data.get("history") or ()), *(data.get("messages") or ())):
+        if isinstance(one, dict) and one.get("state"):
+            yield one
 
 
 def read_run(connection: Connection, scope: TenantView, run_id: str) -> RunView | None:

@@ -1,4 +1,5 @@
-"""The messages that a run adds to its thread: the text before its tool calls, and its answer."""
+"""The messages that a run adds to its thread: the text before its tool calls, and its answer; and the model's thoughts,
+which are none."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..core.events import Finished, Replied, Said, Stopped
+from ..core.events import Asked, Event, Finished, Replied, Retried, Said, Stopped
 from ..core.values import StopReason
 from ..store.event_log import Entry
 from ..store.run_row import RunRow
@@ -85,6 +86,26 @@ class Speech:
         ended = MessageDelta(self._number, self._began, self._told, ended=True, reason=reason)
         self._number, self._told = self._number + 1, ""
         return ended
+
+
+class Thoughts:
+    """Folds a run's log into the model's reasoning. `told` is what was streamed of the arriving reply's."""
+
+    def __init__(self) -> None:
+        self.told = ""
+
+    def hear(self, event: Event) -> str:
+        """Return what an event adds: a piece, or with the reply what was not streamed."""
+        match event:
+            case Said(reasoning=more):
+                self.told += more
+                return more
+            case Replied(reply=reply):
+                more, self.told = reply.reasoning.removeprefix(self.told), ""
+                return more
+            case Asked() | Retried():  # what came before is void
+                self.told = ""
+        return ""
 
 
 def message_text_in(entry: Entry) -> tuple[str, bool]:

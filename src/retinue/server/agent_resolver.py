@@ -39,7 +39,7 @@ from .registered_tools import RunTools
 from .served_memory import ServedMemory
 from .shown_history import with_file_data, with_shown_parts
 from .tenant_shares import TenantShares
-from .tool_history import tool_exchanges
+from .tool_history import tool_exchanges, with_states
 
 _ON_THREAD = Prepared(
     select(messages.c.run_id, messages.c.body)
@@ -103,14 +103,21 @@ def make_resolver(
             given = run.request.get("budget")  # a fork of a member's run has it
             driven = agent if given is None else within_budget(agent, given)
             return RunInput(driven, path=path, files=files, keep_files=keep)
-        said = await _said(database, loader, agent, run)
-        conversation = truncate_history(said, run.request.get("truncation_strategy"))
-        turns, asked = question_in(conversation, otherwise=run.request.get("instructions") or "")
-        *history, question = await with_file_data(database, run.tenant, [*turns, asked])
+        *history, question = await _turns(database, loader, agent, run)
         recalled = await memory.recall(run, question.content, history)
         return RunInput(agent, question.content, recalled, path, question.files, keep)
 
     return assign
+
+
+async def _turns(database: Database, loader: FileLoader, agent: Agent, run: RunRow) -> list[Message]:
+    """Return the conversation that a new run begins with, and its question last."""
+    said = await _said(database, loader, agent, run)
+    conversation = truncate_history(said, run.request.get("truncation_strategy"))
+    turns, asked = question_in(conversation, otherwise=run.request.get("instructions") or "")
+    if any(turn.calls for turn in turns):
+        turns = await database.read(partial(with_states, scope=TenantView(run.tenant), turns=turns))
+    return await with_file_data(database, run.tenant, [*turns, asked])
 
 
 async def _said(database: Database, loader: FileLoader, agent: Agent, run: RunRow) -> Sequence[Mapping[str, Any]]:

@@ -17,11 +17,11 @@ from ..errors import UsageError
 from ..strategies.prompting.injection_guard import neutralize
 from .file_parts import is_shown, shown_in
 from .overrides import inner_name
+from .tool_history import NO_ANSWER
 
 SYSTEM = ("system", "developer")
 GO_ON = "Go on from where you stopped."
 LOOK = "(Look at the file.)"
-_NO_ANSWER = "(There was no answer to this call.)"
 _OWN = re.compile(r"call_\d+_\d+")  # the form of a run's own call ids
 _STRANGE = re.compile(r"[^A-Za-z0-9_]")
 
@@ -43,7 +43,7 @@ def conversation(said: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         calls = [_call(call, number, taken) for number, call in enumerate(one.get("tool_calls") or ())]
         if calls:
             turns.append({"role": "assistant", "content": text, "tool_calls": [call for _, call in calls]})
-            turns += [_answer(call, *answers.get(given, (_NO_ANSWER, ()))) for given, call in calls]
+            turns += [_answer(call, *answers.get(given, (NO_ANSWER, ()))) for given, call in calls]
         elif images := one.get("images"):
             turns.append({"role": one["role"], "content": text, "images": images})
         elif text.strip():

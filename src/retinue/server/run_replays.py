@@ -63,7 +63,8 @@ async def spec_of(context: Context, run: RunRow, *, stored: bool = False) -> Run
         )  # which sets what its task knows of the run
         return (await resolving).agent.run_spec()
     except (UsageError, AgentChanged) as error:
-        raise ApiError(409, f"The agent '{run.agent}' cannot replay the run '{run.id}': {error}") from error
+        message = f"The agent '{run.agent}' cannot replay the run '{run.id}': {error}"
+        raise ApiError(409, message, headers={"x-should-retry": "false"}) from error
 
 
 def numbered_entries(log: Sequence[Entry]) -> list[NumberedEvent]:

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from ..core.events import Event, Stopped
 from ..core.serialization import dump
 from ..core.values import AgentAction, Observation
-from ..runs.run_view import RunView, read_run
+from ..runs.run_view import RunView, read_run, states_in
 from ..runs.submissions import pending_calls
 from ..runs.thread_messages import MessageDelta
 from ..store.event_log import Entry
@@ -103,6 +103,7 @@ def run_detail(view: RunView) -> Object:
         "usage": usage_object(view.usage) | ({"cost": view.usage.cost} if view.usage.cost else {}),
         "steps": [_step(step.actions, step.observations) for step in shown.steps],
         "messages": [_message(said) for said in shown.messages],
+        "unsent": sorted(view.unsent),
     }
 
 
@@ -182,9 +183,12 @@ def _message(said: MessageDelta) -> Object:
 
 
 def event_object(entry: Entry, *, hidden: bool, prompts: bool) -> Object:
-    """Return an event. `withheld` names the fields that are left out; with `prompts`, only those that nobody sees."""
+    """Return an event. `withheld` names the fields that are left out; with `prompts`, only those that nobody sees. Of
+    what a vendor wants back, its size is shown."""
     kind, payload = dump(entry.event)
     data: dict[str, Any] = json.loads(payload)
+    for one in states_in(data):
+        one["state"] = {"origin": one["state"]["origin"], "characters": len(one["state"]["turn"])}
     kept = () if prompts else withheld_fields(entry.event)
     withheld = sorted(data) if hidden else list(kept)
     return {

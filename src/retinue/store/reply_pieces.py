@@ -26,13 +26,13 @@ class Piece(NamedTuple):
 
 def dump_pieces(pieces: Sequence[Piece], replied: Replied) -> str:
     """Return the text that `load_pieces` reads: of most replies, only the lengths of the pieces, negative for those
-    that are no part of the answer."""
+    that are no part of the answer, and alone in a list for those of the reasoning."""
     times = _dump_times([one.at for one in pieces])
     said = [one.event for one in pieces]
-    lengths = [len(one.text) if one.answer else -len(one.text) for one in said]
+    lengths = [[len(one.reasoning)] if _is_thought(one) else len(one.text) * (1 if one.answer else -1) for one in said]
     short = {"at": times, "offset": said[0].offset, "lengths": lengths}
     if list(_cut(short, replied)) != said:  # the reply says it otherwise
-        short = {"at": times, "said": [[one.text, one.answer, one.offset] for one in said]}
+        short = {"at": times, "said": [[one.text, one.answer, one.offset, one.reasoning] for one in said]}
     return json.dumps(short, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace").decode()
 
 
@@ -46,6 +46,10 @@ def load_pieces(text: str, seq: int, replied: Replied) -> Iterator[Piece]:
             yield Piece(seq - len(said) + place, at, event)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise DataError(f"event {seq} has pieces that cannot be read: {error}") from error
+
+
+def _is_thought(said: Said) -> bool:
+    return bool(said.reasoning) and not said.text
 
 
 def _dump_times(times: Sequence[float]) -> list[tuple[int, float]]:
@@ -64,8 +68,12 @@ def _load_times(known: Sequence[Sequence[Any]]) -> Iterator[float]:
 
 
 def _cut(values: dict[str, Any], replied: Replied) -> Iterator[Said]:
-    place, offset = 0, int(values["offset"])
+    place, thought, offset = 0, 0, int(values["offset"])
     for length in values["lengths"]:
+        if isinstance(length, list):
+            yield Said("", "", offset, replied.reply.reasoning[thought : thought + length[0]])
+            thought += length[0]
+            continue
         text = replied.reply.text[place : place + abs(length)]
         yield Said(text, text if length > 0 else "", offset)
         place += abs(length)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -102,6 +102,12 @@ def page_runs(connection: Connection, scope: TenantView, page: Page, wanted: Run
     ids, more = scope.page_ids(connection, runs, page, *conditions(scope, wanted))
     found = {run.id: run for run in read_runs(connection, ROWS.where(runs.c.id.in_(ids)))}
     return [found[run_id] for run_id in ids], more
+
+
+def own_run_ids(connection: Connection, scope: TenantView, run_ids: Iterable[str]) -> set[str]:
+    """Return those of the ids that are runs of the tenant."""
+    mine = select(runs.c.id).where(runs.c.tenant == scope.tenant, runs.c.id.in_(sorted(run_ids)))
+    return set(connection.execute(mine).scalars())
 
 
 def count_runs(connection: Connection, scope: TenantView, wanted: RunFilter) -> int:

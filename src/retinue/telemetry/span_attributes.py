@@ -53,8 +53,12 @@ def chat_values(chat: Open, event: Replied | None) -> Values:
             names.CACHED_TOKENS: usage.cached_tokens,
             names.FINISH_REASONS: _CALLS if reply.calls else _FINISH[reply.finish],
         }
+        if reply.model:
+            values[names.RESPONSE_MODEL] = reply.model
         if reply.first_token_seconds:
             values[names.FIRST_CHUNK] = reply.first_token_seconds
+        if usage.reasoning_tokens:
+            values[names.REASONING_TOKENS] = usage.reasoning_tokens
         if usage.cost:
             values[names.COST] = usage.cost
     if chat.closing:
@@ -90,4 +94,5 @@ def usage_values(usage: Usage) -> Values:
         names.OUTPUT_TOKENS: usage.output_tokens,
         names.CACHED_TOKENS: usage.cached_tokens,
     }
+    values |= {names.REASONING_TOKENS: usage.reasoning_tokens} if usage.reasoning_tokens else {}
     return values | {names.COST: usage.cost} if usage.cost else values

@@ -40,6 +40,8 @@ class SpanTexts:
         asked, reply = self._prompts.get(self._prompt, []), event.reply
         said = Message("assistant", reply.text, calls=reply.calls)
         answer = {**_message(said), "finish_reason": "tool_call" if reply.calls else reply.finish}
+        if reply.reasoning:
+            answer["parts"].insert(0, {"type": "reasoning", "content": _short(reply.reasoning)})
         return Content({names.INPUT_MESSAGES: Messages(tuple(asked)), names.OUTPUT_MESSAGES: [answer]})
 
     def of_call(self, action: AgentAction, event: Observed | None) -> Content:

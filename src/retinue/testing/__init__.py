@@ -15,6 +15,7 @@ from .._internal.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from .case import Case as Case
+    from .chat_vendor import CHAT_RULES as CHAT_RULES, as_field as as_field, chat_wire as chat_wire
     from .component_suite import ComponentSubject as ComponentSubject, component_cases as component_cases
     from .document_store_suite import document_store_cases as document_store_cases
     from .document_stores import DocumentStoreSubject as DocumentStoreSubject
@@ -23,12 +24,21 @@ if TYPE_CHECKING:
     from .strategy_runs import StrategySubject as StrategySubject
     from .strategy_suite import strategy_cases as strategy_cases
     from .tool_suite import ToolSubject as ToolSubject, tool_cases as tool_cases
+    from .vendor_rules import (
+        SCRIPT as SCRIPT,
+        Asked as Asked,
+        Rule as Rule,
+        Turn as Turn,
+        Vendor as Vendor,
+        Wire as Wire,
+        make_rules as make_rules,
+        read_failures as read_failures,
+    )
     from .vendor_server import Refusal as Refusal, VendorServer as VendorServer
-    from .vendors import VENDORS as VENDORS, vendor_rules as vendor_rules
-    from .vendors.api import SCRIPT as SCRIPT, Rule as Rule, Turn as Turn
 
 _HOME = {
     "case": ("Case",),
+    "chat_vendor": ("CHAT_RULES", "as_field", "chat_wire"),
     "component_suite": ("ComponentSubject", "component_cases"),
     "document_store_suite": ("document_store_cases",),
     "document_stores": ("DocumentStoreSubject",),
@@ -38,8 +48,7 @@ _HOME = {
     "strategy_suite": ("strategy_cases",),
     "tool_suite": ("ToolSubject", "tool_cases"),
     "vendor_server": ("Refusal", "VendorServer"),
-    "vendors": ("VENDORS", "vendor_rules"),
-    "vendors.api": ("SCRIPT", "Rule", "Turn"),
+    "vendor_rules": ("SCRIPT", "Asked", "Rule", "Turn", "Vendor", "Wire", "make_rules", "read_failures"),
 }
 _MODULES = {name: module for module, names in _HOME.items() for name in names}
 

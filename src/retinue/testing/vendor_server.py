@@ -1,14 +1,18 @@
 """A server that plays a vendor's API with a reasoning model, and refuses what that vendor refuses.
 
-    with VendorServer("anthropic") as server:
-        model = PromptModel(server.model, engine="anthropic", base_url=server.url, api_key=server.key)
+    MINE = Vendor(
+        "mine", "/v1", "/v1/chat/completions", chat_wire(as_field("reasoning_content")), {"a-model": ""},
+        make_rules(reasoning_comes_back, *CHAT_RULES), read_failures("rate | 429 | rate_limit | Rate limit reached"),
+    )
+    with VendorServer(MINE) as server:
+        model = PromptModel(server.model, base_url=server.url, api_key=server.key)
         result = Agent(model, [add, look]).run("What is 12 + 30, and what about Åbo?")
         assert result.answer == SCRIPT[-1].text
         assert not server.refusals                       # each is a rule's name and the vendor's words
 
 The model thinks, calls tools as its script says, and wants its thoughts back as the vendor documents it. Which turn
 comes next depends on the request alone, so runs may be resumed, forked and repeated. Whether a reply is streamed is
-up to the client. `VENDORS` has the names of the vendors, and `vendor_rules(name)` their rules with their sources.
+up to the client.
 """
 
 from __future__ import annotations
@@ -18,14 +22,12 @@ import json
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, Self
 from urllib.parse import unquote, urlsplit
 
-from ..errors import UsageError
-from .vendors import VENDORS
-from .vendors.api import SCRIPT, Asked, Json, Turn, numbers_of
+from .vendor_rules import SCRIPT, Asked, Json, Turn, Vendor
 
 
 class Refusal(NamedTuple):
@@ -39,23 +41,21 @@ class VendorServer:
     """A vendor's API on loopback, as a context manager that may be used from threads and event loops alike.
 
     Args:
-        vendor: One of `VENDORS`.
+        vendor: Its wire format, models and rules.
         scripts: What the model says. The first script is played of which the request offers all tools. Without tools
             it says the last turn at once.
         window: A prompt of more bytes than this is refused as too long.
-        model: The model that it has beside those of the vendor's table, with the traits of the first.
 
-    Attributes: `url`, the base URL for clients; `model` and `key`, which it wants; `asked`, all requests; `refusals`.
-    `fail`: kinds of failure (`too_long`, `rate`, `unavailable`, `unknown_model`, `wrong_key`) for the next requests.
-    `tamper`: a function that may change a request before the rules see it, to show that a rule holds.
+    Attributes: `url`, the base URL for clients, and `address` without its path; `model` and `key`, which it wants;
+    `asked`, all requests; `refusals`. `fail`: kinds of failure (`too_long`, `rate`, `unavailable`, `unknown_model`,
+    `wrong_key`) for the next requests. `tamper`: a function that may change a request before the rules see it, to show
+    that a rule holds.
     """
 
     def __init__(
-        self, vendor: str, *, scripts: Sequence[Sequence[Turn]] = (SCRIPT,), window: int | None = None
+        self, vendor: Vendor, *, scripts: Sequence[Sequence[Turn]] = (SCRIPT,), window: int | None = None
     ) -> None:
-        if vendor not in VENDORS:
-            raise UsageError(f"no vendor {vendor!r}; there are: {', '.join(VENDORS)}")
-        self.vendor = VENDORS[vendor]
+        self.vendor = vendor
         self.scripts = scripts
         self.window = window
         self.model = next(iter(self.vendor.models))
@@ -90,7 +90,7 @@ class VendorServer:
         """Return the list of models, in OpenAI's form."""
         return {"object": "list", "data": [{"id": name, "object": "model"} for name in self.vendor.models]}
 
-    def answer(self, asked: Asked) -> tuple[int, Json | Iterable[bytes]]:
+    def answer(self, asked: Asked) -> tuple[int, Json | Iterator[bytes]]:
         """Return the status and the body of the reply to a request."""
         with self._lock:
             if self.tamper:
@@ -139,7 +139,9 @@ class VendorServer:
             if all(name in tools for turn in script for name, _ in turn.calls):
                 return script[min(turns, len(script) - 1)]
         name, schema = next(iter(tools.items()))  # a tool of somebody else's, such as a probe's
-        called = Turn("A tool may help.", calls=[(name, numbers_of(schema, json.dumps(body)))])
+        found = iter(re.findall(r"\d+", json.dumps(body)))
+        given = {one: int(next(found, 0)) for one in schema.get("properties", {})}
+        called = Turn("A tool may help.", calls=[(name, given)])
         return self.scripts[0][-1] if turns else called
 
 
@@ -173,16 +175,17 @@ class _Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         return self._send(*self.played.answer(Asked(url.path, headers, body, query=url.query)))
 
-    def _send(self, status: int, body: Json | Iterable[bytes]) -> None:
-        whole = json.dumps(body).encode() if isinstance(body, dict | list) else None
+    def _send(self, status: int, body: Json | Iterator[bytes]) -> None:
         self.send_response(status)
-        self.send_header("content-type", self.played.vendor.wire.streamed_as if whole is None else "application/json")
-        if whole is None:
-            self.send_header("transfer-encoding", "chunked")
-        else:
+        if isinstance(body, dict | list):
+            whole = json.dumps(body).encode()
+            self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(whole)))
-        self.end_headers()
-        for part in [whole] if whole is not None else body:
-            self.wfile.write(part if whole is not None else b"%x\r\n%b\r\n" % (len(part), part))
-        if whole is None:
-            self.wfile.write(b"0\r\n\r\n")
+            self.end_headers()
+            self.wfile.write(whole)
+        else:
+            self.send_header("content-type", self.played.vendor.wire.streamed_as)
+            self.send_header("transfer-encoding", "chunked")
+            self.end_headers()
+            for part in (*body, b""):
+                self.wfile.write(b"%x\r\n%b\r\n" % (len(part), part))

@@ -15,7 +15,7 @@ from dataclasses import replace
 from urllib.parse import parse_qs, quote, urlsplit
 
 from ..._internal.redaction import register_secret
-from ...errors import UsageError
+from ...errors import ModelRefused, UsageError
 from ...net.http_client import Sign, Unsigned, bearer
 from ..engine import Format
 from ..settings import Settings
@@ -48,7 +48,10 @@ def entra_id(token: Callable[[], str]) -> Sign:
     """
 
     async def sign(request: Unsigned) -> Mapping[str, str]:
-        given = await asyncio.to_thread(token)
+        try:
+            given = await asyncio.to_thread(token)
+        except Exception as error:
+            raise ModelRefused(f"no token for Azure: {type(error).__name__}: {error}") from error
         register_secret(given)
         return {"Authorization": f"Bearer {given}"}
 

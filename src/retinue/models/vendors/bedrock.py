@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import hmac
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -29,6 +30,7 @@ _OPEN = Format("/openai/v1", chat.CHAT, dialect="openai")
 _CLAUDE = Format(
     "/anthropic/v1", messages.CLOUD_MESSAGES, dialect="anthropic", headers=lambda key: {**bearer(key), **_VERSION}
 )
+_HOST = re.compile(r"//bedrock-(runtime|mantle)\.([\w-]+)\.")
 _UNRESERVED = "-_.~"
 
 
@@ -74,16 +76,27 @@ def _connect(settings: Settings) -> tuple[Settings, Format]:
     if not settings.model:
         raise UsageError("Amazon Bedrock has many models; name one: bedrock:MODEL")
     is_claude = "claude" in settings.model or settings.dialect == "anthropic"
-    region, form = _region(), _CLAUDE if is_claude else _OPEN
-    base_url = settings.base_url or os.environ.get("AWS_ENDPOINT_URL_BEDROCK_RUNTIME")
+    form = _CLAUDE if is_claude else _OPEN
+    base_url = settings.base_url or os.environ.get("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", "")
+    host = _HOST.search(base_url)
+    region = host[2] if host else _region()
     if not (region or base_url):
         raise UsageError("Amazon Bedrock needs a region: set AWS_REGION")
     base_url = base_url or f"https://bedrock-runtime.{region}.amazonaws.com"
     key = settings.api_key or os.environ.get("AWS_BEARER_TOKEN_BEDROCK")
     if key or settings.sign is not None:
         return replace(settings, base_url=base_url, api_key=key), form
-    service = "bedrock-mantle" if "bedrock-mantle" in base_url else "bedrock"
-    return replace(settings, base_url=base_url, sign=_signer(region or "us-east-1", service)), form
+    given = _access_key()
+    sign = _signer(given, region or "us-east-1", "bedrock-mantle" if host and host[1] == "mantle" else "bedrock")
+    named = (
+        given.access_key if given else None
+    )  # so that what one account is refused is not taken as refused for another
+    return replace(settings, base_url=base_url, api_key=named, sign=sign), replace(form, headers=lambda key: {})
+
+
+def _access_key() -> Credentials | None:
+    access, secret = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
+    return Credentials(access, secret, os.environ.get("AWS_SESSION_TOKEN", "")) if access and secret else None
 
 
 def _region() -> str:
@@ -100,10 +113,8 @@ def _session() -> Any:
         return None
 
 
-def _signer(region: str, service: str) -> Sign:
-    """Return what signs requests with the access key in the environment, or with what botocore finds."""
-    access, secret = os.environ.get("AWS_ACCESS_KEY_ID", ""), os.environ.get("AWS_SECRET_ACCESS_KEY", "")
-    given = Credentials(access, secret, os.environ.get("AWS_SESSION_TOKEN", "")) if access and secret else None
+def _signer(given: Credentials | None, region: str, service: str) -> Sign:
+    """Return what signs requests with the access key that is given, or else with what botocore finds."""
     session = None if given else _session()
     source: Any = session.get_credentials() if session else None
     if given is None and source is None:
@@ -113,10 +124,11 @@ def _signer(region: str, service: str) -> Sign:
 
     async def sign(request: Unsigned) -> Mapping[str, str]:
         try:
-            found = given or Credentials(*await asyncio.to_thread(source.get_frozen_credentials))
+            found: Any = given or await asyncio.to_thread(source.get_frozen_credentials)
         except Exception as error:
             raise ModelRefused(f"AWS's credentials cannot be refreshed: {error}") from None
-        return {**_VERSION, **sign_request(request, found, region, service, datetime.now(UTC))}
+        credentials = Credentials(found.access_key, found.secret_key, found.token or "")
+        return {**_VERSION, **sign_request(request, credentials, region, service, datetime.now(UTC))}
 
     return sign
 

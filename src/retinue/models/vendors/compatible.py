@@ -1,7 +1,8 @@
 """Vendors that speak OpenAI's chat format and differ in address, key and how they are told to think.
 
 Each has an `effort` of `none` mean that the model does not think, where that can be said. What a vendor documents no
-parameter for goes out under OpenAI's name, and its refusal is the error.
+parameter for goes out under OpenAI's name, and its refusal is the error. Some have the Responses API as well (xAI,
+OpenRouter, Groq, LM Studio), which is used where `api` asks for it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from ..engine import Format
 from ..wire_format import Terms
-from ..wires import chat
+from ..wires import chat, responses
 from .vendor import Vendor
 
 Parameters = dict[str, Any]
@@ -83,7 +84,8 @@ def _fireworks(terms: Terms) -> Parameters:
 def _vendor(
     title: str, url: str, key: str = "", thinking: Callable[[Terms], Parameters] = chat.openai_thinking
 ) -> Vendor:
-    return Vendor(title, url, Format("/v1", chat.thinking_by(thinking), dialect="openai"), (key,) if key else ())
+    form = Format("/v1", chat.thinking_by(thinking), responses=responses.RESPONSES, dialect="openai")
+    return Vendor(title, url, form, (key,) if key else ())
 
 
 VENDORS: Mapping[str, Vendor] = {

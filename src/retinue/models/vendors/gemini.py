@@ -9,7 +9,7 @@ from dataclasses import replace
 from ...core.values import Message, ProviderState
 from ..engine import Format
 from ..wire_format import Encoded, function_calls
-from ..wires import chat, generate_content
+from ..wires import generate_content
 from .vendor import Vendor
 
 FORMAT = Format("/v1beta", generate_content.GENERATE_CONTENT, dialect="gemini", headers=generate_content.headers)
@@ -18,21 +18,22 @@ VENDOR = Vendor(
     "https://generativelanguage.googleapis.com/v1beta",
     FORMAT,
     ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "GOOGLE_GEMINI_BASE_URL",
 )
 
 
 def sign_others(form: Format) -> Format:
     """Return OpenAI's format as a Gemini wants it: calls of others have a stand-in for its signature
     (https://ai.google.dev/gemini-api/docs/thought-signatures#openai)."""
-    return replace(form, chat=replace(form.chat, encode=_encode_chat))
 
+    def encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
+        return form.chat.encode(kept, [_signed(message) for message in new])
 
-def _encode_chat(kept: Encoded, new: Sequence[Message]) -> Encoded:
-    return chat.CHAT.encode(kept, [_signed(message) if message.calls else message for message in new])
+    return replace(form, chat=replace(form.chat, encode=encode))
 
 
 def _signed(message: Message) -> Message:
-    if message.state is not None:
+    if message.state is not None or not message.calls:
         return message
     first, *others = function_calls(message.calls)
     first["extra_content"] = {"google": {"thought_signature": generate_content.UNSIGNED}}

@@ -53,9 +53,11 @@ class GoogleSignIn:
         return None if self._credentials is None else self._credentials.token
 
     def _is_fresh(self) -> bool:
+        if self._credentials is None:
+            return False
         from google.auth.credentials import TokenState
 
-        return self._credentials is not None and self._credentials.token_state is TokenState.FRESH
+        return bool(self._credentials.token_state is TokenState.FRESH)
 
     def _renew(self, token: str | None) -> None:
         """Renew the token unless it is no longer `token`, as other event loops may do so at this moment."""
@@ -83,7 +85,7 @@ class GoogleSignIn:
 
 
 def _connect(settings: Settings) -> tuple[Settings, Format]:
-    """Return the settings with address and sign-in, and the format. Raises `UsageError` if something is not given."""
+    """Return the settings with address and sign-in, and the format. Raises `UsageError` if something is missing."""
     if not settings.model:
         raise UsageError("Vertex AI has many models; name one: vertex:MODEL")
     project = os.environ.get("GOOGLE_CLOUD_PROJECT")
@@ -94,7 +96,7 @@ def _connect(settings: Settings) -> tuple[Settings, Format]:
             "Vertex AI needs a project: set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION (or GOOGLE_API_KEY, for"
             " express mode)"
         )
-    if not key and find_spec("google.auth") is None:
+    if not key and (find_spec("google") is None or find_spec("google.auth") is None):
         raise UsageError("Vertex AI needs the extra 'vertex': pip install 'retinue[vertex]'")
     base_url = settings.base_url or _address("v1" if is_claude else "v1beta1", None if key else project)
     sign = settings.sign or (None if key else GoogleSignIn())

@@ -13,7 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 from ...core.values import Message, Usage
-from ...errors import UsageError
+from ...errors import ModelRefused, UsageError
+from ...net.error_mapping import names_parameter
 from ..wire_format import (
     Encoded,
     PartialCall,
@@ -34,6 +35,7 @@ from ..wire_format import (
     with_messages,
 )
 
+_NO_CALLS = "tool_choice.none"
 _MOST = 1024  # tokens of a completion; without a limit, servers stop after 16 or never
 
 
@@ -67,9 +69,15 @@ def openai_thinking(terms: Terms) -> dict[str, Any]:
 
 def _chat_parameters(terms: Terms, thinking: Callable[[Terms], dict[str, Any]] = openai_thinking) -> dict[str, Any]:
     parameters = _parameters(terms) | thinking(terms)
-    if terms.tools:
+    if terms.tools and not (terms.tool_choice == "none" and _NO_CALLS in terms.without):
         parameters |= {"tools": functions(terms.tools, terms.model, terms.in_words), "tool_choice": terms.tool_choice}
     return parameters
+
+
+def _refuses(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
+    """Return whether it is forbidding calls that a server refuses; then the tools are left out. GLM takes only `auto`:
+    https://docs.z.ai/api-reference/llm/chat-completion"""
+    return _NO_CALLS if sent.get("tool_choice") == "none" and names_parameter(refused, "tool_choice") else ""
 
 
 def _messages(kept: Encoded, new: Sequence[Message]) -> Encoded:
@@ -87,7 +95,7 @@ def encode_turns(kept: Encoded, new: Sequence[Message]) -> tuple[list[dict[str, 
             ids = {call.id: sent["id"] for call, sent in zip(message.calls, turn["tool_calls"], strict=True)}
         if message.role == "assistant":
             _leave_out(turn, kept.turns_without)
-            turn |= {name: turn.get(name) or _NO_THOUGHT for name in kept.turns_want}
+            turn |= {name: turn.get(name) or _NO_THOUGHT for name in kept.turns_want - kept.turns_without}
         turns.append(turn)
     return turns, ids
 
@@ -244,12 +252,15 @@ def _place(at: int, _: Any) -> Any:
 
 
 def _usage(counted: Any) -> Usage:
-    known = counted if isinstance(counted, dict) else {}
-    details = known.get("prompt_tokens_details")
-    cached = token_count(details.get("cached_tokens")) if isinstance(details, dict) else 0
-    thought = token_count(json_at(known, "completion_tokens_details", "reasoning_tokens"))
-    asked, said = token_count(known.get("prompt_tokens")), token_count(known.get("completion_tokens"))
-    return Usage(asked, said, cached, 1, reasoning_tokens=thought)
+    """Return the tokens. xAI counts thoughts beside the reply, which shows in the total:
+    https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/grok/capabilities/reasoning"""
+    asked, said = token_count(json_at(counted, "prompt_tokens")), token_count(json_at(counted, "completion_tokens"))
+    cached = token_count(json_at(counted, "prompt_tokens_details", "cached_tokens"))
+    written = token_count(json_at(counted, "prompt_tokens_details", "cache_write_tokens"))
+    thought = token_count(json_at(counted, "completion_tokens_details", "reasoning_tokens"))
+    if thought and json_at(counted, "total_tokens") == asked + said + thought:
+        said += thought
+    return Usage(asked, said, cached, 1, reasoning_tokens=thought, cache_write_tokens=written)
 
 
 _DISPENSABLE = frozenset(
@@ -267,6 +278,7 @@ CHAT = Wire(
     _read,
     _DISPENSABLE,
     keep=_kept_turn,
+    refuses=_refuses,
     turn_fields=frozenset((*_APART, "extra_content")),
 )
 COMPLETIONS = Wire("completions", "/completions", _completion_parameters, _text, _with_text, _read, _DISPENSABLE)

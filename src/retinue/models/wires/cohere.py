@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,6 +37,10 @@ def _parameters(terms: Terms) -> dict[str, Any]:
         parameters["max_tokens"] = terms.max_tokens
     if terms.stop:
         parameters["stop_sequences"] = list(terms.stop[:_MOST_STOPS])
+    if terms.effort == "none":
+        parameters["thinking"] = {"type": "disabled"}
+    elif terms.thinking_tokens:  # https://docs.cohere.com/docs/reasoning
+        parameters["thinking"] = {"type": "enabled", "token_budget": terms.thinking_tokens}
     if terms.tools:
         parameters["tools"] = functions(terms.tools, terms.model, terms.in_words)
         for tool in parameters["tools"]:
@@ -59,7 +64,10 @@ def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
 def _message(message: Message) -> dict[str, Any]:
     content = message.content.strip()
     if message.calls:
-        turn = {"role": "assistant", "tool_calls": function_calls(message.calls)}
+        turn: dict[str, Any] = {"role": "assistant", "tool_calls": function_calls(message.calls)}
+        if message.state is not None:
+            turn |= json.loads(message.state.turn)
+            return turn
         return turn | {"tool_plan": content} if content else turn
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.call_id, "content": content}
@@ -75,9 +83,9 @@ def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
         case None:
             _read_whole(body, arriving)
         case "content-start" | "content-delta":
-            arriving.said += text_of(json_at(message, "content"))
+            _read_content(json_at(message, "content"), arriving)
         case "tool-plan-delta":
-            arriving.said += text_or_empty(json_at(message, "tool_plan"))
+            _read_plan(message, arriving)
         case "tool-call-start" | "tool-call-delta":
             arriving.add_calls(json_at(message, "tool_calls"), lambda at, piece: body.get("index"))
         case "message-end":
@@ -86,11 +94,46 @@ def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
 
 def _read_whole(body: Mapping[str, Any], arriving: PartialReply) -> None:
     message = body.get("message")
-    arriving.said += text_or_empty(json_at(message, "tool_plan"))
-    arriving.said += text_of(json_at(message, "content"))
+    _read_plan(message, arriving)
+    parts = json_at(message, "content")
+    for part in parts if isinstance(parts, list) else [parts]:
+        _read_content(part, arriving)
     if calls := json_at(message, "tool_calls"):
         arriving.add_calls(calls, lambda at, piece: at)
     _read_end(body, arriving)
+
+
+def _read_plan(message: Any, arriving: PartialReply) -> None:
+    if plan := text_or_empty(json_at(message, "tool_plan")):
+        arriving.said += plan
+        _keep_piece("tool_plan", plan, arriving)
+
+
+def _read_content(content: Any, arriving: PartialReply) -> None:
+    """Read a part of the content, or a piece of one."""
+    if thinking := text_or_empty(json_at(content, "thinking")):
+        arriving.separates = True
+        arriving.reasoning += thinking
+        _keep_piece("thinking", thinking, arriving)
+    elif text := text_of(content):
+        arriving.said += text
+        _keep_piece("text", text, arriving)
+
+
+def _keep_piece(name: str, piece: str, arriving: PartialReply) -> None:
+    kept: dict[str, str] = arriving.turn or {}
+    arriving.turn = kept | {name: kept.get(name, "") + piece}
+
+
+def _kept_turn(arriving: PartialReply) -> Any:
+    """Return what was thought and said, if something was thought."""
+    kept: dict[str, str] = arriving.turn or {}
+    if "thinking" not in kept:
+        return None
+    turn: dict[str, Any] = {
+        "content": [{"type": kind, kind: kept[kind]} for kind in ("thinking", "text") if kind in kept]
+    }
+    return turn | ({"tool_plan": kept["tool_plan"]} if "tool_plan" in kept else {})
 
 
 def _read_end(end: Any, arriving: PartialReply) -> None:
@@ -111,6 +154,7 @@ CHAT = Wire(
     _encode,
     with_messages,
     _read,
-    frozenset(("temperature", "stop_sequences", "response_format")),
+    frozenset(("temperature", "stop_sequences", "response_format", "thinking")),
     sampled=_sampled,
+    keep=_kept_turn,
 )

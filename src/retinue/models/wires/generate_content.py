@@ -26,6 +26,7 @@ from ..wire_format import (
     base64_of,
     input_object,
     json_at,
+    merge_parameters,
     text_or_empty,
     to_json,
     token_count,
@@ -46,6 +47,8 @@ _MUCH, _LEAST = 24_576, 128  # tokens; models that always think take no less
 # What a server may refuse (`Terms.without`), in words that do not name the parameter:
 _LEVEL = "thinkingLevel."  # with the level: the next one is taken
 _NO_BUDGET = "thinkingBudget.0"  # the least budget is taken
+_NO_SYSTEM = "system"  # the system prompt is a user's
+_NULL_SYSTEM = re.compile(rb'(?:, )?"systemInstruction": null')  # which says so to the body
 _REFUSED_LEVEL = re.compile(r"thinking level (\w+) is not supported", re.IGNORECASE)
 _REFUSALS = (
     ("thinkingConfig", re.compile(r"thinking(?:[ _](?:level|budget|config))? is not (?:supported|enabled)", re.I)),
@@ -60,7 +63,7 @@ step (https://ai.google.dev/gemini-api/docs/thought-signatures#faqs); earlier mo
 _BEGINNING = b'{"role": "user", "parts": [{"text": "(The conversation began earlier.)"}]}, '
 _GO_ON = b']}, {"role": "user", "parts": [{"text": "Continue."}'
 _STRANGE = re.compile(r"[^A-Za-z0-9_.:-]")  # not allowed in a function's name, which begins with a letter or `_`
-_MAX_NAME = 64
+_MAX_NAME = 128
 
 _FAILURES = (
     *("MALFORMED", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE", "OTHER"),
@@ -92,6 +95,8 @@ def _parameters(terms: Terms) -> dict[str, Any]:
     }
     config = {name: value for name, value in config.items() if value is not None}
     parameters: dict[str, Any] = {"generationConfig": config} if config else {}
+    if _NO_SYSTEM in terms.without:
+        parameters["systemInstruction"] = None
     if terms.tools:
         parameters["tools"] = [{"functionDeclarations": [_declare(tool, terms) for tool in terms.tools]}]
         if mode := _MODES.get(terms.tool_choice):
@@ -119,6 +124,8 @@ def _refuses(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
         return _LEVEL + found[1].upper()
     if "Budget 0 is invalid" in said:
         return _NO_BUDGET
+    if "Developer instruction is not enabled" in said:  # of Gemma, and of models that make images
+        return _NO_SYSTEM
     refusals = [name for name, words in _REFUSALS if name in config and words.search(said)]
     for name in config.keys() - {"maxOutputTokens"}:
         snake = re.sub(r"[A-Z]", lambda capital: f"_{capital[0].lower()}", name)
@@ -150,17 +157,12 @@ def _decode_name(name: str) -> str:
 def _with_options(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Merge the user's options, which have the API's names. Google's own tools come beside the functions."""
     tools = {"tools": [*parameters.get("tools", ()), *options["tools"]]} if "tools" in options else {}
-    return _merge(parameters, options) | tools
-
-
-def _merge(one: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    both = [name for name in one if isinstance(one[name], dict) and isinstance(more.get(name), Mapping)]
-    return {**one, **more, **{name: _merge(one[name], more[name]) for name in both}}
+    return merge_parameters(parameters, options) | tools
 
 
 def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     known = {_SAMPLING[name]: value for name, value in options.items() if name in _SAMPLING}
-    return _merge(parameters, {"generationConfig": known}) if known else parameters
+    return merge_parameters(parameters, {"generationConfig": known}) if known else parameters
 
 
 def _body(head: bytes, encoded: Encoded) -> bytes:
@@ -169,7 +171,11 @@ def _body(head: bytes, encoded: Encoded) -> bytes:
         contents, system = b'{"role": "user", "parts": [%b' % to_json({"text": system or "?"}), ""
     elif isinstance(encoded, _Contents) and encoded.role == "model":  # the last one is a user's
         contents += _GO_ON
-    fields = [head[1:], b'"contents": [%b]}]' % contents]
+    head, without_system = _NULL_SYSTEM.subn(b"", head, 1)
+    if system and without_system:
+        begin = b'{"role": "user", "parts": ['
+        contents, system = begin + to_json({"text": system}) + b", " + contents.removeprefix(begin), ""
+    fields = [head[1:].removeprefix(b", "), b'"contents": [%b]}]' % contents]
     if system:
         fields.insert(1, b'"systemInstruction": ' + to_json({"parts": [{"text": system}]}))
     return b"{%b}" % b", ".join(filter(None, fields))
@@ -281,7 +287,8 @@ def _is_call(part: Mapping[str, Any]) -> bool:
 
 def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
     candidates = body.get("candidates")
-    first = next((one for one in candidates or () if isinstance(one, dict) and not one.get("index")), None)
+    listed = candidates if isinstance(candidates, list) else []
+    first = next((one for one in listed if isinstance(one, dict) and not one.get("index")), None)
     if first is not None:
         _read_candidate(first, arriving)
     elif json_at(body, "promptFeedback", "blockReason"):

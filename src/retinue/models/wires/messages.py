@@ -87,7 +87,7 @@ def headers(key: str) -> Mapping[str, str]:
 def _parameters(terms: Terms) -> dict[str, Any]:
     parameters: dict[str, Any] = {
         "model": terms.model,
-        "max_tokens": _most(terms.model) if terms.max_tokens is None else terms.max_tokens,  # required by the API
+        "max_tokens": _most(terms) if terms.max_tokens is None else terms.max_tokens,  # required by the API
         "cache_control": {"type": "ephemeral"},  # caches the longest prefix; leaves the messages unchanged
     }
     if terms.temperature is not None:
@@ -100,7 +100,7 @@ def _parameters(terms: Terms) -> dict[str, Any]:
         choice = "auto" if terms.tool_choice == "required" and _FORCED in terms.without else _CHOICE[terms.tool_choice]
         parameters["tools"] = [_tool(declare_tool(tool, terms.model, terms.in_words)) for tool in terms.tools]
         parameters["tool_choice"] = {"type": choice}
-    return parameters | _thinking(terms, parameters)
+    return parameters | _thinking(terms)
 
 
 def _version(model: str) -> tuple[int, int] | None:
@@ -110,10 +110,13 @@ def _version(model: str) -> tuple[int, int] | None:
     return _LATEST if "claude" in model else None
 
 
-def _most(model: str) -> int:
-    """Return how long a reply of `model` may be. If it is too much, the API says so, and the engine learns it."""
-    version = _version(model) or (3, 5)
-    return 32_000 if _OPUS_4.search(model) else next(most for last, most in _MOST if version <= last)
+def _most(terms: Terms) -> int:
+    """Return how long a reply may be: as published, or else as the model's family. If it is too much, the API says so,
+    and the engine learns it."""
+    if terms.most_output or _OPUS_4.search(terms.model):
+        return terms.most_output or 32_000
+    version = _version(terms.model) or (3, 5)
+    return next(most for last, most in _MOST if version <= last)
 
 
 def _tool(declared: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,17 +127,16 @@ def _tool(declared: Mapping[str, Any]) -> dict[str, Any]:
 # ── thinking ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _thinking(terms: Terms, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def _thinking(terms: Terms) -> dict[str, Any]:
     """Return the parameters of thinking, if anything was said about it.
 
     Models before 4.6, and other vendors', are given a budget, and those from 4.7 on an effort; 4.6 takes either.
     """
     version, without, budget = _version(terms.model), terms.without, terms.thinking_tokens
-    forced = parameters.get("tool_choice") == {"type": "any"}  # not beside a budget, and not everywhere beside effort
     shown = {"display": "summarized"} if terms.summary else {}  # from 4.7 on, nothing is shown otherwise
     bound = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}} if _PREFIX in without else {}
     more = {"thinking": {"type": "adaptive", **bound}, "betas": [_BINDING]} if bound else {}
-    if not (terms.effort or budget is not None) or (version and version < (3, 7)) or forced:
+    if not (terms.effort or budget is not None) or (version and version < (3, 7)):
         return more
     off = terms.effort == "none" or budget == 0
     if off and _DISABLED not in without:
@@ -145,8 +147,7 @@ def _thinking(terms: Terms, parameters: Mapping[str, Any]) -> dict[str, Any]:
         effort = "low" if off else _effort(terms, newest=newest)
         return more | {"thinking": {"type": "adaptive", **shown, **bound}, "output_config": {"effort": effort}}
     budget = _BUDGETS.get(terms.effort, _BUDGETS["medium"]) if budget is None else budget
-    budget = min(budget, parameters["max_tokens"] * 3 // 4)  # the rest is for the reply
-    if off or budget < _LEAST_BUDGET or _UNOPENED in without:
+    if off or _UNOPENED in without:
         return more
     interleaved = {"betas": [_INTERLEAVED]} if terms.tools and version and version >= (4, 0) else {}
     return more | interleaved | {"thinking": {"type": "enabled", "budget_tokens": budget, **shown, **bound}}
@@ -186,10 +187,19 @@ def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str
 
 
 def _consistent(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters without those that the API refuses beside others."""
-    thinks = json_at(parameters, "thinking", "type") not in (None, "disabled")
-    either = "temperature" in parameters and (_version(parameters["model"]) or (0, 0)) >= (4, 1)
-    left_out = _SAMPLING if thinks else ("top_p",) if either else ()
+    """Return the parameters without those that the API refuses beside others, and with a budget that leaves a quarter
+    of the tokens for the reply."""
+    budget = json_at(parameters, "thinking", "budget_tokens")
+    fitting = min(budget, parameters["max_tokens"] * 3 // 4) if isinstance(budget, int) else _LEAST_BUDGET
+    if json_at(parameters, "thinking", "type") in (None, "disabled"):
+        either = "temperature" in parameters and (_version(parameters["model"]) or (0, 0)) >= (4, 1)
+        left_out: Sequence[str] = ("top_p",) if either else ()
+    elif json_at(parameters, "tool_choice", "type") == "any" or fitting < _LEAST_BUDGET:
+        left_out = ("thinking",)  # calls cannot be forced beside a budget, nor everywhere beside an effort
+    else:
+        left_out = _SAMPLING
+        fits = {} if budget is None else {"budget_tokens": fitting}
+        parameters = {**parameters, "thinking": parameters["thinking"] | fits}
     return {name: value for name, value in parameters.items() if name not in left_out}
 
 
@@ -209,16 +219,28 @@ def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
             opened = True
         elif blocks := list(_kept_blocks(message) if message.state else _blocks(message, content)):
             if message.calls:
-                used = [block["id"] for block in blocks if block["type"] == "tool_use"]
+                uses = _uses(blocks, b"" if message.state else messages)
                 if not ids and blocks[0]["type"] not in _THOUGHTS:
                     unfit |= {_UNOPENED}
-                ids = {**ids, **dict(zip([call.id for call in message.calls], used, strict=False))}
+                ids = {**ids, **{call.id: use["id"] for call, use in zip(message.calls, uses, strict=False)}}
             elif message.role != "assistant" and not opened:  # a question, and not a remark after results
                 ids, unfit = {}, unfit - {_UNOPENED}
             turn = {"role": "assistant" if message.role == "assistant" else "user", "content": blocks}
+            if message.role == "assistant" and not messages:
+                messages = to_json({"role": "user", "content": "(nothing)"})  # the first message must be a user's
             messages += _joint(messages, opened) + to_json(turn)
             opened = False
     return replace(kept, messages=messages, system=system, open=opened, ids=ids, unfit=unfit)
+
+
+def _uses(blocks: Sequence[dict[str, Any]], before: bytes) -> list[dict[str, Any]]:
+    """Return the calls among the blocks, with ids that are unique also in a conversation of several runs."""
+    uses = [block for block in blocks if block["type"] == "tool_use"]
+    for use in uses:
+        use["id"] = use.get("id") or "call"
+        while f'"{use["id"]}"'.encode() in before:
+            use["id"] += "_"
+    return uses
 
 
 def _joint(messages: bytes, opened: bool) -> bytes:
@@ -243,9 +265,9 @@ def _kept_blocks(message: Message) -> Iterator[dict[str, Any]]:
     for block in blocks[:end]:
         if block["type"] == "tool_use":
             call = next(calls, None)
-            is_mended = call and (block["name"], block["input"]) != (call.tool, call.tool_input)
+            is_mended = call and (block.get("name"), block.get("input")) != (call.tool, call.tool_input)
             yield block | _use(call) if call and is_mended else block
-        elif block["type"] != "text" or block["text"].strip():  # the API itself rejects blank ones
+        elif block["type"] != "text" or str(block.get("text") or "").strip():  # the API itself rejects blank ones
             yield block
 
 
@@ -331,6 +353,8 @@ def _read_delta(index: Any, delta: Any, arriving: PartialReply) -> None:
 def _read_end(reason: Any, usage: Any, arriving: PartialReply) -> None:
     arriving.end(reason)
     arriving.paused = reason == "pause_turn"
+    if reason == "refusal":  # what came before it is to be discarded
+        arriving.calls.clear()
     if usage:
         arriving.usage = _usage(usage, arriving.usage)
         arriving.counted = True
@@ -351,8 +375,9 @@ def _with_pieces(block: dict[str, Any], pieces: Mapping[str, list[Any]]) -> dict
     whole = dict(block)
     for key, values in pieces.items():
         if key == "partial_json":
-            given = read_arguments("".join(map(text_or_empty, values)))
-            whole["input"] = given if isinstance(given, dict) else block.get("input", {})
+            text = "".join(map(text_or_empty, values))
+            given = read_arguments(text)
+            whole["input"] = given if text and isinstance(given, dict) else block.get("input", {})
         elif key == "citation":
             whole["citations"] = [*(block.get("citations") or ()), *values]
         elif key in ("text", "thinking", "signature", "content"):
@@ -363,14 +388,12 @@ def _with_pieces(block: dict[str, Any], pieces: Mapping[str, list[Any]]) -> dict
 def _usage(counted: Any, before: Usage) -> Usage:
     """Return the tokens so far: a stream reports the prompt's at its start and the reply's at its end."""
     cached = token_count(json_at(counted, "cache_read_input_tokens"))
-    asked = (
-        token_count(json_at(counted, "input_tokens"))
-        + cached
-        + token_count(json_at(counted, "cache_creation_input_tokens"))
-    )
+    written = token_count(json_at(counted, "cache_creation_input_tokens"))
+    asked = token_count(json_at(counted, "input_tokens")) + cached + written
     said = token_count(json_at(counted, "output_tokens"))
     thought = token_count(json_at(counted, "output_tokens_details", "thinking_tokens"))
-    return Usage(asked or before.input_tokens, said, cached or before.cached_tokens, 1, reasoning_tokens=thought)
+    read, kept = cached or before.cached_tokens, written or before.cache_write_tokens
+    return Usage(asked or before.input_tokens, said, read, 1, reasoning_tokens=thought, cache_write_tokens=kept)
 
 
 MESSAGES = Wire(

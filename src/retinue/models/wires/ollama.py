@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,11 +18,13 @@ from ..wire_format import (
     input_object,
     json_at,
     text_of,
+    text_or_empty,
     token_count,
     with_messages,
 )
 
 _SAMPLING = ("temperature", "top_p", "top_k", "min_p", "seed", "presence_penalty", "frequency_penalty")
+_LEVELS = {"minimal": "low", "xhigh": "high", "max": "high"}
 _BESIDE = ("keep_alive", "think", "format", "logprobs", "top_logprobs", "truncate", "shift")
 
 
@@ -36,6 +39,8 @@ def _parameters(terms: Terms) -> dict[str, Any]:
     if terms.stop:
         options["stop"] = list(terms.stop)
     parameters: dict[str, Any] = {"model": terms.model, "stream": terms.stream, "options": options}
+    if terms.effort:  # https://docs.ollama.com/capabilities/thinking
+        parameters["think"] = terms.effort != "none" and _LEVELS.get(terms.effort, terms.effort)
     if terms.tools and terms.tool_choice != "none":  # Ollama has no such parameter, so "none" omits the tools
         parameters["tools"] = functions(terms.tools, terms.model, terms.in_words)
     return parameters
@@ -62,6 +67,8 @@ def _message(message: Message) -> dict[str, Any]:
         turn["tool_calls"] = [
             {"function": {"name": call.tool, "arguments": input_object(call.tool_input)}} for call in message.calls
         ]
+    if message.state is not None:
+        turn |= json.loads(message.state.turn)
     if message.files:
         turn["images"] = [base64_of(image) for image in message.files]
     if message.role == "tool":
@@ -72,7 +79,10 @@ def _message(message: Message) -> dict[str, Any]:
 def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
     message = body.get("message")
     arriving.said += text_of(json_at(message, "content"))
-    arriving.separates = arriving.separates or bool(json_at(message, "thinking"))
+    if thinking := text_or_empty(json_at(message, "thinking")):
+        arriving.separates = True
+        arriving.reasoning += thinking
+        arriving.turn = {"thinking": (arriving.turn or {"thinking": ""})["thinking"] + thinking}
     if calls := json_at(message, "tool_calls"):  # each is whole
         arriving.add_calls(calls, lambda at, piece: len(arriving.calls))
     if body.get("done"):
@@ -82,5 +92,14 @@ def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
 
 
 CHAT = Wire(
-    "ollama", "/chat", _parameters, _encode, with_messages, _read, frozenset(("format",)), _with_options, _sampled
+    "ollama",
+    "/chat",
+    _parameters,
+    _encode,
+    with_messages,
+    _read,
+    frozenset(("format", "think")),
+    _with_options,
+    _sampled,
+    keep=lambda arriving: arriving.turn,
 )

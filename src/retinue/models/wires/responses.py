@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Any
 
 from ...core.tool import Tool
@@ -33,6 +34,7 @@ from ..wire_format import (
 )
 
 _LEAST = 16  # tokens: https://github.com/vectorize-io/hindsight/issues/58
+_MAX_ID = 64  # characters: https://github.com/RooCodeInc/Roo-Code/pull/10763
 _ENCRYPTED = "reasoning.encrypted_content"
 _SAMPLED = frozenset(("temperature", "top_p", "parallel_tool_calls", "user", "safety_identifier", "prompt_cache_key"))
 
@@ -84,7 +86,7 @@ def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
     for message in new:
         content = _content(message)
         if message.role == "tool":
-            call_id = ids.get(message.call_id, message.call_id)
+            call_id = ids.get(message.call_id) or _short_id(message.call_id)
             items.append({"type": "function_call_output", "call_id": call_id, "output": content})
         elif message.calls and message.state:
             turn = _turn_of(message)
@@ -119,14 +121,19 @@ def _file_part(file: File) -> dict[str, Any]:
 
 def _call(call: AgentAction) -> dict[str, Any]:
     arguments = json.dumps(input_object(call.tool_input), ensure_ascii=False)
-    return {"type": "function_call", "call_id": call.id, "name": call.tool, "arguments": arguments}
+    return {"type": "function_call", "call_id": _short_id(call.id), "name": call.tool, "arguments": arguments}
+
+
+def _short_id(id: str) -> str:  # noqa: A002
+    """Return a call's id as OpenAI takes it; those of other vendors and of clients may be longer."""
+    return id if len(id) <= _MAX_ID else f"call_{sha256(id.encode()).hexdigest()[:48]}"
 
 
 def _turn_of(message: Message) -> list[dict[str, Any]]:
     """Return an assistant's turn as the model wrote it, up to the last of its calls that was taken.
 
-    A call that was repaired is sent repaired. What follows the last call is left out with the calls not taken, as
-    reasoning must be followed by what it led to.
+    A call that was repaired, or edited by a person, is sent as it was made. What follows the last call is left out with
+    the calls not taken, as reasoning must be followed by what it led to.
     """
     items: list[dict[str, Any]] = json.loads(message.state.turn if message.state else "[]")
     if not_taken := _calls_in(items)[len(message.calls) :]:
@@ -135,8 +142,9 @@ def _turn_of(message: Message) -> list[dict[str, Any]]:
         arguments = text_or_empty(item.get("arguments"))
         if item.get("name") != call.tool or read_arguments(arguments) != call.tool_input:
             item |= {"name": call.tool, "arguments": _call(call)["arguments"]}
-        item.setdefault("call_id", call.id)
-    return items
+            item.pop("id", None)  # which is that of the item as it was
+        item["call_id"] = item.get("call_id") or call.id
+    return [*items, *map(_call, message.calls[len(_calls_in(items)) :])]
 
 
 def _calls_in(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -161,32 +169,32 @@ def _body(head: bytes, encoded: Encoded) -> bytes:
 
 @dataclass(slots=True)
 class _Turn:
-    """The items that have arrived.
+    """The items that have arrived, and where the reply is.
 
-    `begun`: the ids of those of which a part was taken. `commentaries`: the ids of the messages that are no answer, and
-    `aside` is what the last of them say. `has_answer`, `has_thoughts`: text was passed on as such.
+    `in_text`, `part`: a part of the message, or which part of the thoughts, that arrives was passed on. `comments`: the
+    message is a commentary, and `aside` is what the last of them say. `has_text`, `has_thoughts`: there were some.
     """
 
     items: list[dict[str, Any]] = field(default_factory=list)
-    begun: set[str] = field(default_factory=set)
-    commentaries: set[str] = field(default_factory=set)
+    in_text: bool = False
+    part: Any = None
+    comments: bool = False
     aside: str = ""
-    has_answer: bool = False
+    has_text: bool = False
     has_thoughts: bool = False
 
 
 def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
     turn: _Turn = arriving.turn or _Turn()
     arriving.turn = turn
-    id, delta = text_or_empty(body.get("item_id")), text_or_empty(body.get("delta"))  # noqa: A001
+    delta = text_or_empty(body.get("delta"))
     match body.get("type"):
-        case "response.output_item.added":
-            _note_phase(body.get("item"), turn)
+        case "response.output_item.added" if json_at(body, "item", "type") == "message":
+            turn.comments = json_at(body, "item", "phase") == "commentary"
         case "response.output_text.delta" | "response.refusal.delta":
-            _say(id, delta, arriving, turn)
+            _say(delta, arriving, turn)
         case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
-            turn.begun.add(id)
-            _think(f"{id} {body.get('summary_index')}", delta, arriving, turn)
+            _think(delta, body.get("summary_index", 0), arriving, turn)
         case "response.output_item.done":
             _take(body.get("item"), arriving, turn)
         case "response.completed" | "response.incomplete" | "response.failed":
@@ -197,64 +205,62 @@ def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
             _end(body, arriving, turn)
 
 
-def _note_phase(item: Any, turn: _Turn) -> None:
-    if json_at(item, "phase") == "commentary":
-        turn.commentaries.add(text_or_empty(json_at(item, "id")))
-
-
-def _say(id: str, text: str, arriving: PartialReply, turn: _Turn) -> None:  # noqa: A002
+def _say(text: str, arriving: PartialReply, turn: _Turn) -> None:
     """Pass on the text of a message. A commentary is what is said beside calls; before an answer, it is reasoning.
 
     https://developers.openai.com/api/docs/guides/deployment-checklist#set-up-the-assistant-phase-parameter
     """
-    is_next = id not in turn.begun
-    turn.begun.add(id)
-    if id in turn.commentaries:
+    is_next, turn.in_text = not turn.in_text, True
+    if turn.comments:
         turn.aside += f"\n\n{text}" if is_next and turn.aside else text
         return
     if turn.aside:
-        _think(f"{id} aside", turn.aside, arriving, turn)
-        turn.aside = ""
-    arriving.said += f"\n\n{text}" if is_next and turn.has_answer else text
-    turn.has_answer = True
+        _think(turn.aside, "aside", arriving, turn)
+        turn.aside, turn.part = "", None
+    arriving.said += f"\n\n{text}" if is_next and turn.has_text else text
+    turn.has_text = True
 
 
-def _think(key: str, text: str, arriving: PartialReply, turn: _Turn) -> None:
-    """Pass on what may be shown of the model's thoughts, the parts of which have a `key` each."""
-    arriving.reasoning += f"\n\n{text}" if key not in turn.begun and turn.has_thoughts else text
-    arriving.separates = turn.has_thoughts = True
-    turn.begun.add(key)
+def _think(text: str, part: Any, arriving: PartialReply, turn: _Turn) -> None:
+    """Pass on what may be shown of the model's thoughts, of which this is a `part`."""
+    arriving.reasoning += f"\n\n{text}" if part != turn.part and turn.has_thoughts else text
+    turn.part, arriving.separates, turn.has_thoughts = part, True, True
 
 
 def _take(item: Any, arriving: PartialReply, turn: _Turn) -> None:
-    """Take an item that is whole, or that will not go on."""
+    """Take an item that is whole, or that will not go on. Of what was streamed, it has nothing new."""
     if not isinstance(item, dict):
         return
     turn.items.append(item)
-    id = text_or_empty(item.get("id")) or f"item {len(turn.items)}"  # noqa: A001
-    is_new = id not in turn.begun
     match item.get("type"):
-        case "message" if is_new:
-            _note_phase({**item, "id": id}, turn)
-            _say(id, text_of(item.get("content")), arriving, turn)
+        case "message":
+            if not turn.in_text:
+                turn.comments = item.get("phase") == "commentary"
+                _say(text_of(item.get("content")), arriving, turn)
+            turn.in_text = turn.comments = False
         case "function_call":
             piece = {"id": item.get("call_id"), "name": item.get("name"), "arguments": item.get("arguments")}
-            arriving.add_call(len(turn.items) - 1, piece, arriving.calls.values())
+            arriving.add_call(None, piece, arriving.calls.values())
         case "reasoning":
-            arriving.separates = True
             thoughts = item.get("summary") or item.get("content")
-            for number, part in enumerate(thoughts if isinstance(thoughts, list) and is_new else ()):
-                _think(f"{id} {number}", text_or_empty(json_at(part, "text")), arriving, turn)
+            for number, part in enumerate(thoughts if isinstance(thoughts, list) and turn.part is None else ()):
+                _think(text_or_empty(json_at(part, "text")), number, arriving, turn)
+            arriving.separates, turn.part = True, None
 
 
 def _end(response: Any, arriving: PartialReply, turn: _Turn) -> None:
     output = json_at(response, "output")
-    for item in (
-        output[len(turn.items) :] if isinstance(output, list) else ()
-    ):  # those not streamed, or not to their end
-        _take(item, arriving, turn)
-    if arriving.calls or not turn.has_answer:
-        arriving.said += f"\n\n{turn.aside}" if turn.aside and turn.has_answer else turn.aside
+    items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
+    streamed = [str(item.get("type")) for item in turn.items]
+    in_order = items if len(items) > len(turn.items) else turn.items
+    for item in items:  # of a kind, those come first that were streamed to their end
+        if (kind := str(item.get("type"))) in streamed:
+            streamed.remove(kind)
+        else:
+            _take(item, arriving, turn)
+    turn.items = in_order
+    if arriving.calls or not turn.has_text:
+        arriving.said += f"\n\n{turn.aside}" if turn.aside and turn.has_text else turn.aside
     if counted := json_at(response, "usage"):
         arriving.usage = _usage(counted)
         arriving.counted = True
@@ -273,6 +279,7 @@ def _usage(counted: Any) -> Usage:
         token_count(json_at(counted, "input_tokens_details", "cached_tokens")),
         1,
         reasoning_tokens=token_count(json_at(counted, "output_tokens_details", "reasoning_tokens")),
+        cache_write_tokens=token_count(json_at(counted, "input_tokens_details", "cache_write_tokens")),
     )
 
 
@@ -284,8 +291,8 @@ def _keep(arriving: PartialReply) -> Any:
     with it the ids by which the other items refer to it.
     """
     turn: _Turn = arriving.turn
-    whole = {call.index for call in arriving.whole_calls()}
-    items = [item for at, item in enumerate(turn.items) if item.get("type") != "function_call" or at in whole]
+    whole = [call.id for call in arriving.whole_calls()]
+    items = [item for item in turn.items if item.get("type") != "function_call" or item.get("call_id", "") in whole]
     known = [
         item
         for item in items
@@ -296,7 +303,7 @@ def _keep(arriving: PartialReply) -> Any:
     return _whole(known)
 
 
-_DISPENSABLE = frozenset(("include", "store", "stream", "text.format", "parallel_tool_calls", "reasoning.summary"))
+_DISPENSABLE = frozenset(("include", "stream", "text.format", "parallel_tool_calls", "reasoning.summary"))
 RESPONSES = Wire(
     "responses",
     "/responses",

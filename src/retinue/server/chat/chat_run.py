@@ -38,6 +38,7 @@ _KEPT = (
     "reasoning_effort",
     "verbosity",
     "store",
+    "shows_reasoning",
 )
 
 

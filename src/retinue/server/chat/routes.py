@@ -38,7 +38,7 @@ async def create(
         told = SpokenChunks(context, session.run, with_usage=body.with_usage, reasoning=bool(body.reasoning))
         return event_stream(spoken_stream(context, session, told, spoken))
     if body.stream:
-        chunks = Chunks(session.run, with_usage=body.with_usage, reasoning=bool(body.reasoning))
+        chunks = Chunks(session.run, with_usage=body.with_usage, reasoning=body.shows_reasoning)
         return event_stream(session.follow(chunks))
     answer = await completed(body, context, request, session)
     if spoken is not None:
@@ -54,7 +54,11 @@ async def begin(body: ChatCreate, context: Context, thread: str | None = None) -
     agent = context.server.deployment.agents[model]
     check_supported(body)
     check_sound(context, model, body.modalities or (), body.audio)
-    asked = body.sent() | {"model": model}
+    asked = body.sent() | {
+        "model": model,
+        "reasoning_effort": body.effort,
+        "shows_reasoning": body.shows_reasoning or None,
+    }
     if functions := functions_in(asked.get("tools") or ()):
         await run_in_thread(check_functions, agent, functions)
     if isinstance(body.messages, str):
@@ -79,4 +83,4 @@ async def completed(body: ChatCreate, context: Context, request: Request, sessio
     run = await session.wait(entries, request)
     if run.status in FAILED or run.suspended:
         raise await error_of_run(context.server, run)
-    return completion(run, entries.log, reasoning=bool(body.reasoning))
+    return completion(run, entries.log, reasoning=body.shows_reasoning)

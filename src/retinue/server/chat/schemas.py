@@ -17,6 +17,7 @@ from ..wire.common_schemas import (
     Many,
     Metadata,
     OneOfTwo,
+    Penalty,
     ResponseFormat,
     Share,
     Temperature,
@@ -26,7 +27,6 @@ from ..wire.common_schemas import (
     either,
 )
 
-Penalty = Annotated[float, Field(ge=-2, le=2)]
 MaxTokens = Annotated[int, Field(ge=1, le=MAX_NUMBER)]
 Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
@@ -62,11 +62,14 @@ class ChatMessage(Wire):
     tool_calls: list[ToolCall] | None = None
     function_call: Called | None = None
     tool_call_id: str | None = None
-    # of the model's messages, as clients send them back; only `audio` has an effect: it stands for what was said
+    # of the model's messages, as clients send them back; only `audio` has an effect: it stands for what was said, and
+    # the log has what the model's vendor wants
     audio: dict[str, Any] | None = None
     refusal: str | None = None
     annotations: list[dict[str, Any]] | None = None
     reasoning_content: str | None = None
+    reasoning: str | None = None
+    reasoning_details: list[dict[str, Any]] | None = None
 
 
 class StreamOptions(Wire):
@@ -91,7 +94,7 @@ class AllowedTools(Wire):
     """The tools that may, or must, be called."""
 
     mode: Literal["auto", "required"]
-    tools: Annotated[list[FunctionChoice], Field(max_length=128)]
+    tools: Annotated[list[FunctionChoice], Field(min_length=1, max_length=128)]
 
 
 class AllowedChoice(Wire):
@@ -114,10 +117,25 @@ ToolChoice = Annotated[
 ]
 
 
+class ChatReasoning(Wire):
+    """How much the model reasons, and whether that is left out of the answer (OpenRouter's format)."""
+
+    effort: Effort | None = None
+    exclude: bool | None = None
+    enabled: bool | None = None
+    max_tokens: int | None = None  # without effect
+
+
+Reasoning = Annotated[
+    Annotated[bool, Tag("<boolean>")] | Annotated[ChatReasoning, Tag("<object>")],
+    either("one of a boolean or an object", boolean=bool, object=dict),
+]
+
+
 class ChatCreate(OneOfTwo):
-    """The request. `model` defaults to the file's only agent. `thread_id` (a conversation stored by the server) and
-    `reasoning` (the model's thoughts as `reasoning_content`) are extensions; `messages` may be plain text (OPEA's RFC
-    on agents)."""
+    """The request. `model` defaults to the file's only agent. `thread_id` (a conversation stored by the server),
+    `reasoning` and `include_reasoning` (the model's thoughts as `reasoning_content`) are extensions; `messages` may be
+    plain text (OPEA's RFC on agents)."""
 
     moved = {
         "input": "'messages'",
@@ -126,6 +144,13 @@ class ChatCreate(OneOfTwo):
         "text": "'response_format' and 'verbosity'",
         "previous_response_id": "'messages', which hold all that was said",
         "conversation": "'messages', which hold all that was said, or 'thread_id'",
+    }
+    foreign = {
+        "background": (False,),
+        "truncation": ("auto", "disabled"),
+        "max_tool_calls": (),
+        "include": ([],),
+        "prompt": (),
     }
 
     model: str | None = None
@@ -154,7 +179,8 @@ class ChatCreate(OneOfTwo):
     modalities: list[str] | None = None
     audio: AudioOption | None = None
     thread_id: Id | None = None
-    reasoning: bool | None = None
+    reasoning: Reasoning | None = None
+    include_reasoning: bool | None = None
     # would change the answer but cannot be supported: refused by `check_supported`
     functions: list[dict[str, Any]] | None = None
     function_call: Any = None
@@ -167,6 +193,21 @@ class ChatCreate(OneOfTwo):
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
     prompt_cache_retention: str | None = None
+
+    @property
+    def effort(self) -> str | None:
+        """How much the model is to reason."""
+        inner = self.reasoning.effort if isinstance(self.reasoning, ChatReasoning) else None
+        return self.reasoning_effort or inner
+
+    @property
+    def shows_reasoning(self) -> bool:
+        """Whether the client asks to see the model's reasoning."""
+        if self.include_reasoning is not None or self.reasoning is None:
+            return bool(self.include_reasoning)
+        if isinstance(self.reasoning, bool):
+            return self.reasoning
+        return not self.reasoning.exclude and self.reasoning.enabled is not False
 
     @property
     def with_usage(self) -> bool:

@@ -11,12 +11,12 @@ from pydantic import Field, Tag
 from ...store.run_row import RunRow
 from ..context import ContextDep
 from ..wire.api_errors import ApiError
-from ..wire.common_schemas import Share, Temperature, Text, Wire, either
+from ..wire.common_schemas import Penalty, Share, Temperature, Text, Wire, either
 from ..wire.objects import Object
 from ..wire.request_body import JsonRoute
 from ..wire.sse import STREAMED, event_stream
 from .routes import begin, completed
-from .schemas import ChatCreate, MaxTokens, Penalty, Seed, Stops, StreamOptions
+from .schemas import ChatCreate, MaxTokens, Seed, Stops, StreamOptions
 from .views import Chunks
 
 router = APIRouter(route_class=JsonRoute)

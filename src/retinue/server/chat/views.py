@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...core.events import Replied, Said, Stopped
+from ...core.events import Observed, Replied, Said, Stopped, request_usage
 from ...core.values import AgentAction, StopReason, Usage
 from ...runs import Followed
 from ...runs.submissions import pending_calls
-from ...runs.thread_messages import MessageDelta, Speech
+from ...runs.thread_messages import MessageDelta, Speech, Thoughts
 from ...store.event_log import Entry
 from ...store.run_row import RunRow
 from ..overrides import HUMAN, inner_name
@@ -38,8 +38,9 @@ def completion(run: RunRow, log: Sequence[Entry], *, reasoning: bool = False) ->
         message["tool_calls"] = calls
     if reasoning:
         message["reasoning_content"] = "\n".join(_thoughts(log, text)) or None
+    reasoned = sum(map(_reasoning_tokens, log))
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(run)}
-    return {**_head(run, "chat.completion"), "choices": [choice], "usage": usage(run)}
+    return {**_head(run, "chat.completion"), "choices": [choice], "usage": usage(run, reasoned)}
 
 
 class Entries:
@@ -67,6 +68,9 @@ class Chunks:
         self._run = run
         self._with_usage = with_usage
         self._reasoning = reasoning
+        self._thoughts = Thoughts()
+        self._thought = False  # whether reasoning was told
+        self._reasoned = 0  # tokens of reasoning
         self._speech = Speech()
         self._told: MessageDelta | None = None  # the last one
         self.head = frame(self._chunk({"role": "assistant", "content": ""}))
@@ -93,10 +97,19 @@ class Chunks:
         return frame(error.body) + DONE
 
     def _entry(self, entry: Entry) -> Iterator[Object]:
+        self._reasoned += _reasoning_tokens(entry)
         if (refusal := _refusal(entry)) is not None:
             yield self._chunk({"refusal": refusal})
             return
-        if self._reasoning and isinstance(entry.event, Said) and not entry.event.answer and not self._speaks:
+        if self._reasoning:
+            yield from map(self._chunk, self._think(entry))
+        if (
+            self._reasoning
+            and isinstance(entry.event, Said)
+            and not entry.event.answer
+            and entry.event.text
+            and not self._speaks
+        ):
             yield self._chunk({"reasoning_content": entry.event.text})
         for said in self._speech.hear(entry):
             if said.more:
@@ -114,7 +127,15 @@ class Chunks:
             yield self._chunk({"tool_calls": [{"index": index, "function": arguments}]})
         yield self._chunk({}, _finish(run))
         if self._with_usage:
-            yield {**_head(self._run, "chat.completion.chunk"), "choices": [], "usage": usage(run)}
+            used = usage(run, self._reasoned)
+            yield {**_head(self._run, "chat.completion.chunk"), "choices": [], "usage": used}
+
+    def _think(self, entry: Entry) -> Iterator[Object]:
+        """Yield the deltas of the model's reasoning; what was not streamed comes with the reply."""
+        begins = not self._thoughts.told
+        if more := self._thoughts.hear(entry.event):
+            yield {"reasoning_content": f"\n{more}" if begins and self._thought else more}
+            self._thought = True
 
     @property
     def _speaks(self) -> bool:
@@ -127,8 +148,8 @@ class Chunks:
         return {**chunk, "usage": None} if self._with_usage else chunk
 
 
-def usage(run: RunRow) -> Object:
-    """Return the run's token usage since its last completion."""
+def usage(run: RunRow, reasoned: int) -> Object:
+    """Return the run's token usage since its last completion; `reasoned` are the tokens of reasoning in it."""
     now, told = run.usage or Usage(), run.submissions[-1].usage if run.submissions and run.usage else Usage()
     used = Usage(
         now.input_tokens - told.input_tokens,
@@ -138,7 +159,7 @@ def usage(run: RunRow) -> Object:
     return {
         **usage_object(used),
         "prompt_tokens_details": {"cached_tokens": used.cached_tokens, "audio_tokens": 0},
-        "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": reasoned, "audio_tokens": 0},
     }
 
 
@@ -180,7 +201,14 @@ def _for_a_person(run: RunRow, action: AgentAction, arguments: Mapping[str, Any]
 
 
 def _thoughts(log: Sequence[Entry], answer: str) -> Iterator[str]:
-    """Yield the model's text besides the answer."""
+    """Yield the model's reasoning, and its text besides the answer."""
     for entry in log:
-        if isinstance(entry.event, Replied) and (text := entry.event.reply.text.strip().removesuffix(answer).strip()):
-            yield text
+        if isinstance(entry.event, Replied):
+            reply = entry.event.reply
+            beside = "" if reply.calls else reply.text.strip().removesuffix(answer).strip()
+            yield from filter(None, [reply.reasoning, beside])
+
+
+def _reasoning_tokens(entry: Entry) -> int:
+    used = entry.event.observation.usage if isinstance(entry.event, Observed) else request_usage(entry.event)
+    return 0 if used is None else used.reasoning_tokens

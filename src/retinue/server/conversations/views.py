@@ -38,6 +38,7 @@ _WITH_STATUS = (
 _ASKED_FOR = {
     "file_search_call": ("results", "file_search_call.results"),
     "code_interpreter_call": ("outputs", "code_interpreter_call.outputs"),
+    "reasoning": ("encrypted_content", "reasoning.encrypted_content"),
 }
 
 

@@ -171,7 +171,8 @@ class LogMetrics:
     def _count(self, at: float, event: Event) -> None:
         match event:
             case Replied(step=step, reply=reply):
-                self._model.replied(reply, max(0.0, at - (at if self._asked is None else self._asked)))
+                seconds = max(0.0, at - (at if self._asked is None else self._asked))
+                self._metrics.model(reply.model or self._name).replied(reply, seconds)
                 if step > self._step:
                     self._metrics.steps.inc(step - self._step)
             case Observed(observation=seen):

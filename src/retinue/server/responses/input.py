@@ -14,13 +14,14 @@ from ..conversations.views import stored_item
 from ..file_intake import Place
 from ..file_parts import Shown, shown_in
 from ..message_content import Readable
-from ..wire.objects import Object
+from ..wire.objects import Object, run_of_item
 from .client_functions import call_of
 
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
 _SPOKEN = {"message": "content", **dict.fromkeys(OUTPUTS, "output")}
 _ANSWERS = (*OUTPUTS, "mcp_approval_response")
 _CALLS = ("function_call", "custom_tool_call", "mcp_approval_request", "reasoning")
+_DONE_HERE = ("mcp_call", "file_search_call", "code_interpreter_call")
 Items = Sequence[Mapping[str, Any]]
 
 
@@ -32,8 +33,9 @@ def as_items(given: Any) -> list[Object]:
 
 
 def _nameless(item: Object) -> Object:
-    """Remove an item's id; only references keep theirs."""
-    return item if item["type"] == "item_reference" else {name: item[name] for name in item if name != "id"}
+    """Remove an item's id; only references and the server's own calls keep theirs, by which their runs are found."""
+    keeps = item["type"] == "item_reference" or (item["type"] in _DONE_HERE and run_of_item(item.get("id") or ""))
+    return item if keeps else {name: item[name] for name in item if name != "id"}
 
 
 def readable_items(connection: Connection, scope: TenantView, items: Items, shown: Shown | None = None) -> list[Object]:

@@ -9,13 +9,24 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from ...core.events import Called, Finished, Observed, Paused, Resumed, Stopped, request_usage
+from ...core.events import (
+    Called,
+    Event,
+    Finished,
+    Observed,
+    Paused,
+    Replied,
+    Resumed,
+    Said,
+    Stopped,
+    request_usage,
+)
 from ...core.tool import Tool
 from ...core.values import AgentAction, Observation, StopReason, Usage
 from ...runs import Followed
 from ...runs.citations import Citations
 from ...runs.submissions import arguments_of
-from ...runs.thread_messages import MessageDelta, Speech
+from ...runs.thread_messages import MessageDelta, Speech, Thoughts
 from ...store.event_log import Entry
 from ...store.run_row import RunRow
 from ..conversations.views import item_view
@@ -41,7 +52,8 @@ class ResponseProjection:
 
     The calls of the agent's own tools are shown only to who asks for them by `include`, declares these tools or
     approved the call: many clients fail at an item that they do not know. A client that knows functions only, and
-    declares one called `human_input`, is asked for approvals by calls of it.
+    declares one called `human_input`, is asked for approvals by calls of it. The model's reasoning is an item if the
+    request asks for its summary, or for its encrypted content.
     """
 
     def __init__(
@@ -74,6 +86,10 @@ class ResponseProjection:
         self._calls: dict[str, int] = {}  # calls under way: their positions in the output
         self._speech = Speech()
         self._message: int | None = None  # the position of the open message
+        self._summarizes = bool((part.asked.get("reasoning") or {}).get("summary"))
+        self._reasons = self._summarizes or "reasoning.encrypted_content" in part.include
+        self._reasoning: int | None = None  # the position of the open item of reasoning
+        self._thoughts = Thoughts()
         self._text = ""  # of the open message, with its citation marks
         self._shown = ""  # the part of it already streamed
         self._cited: list[Object] = []  # its annotations
@@ -142,6 +158,7 @@ class ResponseProjection:
 
     def _closed(self) -> Iterator[Object]:
         """End the open items."""
+        yield from self._thought_over()
         if self._message is not None:
             yield from self._said("incomplete")
         for at in self._calls.values():
@@ -158,6 +175,8 @@ class ResponseProjection:
     def _entry(self, entry: Entry) -> Iterator[Object]:
         self._citations.see(entry.event)
         self._usage += request_usage(entry.event) or Usage()
+        if self._reasons:
+            yield from self._think(entry.event)
         match entry.event:
             case Paused(action=action):
                 self._asked[action.id] += 1
@@ -176,6 +195,48 @@ class ResponseProjection:
         if isinstance(entry.event, Finished | Stopped):
             self._end = entry
             yield from self._closed()
+
+    # ── reasoning ────────────────────────────────────────────────────────────────────────────────
+
+    def _think(self, event: Event) -> Iterator[Object]:
+        """Emit the model's reasoning as an item: as it was streamed, or with the reply."""
+        told, more = self._thoughts.told, self._thoughts.hear(event)
+        if more and self._summarizes:
+            yield from self._summarize(more)
+        elif isinstance(event, Replied) and not told and (event.reply.reasoning or event.reply.state):
+            yield from self._begin_reasoning()
+        if not isinstance(event, Said) or event.text:  # the reply itself, or another one
+            yield from self._thought_over()
+
+    def _begin_reasoning(self) -> Iterator[Object]:
+        yield from self._added("reasoning", summary=[])
+        self._reasoning = len(self.output) - 1
+
+    def _summarize(self, more: str) -> Iterator[Object]:
+        if self._reasoning is None:
+            yield from self._begin_reasoning()
+        at = self._reasoning
+        assert at is not None
+        summary = self.output[at]["summary"]
+        if not summary:
+            yield self._event("response.reasoning_summary_part.added", **self._summary(at), part=_summary_part(""))
+        text = "".join(part["text"] for part in summary) + more
+        self.output[at] = {**self.output[at], "summary": [_summary_part(text)]}
+        yield self._event("response.reasoning_summary_text.delta", **self._summary(at), delta=more)
+
+    def _thought_over(self) -> Iterator[Object]:
+        """End the open item of reasoning. What the vendor wants back with it stays in the log, where the next request
+        finds it by its calls; the encrypted content is no more than the item's id."""
+        if (at := self._reasoning) is None:
+            return
+        self._reasoning = None
+        for part in self.output[at]["summary"]:
+            yield self._event("response.reasoning_summary_text.done", **self._summary(at), text=part["text"])
+            yield self._event("response.reasoning_summary_part.done", **self._summary(at), part=part)
+        yield self._done(at, encrypted_content=self.output[at]["id"])
+
+    def _summary(self, at: int) -> Object:
+        return {**self._place(at), "summary_index": 0}
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────
 
@@ -332,6 +393,10 @@ class ResponseProjection:
 
     def _event(self, kind: str, **more: Any) -> Object:
         return {"type": kind, "sequence_number": self.told, **more}
+
+
+def _summary_part(text: str) -> Object:
+    return {"type": "summary_text", "text": text}
 
 
 _TEXT: Mapping[str, Any] = {"content_index": 0, "logprobs": []}

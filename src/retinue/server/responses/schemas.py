@@ -16,6 +16,7 @@ from ..wire.common_schemas import (
     Metadata,
     Name,
     OneOfTwo,
+    Penalty,
     Share,
     Temperature,
     Wire,
@@ -205,8 +206,8 @@ class AllowedTool(Wire):
 
     model_config = ConfigDict(extra="allow")
 
-    type: str | None = None
-    name: str | None = None
+    type: Name
+    name: Name | None = None
 
 
 class ResponseAllowedChoice(Wire):
@@ -214,7 +215,7 @@ class ResponseAllowedChoice(Wire):
 
     type: Literal["allowed_tools"]
     mode: Literal["auto", "required"]
-    tools: Annotated[list[AllowedTool], Field(max_length=128)]
+    tools: Annotated[list[AllowedTool], Field(min_length=1, max_length=128)]
 
 
 ToolChoice = Annotated[
@@ -271,6 +272,7 @@ class Reasoning(Wire):
 
     effort: Effort | None = None
     summary: Literal["auto", "concise", "detailed"] | None = None
+    generate_summary: Literal["auto", "concise", "detailed"] | None = None  # its former name
 
 
 class ConversationId(Wire):
@@ -339,12 +341,23 @@ class ResponseCreate(OneOfTwo, InputTokens):
         "function_call": "'tool_choice'",
         "thread_id": "'conversation'",
     }
+    foreign = {
+        "n": (1,),
+        "stop": ([],),
+        "seed": (),
+        "logprobs": (False,),
+        "logit_bias": ({},),
+        "modalities": (["text"],),
+        "audio": (),
+    }
 
     stream: bool | None = None
     store: bool | None = None
     background: bool | None = None
     temperature: Temperature | None = None
     top_p: Share | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
     max_output_tokens: Annotated[int, Field(ge=16, le=MAX_NUMBER)] | None = None
     max_tool_calls: Annotated[int, Field(ge=0, le=MAX_NUMBER)] | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None

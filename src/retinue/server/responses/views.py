@@ -19,6 +19,8 @@ _DEFAULTS: Mapping[str, Any] = {
     "top_p": 1.0,
     "top_logprobs": 0,
     "temperature": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
     "max_output_tokens": None,
     "max_tool_calls": None,
     "store": True,
@@ -34,14 +36,15 @@ _TOOL: Mapping[str, Any] = {"type": "function", "name": "", "description": None,
 def request_view(sent: Mapping[str, Any], model: str, conversation_id: str | None) -> Object:
     """Return the request's parameters, as its response echoes them."""
     asked = {name: sent.get(name) for name in _DEFAULTS}
-    text = sent.get("text") or {}
+    text, reasoning = sent.get("text") or {}, sent.get("reasoning") or {}
+    summary = reasoning.get("summary") or reasoning.get("generate_summary")
     return {
         **{name: _DEFAULTS[name] if value is None else value for name, value in asked.items()},
         "model": model,
         "conversation": None if conversation_id is None else {"id": conversation_id},
         "tools": [_tool(tool) for tool in sent.get("tools") or ()],
         "text": {"format": text.get("format") or {"type": "text"}, "verbosity": text.get("verbosity") or "medium"},
-        "reasoning": {"effort": None, "summary": None, **(sent.get("reasoning") or {})},
+        "reasoning": {"effort": None, **reasoning, "summary": summary},
     }
 
 
@@ -64,8 +67,6 @@ def response_object(
         "error": problem.get("error"),
         **part.asked,
         "output": list(output),
-        "presence_penalty": 0.0,
-        "frequency_penalty": 0.0,
         "service_tier": "default",
         "usage": None if usage is None else usage_object(usage),
     }
@@ -96,7 +97,7 @@ def usage_object(usage: Usage) -> Object:
         "input_tokens": usage.input_tokens,
         "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": 0},
         "output_tokens": usage.output_tokens,
-        "output_tokens_details": {"reasoning_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         "total_tokens": usage.total_tokens,
     }
 

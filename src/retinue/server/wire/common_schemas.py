@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
@@ -20,10 +20,13 @@ class Wire(BaseModel):
 
 
 class OneOfTwo(Wire):
-    """A request to one of OpenAI's two APIs for answers. It refuses parameters that have another name in this one."""
+    """A request to one of OpenAI's two APIs for answers. It refuses parameters that have another name in this one, and
+    those that this one lacks."""
 
     moved: ClassVar[Mapping[str, str]] = {}
     """Parameters of another of OpenAI's APIs, and what they are called in this one."""
+    foreign: ClassVar[Mapping[str, Sequence[Any]]] = {}
+    """Parameters that only another API has, with the values that would change nothing."""
 
     @model_validator(mode="before")
     @classmethod
@@ -31,6 +34,9 @@ class OneOfTwo(Wire):
         for name, now in cls.moved.items() if isinstance(given, dict) else ():
             if given.get(name) is not None:
                 raise PydanticCustomError("moved", "{name}", {"name": name, "now": now})
+        for name, idle in cls.foreign.items() if isinstance(given, dict) else ():
+            if given.get(name) is not None and given[name] not in idle:
+                raise PydanticCustomError("foreign", "{name}", {"name": name})
         return given
 
 
@@ -63,6 +69,7 @@ Text = Annotated[str, Field(min_length=1, max_length=256_000)]
 Instructions = Annotated[str, Field(max_length=256_000)]
 Temperature = Annotated[float, Field(ge=0, le=2)]
 Share = Annotated[float, Field(ge=0, le=1)]
+Penalty = Annotated[float, Field(ge=-2, le=2)]
 MAX_NUMBER = 2**31 - 1
 Tokens = Annotated[int, Field(ge=256, le=MAX_NUMBER)]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]

@@ -115,6 +115,12 @@ def run_of_call(id_: str) -> str | None:
     return f"run_{found[1]}" if found else None
 
 
+def run_of_item(id_: str) -> str | None:
+    """Return the id of the run that made an output item, by the item's id, or `None`."""
+    found = re.fullmatch(r"[a-z]+_([0-9a-f]{24})p[0-9]{1,4}o[0-9]{1,5}", id_)
+    return f"run_{found[1]}" if found else None
+
+
 def outer_name(request: Mapping[str, Any], tool: str) -> str:
     """Return a tool's name as the client gave it."""
     functions = [one["function"]["name"] for one in request.get("tools") or () if one.get("type") == "function"]

@@ -46,6 +46,9 @@ def first_error(errors: Sequence[Mapping[str, Any]]) -> ApiError:
         name, now = context["name"], context["now"]
         message = f"Unsupported parameter: '{name}'. In this API, it is called {now}. Try again with the new parameter."
         return ApiError(400, message, param=name, code="unsupported_parameter")
+    if kind == "foreign":
+        name = context["name"]
+        return _refusal(f"Unknown parameter: '{name}'.", name, "unknown_parameter")
     if kind == "extra_forbidden":
         return _refusal(f"Unknown parameter: '{where}'.", where, "unknown_parameter")
     if kind in _WANTED:

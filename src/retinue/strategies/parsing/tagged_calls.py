@@ -8,6 +8,7 @@
   `to=functions.name <|message|>{…}` (gpt-oss)
 - `<function=name>{…}</function>` (Llama), with `<parameter=name>value</parameter>` in it (Qwen's coder),
   `<invoke name="…"><parameter name="…">value</parameter></invoke>`, `<tool_call>name<arg_key>…<arg_value>…` (GLM)
+- `<start_function_call>call:name{key:<escape>text<escape>}` (FunctionGemma), `<|tool_call>call:name{…}` (Gemma 4)
 - `<tool>name</tool><tool_input>…</tool_input>` (LangChain's XML agent)
 
 A closing tag may be missing, since many engines use it as a stop word.
@@ -26,6 +27,7 @@ _BEGIN = re.compile(
     r"^[ \t>*_#`-]*+tool[ _]?call[ \t]*+\d*+[*_`]*+[ \t]*+[:\uff1a][*_`]*+\s*+(?=\{)"
     r"|<function=(?P<function>[\w.-]{1,64})>\s*+"
     r"|<tool>\s*+(?P<tool>[\w .-]{1,64})</tool>\s*+<tool_input>"
+    r"|(?:<start_function_call>|<\|tool_call>)\s*+call:(?P<gemma>[\w.-]{1,64})(?=\{)"
     r"|(?P<token><\|?(?:(?:longcat_)?tool_?calls?|function_?calls?)(?:_start|_begin)?\|?>|<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>)?"
     r"|<\|(?:start_action|python_tag|plugin)\|>|\[TOOL_CALLS?\]|<(?:｜DSML｜|(?:antml|steptml):)?invoke\s++name=\"|\bto=(?=functions\.))\s*+",
     re.IGNORECASE | re.MULTILINE,
@@ -44,6 +46,8 @@ _END = re.compile(
     r"\s*+(?:(?:</[^<>\s]{1,40}>|<[|｜][^<>|｜\s]{0,40}(?:end_|[_▁]end)[^<>|｜\s]{0,40}[|｜]>|<\|(?:end|call)\|>|```)\s*+)*+",
     re.IGNORECASE,
 )
+_GEMMA_END = re.compile(r"<end_function_call>|<tool_call\|>|(?=<start_function_call>|<\|tool_call>)|\Z")
+_GEMMA_TEXT = re.compile(r"(<escape>|<\|\"\|>)(.*?)\1|(?<=[{,])\s*+(\w[\w.-]{0,79})(?=\s*+:)", re.DOTALL)  # and keys
 _TOKENS_BEFORE = re.compile(r"^(?:<[|｜][^|｜<>]*+[|｜]>\s*+)+")
 _PREFIX = re.compile(r"^(?:functions?|tools?|default_api|default_functions)[.:/]")
 _SUFFIX = re.compile(r"(?::\d++|<[|｜].*+)\Z", re.DOTALL)
@@ -82,8 +86,14 @@ def find_calls(text: str) -> Iterator[TaggedCall]:
 def _given(text: str, begun: re.Match[str]) -> tuple[Any, int]:
     at = begun.end()
     if name := begun["tool"]:
-        end = _until(text, "</tool_input>", at)
-        return {"name": name.strip(), "arguments": text[at:end].strip()}, end
+        closed_at = _until(text, "</tool_input>", at)
+        return {"name": name.strip(), "arguments": text[at:closed_at].strip()}, closed_at
+    if name := begun["gemma"]:
+        end = _GEMMA_END.search(text, at)
+        assert end is not None
+        body = _GEMMA_TEXT.sub(lambda one: json.dumps(one[2] or one[3] or ""), text[at : end.start()])
+        value = value_at(body, 0).value
+        return value if isinstance(value, Truncated) else {"name": name, "arguments": value}, end.end()
     name = begun["function"]
     if begun["token"] and text[at : at + 1] not in ("{", "["):
         named = _NAME.match(text, at)

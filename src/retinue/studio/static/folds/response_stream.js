@@ -19,6 +19,8 @@ export function afterEvent(state, event) {
       return put(next, at, { ...item, text: (item.text ?? "") + event.delta });
     case "response.output_text.done":
       return put(next, at, { ...item, text: event.text });
+    case "response.reasoning_summary_text.delta":
+      return put(next, at, { ...item, text: (item.text ?? "") + event.delta });
     case "response.mcp_call_arguments.done":
       return put(next, at, { ...item, arguments: event.arguments });
     case "response.refusal.done":
@@ -51,7 +53,7 @@ function put(state, at, item) {
 export const isOver = (state) => ENDS.includes(state.status);
 
 /** What is said in a message item. */
-export const textOf = (item) => item.text ?? (item.content ?? []).map((part) => part.text ?? part.refusal ?? "").join("");
+export const textOf = (item) => item.text ?? (item.content ?? item.summary ?? []).map((part) => part.text ?? part.refusal ?? "").join("");
 
 /** The calls that wait for a person. */
 export const waiting = (state) => (isOver(state) ? state.items.filter((item) => item?.type === "mcp_approval_request") : []);

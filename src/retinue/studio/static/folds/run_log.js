@@ -6,7 +6,7 @@ const PAUSES = ["AWAITING_HUMAN", "AWAITING_MEMBER"];
  *  {started, spans, end, usage, requests, cached, repeated, begin, finish, hidden}
  *  A span is one thing that took time, in the order in which they began:
  *    {kind: "model" | "tool" | "person", key, step, start, end, state: "live" | "done" | "failed", …}
- *  of a model also {prompt, messages, closing, problem, aside, shortened, retries, reply, said, hidden},
+ *  of a model also {prompt, messages, closing, problem, aside, shortened, retries, reply, said, thought, hidden},
  *  of a tool {call, action, observation}, of a person {call, action, problem, decision}. Times are Unix seconds. */
 export function foldRun(events) {
   const log = {
@@ -33,23 +33,25 @@ const FOLDS = {
     open.model = {
       kind: "model", key: `m${event.id}`, step: data.step, start: event.created_at, end: null, state: "live",
       prompt: data.prompt, messages: data.messages ?? [], closing: data.closing, problem: data.problem,
-      aside: data.aside, shortened: data.shortened, retries: [], reply: null, said: "", hidden, event: event.id,
+      aside: data.aside, shortened: data.shortened, retries: [], reply: null, said: "", thought: "", hidden, event: event.id,
     };
     log.spans.push(open.model);
   },
   retried(log, open, event, data) {
     if (!open.model) return;
     open.model.retries.push({ problem: data.problem ?? "", seconds: data.seconds, at: event.created_at });
-    open.model.said = "";
+    open.model.said = open.model.thought = "";
   },
   said(log, open, event, data) {
-    if (open.model) open.model.said += data.text ?? "";
+    if (!open.model) return;
+    open.model.said += data.text ?? "";
+    open.model.thought += data.reasoning ?? "";
   },
   replied(log, open, event, data) {
     const span = open.model;
     open.model = null;
     if (!span || !data.reply) return;
-    Object.assign(span, { reply: data.reply, end: event.created_at, state: "done" });
+    Object.assign(span, { reply: data.reply, thought: data.reply.reasoning ?? "", end: event.created_at, state: "done" });
     if (data.reply.seconds) span.start = Math.max(span.start, event.created_at - data.reply.seconds);
     open.replies.set(data.step, data.reply);
     add(log, data.reply.usage);

@@ -2,7 +2,7 @@
 
 const DONE = new Set(["result", "repeated"]);
 
-/** Return a run's steps from its events: [{step, log, reply, problem, calls: [{id, tool, input, output, outcome, seconds,
+/** Return a run's steps from its events: [{step, log, reply, thought, problem, calls: [{id, tool, input, output, outcome, seconds,
  *  note}], tokens, seconds, ended}]. What is withheld is missing. `log` is the log's own number of the step, which a graph's
  *  calls have in common: there, a call after all results is a step of its own. */
 export function stepsOf(events) {
@@ -12,7 +12,7 @@ export function stepsOf(events) {
     const last = steps[steps.length - 1];
     const over = calls && last?.calls.length && last.calls.every((call) => call.output !== null);
     if (last && last.log === number && !last.ended && !over) return last;
-    const made = { step: steps.length + 1, log: number, reply: "", problem: "", calls: [], tokens: 0, seconds: 0, ended: null };
+    const made = { step: steps.length + 1, log: number, reply: "", thought: "", problem: "", calls: [], tokens: 0, seconds: 0, ended: null };
     steps.push(made);
     return made;
   };
@@ -32,6 +32,7 @@ const end = (ended) => ({ step: null, log: null, reply: "", problem: "", calls: 
 
 function replied(step, reply) {
   step.reply = reply.text ?? "";
+  step.thought = reply.reasoning ?? "";
   step.tokens += (reply.usage?.input_tokens ?? 0) + (reply.usage?.output_tokens ?? 0);
   step.seconds += reply.seconds ?? 0;
 }

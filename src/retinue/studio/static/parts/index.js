@@ -1,7 +1,7 @@
 // What views are made of.
 export { Status } from "./status.js";
 export { Cost, Duration, Tokens, When } from "./figures.js";
-export { Copy, Json, Text } from "./text.js";
+export { Copy, Json, Text, Thoughts } from "./text.js";
 export { Empty, ErrorBox, Hidden, Loading } from "./notices.js";
 export { Table } from "./table.js";
 export { Dialog } from "./dialog.js";

@@ -5,7 +5,7 @@ import { formerPrompt, promptOf, promptText, title } from "../folds/run_log.js";
 import { textDiff } from "../folds/text_diff.js";
 import { Hidden } from "./notices.js";
 import { Status } from "./status.js";
-import { Json, Text } from "./text.js";
+import { Json, Text, Thoughts } from "./text.js";
 import { Link } from "../router.js";
 
 const EARLIER = 100; // messages shown of those that the model had seen before
@@ -33,6 +33,7 @@ function Facts({ span, member }) {
     usage?.input_tokens ? `${count(usage.input_tokens)} tokens in` : null,
     usage?.cached_tokens ? `${count(usage.cached_tokens)} of them cached` : null,
     usage?.output_tokens ? `${count(usage.output_tokens)} out` : null,
+    usage?.reasoning_tokens ? `${count(usage.reasoning_tokens)} of them reasoning` : null,
     usage?.cost ? `cost ${cost(usage.cost)}` : null,
     span.reply && span.reply.finish !== "stop" ? `ended by ${span.reply.finish}` : null,
   ].filter(Boolean);
@@ -49,8 +50,11 @@ function Model({ span, spans, requests }) {
     ${span.problem && html`<${Text} label="Why it is asked again" value=${span.problem} />`}
     ${span.retries.map((one) => html`<p key=${one.at} class="note">Tried again after ${duration(one.seconds)}${one.problem ? `: ${one.problem}` : "."}</p>`)}
     ${span.shortened > 0 && html`<p class="note">The prompt outgrew the model's window: its oldest observations were shortened, to about ${count(span.shortened)} characters.</p>`}
+    <${Thoughts} text=${span.thought} />
+    ${span.reply?.unsent && html`<p class="note">This is another model: what ${span.reply.unsent} wanted back was not sent to it.</p>`}
     ${span.reply ? (span.reply.text || !span.reply.calls?.length) && html`<${Text} label="Reply" value=${span.reply.text} lines=${24} />` : span.said ? html`<${Text} label="Reply so far" value=${span.said} lines=${60} />` : null}
     ${(span.reply?.calls ?? []).map((one) => html`<${Json} key=${one.id + one.tool} label=${`Call of ${one.tool}`} value=${one.tool_input} />`)}
+    ${span.reply?.state && html`<p class="note">Kept for the vendor, who wants it back with these calls: ${count(Math.ceil(span.reply.state.characters / 1000))} kB.</p>`}
     <${Prompt} span=${span} spans=${spans} />
     ${request && html`<${Grammar} request=${request} />`}
   `;
@@ -104,7 +108,7 @@ function Changes({ before, after }) {
 const Message = ({ message, fresh }) => html`<div class="message ${fresh ? "message-new" : ""}">
   ${(message.content || !message.calls?.length) && html`<${Text} label=${`${message.role}${message.tool ? ` · ${message.tool}` : ""}${fresh ? " · new" : ""}`} value=${message.content} />`}
   ${(message.calls ?? []).map((one, at) => html`<${Json} key=${at} label=${`${message.role} · calls ${one.tool}${fresh ? " · new" : ""}`} value=${one.tool_input} />`)}
-  ${(message.files ?? message.images ?? []).map((one, at) => html`<p key=${at} class="note">A file: ${one.media_type}, ${one.id.slice(0, 12)}</p>`)}
+  ${(message.files ?? []).map((one, at) => html`<p key=${at} class="note">A file: ${one.media_type}, ${one.id.slice(0, 12)}</p>`)}
 </div>`;
 
 function Call({ span, member }) {

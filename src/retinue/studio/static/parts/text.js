@@ -25,6 +25,9 @@ export function Text({ value, label, lines = LINES, plain = false }) {
   </figure>`;
 }
 
+/** What a model thought before its reply, folded. */
+export const Thoughts = ({ text }) => (text?.trim() ? html`<details class="thoughts"><summary>Thoughts</summary><${Text} label="Thoughts" value=${text} lines=${60} /></details>` : null);
+
 /** A JSON value, indented. */
 export const Json = ({ value, ...more }) => html`<${Text} value=${readable(value)} ...${more} />`;
 

@@ -74,7 +74,7 @@ function lastResponse() {
 }
 
 async function follow(mine, turn, input, previous) {
-  const body = { model: mine.agent, input, stream: true, background: true, include: ["mcp_call"], ...(previous ? { previous_response_id: previous } : {}) };
+  const body = { model: mine.agent, input, stream: true, background: true, include: ["mcp_call"], reasoning: { summary: "auto" }, ...(previous ? { previous_response_id: previous } : {}) };
   const at = turn.responses.length;
   let state = { ...FRESH, began: performance.now(), times: {} };
   const show = (next) => {

@@ -4,7 +4,7 @@ import { get } from "../api.js";
 import { duration } from "../format.js";
 import { navigate } from "../router.js";
 import { isOver, runOf, textOf, waiting } from "../folds/response_stream.js";
-import { Copy, Empty, ErrorBox, Json, Link, Loading, Status, useResource } from "../parts/index.js";
+import { Copy, Empty, ErrorBox, Json, Link, Loading, Status, Thoughts, useResource } from "../parts/index.js";
 import { Decided, Decisions } from "../parts/decisions.js";
 import { attach, decide, reset, say, stop, useChat } from "./chat.js";
 import { allEvents } from "./run_events.js";
@@ -67,6 +67,7 @@ function Turn({ turn }) {
   const items = turn.responses.flatMap((response) => response.items.map((item, at) => ({ item, time: response.times[at], response })).filter((one) => one.item));
   const calls = items.filter(({ item }) => item.type.endsWith("_call"));
   const said = items.filter(({ item }) => item.type === "message");
+  const thought = items.filter(({ item }) => item.type === "reasoning").map(({ item }) => textOf(item));
   const last = turn.responses[turn.responses.length - 1];
   return html`<article class="turn">
     <div class="asked">
@@ -76,6 +77,7 @@ function Turn({ turn }) {
     <div class="answered">
       <div class="answer">
         ${turn.responses.flatMap((one) => (one.decisions ? waiting(one).map((request) => html`<p key=${request.id} class="muted"><${Decided} tool=${request.name} decision=${one.decisions[request.id]} /></p>`) : []))}
+        <${Thoughts} text=${thought.join("\n\n")} />
         ${said.map(({ item }) => html`<p key=${item.id} class=${item.status === "incomplete" ? "speech speech-cut" : "speech"}>${textOf(item)}</p>`)}
         ${last && html`<${Progress} last=${last} saying=${said.length > 0} />`}
         ${last && !turn.error && html`<${Waiting} key=${last.id} turn=${turn} last=${last} />`}

@@ -1,7 +1,7 @@
 // A run's steps in short: what the model said, which calls it made, and what they gave.
 import { html, useState } from "../html.js";
 import { duration, pretty, short } from "../format.js";
-import { Json, Status, Text } from "../parts/index.js";
+import { Json, Status, Text, Thoughts } from "../parts/index.js";
 
 const FIRST = 60; // steps that are shown at once
 
@@ -24,6 +24,7 @@ export function Step({ step, changed }) {
       <span class="num muted">${[step.tokens && `${short(step.tokens)} tokens`, step.seconds && duration(step.seconds)].filter(Boolean).join(" · ")}</span>
     </header>
     ${step.problem && html`<p class="problem">Asked again: ${step.problem}</p>`}
+    <${Thoughts} text=${step.thought} />
     ${step.reply.trim() && html`<${Said} label="Model" value=${step.reply} where="reply" changed=${changed} />`}
     ${step.calls.map((call, at) => html`<${Call} key=${call.id} call=${call} at=${at} changed=${changed} />`)}
     ${!step.reply.trim() && !step.calls.length && html`<p class="muted">The model's reply was empty.</p>`}

@@ -1,4 +1,4 @@
-"""What the played vendors have in common: the script of the model, a request, a rule, a vendor."""
+"""What the played vendors have in common: the script of the model, a request, a rule, a wire format, a vendor."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 Json = dict[str, Any]
 Problems = Iterator[str]
+Issued = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +44,16 @@ class Asked:
     query: str = ""
     model: str = ""
     traits: frozenset[str] = frozenset()
-    issued: Mapping[str, Any] = field(default_factory=dict)
+    issued: Issued = field(default_factory=dict)
 
     @property
     def streams(self) -> bool:
         """Whether the reply is to be streamed, by the body or the path."""
         return self.body.get("stream") is True or "stream" in self.path.lower()
+
+    def made(self, *ids: str) -> Any:
+        """Return the issued turn with a call of one of these ids, or `None` if it is not of this API."""
+        return next((self.issued[one] for one in ids if one in self.issued), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,34 +69,30 @@ class Rule:
     check: Callable[[Asked], Problems]
 
 
-def rules(*checks: Callable[[Asked], Problems]) -> tuple[Rule, ...]:
+def make_rules(*checks: Callable[[Asked], Problems]) -> tuple[Rule, ...]:
     """Return a rule for each of `checks`; the last line of the docstring is its source."""
     found = []
     for check in checks:
         *wants, source = (inspect.getdoc(check) or "").splitlines()
-        found.append(Rule(check.__name__.replace("_", " "), " ".join(wants).strip(), source.strip(), check))
+        found.append(Rule(check.__name__.replace("_", " "), " ".join(wants), source, check))
     return tuple(found)
 
 
-class Wire(Protocol):
-    """A wire format, as a server speaks it."""
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """A wire format, as a server speaks it.
 
-    streamed_as: str
+    `turns`: how many turns of the model a request has since the last message of the user. `tools`: the schemas of the
+    offered tools by name. `reply`: a whole reply, and the turns that are to come back, by the ids of their calls.
+    `stream`: the reply as the vendor streams it. `error`: status, code and message in the vendor's envelope.
+    """
 
-    def turns(self, body: Json) -> int:
-        """Return how many turns of the model there are since the last message of the user."""
-
-    def tools(self, body: Json) -> Mapping[str, Json]:
-        """Return the schemas of the offered tools by name."""
-
-    def reply(self, asked: Asked, turn: Turn) -> tuple[Json, Mapping[str, Any]]:
-        """Return a whole reply, and the turns that are to come back, by the ids of their calls."""
-
-    def stream(self, reply: Json) -> Iterator[bytes]:
-        """Yield the events of the reply, as the vendor streams it."""
-
-    def error(self, status: int, code: str, message: str) -> Any:
-        """Return an error in the vendor's envelope."""
+    turns: Callable[[Json], int]
+    tools: Callable[[Json], Mapping[str, Json]]
+    reply: Callable[[Asked, Turn], tuple[Json, Issued]]
+    stream: Callable[[Json], Iterator[bytes]]
+    error: Callable[[int, str, str], Any]
+    streamed_as: str = "text/event-stream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ class Vendor:
 
     `models`: their traits by name, the first being the default. `failures`: by kind (`too_long`, `rate`,
     `unavailable`, `unknown_model`, `wrong_key`) the status, the code and the message. `refusal`: status and code of
-    a broken rule. `key`: the header with the key.
+    a broken rule. `key`: the headers that may have the key; none if it needs no key.
     """
 
     name: str
@@ -114,10 +115,21 @@ class Vendor:
     key: str = "authorization"
 
 
+def read_failures(table: str) -> Mapping[str, tuple[int, str, str]]:
+    """Read lines of `kind | status | code | message`."""
+    rows = [[cell.strip() for cell in line.split("|")] for line in table.strip().splitlines()]
+    return {kind: (int(status), code, message) for kind, status, code, message in rows}
+
+
 def seal(*parts: Any) -> str:
     """Return a text as opaque as a vendor's signature, which follows from `parts`."""
     digest = hashlib.sha512(json.dumps(parts, sort_keys=True, default=str).encode()).digest()
     return base64.b64encode(digest * 3).decode()
+
+
+def number_of(conversation: Any) -> str:
+    """Return eight letters and digits, which follow from the conversation so far, for ids."""
+    return re.sub(r"\W", "", seal(conversation))[:8]
 
 
 def pieces(text: str, size: int = 5) -> list[str]:
@@ -130,24 +142,6 @@ def sse(event: Any, name: str = "") -> bytes:
     return f"{f'event: {name}' + chr(10) if name else ''}data: {json.dumps(event)}\n\n".encode()
 
 
-def unknown(given: Mapping[str, Any], known: str) -> list[str]:
+def unknown_names(given: Mapping[str, Any], known: str) -> list[str]:
     """Return the names in `given` that are not among the `known` ones."""
     return sorted(set(given) - set(known.split()))
-
-
-def parallel(schema: Any, refused: str, at: str = "") -> Iterator[str]:
-    """Yield where `schema` uses one of the `refused` keywords."""
-    for name, value in schema.items() if isinstance(schema, dict) else ():
-        if name in refused.split() and not at.endswith("properties"):
-            yield f"{at}.{name}".strip(".")
-        yield from parallel(value, refused, f"{at}.{name}".strip("."))
-    for number, value in enumerate(schema if isinstance(schema, list) else ()):
-        yield from parallel(value, refused, f"{at}.{number}")
-
-
-def numbers_of(schema: Json, question: str) -> Json:
-    """Return arguments for a tool that no script calls: the numbers in `question`, in order."""
-    found = iter(re.findall(r"\d+", question))
-    return {
-        name: int(next(found, 0)) for name, kind in schema.get("properties", {}).items() if kind["type"] == "integer"
-    }

