@@ -18,6 +18,7 @@ from fakes.vendor_server import Answer, VendorServer, sse
 from fakes.vendors import VendorServer as Stand
 from retinue import Agent, Message, ModelError, ModelRefused, ModelUnavailable, PromptModel, Tool, tool
 from retinue.core.events import Replied
+from retinue.core.grammar import Constraint, Text
 from retinue.core.prompt import Ask, Prompt
 from retinue.core.protocols import Retry
 from retinue.core.values import AgentAction, ProviderState, Reply, Usage
@@ -438,6 +439,21 @@ def test_a_model_that_always_thinks_gets_the_least_budget() -> None:
         pro = PromptModel("gemini-2.5-pro", engine="gemini", base_url=server.url, api_key="k", effort="none")
         assert reply(pro).text == "ok"
         assert server.asked[1].body["generationConfig"] == {"thinkingConfig": {"thinkingBudget": 128}}
+
+
+def test_a_form_that_is_refused_is_left_out_whole() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+    for said in (
+        "A schema in GenerationConfig in the request exceeds the maximum allowed nesting depth.",
+        "The specified schema produces a constraint that has too many states for serving.",
+        "JSON mode is not enabled for models/gemma-3-27b-it",
+    ):
+        with ENGINES["gemini"]() as server:
+            server.replies += [Answer(status=400, error=said), "ok"]
+            assert reply(model(server), request(constraint=Constraint(Text("x"), schema))).text == "ok", said
+            first, second = (asked.body.get("generationConfig") for asked in server.asked)
+            assert first == {"responseMimeType": "application/json", "responseJsonSchema": schema}
+            assert second is None
 
 
 def test_a_model_without_system_prompts_reads_them_as_a_users() -> None:

@@ -14,7 +14,7 @@ from .retry import parse_retry_after
 _CODES = "context_length_exceeded|exceed_context_size|model_max_prompt_tokens_exceeded|tokens_limit_reached"
 _PHRASES = re.compile(  # which say by themselves that the prompt is too long
     rf"{_CODES}|prompt (?:is )?too long|prompt 超长|too many (?:input |prompt )?tokens"
-    r"(?! per |, please wait)|range of input length|request exceeds the maximum (?:size|allowed)"
+    r"(?! per |, please wait)|range of input length|request exceeds the maximum (?:size|allowed(?! nesting))"
     r"|reduce (?:the length of |your )(?:the |your )?(?:message|prompt|input)|must be reduced in order"
     r"|provide a shorter|string_above_max_length|inputs. (?:tokens|must have less)"
     r"|maximum (?:context|model|prompt|input) length",

@@ -56,6 +56,7 @@ def override_agent(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Too
     other.strategy = with_tool_names(_choosing(other.strategy, wishes), _other_names(wishes.get("tools") or ()))
     other.instructions = "\n\n".join(filter(None, ((wishes.get("instructions") or "").strip(), agent.instructions)))
     options = {name: wishes[name] for name in _SAMPLING if wishes.get(name) is not None}
+    options |= {"reasoning_summary": "auto"} if wishes.get("shows_reasoning") else {}  # some vendors tell it only then
     other.model = limited(agent.model, max_tokens=wishes.get("max_tokens"), options=options)
     limits = {"input_tokens": wishes.get("max_prompt_tokens"), "output_tokens": wishes.get("max_completion_tokens")}
     if (steps := wishes.get("max_steps")) is not None:

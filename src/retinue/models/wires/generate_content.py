@@ -52,7 +52,7 @@ _NULL_SYSTEM = re.compile(rb'(?:, )?"systemInstruction": null')  # which says so
 _REFUSED_LEVEL = re.compile(r"thinking level (\w+) is not supported", re.IGNORECASE)
 _REFUSALS = (
     ("thinkingConfig", re.compile(r"thinking(?:[ _](?:level|budget|config))? is not (?:supported|enabled)", re.I)),
-    ("responseJsonSchema", re.compile(r"json mode is not|schema.{0,60}(?:too many states|nesting|support)", re.I)),
+    ("responseJsonSchema", re.compile(r"json mode is not|schema.{0,80}(?:too many states|nesting|support)", re.I)),
     ("frequencyPenalty", re.compile(r"penalty is not enabled", re.IGNORECASE)),
     ("presencePenalty", re.compile(r"penalty is not enabled", re.IGNORECASE)),
 )
