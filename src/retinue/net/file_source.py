@@ -1,4 +1,4 @@
-"""Where a file for a model comes from: bytes, a path, a data URL, or an address of the web, which passes the SSRF guard."""
+"""Where a file for a model comes from: bytes, a path, a data URL, or an address, which passes the SSRF guard."""
 
 from __future__ import annotations
 
