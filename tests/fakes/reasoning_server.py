@@ -34,7 +34,7 @@ def reasoning_server() -> OpenAIServer:
         for one in messages:
             if one.get("tool_calls") and (one.get("reasoning_content"), _calls(one)) not in made:
                 return failure(400, REFUSAL, code="invalid_request_error")
-        last = max(at for at, one in enumerate(messages) if one["role"] == "user")
+        last = max(at for at, one in enumerate(messages) if one["role"] == "user" and isinstance(one["content"], str))
         said = messages[last:]
         done = {call["function"]["name"] for one in said for call in one.get("tool_calls", ())}
         left = [

@@ -15,6 +15,7 @@ from fakes.app_server import Serving
 from fakes.engines import model
 from fakes.looking import rested, seeing_key
 from fakes.openai_server import Answer, OpenAIServer
+from fakes.pictures import data_url, png
 from fakes.reasoning_server import reasoning_server
 from fakes.tenants import Customer
 from fakes.vendors import VendorServer
@@ -62,6 +63,7 @@ def served(
     agents = {
         "thinks": Agent(model(thinker), [adding], name="thinks", strategy="tool_calling"),
         "plain": Agent(model(thinker), name="plain", strategy="tool_calling"),
+        "sees": Agent(model(thinker, sees=True), name="sees", strategy="tool_calling"),
         "other": Agent(foreign, [adding], name="other", strategy="tool_calling"),
     }
     with Serving(tmp_path_factory.mktemp("served"), agents, url=url) as serving:
@@ -259,6 +261,21 @@ def test_responses_that_go_on(served: Serving, question: str, way: str) -> None:
                 news = [{"type": "function_call_output", "call_id": one, "output": "rain"} for one in calls]
             text = response["output"][-1]["content"][0]["text"]
             assert text == ("It is 3 and rain." if agent == "thinks" else "It is rain.")
+
+
+def test_a_picture_that_a_function_returned_stays_with_its_turn(served: Serving, thinker: OpenAIServer) -> None:
+    items: list[Any] = []
+    pictures = png(), png(color=b"\0\xff\0")
+    for turn, picture in enumerate(pictures):
+        items.append(user(f"{QUESTION} ({turn})"))
+        for _ in range(2):
+            response = asked(served, "responses", model="sees", input=items, tools=[RESPONSE_TOOL])
+            items += response["output"]
+            shown = [{"type": "input_image", "image_url": data_url(picture)}]
+            calls = [one["call_id"] for one in response["output"] if one["type"] == "function_call"]
+            items += [{"type": "function_call_output", "call_id": one, "output": shown} for one in calls]
+        assert response["output"][-1]["type"] == "message"
+    assert [data_url(one).encode() in thinker.asked[-1].raw for one in pictures] == [True, True]
 
 
 @pytest.mark.parametrize("way", ["previous", "conversation", "stateless"])

@@ -79,13 +79,13 @@ class _Turn:
         ids = sorted({*self.made, *self.seen}, key=lambda id_: int(id_.rpartition("_")[2]))
         return {id_: self.made.get(id_, said) for id_, said in zip(ids, self.reply.calls, strict=False)}
 
-    def messages(self, results: Mapping[str, str]) -> Iterator[Message]:
-        """Yield the turn and the results of its calls: `results`, else the log's."""
+    def messages(self, results: Mapping[str, Message]) -> Iterator[Message]:
+        """Yield the turn and the results of its calls: `results`, else the texts in the log."""
         actions = {id_: replace(one, id=call_id(self.run_id, id_), log="") for id_, one in self.actions().items()}
         yield Message("assistant", self.reply.text, tuple(actions.values()), state=self.reply.state)
         for id_, call in actions.items():
-            seen = neutralize(self.seen[id_].text) if id_ in self.seen else NO_ANSWER
-            yield Message("tool", results.get(id_, seen), call_id=call.id, tool=call.tool)
+            seen = Message("tool", neutralize(self.seen[id_].text) if id_ in self.seen else NO_ANSWER)
+            yield replace(results.get(id_, seen), call_id=call.id, tool=call.tool)
 
 
 def with_states(connection: Connection, scope: TenantView, turns: Sequence[Message]) -> list[Message]:
@@ -110,11 +110,11 @@ def with_states(connection: Connection, scope: TenantView, turns: Sequence[Messa
             continue
         if told and told[-1] == Message("assistant", turn.reply.text.strip()):  # as an item of its own
             told.pop()
-        results: dict[str, str] = {}
+        results: dict[str, Message] = {}
         while left and (left[0].role == "tool" or _owner(left[0], owners) is turn):
             one = left.popleft()
             if one.call_id in owners:
-                results[owners[one.call_id][1]] = one.content
+                results[owners[one.call_id][1]] = one
         told += turn.messages(results)
     return told
 
@@ -129,7 +129,7 @@ def _turns_with_state(connection: Connection, run_ids: Iterable[str]) -> list[_T
             found += [one for one in [last[run_id]] if one]
         elif (turn := last.get(run_id)) is None:
             continue
-        elif isinstance(event, Observed):
+        elif isinstance(event, Observed) and _OF_A_MODEL.fullmatch(event.observation.call_id):
             turn.seen[event.observation.call_id] = event.observation
         elif isinstance(event, Called | Paused) and _OF_A_MODEL.fullmatch(event.action.id):
             turn.made[event.action.id] = event.action

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...core.events import Observed, Replied, Said, Stopped, request_usage
+from ...core.events import Event, Observed, Replied, Said, Stopped, request_usage
 from ...core.values import AgentAction, StopReason, Usage
 from ...runs import Followed
 from ...runs.submissions import pending_calls
@@ -102,15 +102,7 @@ class Chunks:
             yield self._chunk({"refusal": refusal})
             return
         if self._reasoning:
-            yield from map(self._chunk, self._think(entry))
-        if (
-            self._reasoning
-            and isinstance(entry.event, Said)
-            and not entry.event.answer
-            and entry.event.text
-            and not self._speaks
-        ):
-            yield self._chunk({"reasoning_content": entry.event.text})
+            yield from map(self._chunk, self._think(entry.event))
         for said in self._speech.hear(entry):
             if said.more:
                 between = "\n\n" if said.number and not self._speaks else ""
@@ -130,12 +122,14 @@ class Chunks:
             used = usage(run, self._reasoned)
             yield {**_head(self._run, "chat.completion.chunk"), "choices": [], "usage": used}
 
-    def _think(self, entry: Entry) -> Iterator[Object]:
-        """Yield the deltas of the model's reasoning; what was not streamed comes with the reply."""
+    def _think(self, event: Event) -> Iterator[Object]:
+        """Yield the deltas of the model's reasoning, and of its text besides the answer."""
         begins = not self._thoughts.told
-        if more := self._thoughts.hear(entry.event):
+        if more := self._thoughts.hear(event):
             yield {"reasoning_content": f"\n{more}" if begins and self._thought else more}
             self._thought = True
+        elif isinstance(event, Said) and event.text and not event.answer and not self._speaks:
+            yield {"reasoning_content": event.text}
 
     @property
     def _speaks(self) -> bool:
