@@ -9,7 +9,7 @@ WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo demo-docs test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens alerts studio chaos chaos-cluster upgrades simulate bench clients chart image release site packages picture lock
+.PHONY: help setup model demo demo-docs test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens alerts studio chaos chaos-cluster upgrades simulate bench clients engines chart image release site packages picture lock
 
 help: ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -169,6 +169,14 @@ clients: setup .clients/installed ## Try the server with other frameworks' clien
 	cd .clients && ../$(BIN)/npm ci --silent
 	@touch $@
 
+engines: setup .engines/installed ## Try our models at other people's gateway and emulator of vendors, which it installs (two minutes)
+	$(BIN)/pytest --full tests/clients/test_outside_engines.py
+
+.engines/installed: requirements/engines.txt
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .engines
+	$(BIN)/uv pip install --quiet --python .engines/bin/python --require-hashes -r requirements/engines.txt
+	@touch $@
+
 packages: setup ## Build the wheel and the source distribution, and try them away from this tree (two minutes)
 	$(BIN)/pytest --full tests/release/test_packages.py
 
@@ -204,5 +212,6 @@ lock: setup ## Resolve the locked requirements anew
 	$(BIN)/uv pip compile $(LOCKED) --group chart --override requirements/chart.overrides -o requirements/chart.txt
 	$(BIN)/uv pip compile $(LOCKED) pyproject.toml --extra all --extra up -c requirements/dev.txt -o requirements/all.txt
 	$(BIN)/uv pip compile $(LOCKED) --group clients -o requirements/clients.txt
+	$(BIN)/uv pip compile $(LOCKED) --group engines -o requirements/engines.txt
 	$(BIN)/uv pip compile $(LOCKED) --group release -c requirements/dev.txt -o requirements/release.txt
 	$(BIN)/uv pip compile $(LOCKED) --group site -c requirements/dev.txt -o requirements/site.txt

@@ -23,15 +23,8 @@ pytestmark = [
 @pytest.mark.parametrize("vendor", ["openai", "anthropic", "gemini", "mistral", "cohere", "ollama", "groq"])
 def test_a_vendors_sdk_reads_and_sends_back_what_the_stand_in_says(vendor: str) -> None:
     with VendorServer(vendor) as server:
-        words = [
-            str(CLIENTS / "bin" / "python"),
-            str(PROGRAM),
-            vendor,
-            server.address,
-            server.vendor.root,
-            server.key,
-            server.model,
-        ]
+        about = (server.address, server.vendor.root, server.key, server.model)
+        words = [str(CLIENTS / "bin" / "python"), str(PROGRAM), vendor, *about]
         done = subprocess.run(words, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout) == [SCRIPT[-1].text] * 2

@@ -181,8 +181,12 @@ def test_a_log_is_replayed_forked_and_continued_without_the_failing_server(serve
     assert replay(agent, result).agrees
     assert [len(server.asked) for server in servers] == [0, 0, 0]
     later = Agent(in_order(servers[:2]), [LOOK])  # as in another process, in which no model rests
-    cut = next(at for at, one in enumerate(result.events) if isinstance(one, Replied)) + 1
-    begun = EVENTS.validate_json(EVENTS.dump_json(list(result.events[:cut])))
+    cut = next(at for at, one in enumerate(result.events) if isinstance(one, Replied))
+    fallen, begun = [EVENTS.validate_json(EVENTS.dump_json(list(result.events[:at]))) for at in (cut, cut + 1)]
+    assert isinstance(fallen[-1], Retried), "a process died while the second model was asked"
+    assert replied(later.resume(fallen)) == [SECOND, SECOND]
+    assert [len(server.asked) for server in servers] == [0, 2, 0]
+    servers[1].requests.clear()
     ways: Sequence[Callable[[], RunResult]] = (
         lambda: later.resume(begun),
         lambda: asyncio.run(fork(later, result, 1).finish()),
@@ -240,6 +244,7 @@ WRONG: Sequence[tuple[Callable[[], Any], str]] = [
     (lambda: PromptModel("openai:a", models=["openai:m"]), "model_name_or_path is of one model"),
     (lambda: PromptModel(models=["openai:m", "anthropic:m"], api_key="sk"), "api_key is of one model"),
     (lambda: PromptModel(models=["frob:m"]), "no engine 'frob'"),
+    (lambda: PromptModel(models="openai:m"), "want a list"),
 ]
 
 

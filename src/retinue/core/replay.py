@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 
 from ..errors import LogMismatch, WindowExceeded
 from .events import (
@@ -112,6 +113,7 @@ class ReplayingEffects:
         has a different event.
         """
         while isinstance(recorded := self._next, Retried):
+            request = replace(request, model=recorded.model or request.model)
             yield Retry(recorded.problem, recorded.seconds, recorded.usage, recorded.model)
         match recorded:
             case Replied(reply=reply):

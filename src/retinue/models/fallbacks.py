@@ -62,7 +62,7 @@ class Fallbacks:
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Return what all models support that can be asked now. Raises `ModelError` if none can be."""
-        able = [at for at in range(len(self._models)) if not self._rest_of(at)] or range(len(self._models))
+        able = self._rested()
         found = await asyncio.gather(
             *[self._models[at].abilities(native=native) for at in able], return_exceptions=True
         )
@@ -84,8 +84,8 @@ class Fallbacks:
         )
 
     async def sees(self) -> frozenset[Kind]:
-        """Return the kinds of files that all models can be sent. Raises `ModelError`."""
-        first, *others = [await kinds_read(one) for one in self._models]
+        """Return the kinds of files that all models can be sent that can be asked now. Raises `ModelError`."""
+        first, *others = [await kinds_read(self._models[at]) for at in self._rested()]
         return first.intersection(*others)
 
     async def reply(self, request: Ask) -> Chunks:
@@ -93,7 +93,7 @@ class Fallbacks:
         last = len(self._models) - 1
         at = self._names.index(request.model) if request.model in self._names else 0
         if not request.model and (why := self._rest_of(at)):
-            at = next((one for one in range(last + 1) if not self._rest_of(one)), 0)
+            at = self._rested()[0]
             if at:
                 yield Retry(why, 0.0, model=self._names[at])
         while True:
@@ -117,6 +117,10 @@ class Fallbacks:
         if isinstance(error, ModelUnavailable) or error.status in _OF_THE_ACCOUNT:
             self._resting[at] = time.monotonic() + (wait or _REST), why
         return why
+
+    def _rested(self) -> Sequence[int]:
+        """Return the models that do not rest, or all if each does."""
+        return [at for at in range(len(self._models)) if not self._rest_of(at)] or range(len(self._models))
 
     def _rest_of(self, at: int) -> str:
         """Return why a model rests, or an empty text if it does not."""

@@ -118,6 +118,8 @@ class PromptModel:
 
     def _use(self, models: Sequence[str | Model], fall_back_on: Sequence[str]) -> None:
         of_one = ("model_name_or_path", "engine", "base_url", "api_key", *_OTHER_NAMES)
+        if isinstance(models, str):
+            raise UsageError(f"PromptModel: models: want a list of names or models, not {models!r:.80}")
         if wrong := [key for key in of_one if self.given.get(key)]:
             raise UsageError(f"PromptModel: {wrong[0]} is of one model; give `models` a PromptModel that has it")
         own = {key: self.given[key] for key in self.given if key not in ("models", "fall_back_on", *of_one)}

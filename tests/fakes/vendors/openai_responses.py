@@ -33,7 +33,7 @@ _FIELDS = (
 _ITEM_FIELDS = {
     "message": "type role content id status phase",
     "reasoning": "type id summary encrypted_content content status",
-    "function_call": "type id call_id name arguments status namespace",
+    "function_call": "type id call_id name arguments status namespace async caller",
     "function_call_output": "type id call_id output status",
 }
 

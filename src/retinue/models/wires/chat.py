@@ -140,8 +140,9 @@ def _with_text(head: bytes, encoded: Encoded) -> bytes:
 
 
 _TEXTS = ("reasoning_content", "reasoning")  # where engines send thoughts, in the order of preference
-_APART = (*_TEXTS, "reasoning_details")
-_SHOWN = {"reasoning.text": "text", "reasoning.summary": "summary"}  # of the types of `reasoning_details`
+_LISTS = ("reasoning_details", "thinking_blocks")  # of OpenRouter, and of LiteLLM for Anthropic's models
+_APART = (*_TEXTS, *_LISTS)
+_SHOWN = {"reasoning.text": "text", "reasoning.summary": "summary", "thinking": "thinking"}  # of the types in these
 _NO_THOUGHT = " "
 """For a turn of another vendor, or of a person. Kimi wants any text; DeepSeek refuses an empty one and takes this:
 https://github.com/NousResearch/hermes-agent/pull/18263"""
@@ -186,7 +187,7 @@ def _read_thoughts(inner: Mapping[str, Any], arriving: PartialReply, *, whole: b
     turn = arriving.turn = arriving.turn or {}
     shown = ""
     for key, value in found.items():
-        if key == "reasoning_details" and isinstance(value, list):
+        if key in _LISTS and isinstance(value, list):
             details = turn.setdefault(key, [])
             said = "".join([_add_detail(details, one, whole=whole) for one in value if isinstance(one, dict)])
         elif isinstance(value, str):
@@ -198,7 +199,7 @@ def _read_thoughts(inner: Mapping[str, Any], arriving: PartialReply, *, whole: b
 
 
 def _add_detail(details: list[dict[str, Any]], piece: dict[str, Any], *, whole: bool) -> str:
-    """Add an item of `reasoning_details`, or the next piece of the last one, and return what may be shown of it.
+    """Add an item of such a list, or the next piece of the last one, and return what may be shown of it.
 
     The sequence must come back as it was: https://openrouter.ai/docs/guides/best-practices/reasoning-tokens. Only texts
     come in pieces. MiniMax sends the text so far with each:

@@ -1,0 +1,124 @@
+"""Our models at other people's servers (`make engines` installs them): a gateway before our stand-ins, which do not
+refuse what comes through it, and an emulator of nine vendors' APIs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fakes.until import until
+from fakes.vendors import VendorServer
+from retinue import Agent, PromptModel, tool
+from retinue.core.events import Observed
+from retinue.testing import SCRIPT
+
+ENGINES = Path(__file__).parents[2] / ".engines"
+KEY = "sk-0123456789abcdef0123456789abcdef"
+
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(not (ENGINES / "installed").exists(), reason="the engines are not installed: `make engines`"),
+]
+
+
+@tool(effects="read")
+def add(a: int, b: int) -> str:
+    """Add two integers."""
+    return f"{a + b}"
+
+
+@tool(effects="read")
+def look(what: str) -> str:
+    """Look something up."""
+    return f"{what} is a town."
+
+
+@contextmanager
+def running(folder: Path, ready: str, *words: str, **env: str) -> Iterator[str]:
+    """A program of theirs in `folder` on a free port, with its address once it answers at the path `ready`."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    address = f"http://127.0.0.1:{port}"
+    command = [str(ENGINES / "bin" / words[0]), *words[1:], "--host", "127.0.0.1", "--port", port]
+    with (folder / "log.txt").open("w") as log:
+        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env={**os.environ, **env})
+
+    def answers() -> bool:
+        assert process.poll() is None, (folder / "log.txt").read_text()
+        try:
+            with urllib.request.urlopen(address + ready, timeout=5):
+                return True
+        except OSError:
+            return False
+
+    try:
+        until(answers, seconds=180)
+        yield address
+    finally:
+        process.kill()
+        process.wait()
+
+
+GATEWAY: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {  # what it calls a model: who has it, and how we ask
+    "deepseek/deepseek-v4-pro": ("deepseek", "openai", {"api": "chat"}),
+    "moonshot/kimi-k2.6": ("moonshot", "openai", {"api": "chat"}),
+    "openai/gpt-5.6": ("openai", "openai", {"api": "responses"}),
+    "anthropic/claude-opus-4-6": ("anthropic", "openai", {"api": "chat", "effort": "medium"}),
+    "anthropic/claude-opus-4-7": ("anthropic", "anthropic", {"effort": "medium"}),
+}
+
+
+def test_vendors_behind_litellm_get_their_state_back(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        servers = {one: stack.enter_context(VendorServer(one)) for one, _, _ in GATEWAY.values()}
+        listed = []
+        for name, (vendor, _, _) in GATEWAY.items():
+            server = servers[vendor]
+            base = server.address if vendor == "anthropic" else server.url
+            listed.append(
+                {"model_name": name, "litellm_params": {"model": name, "api_base": base, "api_key": server.key}}
+            )
+        (tmp_path / "config.yaml").write_text(json.dumps({"model_list": listed}))
+        env = {"LITELLM_MASTER_KEY": KEY, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
+        words = ("litellm", "--config", "config.yaml", "--telemetry", "False")
+        address = stack.enter_context(running(tmp_path, "/health/liveliness", *words, **env))
+        for name, (vendor, engine, settings) in GATEWAY.items():
+            for stream in (True, False):
+                given: dict[str, Any] = {"base_url": f"{address}/v1", "api_key": KEY, "stream": stream, **settings}
+                model = PromptModel(name, engine=engine, **given)
+                result = Agent(model, [add, look], strategy="tool_calling").run("What is 12 + 30, and Åbo?")
+                assert (servers[vendor].refusals, result.answer) == ([], SCRIPT[-1].text), (name, stream)
+
+
+EMULATED = {
+    "chat": ("openai", "/v1", "gpt-4o", {"api": "chat"}),
+    "responses": ("openai", "/v1", "gpt-5", {"api": "responses"}),
+    "anthropic": ("anthropic", "/anthropic/v1", "claude-sonnet-4-5", {}),
+    "gemini": ("gemini", "/gemini/v1beta", "gemini-2.5-flash", {}),
+    "cohere": ("cohere", "/cohere/v2", "command-a-03-2025", {}),
+    "mistral": ("mistral", "/mistral/v1", "mistral-large-latest", {}),
+    "groq": ("groq", "/groq/openai/v1", "llama-3.3-70b-versatile", {}),
+    "together": ("together", "/together/v1", "meta-llama/Llama-3.3-70B-Instruct-Turbo", {}),
+    "xai": ("xai", "/xai/v1", "grok-4", {}),
+}
+
+
+def test_vendors_as_llmock_plays_them(tmp_path: Path) -> None:
+    with running(tmp_path, "/v1/models", "llmock", "serve") as address:
+        for name, (engine, path, model, settings) in EMULATED.items():
+            for stream in (True, False):
+                given: dict[str, Any] = {"base_url": address + path, "api_key": "k", "stream": stream, **settings}
+                result = Agent(PromptModel(model, engine=engine, **given), [add], strategy="tool_calling").run("Add.")
+                assert result.answer, (name, stream)
+                assert [event for event in result.events if isinstance(event, Observed)], (name, stream)
