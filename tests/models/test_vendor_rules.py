@@ -25,6 +25,7 @@ from fakes.until import until
 from fakes.vendors import VENDORS, VendorServer
 from retinue import Agent, PromptModel, fork, tool
 from retinue.core.events import Called, Event
+from retinue.errors import ModelNotFound, ModelRefused
 from retinue.models.vendors import NAMES as ENGINE_NAMES
 from retinue.testing import SCRIPT, Refusal, Turn, Vendor
 
@@ -144,6 +145,23 @@ def are_known(server: VendorServer) -> bool:
 def calls_of(events: Sequence[Event]) -> list[tuple[str, Any]]:
     """The calls that were made, in order."""
     return [(one.action.tool, one.action.tool_input) for one in events if isinstance(one, Called)]
+
+
+def test_each_vendors_words_for_what_went_wrong_are_understood() -> None:
+    for vendor in HAVE:
+        with VendorServer(vendor) as server:
+            for kind in ("rate", "unavailable"):
+                server.fail = [kind]
+                answer = Agent(model(server), [add, look], strategy="tool_calling").run(QUESTION).answer
+                assert answer == SCRIPT[-1].text, (vendor, kind)
+            for kind, error in (("unknown_model", ModelNotFound), ("wrong_key", ModelRefused)):
+                server.fail = [kind] * 9
+                with pytest.raises(error) as raised:
+                    model(server).run("Hello")
+                assert raised.type is error, (vendor, kind, str(raised.value))
+            assert {one.rule for one in server.refusals} >= {"rate", "unavailable", "unknown_model", "wrong_key"}, (
+                vendor
+            )
 
 
 def test_the_prompt_is_shortened_when_a_vendor_says_that_it_is_too_long() -> None:
