@@ -107,7 +107,8 @@ def test_what_is_set_is_believed(engine: str) -> None:
         ("anthropic:claude-sonnet-4-5", "image pdf"), ("anthropic:claude-3-opus-20240229", "image pdf"),
         ("anthropic:claude-3-haiku-20240307", "image pdf"), ("anthropic:claude-2.1", ""),
         ("huggingface:meta-llama/Llama-3.1-8B-Instruct", ""), ("cohere:command-a-03-2025", ""),
-        ("gemini:gemini-3.8-flash", "image pdf audio"),
+        ("gemini:gemini-3.8-flash", "image pdf audio"), ("openrouter:google/gemini-2.5-flash", "image pdf audio"),
+        ("openrouter:anthropic/claude-sonnet-4.5", "image pdf"),
     ],
 )  # fmt: skip
 def test_models_whose_vendor_says_it_elsewhere(name: str, kinds: str) -> None:

@@ -260,6 +260,24 @@ def test_responses_that_go_on(served: Serving, question: str, way: str) -> None:
             assert text == ("It is 3 and rain." if agent == "thinks" else "It is rain.")
 
 
+@pytest.mark.parametrize("way", ["previous", "conversation", "stateless"])
+def test_calls_of_the_servers_own_tools(served: Serving, thinker: OpenAIServer, way: str) -> None:
+    """Their items are all that says of them; a client that keeps the conversation asks for these."""
+    common: dict[str, Any] = {"include": ["mcp_call"]}
+    if way == "conversation":
+        common["conversation"] = served.ask("POST", "/v1/conversations", {}).body["id"]
+    items: list[Any] = []
+    for turn in range(3):
+        items.append(user(f"{QUESTION} ({turn})"))
+        response = asked(served, "responses", input=items if way == "stateless" else items[-1:], **common)
+        items += response["output"]
+        if way == "previous":
+            common["previous_response_id"] = response["id"]
+    sent = [one for one in thinker.asked[-1].body["messages"] if one.get("tool_calls")]
+    assert len(sent) == 3
+    assert len({one["reasoning_content"] for one in sent}) == 3
+
+
 def test_a_thread_gives_earlier_calls_back_with_their_reasoning(served: Serving, thinker: OpenAIServer) -> None:
     assistant = asked(served, "assistants")["id"]
     thread = served.ask("POST", "/v1/threads", {}).body["id"]
@@ -303,7 +321,8 @@ def test_other_agents_are_told_answers_alone(served: Serving) -> None:
     for way in ("send", "stream"):
         said = served.ask("POST", f"/a2a/thinks/message:{way}", {"message": message}, headers={"A2A-Version": "1.0"})
         assert said.status == 200, said.text
-        assert ("It is 3." in said.text, "Thought" in said.text) == (True, False), way
+        assert "TASK_STATE_COMPLETED" in said.text, said.text
+        assert "Thought" not in said.text, way
 
 
 def test_a_fork_keeps_it_and_under_another_vendor_it_says_that_it_does_not(
@@ -329,7 +348,6 @@ def forked(served: Serving, run: str, **given: Any) -> dict[str, Any]:
 # ── every vendor ─────────────────────────────────────────────────────────────────────────────────
 
 
-LATER = ("openrouter", "ollama")  # whose wires do not keep thoughts yet
 LOOK = {"name": "look", "parameters": {"type": "object", "properties": {"what": {"type": "string"}}}}
 
 
@@ -337,7 +355,7 @@ def test_every_vendor_gets_its_turns_back_in_later_requests(tmp_path: Path) -> N
     """With two calls in a row and two at once, of which one is the client's, kept by the client and by the server."""
     wrong: dict[str, Any] = {}
     with ExitStack() as stack:
-        vendors = {name: stack.enter_context(VendorServer(name)) for name in HAVE if name not in LATER}
+        vendors = {name: stack.enter_context(VendorServer(name)) for name in HAVE}
         agents = {
             f"{name} {owner}": Agent(
                 vendor_model(vendor), [vendor_add] if owner == "shared" else [vendor_add, vendor_look],
@@ -352,6 +370,8 @@ def test_every_vendor_gets_its_turns_back_in_later_requests(tmp_path: Path) -> N
                 said = way(served, f"{name} shared")
                 if not said.endswith(SCRIPT[-1].text) or refusals_of(vendor):
                     wrong[f"{name} {way}"] = said, refusals_of(vendor)
+                if way is not chat_turns and (times := json.dumps(vendor.asked[-1].body).count(SCRIPT[1].text)) != 2:
+                    wrong[f"{name} {way} says it"] = times
                 vendor.refusals.clear()
             said = thread_turns(served, f"{name} own")
             if "thread.run.completed" not in said or refusals_of(vendor):

@@ -229,7 +229,7 @@ def test_images_and_files_are_sent(visitor: Visitor) -> None:
     expect(page.locator(".asked img")).to_have_attribute("alt", "dot.png")
     expect(page.locator(".ended")).to_have_count(1)
     started = visitor.api(f"/v1/runs/{visitor.api('/v1/runs?limit=1')['data'][0]['id']}/events")["data"][0]["data"]
-    assert len(started["images"]) == 1
+    assert len(started["files"]) == 1
     assert "All of it is secret." in started["question"]
 
 

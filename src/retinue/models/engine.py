@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
 from .._internal.suggestions import suggestion
@@ -35,6 +35,9 @@ from .tool_call_probe import Probed, probe_calls
 from .tool_schemas import refused_tools
 from .wire_format import Encoded, Terms, Wire, drop_parameters, merge_parameters, place_result_files
 
+_TAKE_FILES = frozenset(  # vendors that document PDFs and sounds in the form in which they are sent here
+    ("openai", "azure", "anthropic", "bedrock", "gemini", "vertex", "openrouter")
+)
 _COMPLETION_MODELS = ("text-", "davinci", "babbage", "curie", "ada", "gpt-3.5-turbo-instruct")
 _MOST_PAUSES = 16  # of one turn, in which the vendor runs tools of its own
 _SAMPLING = frozenset(("temperature", "top_p", "seed"))  # in a request's options, these are wishes
@@ -135,7 +138,9 @@ class HttpEngine:
         if self._sees is None:
             await self._find_out()
             found = await kinds_read(self._client, self._dialect, self._model)
-            found |= {"image"} if self._facts.sees else set()
+            facts, takes = self._facts, self._vendor in _TAKE_FILES
+            listed = {"image": facts.sees, "pdf": takes and facts.reads_pdf, "audio": takes and facts.hears}
+            found |= {kind for kind in get_args(Kind) if listed[kind]}
             self._sees = frozenset() if self._only_completes else found
         return self._sees
 

@@ -1,4 +1,4 @@
-"""Where an image comes from: bytes, a file, a data URL, or an address of the web, which passes the SSRF guard."""
+"""Where a file for a model comes from: bytes, a path, a data URL, or an address, which passes the SSRF guard."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def load_files(sources: Iterable[FileSource], guard: SsrfGuard | None = No
 
 
 async def fetch_file(url: str, guard: SsrfGuard | None = None, detail: str = "auto") -> File:
-    """Return the image at a data URL or an http(s) URL. Raises `DataError` and `ToolError`."""
+    """Return the file at a data URL or an http(s) URL. Raises `DataError` and `ToolError`."""
     if url[:5].lower() == "data:":
         return await run_in_thread(lambda: read_file(decode_data_url(url), detail))
     page = await (guard or SsrfGuard(max_bytes=MAX_BYTES)).get(url)

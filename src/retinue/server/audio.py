@@ -114,8 +114,8 @@ def _clock(seconds: float, point: str) -> str:
     return f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}{point}{milliseconds:03}"
 
 
-def check_sound(context: Context, model: str, modalities: Sequence[str], audio: AudioOption | None) -> None:
-    """Raise `ApiError` if a chat completion is to be spoken and cannot be."""
+async def check_sound(context: Context, model: str, modalities: Sequence[str], audio: AudioOption | None) -> None:
+    """Raise `ApiError` if a chat completion is to be spoken and cannot be: before its run, which may have effects."""
     for kind in modalities:
         if kind not in ("text", "audio"):
             raise invalid_value("modalities", f"supported values are 'text' and 'audio', not '{kind[:64]}'")
@@ -131,6 +131,8 @@ def check_sound(context: Context, model: str, modalities: Sequence[str], audio: 
         raise ApiError(400, message, param="modalities", code="unsupported_modality")
     if audio is None:
         raise missing_parameter("audio", 'Say how it is to sound: {"voice": …, "format": "wav"}.')
+    if not isinstance(audio.voice, str) or audio.voice not in _VOICES or audio.format not in ("wav", "pcm16"):
+        await speak(context, voices[model], "a", audio)
 
 
 async def hear_messages(context: Context, model: str, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -45,7 +45,7 @@ class Place(NamedTuple):
 
 
 class FileLoader:
-    """Loads the images of one tenant, and keeps them, in its `shares`. `hosts` are private servers that may be asked
+    """Loads the files of one tenant, and keeps them, in its `shares`. `hosts` are private servers that may be asked
     for them, as `host:port`."""
 
     def __init__(self, database: Database, scope: TenantView, shares: TenantShares, hosts: Sequence[str] = ()) -> None:
@@ -61,12 +61,12 @@ class FileLoader:
         return cls(server.database, context.scope, server.shares, server.options.image_hosts)
 
     def fetching(self) -> AbstractAsyncContextManager[None]:
-        """The tenant's share of the requests and runs whose images are being loaded."""
+        """The tenant's share of the requests and runs whose files are being loaded."""
         return self._shares.fetching.of(self._scope.tenant)
 
     async def load(self, source: FileSource, where: str) -> File | None:
-        """Return the file, or `None` if it is no image and nothing else but text that models read. Raises `ApiError`
-        that names the place `where`."""
+        """Return the file; `None` if it is not said to be an image and is none that models read, such as text. Raises
+        `ApiError` that names the place `where`."""
         try:
             if source.file_id:
                 data = await self._database.read(partial(self._of_file, file_id=source.file_id, where=where))
@@ -88,12 +88,12 @@ class FileLoader:
             raise invalid_value(where, "want the URL of an image, such as https://… or data:image/png;base64,…")
         raise missing_parameter(f"{where}.image_url")
 
-    async def keep(self, images: Sequence[File], run_id: str | None = None) -> None:
-        """Keep the images for a run that is about to begin, or for this one. Raises `ApiError` if the tenant's quota is
+    async def keep(self, files: Sequence[File], run_id: str | None = None) -> None:
+        """Keep the files for a run that is about to begin, or for this one. Raises `ApiError` if the tenant's quota is
         used up."""
-        size = sum(len(one.data) for one in images)
+        size = sum(len(one.data) for one in files)
         async with self._shares.of_write(self._scope.tenant, size):
-            await self._database.write(partial(self._keep, images=images, run_id=run_id))
+            await self._database.write(partial(self._keep, files=files, run_id=run_id))
 
     def _of_file(self, connection: Connection, file_id: str, where: str) -> bytes:
         row = file_of(connection, self._scope, file_id, f"{where}.file_id")
@@ -102,16 +102,16 @@ class FileLoader:
         kept = self._scope.find(connection, contents, file_id)
         return b"" if kept is None else bytes(kept.content)
 
-    def _keep(self, connection: Connection, images: Sequence[File], run_id: str | None) -> None:
-        quota, more = self._scope.quota, sum(len(one.data) for one in images)
+    def _keep(self, connection: Connection, files: Sequence[File], run_id: str | None) -> None:
+        quota, more = self._scope.quota, sum(len(one.data) for one in files)
         if quota is not None:
             lock_until_end(connection, COUNTING)
         if quota is not None and bytes_used(connection, self._scope.tenant, images_kept) + more > quota.bytes:
             raise reached("bytes of images", quota.bytes)
         check_bytes(connection, self._scope, more)
-        keep_files(connection, self._scope.tenant, images)
+        keep_files(connection, self._scope.tenant, files)
         if run_id is not None:
-            show_files(connection, self._scope.tenant, run_id, [one.id for one in images])
+            show_files(connection, self._scope.tenant, run_id, [one.id for one in files])
 
 
 async def keep_result_files(loader: FileLoader, run_id: str, files: Sequence[File]) -> str:

@@ -1,4 +1,4 @@
-"""The images of a run's history and question: found on its thread, and loaded for its model."""
+"""The files of a run's history and question: found on its thread, and loaded for its model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OLD = "(a file, which is not shown to you any more)"
 async def with_shown_parts(
     loader: FileLoader, agent: Agent, run_id: str, said: Sequence[Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
-    """Return the messages of a thread with those images marked that the run shows to its model. Raises `UsageError` if
+    """Return the messages of a thread with those files marked that the run shows to its model. Raises `UsageError` if
     one cannot be shown that the run is about."""
     places = [Place(f"messages[{at}].content", one["role"], one.get("content")) for at, one in enumerate(said)]
     try:
@@ -39,7 +39,7 @@ async def with_shown_parts(
 
 
 async def with_file_data(database: Database, tenant: str, turns: Sequence[Message]) -> list[Message]:
-    """Return the turns with the bytes of their images: the newest, as many as a model may be shown. It is told of the
+    """Return the turns with the bytes of their files: the newest, as many as a model may be shown. It is told of the
     others. Raises `UsageError` if one of the last turn is gone."""
     ids = list(dict.fromkeys(one.id for turn in reversed(turns) for one in turn.files))
     if not ids:
@@ -58,6 +58,6 @@ async def with_file_data(database: Database, tenant: str, turns: Sequence[Messag
 
 
 def _filled(turn: Message, data: Mapping[str, bytes]) -> Message:
-    images = with_data((one for one in turn.files if one.id in data), data)
-    notes = [_OLD] * (len(turn.files) - len(images))
-    return replace(turn, content="\n".join([*notes, turn.content]), files=images)
+    files = with_data((one for one in turn.files if one.id in data), data)
+    notes = [_OLD] * (len(turn.files) - len(files))
+    return replace(turn, content="\n".join([*notes, turn.content]), files=files)

@@ -53,7 +53,7 @@ async def begin(body: ChatCreate, context: Context, thread: str | None = None) -
     model = named_or_only(context.server.deployment, body.model)
     agent = context.server.deployment.agents[model]
     check_supported(body)
-    check_sound(context, model, body.modalities or (), body.audio)
+    await check_sound(context, model, body.modalities or (), body.audio)
     asked = body.sent() | {
         "model": model,
         "reasoning_effort": body.effort,

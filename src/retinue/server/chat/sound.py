@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from ...components.text_to_speech import MAX_TEXT
 from ...store.event_log import read_events
 from ...store.run_row import RunRow
 from ...store.run_store import find_own_run
@@ -26,9 +27,9 @@ _PIECE = 48_000  # bytes of a chunk: a second of pcm16
 
 
 async def add_sound(context: Context, run: RunRow, answer: Object, how: AudioOption) -> None:
-    """Make the completion's message a spoken one. One that calls tools, or refuses, stays as it is."""
+    """Make the completion's message a spoken one. One that calls tools, refuses, or is too long stays as it is."""
     message = answer["choices"][0]["message"]
-    if text := (message["content"] or "").strip():
+    if 0 < len(text := (message["content"] or "").strip()) <= MAX_TEXT:
         voice = context.server.deployment.voices[run.agent]
         data = base64.b64encode(await speak(context, voice, text, how)).decode()
         message |= {"content": None, "audio": {**_head(context, run), "data": data, "transcript": text}}
@@ -80,7 +81,7 @@ async def spoken_stream(
     if chunks.last is None:
         return  # it failed, as was told
     try:
-        if text := chunks.transcript.strip():
+        if 0 < len(text := chunks.transcript.strip()) <= MAX_TEXT:
             voice = context.server.deployment.voices[session.run.agent]
             for one in chunks.sound(await speak(context, voice, text, how)):
                 yield one
