@@ -25,7 +25,7 @@ from fakes.until import until
 from fakes.vendors import VENDORS, VendorServer
 from retinue import Agent, PromptModel, fork, tool
 from retinue.core.events import Called, Event
-from retinue.models.vendors import NAMES as ENGINE_NAMES
+from retinue.errors import ModelNotFound, ModelRefused
 from retinue.testing import SCRIPT, Refusal, Turn, Vendor
 
 
@@ -66,12 +66,11 @@ ENGINES: Mapping[str, tuple[str, Mapping[str, Any]]] = {  # of stand-ins: the en
     "openai-chat": ("openai", {"api": "chat", "effort": "none"}),
     "azure": ("azure", {}),
     "azure-chat": ("azure", {"api": "chat", "effort": "none"}),
-    "xai-responses": ("openai", {"api": "responses"}),
+    "xai-responses": ("xai", {"api": "responses"}),
+    "xai": ("xai", {"api": "chat"}),
     "anthropic-vertex": ("vertex", {}),
     "gemini-chat": ("openai", {"api": "chat", "dialect": "openai"}),
 }
-
-
 LEARNED = {  # what a server's kind does not tell, and one refusal does
     "openai-chat": "reasoning models take no sampling", "azure-chat": "reasoning models take no sampling",
     "deepseek": "old reasoner wants no thoughts",
@@ -84,11 +83,6 @@ def refusals_of(server: VendorServer) -> list[Refusal]:
     if found and found[0].rule == LEARNED.get(server.vendor.name):
         del found[0]
     return found
-
-
-def engine_of(vendor: str) -> str:
-    """Return the engine's name for a stand-in."""
-    return ENGINES.get(vendor, (vendor, {}))[0]
 
 
 def model(server: VendorServer, **settings: Any) -> PromptModel:
@@ -118,7 +112,7 @@ STATELESS = {
 }  # fmt: skip
 CALLS = [call for turn in SCRIPT for call in turn.calls]
 EVENTS: TypeAdapter[list[Event]] = TypeAdapter(list[Event])
-HAVE = [name for name in VENDORS if engine_of(name) in ENGINE_NAMES]
+HAVE = list(VENDORS)
 
 
 @pytest.mark.matrix
@@ -144,6 +138,23 @@ def are_known(server: VendorServer) -> bool:
 def calls_of(events: Sequence[Event]) -> list[tuple[str, Any]]:
     """The calls that were made, in order."""
     return [(one.action.tool, one.action.tool_input) for one in events if isinstance(one, Called)]
+
+
+def test_each_vendors_words_for_what_went_wrong_are_understood() -> None:
+    for vendor in HAVE:
+        with VendorServer(vendor) as server:
+            for kind in ("rate", "unavailable"):
+                server.fail = [kind]
+                answer = Agent(model(server), [add, look], strategy="tool_calling").run(QUESTION).answer
+                assert answer == SCRIPT[-1].text, (vendor, kind)
+            for kind, error in (("unknown_model", ModelNotFound), ("wrong_key", ModelRefused)):
+                server.fail = [kind] * 9
+                with pytest.raises(error) as raised:
+                    model(server).run("Hello")
+                assert raised.type is error, (vendor, kind, str(raised.value))
+            assert {one.rule for one in server.refusals} >= {"rate", "unavailable", "unknown_model", "wrong_key"}, (
+                vendor
+            )
 
 
 def test_the_prompt_is_shortened_when_a_vendor_says_that_it_is_too_long() -> None:

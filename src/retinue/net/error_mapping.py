@@ -62,6 +62,7 @@ _BY_WORDS = {"include": "encrypted content is not supported", "reasoning.summary
 _STATUS = {"invalid_request_error": 400, "request_too_large": 413}
 _PASSING = re.compile(r"Throttling|NotReady|ServiceUnavailable|ModelTimeout|ModelError|ModelStreamError")  # of AWS
 _NO_MODEL = re.compile(r"model_not_found|model_not_supported|invalid_model|DeploymentNotFound")
+_NO_MODEL_WORDS = re.compile(r"^Model Not Exist|is not a valid model ID|^模型不存在")  # of DeepSeek, OpenRouter, Z.ai
 _REFUSALS = (
     *("invalid_", "authentication", "permission", "not_found", "request_too_large", "billing", "content_filter"),
     *("image_", "unsupported_", "empty_image", "failed_to_download", "bio_policy", "misalignment", "data_residency"),
@@ -81,7 +82,7 @@ def error_for_status(
         hint = "is the API key right?" if keyed or status == 403 else "no key was given: pass api_key=…"
         return ModelRefused(f"{message} ({hint})")
     if (status == 404 and re.search(r"\bmodels?\b", words, re.IGNORECASE)) or (
-        status in (400, 404) and _NO_MODEL.search(mark)
+        status in (400, 404) and (_NO_MODEL.search(mark) or _NO_MODEL_WORDS.search(words))
     ):
         return ModelNotFound(message)
     passes = status in (408, 425, 429) or status >= 500 or _PASSING.search(kind)
