@@ -220,7 +220,7 @@ def test_a_wrong_key_is_one_line_that_does_not_repeat_the_key(server: OpenAIServ
         (["--rank"], "--rank needs --passages, whose results it ranks"),
         (["--passages", "{path}/fine.jsonl", "--rank"], "retinue models pull minilm"),
         (["--max-steps", "0"], "0 is not in the range x>=1"),
-        (["--model", "engine:x"], "no engine 'engine'; there are: local, openai, vllm, "),
+        (["--model", "engine:x"], "no engine 'engine'; there are: local, openai, "),
     ],
 )
 def test_bad_input_is_one_line_that_says_what_to_do(arguments: list[str], message: str, tmp_path: Path) -> None:

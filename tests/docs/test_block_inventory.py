@@ -52,6 +52,7 @@ SHOWN = {  # by page and language: why no test runs these blocks; the words of c
     ("replay.md", ""): "output",
     ("replay.md", "json"): "the body of a reply",
     ("replay.md", "py"): "a test that `retinue runs pin` writes",
+    ("server.md", "json"): "the body of a request; tests/server/test_audio.py sends such ones",
     ("telemetry.md", ""): "output: a tree of spans",
     ("testing.md", ""): "output: a failure",
     ("tour.md", ""): "a drawing",

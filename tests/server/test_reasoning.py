@@ -225,8 +225,9 @@ def test_a_call_of_another_tenant_gives_nothing_away(served: Serving, thinker: O
     body = {"model": "plain", "messages": [*messages, user("Go on.")], "tools": [CHAT_TOOL]}
     refused = Customer(served, "stranger").ask("POST", "/v1/chat/completions", body)
     assert refused.status != 200
-    assert not any((one.get("reasoning_content") or "").strip() for one in thinker.asked[-1].body["messages"])
+    assert "Thought" not in str(thinker.asked[-1].body)
     assert served.ask("POST", "/v1/chat/completions", body).status == 200
+    assert "Thought" in str(thinker.asked[-1].body)
 
 
 @pytest.mark.parametrize("question", [QUESTION, "both, please"])

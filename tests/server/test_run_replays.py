@@ -137,3 +137,4 @@ def test_a_run_whose_agent_is_gone_says_so(tmp_path: Path, windows: Windows) -> 
     with Serving(tmp_path, {"other": looking(windows, "other")}) as serving:
         answer = serving.ask("POST", f"/v1/runs/{run}/replay")
         assert (answer.status, "The model 'looks' does not exist" in answer.text) == (409, True)
+        assert answer.headers["x-should-retry"] == "false"

@@ -40,7 +40,12 @@ _TAKE_FILES = frozenset(  # vendors that document PDFs and sounds in the form in
 )
 _COMPLETION_MODELS = ("text-", "davinci", "babbage", "curie", "ada", "gpt-3.5-turbo-instruct")
 _MOST_PAUSES = 16  # of one turn, in which the vendor runs tools of its own
-_SAMPLING = frozenset(("temperature", "top_p", "seed"))  # in a request's options, these are wishes
+_WISHES: Mapping[str, tuple[str, ...]] = {  # what a request's options may say, and what servers call that
+    **{name: (name,) for name in ("temperature", "top_p", "seed")},
+    "reasoning_effort": ("reasoning_effort", "reasoning.effort"),
+    "verbosity": ("verbosity", "text.verbosity"),
+}
+_OF_A_VALUE = re.compile(r"\bvalues?\b", re.IGNORECASE)  # another one is taken, and the refusal says which
 _WANTS_RESPONSES = re.compile(  # https://github.com/openai/openai-openapi/issues/541; Azure: langchain-azure/issues/228
     r"v1/responses\b|\bresponses api\b|chat ?completions? operation does not work", re.IGNORECASE
 )
@@ -341,10 +346,13 @@ class HttpEngine:
             parameters = wire.sampled(parameters, options)
         if "max_tokens" in adapted.without and "max_tokens" in parameters:
             parameters["max_completion_tokens"] = parameters["max_tokens"]
-        if not self._warned and (left_out := _SAMPLING & adapted.without & set(parameters)):
-            self._warned = True
-            logger.warning("%s refuses %s, which is not sent", self.name, ", ".join(sorted(left_out)))
-        return drop_parameters(parameters, adapted.without)
+        kept = drop_parameters(parameters, adapted.without)
+        if not self._warned and kept != parameters:
+            wishes = {name for names in _WISHES.values() for name in names} & adapted.without
+            if left_out := [name for name in sorted(wishes) if drop_parameters(parameters, {name}) != parameters]:
+                self._warned = True
+                logger.warning("%s refuses %s, which is not sent", self.name, ", ".join(left_out))
+        return kept
 
     def _head(self, request: Ask, wire: Wire, encoded: Encoded, adapted: Adapted) -> tuple[bytes, Mapping[str, str]]:
         """Return the request as JSON but for the conversation, which comes last because it is append-only, and headers.
@@ -412,9 +420,10 @@ class HttpEngine:
             if names <= (sent_as.turns_want if is_missed else sent_as.turns_without):
                 return None
             return Adapted(turns_want=names) if is_missed else Adapted(turns_without=names)
+        wishes = [] if _OF_A_VALUE.search(str(refused)) else list(_WISHES.keys() & request.options.keys())
         named = [
             name
-            for name in wire.dispensable | (_SAMPLING & set(request.options))
+            for name in wire.dispensable.union(*(_WISHES[wish] for wish in wishes))
             if names_parameter(refused, name) and drop_parameters(sent, {name}) != sent
         ]
         name = wire.refuses(refused, sent) or max(named, key=lambda name: (name.count("."), name), default="")

@@ -98,9 +98,10 @@ async def retrieve(run_id: str, context: ContextDep, log: bool = True) -> Object
 def run_detail(view: RunView) -> Object:
     """Return a run with its steps and messages so far."""
     shown = view.without(hidden_turns(view.run))
+    more = {"cost": view.usage.cost, "reasoning_tokens": view.usage.reasoning_tokens}
     return {
         **summary_object(view.run),
-        "usage": usage_object(view.usage) | ({"cost": view.usage.cost} if view.usage.cost else {}),
+        "usage": {**usage_object(view.usage), **{name: value for name, value in more.items() if value}},
         "steps": [_step(step.actions, step.observations) for step in shown.steps],
         "messages": [_message(said) for said in shown.messages],
         "unsent": sorted(view.unsent),

@@ -1,6 +1,7 @@
 """The files (images, PDFs and sounds) that runs are shown: once for each tenant, under the SHA-256 of their bytes.
 
-Logs and requests name them. Whoever keeps one inserts it before the run that shows it; one that no run shows any more is deleted.
+Logs and requests name them. Whoever keeps one inserts it before the run that shows it; one that no run shows any more
+is deleted.
 """
 
 from __future__ import annotations
