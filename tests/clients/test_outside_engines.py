@@ -12,7 +12,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -124,17 +124,18 @@ def test_vendors_as_llmock_plays_them(tmp_path: Path) -> None:
                 assert [event for event in result.events if isinstance(event, Observed)], (name, stream)
 
 
-CHAT = ("openai", "/v1", "gpt-4o", {"api": "chat"})
-RESPONSES = ("openai", "/v1", "gpt-5", {"api": "responses"})
-CLAUDE = ("anthropic", "/v1", "claude-3-5-sonnet-20241022", {})
-WHOLE_CLAUDE = ("anthropic", "/v1", "claude-3-5-sonnet-20241022", {"stream": False})  # its streams lack the last piece
-GEMINI = ("gemini", "/v1beta", "gemini-2.0-flash", {})
+Asking: TypeAlias = tuple[str, str, str, Mapping[str, Any]]  # the engine, the path, the model, and its settings
+CHAT: Asking = ("openai", "/v1", "gpt-4o", {"api": "chat"})
+RESPONSES: Asking = ("openai", "/v1", "gpt-5", {"api": "responses"})
+CLAUDE: Asking = ("anthropic", "/v1", "claude-3-5-sonnet-20241022", {})
+WHOLE_CLAUDE: Asking = (*CLAUDE[:3], {"stream": False})  # where a stream lacks its last piece
+GEMINI: Asking = ("gemini", "/v1beta", "gemini-2.0-flash", {})
 FILES = {  # of which each emulator has one, to say the same
     "fakellm.yaml": {"version": 1, "rules": [{"name": "sum", "when": {}, "respond": {"content": "It is 30."}}]},
     "mockllm.yaml": {"responses": {}, "defaults": {"unknown_response": "It is 30."}},
     "stubllm.yaml": {"fixtures": [{"name": "sum", "match": {"provider": "any"}, "response": {"content": "It is 30."}}]},
 }
-OTHERS: Mapping[str, tuple[Sequence[str], Sequence[tuple[str, str, str, Mapping[str, Any]]]]] = {
+OTHERS: Mapping[str, tuple[Sequence[str], Sequence[Asking]]] = {
     "fakellm": (("serve", "--config", "fakellm.yaml"), (CHAT, CLAUDE)),
     "llm-mock-api": (("start", "--fallback", "It is 30."), (CHAT, RESPONSES, CLAUDE)),
     "mockllm": (("start", "--responses", "mockllm.yaml"), (CHAT,)),  # it knows contents of Claude's that are texts
