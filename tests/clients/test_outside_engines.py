@@ -1,5 +1,5 @@
 """Our models at other people's servers (`make engines` installs them): a gateway before our stand-ins, which do not
-refuse what comes through it, and an emulator of nine vendors' APIs.
+refuse what comes through it, and five emulators of vendors' APIs.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import os
 import socket
 import subprocess
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -122,3 +122,35 @@ def test_vendors_as_llmock_plays_them(tmp_path: Path) -> None:
                 result = Agent(PromptModel(model, engine=engine, **given), [add], strategy="tool_calling").run("Add.")
                 assert result.answer, (name, stream)
                 assert [event for event in result.events if isinstance(event, Observed)], (name, stream)
+
+
+Asking: TypeAlias = tuple[str, str, str, Mapping[str, Any]]  # the engine, the path, the model, and its settings
+CHAT: Asking = ("openai", "/v1", "gpt-4o", {"api": "chat"})
+RESPONSES: Asking = ("openai", "/v1", "gpt-5", {"api": "responses"})
+CLAUDE: Asking = ("anthropic", "/v1", "claude-3-5-sonnet-20241022", {})
+WHOLE_CLAUDE: Asking = (*CLAUDE[:3], {"stream": False})  # where a stream lacks its last piece
+GEMINI: Asking = ("gemini", "/v1beta", "gemini-2.0-flash", {})
+FILES = {  # of which each emulator has one, to say the same
+    "fakellm.yaml": {"version": 1, "rules": [{"name": "sum", "when": {}, "respond": {"content": "It is 30."}}]},
+    "mockllm.yaml": {"responses": {}, "defaults": {"unknown_response": "It is 30."}},
+    "stubllm.yaml": {"fixtures": [{"name": "sum", "match": {"provider": "any"}, "response": {"content": "It is 30."}}]},
+}
+OTHERS: Mapping[str, tuple[Sequence[str], Sequence[Asking]]] = {
+    "fakellm": (("serve", "--config", "fakellm.yaml"), (CHAT, CLAUDE)),
+    "llm-mock-api": (("start", "--fallback", "It is 30."), (CHAT, RESPONSES, CLAUDE)),
+    "mockllm": (("start", "--responses", "mockllm.yaml"), (CHAT,)),  # it knows contents of Claude's that are texts
+    "stubllm": (("serve", "--fixture-file", "stubllm.yaml"), (CHAT, WHOLE_CLAUDE, GEMINI)),
+}
+
+
+@pytest.mark.parametrize("program", OTHERS)
+def test_vendors_as_others_play_them(program: str, tmp_path: Path) -> None:
+    for name, content in FILES.items():
+        (tmp_path / name).write_text(json.dumps(content))
+    words, vendors = OTHERS[program]
+    with running(tmp_path, "/openapi.json", program, *words) as address:
+        for engine, path, model, settings in vendors:
+            for stream in (True, False):
+                given: dict[str, Any] = {"base_url": address + path, "api_key": "k", "stream": stream, **settings}
+                said = PromptModel(model, engine=engine, **given).run("What is 15 + 15?").text
+                assert said == "It is 30.", (engine, stream)
