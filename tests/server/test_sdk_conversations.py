@@ -167,7 +167,7 @@ TYPES = (
     "'item_reference', 'mcp_list_tools', 'mcp_call', 'mcp_approval_request', 'mcp_approval_response', "
     "'file_search_call', 'code_interpreter_call', and 'compaction'"
 )
-PARTS = "'input_text', 'input_image', 'output_text', 'refusal', and 'input_file'"
+PARTS = "'input_text', 'input_image', 'output_text', 'refusal', 'input_file', and 'input_audio'"
 WRONG: Any = [
     ({}, "Missing required parameter: 'items[0].type'.", "missing_required_parameter", "items[0].type"),
     ({"type": "x"}, f"Invalid value: 'x'. Supported values are: {TYPES}.", "invalid_value", "items[0].type"),

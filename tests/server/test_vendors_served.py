@@ -67,6 +67,7 @@ def test_the_forms_of_vendors_are_read(tmp_path: Path) -> None:
                 results = [one for one in engine.asked[-1].body["messages"] if one["role"] == "tool"]
                 if not text.endswith("Done." if form.calls else form.answer) or len(results) != len(form.calls):
                     wrong[f"{name} ({path})"] = f"{text!r} after {results}"
-                if SECRET in text or SECRET in engine.asked[-1].raw.decode():
+                contents = [one.get("content") for one in engine.asked[-1].body["messages"]]
+                if SECRET in text or SECRET in str(contents):  # a field of its own comes back beside a call
                     wrong[f"{name} ({path})"] = "a thought is shown"
     assert wrong == {}

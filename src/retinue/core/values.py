@@ -137,7 +137,7 @@ class Message:
     files: Annotated[
         tuple[File, ...], Field(exclude_if=operator.not_, validation_alias=AliasChoices("files", "images"))
     ] = field(default=(), repr=False)
-    state: Annotated[ProviderState | None, Field(exclude_if=operator.not_)] = None
+    state: Annotated[ProviderState | None, Field(exclude_if=operator.not_)] = field(default=None, repr=False)
 
     __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from ..core.protocols import Chunks, Retry
 from ..errors import ModelUnavailable
 
-_SECONDS = re.compile(r"\s*(\d{1,12}(?:\.\d+)?)\s*(?:(ms|s|m)[a-z]*)?\s*", re.IGNORECASE)
+_SECONDS = re.compile(r"\s*(\d{1,12}(?:\.\d+)?(?:e\d)?)\s*(?:(ms|s|m)[a-z]*)?\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

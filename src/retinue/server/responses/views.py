@@ -65,6 +65,7 @@ def response_object(
         "status": status,
         "incomplete_details": problem.get("incomplete_details"),
         "error": problem.get("error"),
+        **{name: _DEFAULTS[name] for name in ("presence_penalty", "frequency_penalty")},  # which former requests lack
         **part.asked,
         "output": list(output),
         "service_tier": "default",
@@ -95,7 +96,7 @@ def usage_object(usage: Usage) -> Object:
     """Return token usage in a response's format."""
     return {
         "input_tokens": usage.input_tokens,
-        "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": 0},
+        "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": usage.cache_write_tokens},
         "output_tokens": usage.output_tokens,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         "total_tokens": usage.total_tokens,
