@@ -1,4 +1,4 @@
-"""Models: `PromptModel`, and one file for each engine."""
+"""Models: `PromptModel`, its vendors (one file each) and the wire formats that they speak."""
 
 from ..net.retry import Retries
 from ..net.time_limits import TimeLimits
