@@ -71,7 +71,8 @@ class Peers:
         while True:
             await asyncio.sleep(_HEEDS)
             try:
-                await self._runs.interrupt_cancelled()
+                if self._runs.here:
+                    await self._runs.interrupt_cancelled()
                 if time.monotonic() - recovered >= _RECOVERS:
                     self._send_of(await self._runs.traces.find_dead())
                     self._follow(await self._runs.database.write_apart(_clear_up))

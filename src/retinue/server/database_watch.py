@@ -1,4 +1,4 @@
-"""Checks every second that the database is there."""
+"""Checks every two seconds that the database is there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..errors import StoreLost, StoreUnavailable
 from ..store.database import Database
 
 logger = logging.getLogger(__name__)
-_EVERY = 1.0  # seconds
+_EVERY = 2.0  # seconds
 
 
 async def watch(database: Database) -> None:

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from itertools import count
 from typing import NamedTuple, TypeVar
 
 from sqlalchemy import Connection
@@ -43,6 +44,7 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 _NEW = 600  # seconds for which a key is new, also by another machine's clock
 _EVERY, _LEARNS, _FORGETS = 1.0, 5.0, 600.0  # seconds
+_THOROUGH = 4  # one of so many looks at what is due
 _AT_ONCE = 25  # old runs, or threads, that are deleted in one transaction
 _PAUSE = 0.05  # seconds for others after each
 _SPELL = 0.5  # seconds of each round for old runs
@@ -61,9 +63,13 @@ async def run_maintenance(server: Server) -> None:
     }
     said: dict[str, str] = {}
 
+    rounds = count()
+
     async def lead() -> None:
         database = server.database
-        due = await database.read(partial(_due, process=database.process, shared=database.is_shared))
+        thorough = next(rounds) % _THOROUGH == 0
+        look = partial(_due, process=database.process, shared=database.is_shared, thorough=thorough)
+        due = await database.read(look)
         if due is None:
             return
         shared: dict[str, Callable[[], Awaitable[None]]] = {
@@ -93,15 +99,17 @@ class _Due(NamedTuple):
     unsealed: bool
 
 
-def _due(connection: Connection, process: str, *, shared: bool) -> _Due | None:
-    """Return what `process` has to do for all that share the database, `None` if another one leads."""
+def _due(connection: Connection, process: str, *, shared: bool, thorough: bool) -> _Due | None:
+    """Return what `process` has to do for all that share the database, `None` if another one leads. Only a `thorough`
+    look sees what may wait for some seconds."""
     if not is_leader(connection, process):
         return None
     return _Due(
         runs_past_expiry(connection, int(CLOCK.now())),
         threads_waited_for(connection),
-        [*([] if shared else continued_runs(connection)), *left_callers(connection)],  # if shared, peers have those
-        shared and has_unsealed(connection),  # SQLite's one writer seals what it writes
+        # if the database is shared, peers have the former
+        [*([] if shared else continued_runs(connection)), *(left_callers(connection) if thorough else ())],
+        shared and thorough and has_unsealed(connection),  # SQLite's one writer seals what it writes
     )
 
 
