@@ -90,7 +90,7 @@ SENT: dict[str, tuple[str, Any, str]] = {
         "1,000,000 characters",
     ),
     "endless calls": (EVENTS, lambda: (delta(tool_calls=[call(at)]) for at in itertools.count()), "128 tool calls"),
-    "many values": (JSON, lambda: [b"[" + b"{}," * 2_600_000 + b"{}]"], "instead of an object"),
+    "many values": (JSON, lambda: [b"[" + b"{}," * 2_600_000 + b"{}]"], "500,000 objects"),
     "deep values": (JSON, lambda: [f'{{"error": {DEEP}}}'.encode()], "64 levels"),
     "deep events": (EVENTS, lambda: [f"data: {DEEP}\n\n".encode()], "64 levels"),
     "not a number": (JSON, lambda: [b'{"choices": NaN}'], "not JSON"),

@@ -48,6 +48,7 @@ DONE: dict[str, Any] = {}
 MAX_STREAM = 64_000_000  # bytes of a streamed response
 MAX_VALUE = 8_000_000  # bytes of any other response, or of an event: as values, JSON may take 25 times as much memory
 _LONG_KEY = 8  # characters; a shorter one may be in any text
+_MAX_VALUES = 500_000  # of one event or body
 _MAX_ERROR = 64_000  # bytes that are read of an error's body
 _HEAD = 1024  # bytes by which a body has begun
 _LINES = frozenset(("application/x-ndjson", "application/jsonl", "application/x-jsonlines", "application/stream+json"))
@@ -262,6 +263,9 @@ class HttpClient:
             return []
 
     def _parsed(self, text: str, path: str, kind: str) -> Any:
+        if text.count("[") + text.count("{") > _MAX_VALUES:  # to read them would hold up everybody
+            problem = f"it has more than {_MAX_VALUES:,} objects and arrays"
+            raise ModelUnavailable(f"{self.shown}{path} answered with JSON that is no reply: {problem}")
         try:
             return read_strict_json(text.removeprefix("\ufeff"))
         except TooDeepError as error:
