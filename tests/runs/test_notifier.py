@@ -20,6 +20,7 @@ from retinue.runs.log_writer import LogWriter
 from retinue.runs.notifier import SharedNotifier
 from retinue.runs.subscriptions import Subscriptions
 from retinue.store.database import Database
+from retinue.store.engines import session_name
 from retinue.store.event_log import Entry
 from retinue.store.run_store import delete_runs, insert_run
 
@@ -34,6 +35,12 @@ class Process:
         self.database = Database(url)
         self.notifier = SharedNotifier(self.database, here, often, seldom)
         self.followers = Subscriptions(self.database, self.notifier)
+
+    async def listens(self) -> bool:
+        """Whether it hears notifications."""
+        sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = :name AND query LIKE 'LISTEN %'"
+        asked = text(sessions).bindparams(name=session_name(self.database.process))
+        return bool(await self.database.read(lambda connection: connection.execute(asked).scalar()))
 
     async def drive(self) -> LogWriter:
         """Begin the run."""
@@ -51,6 +58,8 @@ async def process(
     one = Process(url, here, often, seldom)
     task = asyncio.create_task(one.notifier.keep_listening()) if listening else None
     try:
+        if listening:  # what is told before that is lost, and nobody looks
+            await until_async(one.listens)
         yield one
     finally:
         if task is not None:
