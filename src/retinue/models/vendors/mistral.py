@@ -66,10 +66,11 @@ def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
     inner = choice.get("delta") or choice.get("message")
     content = inner.get("content") if isinstance(inner, dict) else None
     if content and isinstance(content, str | list):
-        turn = arriving.turn = arriving.turn or {"content": []}
+        turn = arriving.turn = arriving.turn or {}
+        parts = turn.setdefault("content", [])
         for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
             if isinstance(part, dict):
-                _add_part(turn["content"], part)
+                _add_part(parts, part)
 
 
 def _add_part(parts: list[dict[str, Any]], part: dict[str, Any]) -> None:
@@ -79,9 +80,9 @@ def _add_part(parts: list[dict[str, Any]], part: dict[str, Any]) -> None:
     if last.get("type") != kind:
         parts.append(dict(part))
     elif kind == "text":
-        last["text"] += text_of(part)
+        last["text"] = text_of(last) + text_of(part)
     else:
-        whole = text_of(last["thinking"]) + text_of(part.get("thinking"))
+        whole = text_of(last.get("thinking")) + text_of(part.get("thinking"))
         last |= part | {"thinking": [{"type": "text", "text": whole}]}
 
 

@@ -188,10 +188,10 @@ def _read_thoughts(inner: Mapping[str, Any], arriving: PartialReply, *, whole: b
     shown = ""
     for key, value in found.items():
         if key in _LISTS and isinstance(value, list):
-            details = turn.setdefault(key, [])
+            details = turn[key] = turn[key] if isinstance(turn.get(key), list) else []
             said = "".join([_add_detail(details, one, whole=whole) for one in value if isinstance(one, dict)])
         elif isinstance(value, str):
-            turn[key], said = turn.get(key, "") + value, value
+            turn[key], said = text_or_empty(turn.get(key)) + value, value
         else:
             turn[key], said = value, ""
         shown = shown or said

@@ -237,7 +237,7 @@ def _uses(blocks: Sequence[dict[str, Any]], before: bytes) -> list[dict[str, Any
     """Return the calls among the blocks, with ids that are unique also in a conversation of several runs."""
     uses = [block for block in blocks if block["type"] == "tool_use"]
     for use in uses:
-        use["id"] = use.get("id") or "call"
+        use["id"] = text_or_empty(use.get("id")) or "call"
         while f'"{use["id"]}"'.encode() in before:
             use["id"] += "_"
     return uses
@@ -381,7 +381,7 @@ def _with_pieces(block: dict[str, Any], pieces: Mapping[str, list[Any]]) -> dict
         elif key == "citation":
             whole["citations"] = [*(block.get("citations") or ()), *values]
         elif key in ("text", "thinking", "signature", "content"):
-            whole[key] = (block.get(key) or "") + "".join(map(text_or_empty, values))
+            whole[key] = text_or_empty(block.get(key)) + "".join(map(text_or_empty, values))
     return whole
 
 
