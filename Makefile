@@ -172,9 +172,11 @@ clients: setup .clients/installed ## Try the server with other frameworks' clien
 engines: setup .engines/installed ## Try our models at other people's gateway and emulator of vendors, which it installs (two minutes)
 	$(BIN)/pytest --full tests/clients/test_outside_engines.py
 
-.engines/installed: requirements/engines.txt
+.engines/installed: requirements/engines.txt tests/clients/engines/package-lock.json
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .engines
 	$(BIN)/uv pip install --quiet --python .engines/bin/python --require-hashes -r requirements/engines.txt
+	cp tests/clients/engines/package.json tests/clients/engines/package-lock.json tests/clients/engines/.npmrc .engines
+	cd .engines && ../$(BIN)/npm ci --silent
 	@touch $@
 
 packages: setup ## Build the wheel and the source distribution, and try them away from this tree (two minutes)

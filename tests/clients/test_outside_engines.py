@@ -1,5 +1,5 @@
 """Our models at other people's servers (`make engines` installs them): a gateway before our stand-ins, which do not
-refuse what comes through it, and five emulators of vendors' APIs.
+refuse what comes through it, and seven emulators of vendors' APIs.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ import json
 import os
 import socket
 import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -23,6 +24,8 @@ from retinue.core.events import Observed
 from retinue.testing import SCRIPT
 
 ENGINES = Path(__file__).parents[2] / ".engines"
+NODE = Path(sys.executable).with_name("node")
+AIMOCK = "node_modules/@copilotkit/aimock/dist/cli.js"
 KEY = "sk-0123456789abcdef0123456789abcdef"
 
 pytestmark = [
@@ -50,7 +53,8 @@ def running(folder: Path, ready: str, *words: str, **env: str) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     address = f"http://127.0.0.1:{port}"
-    command = [str(ENGINES / "bin" / words[0]), *words[1:], "--host", "127.0.0.1", "--port", port]
+    program = [str(ENGINES / "bin" / words[0])] if words[0] != AIMOCK else [str(NODE), str(ENGINES / AIMOCK)]
+    command = [*program, *words[1:], "--host", "127.0.0.1", "--port", port]
     with (folder / "log.txt").open("w") as log:
         process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env={**os.environ, **env})
 
@@ -122,6 +126,53 @@ def test_vendors_as_llmock_plays_them(tmp_path: Path) -> None:
                 result = Agent(PromptModel(model, engine=engine, **given), [add], strategy="tool_calling").run("Add.")
                 assert result.answer, (name, stream)
                 assert [event for event in result.events if isinstance(event, Observed)], (name, stream)
+
+
+THINKS = [  # of aimock's model: what it calls, and what it says of the result
+    {"match": {"hasToolResult": True}, "response": {"content": "It is 42.", "reasoning": "Now I know. "}},
+    {
+        "match": {"hasToolResult": False},
+        "response": {
+            "reasoning": "I add them. ",
+            "reasoningSignature": "c2lnbmVk",
+            "toolCalls": [{"name": "add", "arguments": '{"a": 19, "b": 23}'}],
+        },
+    },
+]
+AS_AIMOCK: Sequence[tuple[str, str, str, Mapping[str, Any]]] = (  # the engine, the path, the model, and its settings
+    ("openai", "/v1", "gpt-4o", {"api": "chat"}),
+    ("openai", "/v1", "gpt-5", {"api": "responses"}),
+    ("azure", "/openai/v1", "gpt-4o", {"api": "chat"}),
+    ("anthropic", "/v1", "claude-sonnet-4-5", {"effort": "low"}),
+    ("gemini", "/v1beta", "gemini-2.5-flash", {"summary": "auto"}),
+    ("ollama", "/api", "qwen3", {"effort": "low"}),
+    ("cohere", "/v2", "command-a-03-2025", {}),
+    ("openrouter", "/api/v1", "openai/gpt-5", {}),
+    ("deepseek", "/v1", "deepseek-v4-pro", {}),
+    ("mistral", "/v1", "mistral-large-latest", {}),
+    ("groq", "/openai/v1", "llama-3.3-70b-versatile", {}),
+    ("xai", "/v1", "grok-4", {}),
+)
+
+
+def test_vendors_as_aimock_plays_them(tmp_path: Path) -> None:
+    (tmp_path / "says.json").write_text(json.dumps({"fixtures": THINKS}))
+    with running(tmp_path, "/v1/models", AIMOCK, "--fixtures", "says.json", "--strict") as address:
+        for engine, path, name, settings in AS_AIMOCK:
+            for stream in (True, False):
+                given: dict[str, Any] = {"base_url": address + path, "api_key": "k", "stream": stream, **settings}
+                model = PromptModel(name, engine=engine, **given)
+                result = Agent(model, [add], strategy="tool_calling").run("Add 19 and 23.")
+                assert result.answer.endswith("It is 42."), (engine, stream, result.error)
+                assert [one.observation.text for one in result.events if isinstance(one, Observed)] == ["42"]
+
+
+def test_openai_as_fakeai_plays_it(tmp_path: Path) -> None:
+    with running(tmp_path, "/v1/models", "fakeai-server", "server") as address:
+        for api, name in (("chat", "gpt-4o"), ("responses", "gpt-5"), ("completions", "gpt-3.5-turbo-instruct")):
+            for stream in (True, False):
+                model = PromptModel(name, base_url=f"{address}/v1", api_key="k", api=api, stream=stream)
+                assert model.run("What is 15 + 15?").text, (api, stream)
 
 
 Asking: TypeAlias = tuple[str, str, str, Mapping[str, Any]]  # the engine, the path, the model, and its settings
