@@ -113,6 +113,15 @@ STATELESS = {
 CALLS = [call for turn in SCRIPT for call in turn.calls]
 EVENTS: TypeAdapter[list[Event]] = TypeAdapter(list[Event])
 HAVE = list(VENDORS)
+WAYS = [*product(("auto", "tool_calling"), (True, False))]  # the strategy, and whether replies are streamed
+
+
+@pytest.fixture
+def cases(full: bool) -> list[tuple[str, str, bool]]:
+    """Each vendor, a strategy and whether replies are streamed: all of these with `--full`, else they take turns."""
+    if full:
+        return [(vendor, *way) for vendor in HAVE for way in WAYS]
+    return [(vendor, *WAYS[at % len(WAYS)]) for at, vendor in enumerate(HAVE)]
 
 
 @pytest.mark.matrix
@@ -157,24 +166,37 @@ def test_each_vendors_words_for_what_went_wrong_are_understood() -> None:
             )
 
 
-def test_the_prompt_is_shortened_when_a_vendor_says_that_it_is_too_long() -> None:
-    @tool(effects="read")
-    def look(what: str) -> str:
-        """Look something up."""
-        return f"{what} is a town. " * 400
+@tool(effects="read")
+def tell(what: str) -> str:
+    """Tell at length what something is."""
+    return f"{what} is a town. " * 400
 
-    for vendor in HAVE:
-        script = [*(Turn(f"Where is {one}? ", calls=[("look", {"what": one})]) for one in "ABC"), SCRIPT[-1]]
-        with VendorServer(vendor, scripts=[script], window=16_000) as server:
-            result = Agent(model(server), [look], strategy="tool_calling").run(QUESTION)
+
+LONG = [*(Turn(f"What is {one}? ", calls=[("tell", {"what": one})]) for one in "ABC"), SCRIPT[-1]]
+SHORT = 16_000  # bytes that a request may have
+ASKED = [("helper", {"query": f"{QUESTION} Part {number}."}) for number in (1, 2)]
+LEADS = [Turn("Somebody else knows. ", calls=ASKED[:1]), Turn("And again.", calls=ASKED[1:]), SCRIPT[-1]]
+
+
+def supervisor(server: VendorServer, strategy: str, *, stream: bool) -> Agent:
+    """Asks a worker twice, at the same vendor."""
+    helper = Agent(model(server, stream=stream), [add, look], name="helper", strategy=strategy)
+    return Agent(model(server, stream=stream), [helper], strategy=strategy)
+
+
+def test_the_prompt_is_shortened_when_a_vendor_says_that_it_is_too_long(cases: list[tuple[str, str, bool]]) -> None:
+    for vendor, strategy, stream in cases:
+        with VendorServer(vendor, scripts=[LONG], window=SHORT) as server:
+            result = Agent(model(server, stream=stream), [tell], strategy=strategy).run(QUESTION)
             assert result.answer == SCRIPT[-1].text, (vendor, server.refusals)
             assert {one.rule for one in refusals_of(server)} == {"too_long"}, vendor
 
 
-def test_a_fork_goes_on_at_the_same_vendor_and_at_another() -> None:
-    for vendor, other in zip(HAVE, [*HAVE[1:], HAVE[0]], strict=True):
+def test_a_fork_goes_on_at_the_same_vendor_and_at_another(cases: list[tuple[str, str, bool]]) -> None:
+    for vendor, strategy, stream in cases:
+        other = HAVE[(HAVE.index(vendor) + 1) % len(HAVE)]
         with VendorServer(vendor) as server:
-            agent = Agent(model(server), [add, look], strategy="tool_calling")
+            agent = Agent(model(server, stream=stream), [add, look], strategy=strategy)
             result = agent.run(QUESTION)
             first = next(one.action.id for one in result.events if isinstance(one, Called))
             for step in (1, 2, 3):
@@ -183,8 +205,8 @@ def test_a_fork_goes_on_at_the_same_vendor_and_at_another() -> None:
                     server.refusals,
                 )
                 with VendorServer(other) as another:
-                    there = model(another, base_url=another.url.replace("127.0.0.1", "localhost"))
-                    moved = fork(Agent(there, [add, look], strategy="tool_calling"), result, step)
+                    there = model(another, stream=stream, base_url=another.url.replace("127.0.0.1", "localhost"))
+                    moved = fork(Agent(there, [add, look], strategy=strategy), result, step)
                     assert asyncio.run(moved.finish()).answer == SCRIPT[-1].text, (vendor, other, another.refusals)
                     assert len(another.refusals) <= 1, (
                         vendor,
@@ -195,21 +217,18 @@ def test_a_fork_goes_on_at_the_same_vendor_and_at_another() -> None:
             assert not refusals_of(server), vendor
 
 
-def test_a_worker_and_its_supervisor_have_turns_of_their_own() -> None:
-    asked = [("helper", {"query": f"{QUESTION} Part {number}."}) for number in (1, 2)]
-    lead = [Turn("Somebody else knows. ", calls=asked[:1]), Turn("And again.", calls=asked[1:])]
-    for vendor in HAVE:
-        with VendorServer(vendor, scripts=[[*lead, SCRIPT[-1]], SCRIPT]) as server:
-            helper = Agent(model(server), [add, look], name="helper", strategy="tool_calling")
-            result = Agent(model(server), [helper], strategy="tool_calling").run("Ask the helper.")
+def test_a_worker_and_its_supervisor_have_turns_of_their_own(cases: list[tuple[str, str, bool]]) -> None:
+    for vendor, strategy, stream in cases:
+        with VendorServer(vendor, scripts=[LEADS, SCRIPT]) as server:
+            result = supervisor(server, strategy, stream=stream).run("Ask the helper.")
             assert (refusals_of(server), result.answer) == ([], SCRIPT[-1].text), vendor
             assert [calls_of(one) for one in result.children.values()] == [[*CALLS], [*CALLS]], vendor
 
 
-def test_a_run_that_ended_between_call_and_result_is_resumed() -> None:
-    for vendor in HAVE:
+def test_a_run_that_ended_between_call_and_result_is_resumed(cases: list[tuple[str, str, bool]]) -> None:
+    for vendor, strategy, stream in cases:
         with VendorServer(vendor) as server:
-            agent = Agent(model(server), [add, look], strategy="tool_calling")
+            agent = Agent(model(server, stream=stream), [add, look], strategy=strategy)
             events = agent.run(QUESTION).events
             for at in [at for at, event in enumerate(events) if isinstance(event, Called)]:
                 stored = EVENTS.validate_json(EVENTS.dump_json(list(events[: at + 1])))
@@ -223,7 +242,7 @@ def test_a_run_that_ended_between_call_and_result_is_resumed() -> None:
 def test_runs_on_a_server(tmp_path: Path, full: bool) -> None:
     with ExitStack() as stack:
         servers = {vendor: stack.enter_context(VendorServer(vendor)) for vendor in HAVE}
-        ways = product(("auto", "tool_calling"), (True, False)) if full else [("tool_calling", True), ("auto", False)]
+        ways = WAYS if full else [("tool_calling", True), ("auto", False)]
         agents = {
             f"{vendor} {strategy} {stream}": Agent(
                 model(server, stream=stream), [add, look], strategy=strategy, name=f"{vendor} {strategy} {stream}"
@@ -248,6 +267,40 @@ def test_runs_on_a_server(tmp_path: Path, full: bool) -> None:
         assert {vendor: refusals_of(server) for vendor, server in servers.items()} == {vendor: [] for vendor in HAVE}
 
 
+def test_forks_short_prompts_and_teams_on_a_server(tmp_path: Path, cases: list[tuple[str, str, bool]]) -> None:
+    with ExitStack() as stack:
+        servers: dict[str, VendorServer] = {}
+        agents: dict[str, Agent] = {}
+        for vendor, strategy, stream in cases:
+            case = f"{vendor} {strategy} {stream}"
+            for kind, given in (("fork", {}), ("short", {"scripts": [LONG], "window": SHORT})):
+                server = servers[f"{case} {kind}"] = stack.enter_context(VendorServer(vendor, **given))
+                agents[f"{case} {kind}"] = Agent(
+                    model(server, stream=stream), [tell if given else add, look], strategy=strategy
+                )
+            server = servers[f"{case} team"] = stack.enter_context(VendorServer(vendor, scripts=[LEADS, SCRIPT]))
+            agents[f"{case} team"] = supervisor(server, strategy, stream=stream)
+        served = stack.enter_context(Serving(tmp_path, agents))
+        client = stack.enter_context(OpenAI(base_url=f"{served.url}/v1", api_key=KEY, max_retries=0))
+
+        def ask(name: str) -> str:
+            response = client.responses.create(model=name, input="Ask the helper." if "team" in name else QUESTION)
+            if "fork" in name:
+                run = served.ask("POST", f"/v1/runs/run_{response.id[5:]}/fork", {"step": 1}).body["id"]
+                until(lambda: served.ask("GET", f"/v1/runs/{run}").body["status"] in ("completed", "failed"))
+                assert served.ask("GET", f"/v1/runs/{run}").body["status"] == "completed", (
+                    name,
+                    servers[name].refusals,
+                )
+            return response.output_text
+
+        with ThreadPoolExecutor(8) as pool:
+            said = dict(zip(agents, pool.map(ask, agents), strict=True))
+        assert {name: text for name, text in said.items() if not text.endswith(SCRIPT[-1].text)} == {}
+        refused = {name: {one.rule for one in refusals_of(server)} for name, server in servers.items()}
+        assert refused == {name: {"too_long"} if "short" in name else set() for name in servers}
+
+
 TOOLS = """
 import pathlib, time
 
@@ -268,11 +321,12 @@ def look(what):
 
 
 @pytest.mark.full
-def test_killed_between_call_and_result(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("strategy", "stream"), WAYS)
+def test_killed_between_call_and_result(tmp_path: Path, strategy: str, stream: bool) -> None:
     (tmp_path / "tables.py").write_text(TOOLS)
     with ExitStack() as stack:
         servers = {vendor: stack.enter_context(VendorServer(vendor)) for vendor in HAVE}
-        server = stack.enter_context(serving(tmp_path, json.dumps(_file(servers))))
+        server = stack.enter_context(serving(tmp_path, json.dumps(_file(servers, strategy, stream=stream))))
         with server.client() as client:
             begun = [
                 client.responses.create(model=vendor, input=QUESTION, background=True, store=True).id
@@ -290,7 +344,7 @@ def test_killed_between_call_and_result(tmp_path: Path) -> None:
         assert {vendor: refusals_of(server) for vendor, server in servers.items()} == {vendor: [] for vendor in HAVE}
 
 
-def _file(servers: Mapping[str, VendorServer]) -> dict[str, Any]:
+def _file(servers: Mapping[str, VendorServer], strategy: str, *, stream: bool) -> dict[str, Any]:
     """The file of a deployment with an agent for each of the servers."""
     schemas = {"add": {"a": {"type": "int"}, "b": {"type": "int"}}, "look": {"what": {"type": "str"}}}
     tools = {
@@ -305,13 +359,14 @@ def _file(servers: Mapping[str, VendorServer]) -> dict[str, Any]:
             "model_name_or_path": server.model,
             "base_url": server.url,
             "api_key": server.key,
+            "stream": stream,
             **own,
         }
         models.append({"name": f"model of {vendor}", "type": "PromptModel", "params": given})
         agents.append(
             {
                 "name": vendor,
-                "params": {"model": f"model of {vendor}", "strategy": "tool_calling", "tools": ["add", "look"]},
+                "params": {"model": f"model of {vendor}", "strategy": strategy, "tools": ["add", "look"]},
             }
         )
     return {"retinue": 1, "components": models, "tools": tools, "agents": agents}

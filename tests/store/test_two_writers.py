@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -151,17 +152,8 @@ async def test_a_transaction_of_a_frozen_process_is_ended(two: tuple[Database, D
 
 
 def test_many_that_begin_at_once_find_one_schema(url: str) -> None:
-    opened: list[Any] = []
-
-    def begin() -> None:
-        opened.append(Database(url))
-
-    beginning = [threading.Thread(target=begin) for _ in range(4)]
-    for one in beginning:
-        one.start()
-    for one in beginning:
-        one.join()
-    assert len(opened) == 4
+    with ThreadPoolExecutor(4) as pool:
+        opened = list(pool.map(Database, [url] * 4))
     for database in opened:
         database.close()
 

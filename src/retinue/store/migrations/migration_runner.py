@@ -153,16 +153,17 @@ def _be_brief(connection: Connection, migration: Migration) -> None:
 
 def _check_version(connection: Connection) -> int:
     """Return the schema's version, 0 for an empty database. Raises `DataError` as `migrate` does."""
-    version, known = version_of(connection), newest(connection.dialect.name)
+    tables = inspect(connection).get_table_names()  # before the version: another process may be making both
+    version, known = version_of(connection) or 0, newest(connection.dialect.name)
     place = connection.engine.url.render_as_string()
-    if version is None and inspect(connection).get_table_names():
+    if tables and "versions" not in tables:
         raise DataError(f"{place} holds tables of another application; give another --db")
-    if version is not None and version > known and _oldest_that_fits(connection, version) > known:
+    if version > known and _oldest_that_fits(connection, version) > known:
         raise DataError(
             f"{place} was written by a newer Retinue (schema version {version}, this one knows up to {known}); "
             "use the newer Retinue"
         )
-    return version or 0
+    return version
 
 
 def version_of(connection: Connection) -> int | None:
