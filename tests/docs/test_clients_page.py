@@ -17,8 +17,6 @@ from docs.test_docs import README, ROOT, blocks, run
 from fakes import node
 from fakes.served import Served, serving
 
-pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
-
 PAGE = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
 TABLES = 'def book(place):\n    return f"{place} is booked"\n'
 

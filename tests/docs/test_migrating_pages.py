@@ -20,8 +20,6 @@ from fakes.served import Served, serving
 from retinue.config import check
 from retinue.config.opea import spec_from_environment
 
-pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
-
 PAGES = {path.stem: path.read_text("utf-8") for path in (ROOT / "docs" / "migrating").glob("*.md")}
 (FILE,) = blocks(PAGES["assistants"], "yaml")
 TUTOR, STREAMED, FUNCTIONS, SEARCH = blocks(PAGES["assistants"], "py")
