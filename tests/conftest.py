@@ -13,6 +13,7 @@ from sqlalchemy import Engine
 
 from fakes import fork_server
 from fakes.openai_server import OpenAIServer
+from fakes.pace import forget_the_disk
 from fakes.postgres import Postgres, postgres
 from retinue import RetinueError
 from retinue.models import weights
@@ -23,7 +24,8 @@ pytest_plugins = ["sampling", "shuffling"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Programs have an interpreter of their own only where there is time for it."""
+    """Programs have an interpreter of their own only where there is time for it. No test waits for the disk."""
+    forget_the_disk()
     fork_server.use(programs=not (config.getoption("--full") or config.getoption("--rest")))
 
 

@@ -278,7 +278,9 @@ if __name__ == "__main__":
     for name in sys.argv[2:]:
         importlib.import_module(name)
     _build_routes()
-    importlib.import_module("pace").hurry()
+    pace = importlib.import_module("pace")
+    pace.hurry()
+    pace.forget_the_disk()
     gc.collect()
     gc.freeze()  # no process that is forked looks through what it shares, which would copy it
     words = _serve(socket.socket(fileno=int(sys.argv[1])))
