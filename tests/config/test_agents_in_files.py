@@ -285,14 +285,6 @@ agents:
     assert agent.run("How far?").answer == "3 km"
 
 
-def test_a_component_that_is_not_here_is_an_error_with_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr(retinue.components, "PythonRuntime")
-    with pytest.raises(DataError, match=r"yml:24:11: Calculator: PythonRuntime cannot be built"):
-        Agent.load_from_yaml(SEED)
-
-
 def test_a_prompt_nodes_template_is_the_prompt() -> None:
     model = PromptModel(script=["Final Answer: yes Observation: no"])
     node = PromptNode(model, PromptTemplate(prompt_text="Tools: $tool_names. $query\n"), stop_words=["Observation:"])

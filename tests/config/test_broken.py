@@ -61,7 +61,9 @@ WATCH = """
 import json, sys
 from pathlib import Path
 from retinue.config import check
+from retinue.config.registry import COMPONENTS, TOOLS
 broken = Path(sys.argv[1])
+_ = [one.parameters for one in (*COMPONENTS.values(), *TOOLS.values())]  # which imports our own modules
 check(broken / "many-at-once.yml"), check(broken / "tools-broken-file.yml"), check(broken / "python-paths.yml")
 seen = []
 def hook(event, arguments):

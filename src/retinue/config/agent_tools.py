@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
-from importlib import import_module
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -98,5 +97,4 @@ def built_in(name: str) -> Tool:
     if known.required:
         needs = ", ".join(f"{one}: …" for one in known.required)
         raise UsageError(f"{name} needs parameters; write {name}: {{callable_api: {name}, params: {{{needs}}}}}")
-    module, _, attribute = known.builder.partition(":")
-    return replace(tool_of(getattr(import_module(module), attribute)), name=name)
+    return replace(tool_of(known.constructor), name=name)

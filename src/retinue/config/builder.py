@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from typing import Any, TypeVar
 
 from .._internal.yaml_io import YamlSerializable
@@ -155,7 +154,7 @@ class Builder:
             return prompt_model(params)
         if component.type == "MCPTools":
             return MCPTools(component.name, pins=self._tools.folder / PINS, cwd=self._tools.folder, **params)
-        return builder_of(component.type)(**params)
+        return COMPONENTS[component.type].constructor(**params)
 
     def _referred(self, component: ComponentSpec, name: str, value: Any) -> Any:
         """Return a parameter's value, or the component it refers to."""
@@ -199,16 +198,6 @@ def prompt_model(params: Mapping[str, Any]) -> Model:
     if seconds is not None:
         given["limits"] = TimeLimits(min(10.0, seconds), seconds, seconds)
     return limited(PromptModel(**given), max_tokens=length)
-
-
-def builder_of(type_: str) -> Callable[..., Any]:
-    """Return the constructor of a component type. Raises `UsageError` if it does not exist."""
-    module, _, attribute = COMPONENTS[type_].builder.partition(":")
-    found = getattr(import_module(module), attribute, None)
-    if found is None:
-        raise UsageError(f"{type_} cannot be built: {module} has no {attribute}")
-    made: Callable[..., Any] = found
-    return made
 
 
 def _index(items: Any, item: Any) -> int:

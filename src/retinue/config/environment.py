@@ -70,7 +70,7 @@ def resolve_component(spec: FileSpec, index: int, environ: Mapping[str, str]) ->
         value[name] = environ[variable]
     for at in [at for at in origins if len(at) == 1]:
         name, text = str(at[0]), value[str(at[0])]
-        if parameters[name].kind in ("text", "text or mapping") or any(one.path == (*path, name) for one in wrong):
+        if parameters[name].kind == "text" or any(one.path == (*path, name) for one in wrong):
             continue
         value[name] = _meant(text)
         if not fits(value[name], parameters[name].kind):

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from .._internal.yaml_io import YamlSerializable
 from ..agent import Agent
-from ..components import PromptNode
+from ..core.component import Configurable
 from ..core.tool import Tool
 from ..errors import UsageError
 from ..mcp import MCPTools
@@ -23,14 +23,11 @@ from ..models.reply_limits import Limited
 from ..pipelines import Pipeline, inputs_of
 from .agent_export import agent_parameters
 from .agent_tools import built_in
-from .builder import builder_of
 from .origins import SECTIONS, VERSION, Origin
 from .registry import COMPONENTS, TOOLS
 from .secret_variables import without_secrets
 from .specs import FileSpec
 from .tool_options import given_options
-
-_OF_THE_MODEL = ("api_key", "model_kwargs")  # of a prompt node, passed on to its model
 
 
 def file_value(something: YamlSerializable, folder: Path) -> dict[str, Any]:
@@ -186,34 +183,13 @@ class SpecWriter:
         if isinstance(something, Limited) and not told and isinstance(something.inner, PromptModel):
             length, something = {"max_length": something.max_tokens}, something.inner
         type_ = type(something).__name__
-        if type_ not in COMPONENTS or type(something) is not builder_of(type_):
+        if type_ not in COMPONENTS or type(something) is not COMPONENTS[type_].constructor:
             kinds = ", ".join(COMPONENTS)
             raise UsageError(f"{name}: a {type_} cannot be written; a file can have components of type {kinds}")
-        paths = [key for key, one in COMPONENTS[type_].parameters.items() if one.path]
-        params = {
-            key: self._path(name, key, value) if key in paths else self._value(name, key, value)
-            for key, value in {**self._params(something), **length}.items()
-        }
+        params = {key: self._value(name, key, value, type_) for key, value in _given(something).items()} | length
         item = {"name": self._named(something, name), "type": type_} | ({"params": params} if params else {})
         self._put("components", item)
         return name
-
-    def _params(self, something: Any) -> dict[str, Any]:
-        """Return the constructor arguments that differ from their defaults, from `given` or else from attributes."""
-        type_ = type(something)
-        known, given = inspect.signature(type_).parameters, getattr(something, "given", None)
-        if given is None:
-            keys = [
-                key
-                for key in COMPONENTS[type_.__name__].parameters
-                if type_ is not PromptNode or key not in _OF_THE_MODEL
-            ]
-            owns = {key: "model" if key == "model_name_or_path" else key for key in keys}
-            if missing := [key for key, own in owns.items() if not hasattr(something, own)]:
-                raise UsageError(f"a {type_.__name__} has no attribute {missing[0]}, so it cannot be written")
-            given = {key: getattr(something, own) for key, own in owns.items()}
-        defaults = {name: one.default for name, one in known.items()}
-        return {key: one for key, one in given.items() if one not in (None, (), [], {}, defaults.get(key))}
 
     def _path(self, name: str, key: str, value: str | Path) -> str:
         path = Path(value).expanduser().resolve()
@@ -221,14 +197,19 @@ class SpecWriter:
             raise UsageError(f"{name}: {key} cannot be written: {value} is not under {self._folder}")
         return path.relative_to(self._folder).as_posix()
 
-    def _value(self, name: str, key: str, value: Any) -> Any:
+    def _value(self, name: str, key: str, value: Any, type_: str) -> Any:
+        """Return the value of a component's parameter as a file has it."""
+        parameter = COMPONENTS[type_].parameters.get(key)
+        if parameter is not None and parameter.path:
+            return self._path(name, key, value)
         if type(value).__name__ in ("Limited", *COMPONENTS):
             role = "template" if "template" in key else "model" if "model" in key else key
             return self.component(value, self._free(f"{name}_{role}"))
-        value = list(value) if isinstance(value, tuple) else value
-        if key == "models" and isinstance(value, list):
-            return [self._value(name, key, one) for one in value]
-        if key not in {key for known in COMPONENTS.values() for key in known.parameters} or not _is_plain(value):
+        if parameter is not None and parameter.kind == "list":
+            items = [value] if isinstance(value, str) else value
+            return [self._value(name, key, one, type_) if parameter.refers else one for one in items]
+        value = list(value) if isinstance(value, tuple | set | frozenset) else value
+        if parameter is None or not _is_plain(value):
             raise UsageError(f"{name}: {key} cannot be written: files hold only texts, numbers, lists and mappings")
         return value
 
@@ -260,6 +241,17 @@ class SpecWriter:
     def _free(self, name: str) -> str:
         taken = {*self._names.values(), *(name for items in self._sections.values() for name in items)}
         return next(free for free in (name, *(f"{name}_{at}" for at in range(2, 10_000))) if free not in taken)
+
+
+def _given(something: Any) -> dict[str, Any]:
+    """Return the arguments with which a component was made, unless they are the defaults."""
+    entry = COMPONENTS[type(something).__name__]
+    if isinstance(something, Configurable):
+        given = {key: value for key, value in something.given.items() if key not in entry.hidden}
+    else:
+        given = {key: getattr(something, key) for key in entry.parameters}
+    defaults = {key: one.default for key, one in inspect.signature(entry.constructor).parameters.items()}
+    return {key: one for key, one in given.items() if one not in (None, (), [], {}, defaults.get(key))}
 
 
 def _unique(items: Iterable[Any]) -> Iterator[Any]:

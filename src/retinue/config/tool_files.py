@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -163,8 +162,7 @@ def _takes(name: str, entry: ToolEntry) -> Signature | None:
 
 
 def _built_in(what: BuiltIn, entry: ToolEntry, folder: Path) -> Tool:
-    module, _, attribute = TOOLS[what.name].builder.partition(":")
-    made = getattr(import_module(module), attribute)
+    made = TOOLS[what.name].constructor
     params = dict(entry.params or {})
     if "path" in params:
         params["path"] = existing_path(folder, params["path"])
