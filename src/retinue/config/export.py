@@ -202,12 +202,12 @@ class SpecWriter:
         parameter = COMPONENTS[type_].parameters.get(key)
         if parameter is not None and parameter.path:
             return self._path(name, key, value)
-        if type(value).__name__ in ("Limited", *COMPONENTS):
+        if _is_component(value):
             role = "template" if "template" in key else "model" if "model" in key else key
             return self.component(value, self._free(f"{name}_{role}"))
         if parameter is not None and parameter.kind == "list":
             items = [value] if isinstance(value, str) else value
-            return [self._value(name, key, one, type_) if parameter.refers else one for one in items]
+            value = [self._value(name, key, one, type_) if _is_component(one) else one for one in items]
         value = list(value) if isinstance(value, tuple | set | frozenset) else value
         if parameter is None or not _is_plain(value):
             raise UsageError(f"{name}: {key} cannot be written: files hold only texts, numbers, lists and mappings")
@@ -241,6 +241,10 @@ class SpecWriter:
     def _free(self, name: str) -> str:
         taken = {*self._names.values(), *(name for items in self._sections.values() for name in items)}
         return next(free for free in (name, *(f"{name}_{at}" for at in range(2, 10_000))) if free not in taken)
+
+
+def _is_component(value: Any) -> bool:
+    return type(value).__name__ in ("Limited", *COMPONENTS)
 
 
 def _given(something: Any) -> dict[str, Any]:
