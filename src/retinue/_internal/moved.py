@@ -109,7 +109,7 @@ FORMER = {
     "strategies.answering": "strategies.wrappers.structured_output",
     "strategies.closing": "strategies.parsing.final_answer",
     "strategies.describing": "strategies.prompting.tool_prompt",
-    "strategies.instructed": "strategies.wrappers.instructions",
+    "strategies.instructed": "strategies.wrappers.prompt_additions",
     "strategies.json_reply": "strategies.parsing.json_reply",
     "strategies.loose_json": "strategies.parsing.lenient_json",
     "strategies.markers": "strategies.parsing.markers",
