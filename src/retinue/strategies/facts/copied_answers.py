@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 
-from ...core.grammar import Constraint, Pattern, choice, seq
-from ...core.grammar.patterns import Repeat, Text
+from ...core.grammar import Constraint, Pattern, Repeat, Text, choice, seq
 from .descriptions import names_in
 from .quantities import DATE, MONTHS, NUMBER, YEAR, is_measure_asked, quantities
 from .relations import KIND_ASKED

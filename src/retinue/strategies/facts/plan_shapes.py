@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ...core.grammar import Constraint, Pattern, choice, line, optional, seq
-from ...core.grammar.patterns import Chars, Repeat
+from ...core.grammar import Chars, Constraint, Pattern, Repeat, choice, line, optional, seq
 from .copied_answers import asks_for
 from .descriptions import TOGETHER, in_words, names_asked
 from .quantities import YEAR
