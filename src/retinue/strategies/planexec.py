@@ -2,10 +2,13 @@
 
 (Plan-and-solve, Wang et al. 2023.) In `humanInLoopPlanExec`, a person approves each plan. Everything is bounded: the
 steps of a plan, the replies per step, new plans, plans rejected by a person, and unreadable plans.
+
+`planner` makes a plan for others to execute.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Generator
 from dataclasses import dataclass, replace
@@ -18,7 +21,7 @@ from ..core.protocols import Act, Flow, Request, Sent, Strategy, Task, ask, call
 from ..core.values import AgentAction, AgentFinish, Decision, Message, Observation, Reply, StopReason
 from .auto import choose_strategy
 from .parsing import final_answer
-from .parsing.answer_stream import may_begin_with
+from .parsing.final_answer import may_begin_with
 from .parsing.react_text import format_answer
 from .plan_text import (
     END,
@@ -33,9 +36,7 @@ from .plan_text import (
     read_plan,
 )
 from .prompting.constraints import answer_shape
-from .prompting.prompt_parts import prompt_parts
-from .prompting.tool_prompt import describe_tools
-from .prompting.transcript import history_lines
+from .prompting.prompt_parts import describe_tools, history_lines, prompt_parts
 from .react import React
 from .wrappers.wrapper import perform, relay, without_visible_answer
 
@@ -291,3 +292,26 @@ def _shown_if_found(text: str) -> str:
 
 def _yes(decided: Decided) -> Reply:
     return Reply(" yes\n")
+
+
+@dataclass(frozen=True)
+class Planner:
+    """The strategy. It needs no tools, and its answer is `{"steps": ["…", …]}`.
+
+    `approve`: a person decides on the plan. `check`: the model grades it, and may improve it. If the model answers at
+    once instead of planning, that is the answer.
+    """
+
+    approve: bool = False
+    check: bool = False
+    max_steps: int = 6
+    name: str = "planner"
+
+    def __call__(self, task: Task) -> Flow:
+        """Make a plan; `return_values["steps"]` contains it as a list."""
+        by = PlanExec(approve=self.approve, check=self.check, max_steps=self.max_steps)
+        plan = yield from by.plan(task)
+        if isinstance(plan, AgentFinish):
+            return plan
+        steps = list(plan)
+        return AgentFinish({"output": json.dumps({"steps": steps}, ensure_ascii=False), "steps": steps})

@@ -20,7 +20,7 @@ from ...core.prompt import Ask, Decided, Prompt
 from ...core.protocols import Act, Flow, Request, Sent, Strategy, Task, act, ask
 from ...core.tool import Tool
 from ...core.values import AgentAction, Message, Observation, Reply, ToolInput
-from ..parsing.react_text import read_input
+from ..parsing.actions import read_input
 from ..plan_text import neutralize_line
 from ..prompting.constraints import INPUT_CHARS
 from .wrapper import Wrapper, perform, relay

@@ -11,8 +11,8 @@ from ...core.grammar import Constraint, json_pattern, seq
 from ...core.prompt import Ask, Decided, Prompt
 from ...core.protocols import Act, Flow, Request, Sent, Strategy, Task, ask
 from ...core.values import CUT_SHORT, AgentFinish, Message, Observation, Reply, StopReason
-from ..parsing.prose import uses_tool
-from ..parsing.react_text import FENCED
+from ..parsing.actions import FENCED
+from ..parsing.final_answer import uses_tool
 from ..plan_text import neutralize_line
 from ..prompting.injection_guard import neutralize
 from .wrapper import Wrapper, perform, relay, without_visible_answer
