@@ -10,7 +10,7 @@ import pytest
 
 from fakes.anthropic_server import anthropic_server
 from fakes.openai_server import OpenAIServer
-from fakes.vendor_server import Answer
+from fakes.scripted_server import Answer
 from retinue import PromptModel
 from retinue.core.prices import FREE, Price, PriceList, use_price_list
 from retinue.core.values import Usage

@@ -319,6 +319,7 @@ class HttpEngine:
         self, request: Ask, wire: Wire, adapted: Adapted, unfit: frozenset[str] = frozenset()
     ) -> dict[str, Any]:
         settings, most, options = self._settings, request.max_tokens, dict(request.options)
+        without = adapted.without - self._set_wishes(request, wire)
         if most is None and self._dialect == "llamacpp" and self._window:
             most = self._window // 2  # a small model may never stop
         if adapted.most is not None:
@@ -336,7 +337,7 @@ class HttpEngine:
             str(options.pop("reasoning_effort", settings.effort) or ""),
             str(options.pop("verbosity", settings.verbosity) or ""),
             settings.thinking_tokens,
-            adapted.without | unfit,
+            without | unfit,
             str(options.pop("reasoning_summary", settings.summary) or ""),
             self._facts.most_output,
         )
@@ -344,15 +345,29 @@ class HttpEngine:
         parameters = wire.with_options(parameters, settings.options)
         if options:
             parameters = wire.sampled(parameters, options)
-        if "max_tokens" in adapted.without and "max_tokens" in parameters:
+        if "max_tokens" in without and "max_tokens" in parameters:
             parameters["max_completion_tokens"] = parameters["max_tokens"]
-        kept = drop_parameters(parameters, adapted.without)
+        kept = drop_parameters(parameters, without)
         if not self._warned and kept != parameters:
-            wishes = {name for names in _WISHES.values() for name in names} & adapted.without
+            wishes = {name for names in _WISHES.values() for name in names} & without
             if left_out := [name for name in sorted(wishes) if drop_parameters(parameters, {name}) != parameters]:
                 self._warned = True
                 logger.warning("%s refuses %s, which is not sent", self.name, ", ".join(left_out))
         return kept
+
+    def _set_wishes(self, request: Ask, wire: Wire) -> frozenset[str]:
+        """Return the parameters of `_WISHES` that the settings ask for and `request` does not.
+
+        They are sent even if the server was found to refuse them for another request, so that its refusal is the error.
+        """
+        settings = self._settings
+        given = {"reasoning_effort": settings.effort, "verbosity": settings.verbosity}
+        found: set[str] = set()
+        for wish, names in _WISHES.items():
+            is_set = given.get(wish) or drop_parameters(settings.options, names) != dict(settings.options)
+            if is_set and wish not in request.options:
+                found.update(names)
+        return frozenset(found) - wire.dispensable
 
     def _head(self, request: Ask, wire: Wire, encoded: Encoded, adapted: Adapted) -> tuple[bytes, Mapping[str, str]]:
         """Return the request as JSON but for the conversation, which comes last because it is append-only, and headers.

@@ -127,7 +127,8 @@ class PromptModel:
         self._engine = Fallbacks(_in_order(models, own), fall_back_on)
 
     def __repr__(self) -> str:
-        return one_line_repr(self, self.name, **self._about)
+        engine = getattr(self, "_engine", None)  # there is none if the constructor raised
+        return one_line_repr(self, engine and engine.name, **getattr(self, "_about", {}))
 
     @property
     def name(self) -> str:

@@ -104,20 +104,24 @@ def _read_whole(body: Mapping[str, Any], arriving: PartialReply) -> None:
 
 
 def _read_plan(message: Any, arriving: PartialReply) -> None:
+    """Read the plan, which is reasoning: https://docs.cohere.com/docs/tool-use-overview. Calls may or may not follow."""
     if plan := text_or_empty(json_at(message, "tool_plan")):
-        arriving.said += plan
-        _keep_piece("tool_plan", plan, arriving)
+        _add_thought("tool_plan", plan, arriving)
 
 
 def _read_content(content: Any, arriving: PartialReply) -> None:
     """Read a part of the content, or a piece of one."""
     if thinking := text_or_empty(json_at(content, "thinking")):
-        arriving.separates = True
-        arriving.reasoning += thinking
-        _keep_piece("thinking", thinking, arriving)
+        _add_thought("thinking", thinking, arriving)
     elif text := text_of(content):
         arriving.said += text
         _keep_piece("text", text, arriving)
+
+
+def _add_thought(name: str, piece: str, arriving: PartialReply) -> None:
+    arriving.separates = True
+    arriving.reasoning += piece
+    _keep_piece(name, piece, arriving)
 
 
 def _keep_piece(name: str, piece: str, arriving: PartialReply) -> None:
@@ -126,14 +130,12 @@ def _keep_piece(name: str, piece: str, arriving: PartialReply) -> None:
 
 
 def _kept_turn(arriving: PartialReply) -> Any:
-    """Return what was thought and said, if something was thought."""
+    """Return what was thought, planned and said, if something was thought or planned."""
     kept: dict[str, str] = arriving.turn or {}
-    if "thinking" not in kept:
-        return None
-    turn: dict[str, Any] = {
-        "content": [{"type": kind, kind: kept[kind]} for kind in ("thinking", "text") if kind in kept]
-    }
-    return turn | ({"tool_plan": kept["tool_plan"]} if "tool_plan" in kept else {})
+    turn: dict[str, Any] = {"tool_plan": kept["tool_plan"]} if "tool_plan" in kept else {}
+    if "thinking" in kept or (turn and "text" in kept):
+        turn["content"] = [{"type": kind, kind: kept[kind]} for kind in ("thinking", "text") if kind in kept]
+    return turn or None
 
 
 def _read_end(end: Any, arriving: PartialReply) -> None:
