@@ -7,8 +7,9 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
+from retinue.models.vendors import cohere, ollama
 from retinue.models.wire_format import PartialReply, Wire, merge_options, read_arguments
-from retinue.models.wires import chat, cohere, messages, ollama
+from retinue.models.wires import chat, messages
 
 VALUES = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5)
 

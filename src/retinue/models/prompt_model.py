@@ -41,7 +41,7 @@ def _local(settings: Settings) -> Engine:
 
 
 def _remote(name: str, settings: Settings) -> Engine:
-    from .vendors.vendor import make_engine
+    from .engine import make_engine
 
     return make_engine(name, settings)
 
