@@ -101,7 +101,7 @@ FORMER = {
     "remembering": "memory.recall",
     "representation": "_internal.representation",
     "run_log": "core.run_log",
-    "running": "agent_run",
+    "running": "run.run",
     "schema": "core.values",
     "signature": "core.signature",
     "stagnation": "core.stagnation",
