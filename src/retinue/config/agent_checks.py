@@ -143,7 +143,7 @@ def _check_tools(
     """Check a `tools` value of any shape, and add the tools' names to `own`."""
     if isinstance(tools.value, dict):
         own.update({str(entry.path[-1]): entry for entry in tools})
-        yield from check_entries(tools, files.folder, files.roots)
+        yield from check_entries(tools, files.folder)
         return
     for item in [tools] if tools.text else tools:
         try:

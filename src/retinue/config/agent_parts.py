@@ -38,12 +38,12 @@ class Parts:
     missing: tuple[Found, ...]
 
     @classmethod
-    def of(cls, spec: FileSpec, index: int, environ: Mapping[str, str]) -> Parts:
+    def of(cls, spec: FileSpec, index: int) -> Parts:
         """Return the parameters of the file's agent number `index`."""
         given = (spec.agents or [])[index].params.model_dump(exclude_unset=True)
         given = {name: value for name, value in given.items() if value is not None}
         own = {name: value for name, value in given.items() if name not in _NOT_RESOLVED}
-        found = resolve(own, environ, ("agents", index, "params"))
+        found = resolve(own, path=("agents", index, "params"))
         return cls(given | found.value, found.missing)
 
 

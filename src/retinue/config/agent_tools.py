@@ -19,15 +19,14 @@ from .places import Found, Path
 from .references import parts, servers, shares, worker_tools
 from .registry import TOOLS
 from .specs import AgentSpec, FileSpec, ToolRef, Tools
-from .tool_files import Loading, entry_tools, load_tools
+from .tool_files import entry_tools, load_tools
 
 
 class Toolmaker:
     """Builds tools; `part` returns what the file defines under a name."""
 
-    def __init__(self, spec: FileSpec, loading: Loading, part: Callable[[str], Any]) -> None:
+    def __init__(self, spec: FileSpec, part: Callable[[str], Any]) -> None:
         self._spec = spec
-        self._loading = loading
         self._part = part
         self.folder = FilePath(spec.source.file).parent
 
@@ -47,7 +46,7 @@ class Toolmaker:
 
     def _tools(self, tools: Tools, path: Path, agent: AgentSpec | None) -> list[Tool]:
         if isinstance(tools, dict):
-            return entry_tools(tools, self.folder, self._spec.source.under(path), self._loading)
+            return entry_tools(tools, self.folder, self._spec.source.under(path))
         items = [tools] if isinstance(tools, str) else tools
         made: list[Tool] = []
         for at, item in enumerate(items):
@@ -68,7 +67,7 @@ class Toolmaker:
         if text in servers(self._spec):
             tools: list[Tool] = self._part(text).tools()
             return tools
-        return load_tools(existing_path(self.folder, text), self._loading)
+        return load_tools(existing_path(self.folder, text))
 
     def _used(self, ref: ToolRef) -> Tool:
         """Return a component, pipeline or agent as a tool."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from .._internal.yaml_io import YamlSerializable
@@ -30,7 +30,6 @@ from .places import Found, Path, fail, unknown
 from .references import Part, needed_by, parts, reached
 from .registry import COMPONENTS
 from .specs import AgentSpec, ChainSpec, ComponentSpec, FileSpec, GroupSpec, PipelineSpec
-from .tool_files import Loading
 
 T = TypeVar("T")
 
@@ -44,14 +43,13 @@ class Builder:
     """
 
     spec: FileSpec
-    loading: Loading = field(default_factory=Loading)
     human: Human | None = None
 
     def __post_init__(self) -> None:
         self._parts = parts(self.spec)
         self._built: dict[str, Any] = {}
         self._under_way: list[str] = []
-        self._tools = Toolmaker(self.spec, self.loading, self._part)
+        self._tools = Toolmaker(self.spec, self._part)
 
     def get(self, name: str) -> Any:
         """Return the component, model, pipeline or agent called `name`."""
@@ -80,7 +78,7 @@ class Builder:
         if not isinstance(agent, AgentSpec):
             raise DataError(f"{self.spec.source.file}: there is no agent {name!r}")
         index = _index(self.spec.agents or (), agent)
-        own = Parts.of(self.spec, index, self.loading.environ)
+        own = Parts.of(self.spec, index)
         fail(sorted(self.spec.source.problem(one) for one in own.missing))
         self._complain(*filter(None, (agent.params.model, agent.params.prompt_node)))
         made = self._speaking(own.params) | {"memory": ()}
@@ -98,13 +96,13 @@ class Builder:
             one
             for index, component in enumerate(self.spec.components or ())
             if component.name in wanted
-            for one in resolve_component(self.spec, index, self.loading.environ).missing
+            for one in resolve_component(self.spec, index).missing
         ]
         found += [
             one
             for index, agent in enumerate(self.spec.agents or ())
             if agent.name in wanted
-            for one in Parts.of(self.spec, index, self.loading.environ).missing
+            for one in Parts.of(self.spec, index).missing
         ]
         fail(sorted(self.spec.source.problem(one) for one in found))
 
@@ -133,7 +131,7 @@ class Builder:
         return self._placed(("agents", index), part.name, lambda: self._agent(part, index))
 
     def _team(self, part: GroupSpec | ChainSpec) -> Agent:
-        teams = Teammaker(self.spec, self.loading, self._part, self.human)
+        teams = Teammaker(self.spec, self._part, self.human)
         if isinstance(part, GroupSpec):
             path: Path = ("groups", _index(self.spec.groups or (), part))
             return self._placed(path, part.name, lambda: teams.group(part, path))
@@ -148,7 +146,7 @@ class Builder:
             raise DataError(str(self.spec.source.problem(Found((*path, "name"), f"{name}: {error}")))) from error
 
     def _component(self, component: ComponentSpec, index: int) -> Any:
-        resolved = resolve_component(self.spec, index, self.loading.environ)
+        resolved = resolve_component(self.spec, index)
         params = {name: self._referred(component, name, value) for name, value in resolved.value.items()}
         if component.type == "PromptModel":
             return prompt_model(params)
@@ -175,7 +173,7 @@ class Builder:
         return Pipeline(nodes, name=pipeline.name)
 
     def _agent(self, spec: AgentSpec, index: int) -> Agent:
-        found = Parts.of(self.spec, index, self.loading.environ)
+        found = Parts.of(self.spec, index)
         made = self._speaking(found.params)
         made["memory"] = memories_of(found.params, self._part, self._tools.folder)
         return agent_of(spec, found.params, made, self._tools.of(spec, index), self.human)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
@@ -48,7 +47,7 @@ class BuiltIn:
 Target = Endpoint | FileFunction | ModuleTool | BuiltIn
 
 
-def parse_callable(text: str, folder: Path, roots: Iterable[str] = PYTHON_ROOTS) -> Target:
+def parse_callable(text: str, folder: Path) -> Target:
     """Return what `callable_api: text` means in a file of `folder`. Raises `ValueError` if it is not allowed."""
     if text.startswith(("http://", "https://")):
         return Endpoint(_url(text))
@@ -61,13 +60,12 @@ def parse_callable(text: str, folder: Path, roots: Iterable[str] = PYTHON_ROOTS)
         return BuiltIn(text)
     module, _, attribute = text.rpartition(".")
     parts = text.split(".")
-    if any(module == root or module.startswith(f"{root}.") for root in roots) and all(map(_is_public, parts)):
+    if any(module == root or module.startswith(f"{root}.") for root in PYTHON_ROOTS) and all(map(_is_public, parts)):
         return ModuleTool(module, attribute)
     near = nearest(text, TOOLS)
-    raise ValueError(
-        f"{redacted_excerpt(text)!r} is not allowed; "
-        + (f"did you mean {near!r}?" if near else f"want http://…, https://…, file.py:function, {_names(roots)}")
-    )
+    others = f"a tool under {' or '.join(PYTHON_ROOTS)}, or one of {', '.join(TOOLS)}"
+    hint = f"did you mean {near!r}?" if near else f"want http://…, https://…, file.py:function, {others}"
+    raise ValueError(f"{redacted_excerpt(text)!r} is not allowed; {hint}")
 
 
 def existing_path(folder: Path, name: str) -> Path:
@@ -120,7 +118,3 @@ def _url(text: str) -> str:
 
 def _is_public(part: str) -> bool:
     return part.isidentifier() and not part.startswith("_")
-
-
-def _names(roots: Iterable[str]) -> str:
-    return f"a tool under {' or '.join(roots)}, or one of {', '.join(TOOLS)}"

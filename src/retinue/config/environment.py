@@ -6,6 +6,7 @@ sets `api_key` of the component `Serp`.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any
 
 from .places import Found, Path, unknown
 from .registry import COMPONENTS, fits
-from .scalars import scalar
+from .scalars import scalar_or_text
 from .specs import ComponentSpec, FileSpec
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
@@ -22,22 +23,15 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Resolved values. `origins` maps each value from the environment to the file's text (`None` if absent), which is
-    what may be shown or written back. `missing` lists unset variables."""
+    """Resolved values, and what is missing: variables that are not set."""
 
     value: Any
-    origins: Mapping[Path, str | None]
     missing: tuple[Found, ...] = ()
 
-    def original(self) -> Any:
-        """Return the values as in the file, without anything from the environment."""
-        return _original(self.value, self.origins, ())
 
-
-def resolve(value: Any, environ: Mapping[str, str], path: Path = ()) -> Resolved:
+def resolve(value: Any, environ: Mapping[str, str] = os.environ, path: Path = ()) -> Resolved:
     """Replace each `${NAME}` in the texts of `value`; the result stays text. `path` is the position of `value` in the
     file, for reports of missing variables."""
-    origins: dict[Path, str | None] = {}
     missing: list[Found] = []
 
     def inner(value: Any, at: Path) -> Any:
@@ -47,37 +41,37 @@ def resolve(value: Any, environ: Mapping[str, str], path: Path = ()) -> Resolved
             return [inner(one, (*at, index)) for index, one in enumerate(value)]
         if not isinstance(value, str) or "${" not in value:
             return value
-        origins[at] = value
         missing.extend(Found((*path, *at), problem) for problem in _missing(value, environ))
         return _VARIABLE.sub(lambda found: environ.get(found[1], ""), value)
 
-    return Resolved(inner(value, ()), origins, tuple(missing))
+    return Resolved(inner(value, ()), tuple(missing))
 
 
-def resolve_component(spec: FileSpec, index: int, environ: Mapping[str, str]) -> Resolved:
+def resolve_component(spec: FileSpec, index: int, environ: Mapping[str, str] = os.environ) -> Resolved:
     """Return the parameters of the file's component number `index`, with the environment applied."""
     component = (spec.components or [])[index]
     path: Path = ("components", index, "params")
-    resolved = resolve(component.params or {}, environ, path)
-    value, origins, wrong = dict(resolved.value), dict(resolved.origins), list(resolved.missing)
+    given = component.params or {}
+    resolved = resolve(given, environ, path)
+    value, wrong = dict(resolved.value), list(resolved.missing)
+    from_environment = {name for name, one in given.items() if isinstance(one, str) and "${" in one}
     parameters = COMPONENTS[component.type].parameters
     for variable, name in _overrides(component, environ):
         if name not in parameters:
             wrong.append(Found(path, f"{variable}: {unknown(f'parameter of {component.type}', name, parameters)}"))
             continue
         wrong = [one for one in wrong if one.path != (*path, name)]
-        origins[(name,)] = (component.params or {}).get(name)
+        from_environment.add(name)
         value[name] = environ[variable]
-    for at in [at for at in origins if len(at) == 1]:
-        name, text = str(at[0]), value[str(at[0])]
+    for name in from_environment:
         if parameters[name].kind == "text" or any(one.path == (*path, name) for one in wrong):
             continue
-        value[name] = _meant(text)
+        value[name] = scalar_or_text(value[name])
         if not fits(value[name], parameters[name].kind):
             wrong.append(
                 Found((*path, name), f"{name}: the value in the environment is not of kind '{parameters[name].kind}'")
             )
-    return Resolved(value, origins, tuple(wrong))
+    return Resolved(value, tuple(wrong))
 
 
 def _missing(text: str, environ: Mapping[str, str]) -> Iterator[str]:
@@ -93,21 +87,3 @@ def _overrides(component: ComponentSpec, environ: Mapping[str, str]) -> Iterator
     for variable in sorted(environ):
         if variable.startswith(prefix):
             yield variable, variable.removeprefix(prefix).lower()
-
-
-def _meant(text: str) -> Any:
-    try:
-        return scalar(text)
-    except ValueError:
-        return text
-
-
-def _original(value: Any, origins: Mapping[Path, str | None], path: Path) -> Any:
-    if path in origins:
-        return origins[path]
-    if isinstance(value, dict):
-        kept = {key: _original(one, origins, (*path, key)) for key, one in value.items()}
-        return {key: one for key, one in kept.items() if one is not None or (*path, key) not in origins}
-    if isinstance(value, list):
-        return [_original(one, origins, (*path, index)) for index, one in enumerate(value)]
-    return value

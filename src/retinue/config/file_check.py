@@ -14,7 +14,6 @@ from .mcp_checks import check_servers
 from .places import Found, Node, Problem, Source, fail
 from .pydantic_errors import validate
 from .references import check_depth
-from .registry import PYTHON_ROOTS
 from .roles import lifted
 from .rule_of_two import check_rule_of_two
 from .specs import FileSpec
@@ -24,21 +23,20 @@ from .yaml_reader import read_file
 logger = logging.getLogger(__name__)
 
 
-def check(path: str | Path, *, roots: tuple[str, ...] = PYTHON_ROOTS) -> list[Problem]:
-    """Return all problems of the file at `path` and of the tool files it names, in order of position. `roots` are the
-    packages whose tools a `callable_api` may name."""
-    return _checked(read_file(path), ToolFiles(Path(path).parent, roots))[1]
+def check(path: str | Path) -> list[Problem]:
+    """Return all problems of the file at `path` and of the tool files it names, in order of position."""
+    return _check(read_file(path), ToolFiles(Path(path).parent))[1]
 
 
-def load_spec(path: str | Path, *, roots: tuple[str, ...] = PYTHON_ROOTS) -> FileSpec:
+def load_spec(path: str | Path) -> FileSpec:
     """Load the file at `path`; warnings are logged. Raises `DataError` with all problems, one per line."""
-    return spec_of(read_file(path), roots=roots)
+    return spec_of(read_file(path))
 
 
-def spec_of(source: Source, *, roots: tuple[str, ...] = PYTHON_ROOTS) -> FileSpec:
+def spec_of(source: Source) -> FileSpec:
     """Return the spec in `source`, whose paths are relative to its file's folder. Raises `DataError` with all
     problems."""
-    spec, problems = _checked(source, ToolFiles(Path(source.file).parent, roots))
+    spec, problems = _check(source, ToolFiles(Path(source.file).parent))
     fail(problems)
     for problem in problems:
         logger.warning("%s", problem)
@@ -46,7 +44,7 @@ def spec_of(source: Source, *, roots: tuple[str, ...] = PYTHON_ROOTS) -> FileSpe
     return spec
 
 
-def _checked(source: Source, files: ToolFiles) -> tuple[FileSpec | None, list[Problem]]:
+def _check(source: Source, files: ToolFiles) -> tuple[FileSpec | None, list[Problem]]:
     if not source.whole:
         return None, list(source.problems)
     if source.value is None:
@@ -56,7 +54,7 @@ def _checked(source: Source, files: ToolFiles) -> tuple[FileSpec | None, list[Pr
     spec, found = validate(FileSpec, source)
     parts = (
         check_components(root, files.folder), check_servers(root), check_pipelines(root), check_agents(root, files),
-        check_groups(root, files.folder, files.roots),
+        check_groups(root, files.folder),
     )  # fmt: skip
     checks = chain(check_names(root), *parts)
     wrong = {one.path for one in found}  # already reported for its shape

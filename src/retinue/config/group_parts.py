@@ -22,7 +22,7 @@ from .group_specs import ConditionalSpec, FieldSpec, RoleSpec
 from .places import Path, Source
 from .references import models_of
 from .specs import BudgetSpec, ChainSpec, FileSpec, GroupSpec, ToolEntry
-from .tool_files import Loading, entry_tools
+from .tool_files import entry_tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,6 @@ class Teammaker:
     """
 
     spec: FileSpec
-    loading: Loading
     part: Callable[[str], Any]
     human: Human | None
 
@@ -85,7 +84,7 @@ class Teammaker:
         """Return what `callable_api` names: a function of a file as it is, anything else as a tool."""
         entry, folder = ToolEntry(callable_api=api), FilePath(self.spec.source.file).parent
         source = Source(self.spec.source.file, values={("role", "callable_api"): self.spec.source.place(path)})
-        (made,) = entry_tools({"role": entry}, folder, source, self.loading)
+        (made,) = entry_tools({"role": entry}, folder, source)
         return made.something if isroutine(made.something) and made.takes is None and ".py:" in api else made
 
     def _field(self, field: str | FieldSpec, path: Path) -> StateField:

@@ -29,3 +29,11 @@ def scalar(text: str) -> Any:
     if not _FLOAT.fullmatch(text):
         return text
     return float(text if text[-1] in "0123456789." else text.replace(".", ""))  # .inf and .nan are Python's inf and nan
+
+
+def scalar_or_text(text: str) -> Any:
+    """Return the value of an unquoted scalar; a number that is too long stays a text."""
+    try:
+        return scalar(text)
+    except ValueError:
+        return text

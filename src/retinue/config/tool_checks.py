@@ -12,12 +12,11 @@ from ..tools.packages import requirements
 from .callables import BuiltIn, Endpoint, FileFunction, environment, existing_path, parse_callable, path_within
 from .places import Found, Node, Problem, Source, shown, unknown
 from .pydantic_errors import validate
-from .registry import PYTHON_ROOTS, TOOLS, TypeEntry, fits
+from .registry import TOOLS, TypeEntry, fits
 from .specs import ToolFile
 from .yaml_reader import read_file
 
 TYPES: Mapping[str, Any] = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
-Roots = tuple[str, ...]
 _LISTS: Mapping[str, Callable[[str], Any]] = {"env": environment, "pip_dependencies": requirements}
 _NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
 _RESERVED = re.compile(
@@ -25,14 +24,14 @@ _RESERVED = re.compile(
 )
 
 
-def check_entries(entries: Node, folder: Path, roots: Roots = PYTHON_ROOTS) -> Iterator[Found]:
+def check_entries(entries: Node, folder: Path) -> Iterator[Found]:
     """Check the entries of a tool file beyond their shape."""
     for entry in entries:
         name = str(entry.path[-1])
         if not _NAME.fullmatch(name):
             allowed = "only letters (a-z, A-Z), digits (0-9) and underscores (_), at most 64 of them"
             yield Found(entry.path, f"a tool's name: want {allowed}, not {shown(name)}", at_key=True)
-        yield from _check_callable(entry, folder, roots)
+        yield from _check_callable(entry, folder)
         for key, read in _LISTS.items():
             try:
                 read(entry.at(key).text)
@@ -42,12 +41,12 @@ def check_entries(entries: Node, folder: Path, roots: Roots = PYTHON_ROOTS) -> I
             yield from _check_argument(argument)
 
 
-def _check_callable(entry: Node, folder: Path, roots: Roots) -> Iterator[Found]:
+def _check_callable(entry: Node, folder: Path) -> Iterator[Found]:
     api = entry.at("callable_api")
     if not api.text:
         return
     try:
-        what = parse_callable(api.text, folder, roots)
+        what = parse_callable(api.text, folder)
     except ValueError as error:
         yield Found(api.path, f"callable_api: {error}")
         return
@@ -113,13 +112,13 @@ def _check_argument(argument: Node) -> Iterator[Found]:
         yield Found(default.path, f"default: want {argument.at('type').text}, not {shown(default.value)}")
 
 
-def check_tool_file(path: Path, roots: Roots = PYTHON_ROOTS) -> tuple[Source, list[Problem]]:
+def check_tool_file(path: Path) -> tuple[Source, list[Problem]]:
     """Read a tool file. Return it with all its problems, in order of position."""
     source = read_file(path)
     if not source.whole or source.value is None:
         return source, list(source.problems)
     _, found = validate(ToolFile, source)
-    return source, source.placed([*found, *check_entries(Node(source.value), path.parent, roots)])
+    return source, source.placed([*found, *check_entries(Node(source.value), path.parent)])
 
 
 def tool_files(path: Path) -> list[Path]:
@@ -142,9 +141,8 @@ class ToolFiles:
     """The tool files that a file names, each read once; `problems` collects all their problems. `unnamed` is set if
     there is a Python file or an MCP server, whose tool names are unknown without importing or starting it."""
 
-    def __init__(self, folder: Path, roots: Roots = PYTHON_ROOTS) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.roots = roots
         self.unnamed = False
         self.problems: list[Problem] = []
         self._names: dict[Path, tuple[str, ...]] = {}
@@ -162,7 +160,7 @@ class ToolFiles:
             self.unnamed = True
             return ()
         if file not in self._names:
-            source, problems = check_tool_file(file, self.roots)
+            source, problems = check_tool_file(file)
             shown_as = self.folder / text / file.relative_to(path)
             self.problems += [problem._replace(file=str(shown_as)) for problem in problems]
             self._names[file] = tuple(map(str, source.value)) if isinstance(source.value, dict) else ()

@@ -10,7 +10,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,37 +27,25 @@ from .callables import BuiltIn, Endpoint, FileFunction, ModuleTool, environment,
 from .environment import resolve
 from .places import Found, Problem, Source, fail
 from .pydantic_errors import validate
-from .registry import PYTHON_ROOTS, TOOLS
+from .registry import TOOLS
 from .specs import ToolEntry, ToolFile
 from .tool_checks import TYPES, check_tool_file, tool_files
 
-PythonFor = Callable[[Path, tuple[str, ...]], Path]
 
-
-@dataclass(frozen=True, slots=True)
-class Loading:
-    """How tools are loaded. `python_for` returns the interpreter for a tool with `pip_dependencies`, given its lock
-    file; `roots` are the packages whose tools may be named; `environ` resolves `${NAME}`."""
-
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    python_for: PythonFor = installed
-    roots: tuple[str, ...] = PYTHON_ROOTS
-
-
-def load_tools(path: str | Path, loading: Loading | None = None) -> list[Tool]:
+def load_tools(path: str | Path) -> list[Tool]:
     """Load the tools of a tool file (`.yaml`, `.yml`), a Python file with `tools_descriptions()`, or a folder of these.
 
     In a folder, a Python file that a tool file refers to is only that file's code, and is not asked for tools. Raises
     `DataError` with all problems, one per line.
     """
-    path, loading = Path(path), loading or Loading()
+    path = Path(path)
     tools: list[Tool] = []
-    sources = {file: _checked(file, loading.roots) for file in tool_files(path) if file.suffix != ".py"}
+    sources = {file: _checked_source(file) for file in tool_files(path) if file.suffix != ".py"}
     modules = _Modules()
     for file in tool_files(path):
         if file in sources:
             entries, _ = validate(ToolFile, sources[file])
-            tools += entry_tools(entries or {}, file.parent, sources[file], loading, modules)
+            tools += entry_tools(entries or {}, file.parent, sources[file], modules)
         elif file.resolve() not in _called(sources):
             tools += _described(file, modules)
     _refuse_twins(tools, path)
@@ -65,22 +53,22 @@ def load_tools(path: str | Path, loading: Loading | None = None) -> list[Tool]:
 
 
 def entry_tools(
-    entries: Mapping[str, ToolEntry], folder: Path, source: Source, loading: Loading, modules: _Modules | None = None
+    entries: Mapping[str, ToolEntry], folder: Path, source: Source, modules: _Modules | None = None
 ) -> list[Tool]:
     """Build the tools of a validated mapping; `source` has its positions. Raises `DataError`."""
     modules, tools, problems = modules or _Modules(), [], []
     for name, entry in entries.items():
-        env = resolve(entry.env or "", loading.environ)
+        env = resolve(entry.env or "")
         own = {} if env.missing else environment(env.value)
-        api = resolve(entry.callable_api, {**loading.environ, **own})
-        headers = resolve(entry.headers or {}, {**loading.environ, **own})
+        api = resolve(entry.callable_api, {**os.environ, **own})
+        headers = resolve(entry.headers or {}, {**os.environ, **own})
         parts = (("callable_api", api), ("env", env), ("headers", headers))
         missing = [(part, one) for part, resolved in parts for one in resolved.missing]
         problems += [source.problem(Found((name, part), f"{part}: {one.message}")) for part, one in missing]
         if missing:
             continue
         try:
-            tools.append(_tool(name, entry, _Place(folder, api.value, own, headers.value), loading, modules))
+            tools.append(_tool(name, entry, _Place(folder, api.value, own, headers.value), modules))
         except (DataError, UsageError, ValueError) as error:
             problems.append(Problem(source.file, *source.place((name, "callable_api")), f"{name}: {error}"))
     fail(sorted(problems))
@@ -105,10 +93,10 @@ class _Modules(dict[Path, ModuleType]):
         return self[file]
 
 
-def _tool(name: str, entry: ToolEntry, place: _Place, loading: Loading, modules: _Modules) -> Tool:
+def _tool(name: str, entry: ToolEntry, place: _Place, modules: _Modules) -> Tool:
     described = entry.description or ""
     takes = _takes(name, entry)
-    what = parse_callable(place.api, place.folder, loading.roots)
+    what = parse_callable(place.api, place.folder)
     if isinstance(what, Endpoint):
         takes = takes or signature_of(name, {"query": Argument(str, "the question")})
         call = endpoint(what.url, entry.return_output, headers=place.headers)
@@ -118,7 +106,7 @@ def _tool(name: str, entry: ToolEntry, place: _Place, loading: Loading, modules:
     if isinstance(what, ModuleTool):
         return _named(tool_of_module(what.module, what.attribute), name, entry)
     if place.env or entry.pip_dependencies:
-        function = _separate(name, what, entry, place, loading)
+        function = _separate(name, what, entry, place)
         return Tool(name, function, described, takes=takes or signature_of(name, {}), **entry.options)
     found = function_of(modules[what.file], what.function)
     if isinstance(found, Tool):
@@ -145,9 +133,9 @@ def _check_arguments(name: str, function: Callable[..., Any], takes: Signature) 
             raise UsageError(f"args_schema: {name} needs {one!r}, which is not declared")
 
 
-def _separate(name: str, what: FileFunction, entry: ToolEntry, place: _Place, loading: Loading) -> Callable[..., Any]:
+def _separate(name: str, what: FileFunction, entry: ToolEntry, place: _Place) -> Callable[..., Any]:
     wanted = requirements(entry.pip_dependencies or "")
-    python = loading.python_for(lock_file(place.folder, name), wanted) if wanted else Path(sys.executable)
+    python = installed(lock_file(place.folder, name), wanted) if wanted else Path(sys.executable)
     return pick_output(in_subprocess(what.file, what.function, place.env, python), entry.return_output)
 
 
@@ -181,8 +169,8 @@ def _described(file: Path, modules: _Modules) -> list[Tool]:
         raise DataError(f"{file}: {error}") from error
 
 
-def _checked(file: Path, roots: tuple[str, ...]) -> Source:
-    source, problems = check_tool_file(file, roots)
+def _checked_source(file: Path) -> Source:
+    source, problems = check_tool_file(file)
     fail(problems)
     return source
 
