@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 
 from retinue import DataError
 from retinue.config import check, load_spec
-from retinue.config.yaml_reader import MAX_BYTES, MAX_NODES, read_text
+from retinue.config.yaml_text import MAX_BYTES, MAX_NODES, read_text
 
 BROKEN = Path(__file__).parent / "broken"
 FILES = sorted(BROKEN.glob("*.yml"))

@@ -1,10 +1,19 @@
-"""Exports agents and pipelines as a file's content, from their original file or from the objects themselves."""
+"""The origin of a built object: the part of a file that defines it, which is written again on export.
+
+Exports agents and pipelines as a file's content, from their original file or from the objects themselves.
+
+Exports an agent built in code as the parameters of a file.
+
+A tool's options as a file has them.
+"""
 
 from __future__ import annotations
 
 import inspect
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +21,104 @@ from pydantic import ValidationError
 
 from .._internal.yaml_io import YamlSerializable
 from ..agent import Agent
+from ..core.budgets import Budget
 from ..core.component import Configurable
+from ..core.declared_exceptions import exceptions
+from ..core.protocols import Strategy
 from ..core.tool import Tool
+from ..core.tool_example import ToolExample
 from ..errors import UsageError
+from ..executor import Executor
 from ..mcp import MCPTools
 from ..mcp.mcp_tools import Remote
 from ..mcp.tool_pins import PINS
 from ..models import PromptModel
 from ..models.reply_limits import Limited
 from ..pipelines import Pipeline, inputs_of
-from .agent_export import agent_parameters
-from .agent_tools import built_in
-from .origins import SECTIONS, VERSION, Origin
+from ..strategies import STRATEGIES
+from ..strategies.planexec import Planner
+from ..strategies.react import React
+from ..strategies.wrappers.prompt_additions import Instructions
+from ..strategies.wrappers.wrapper import Wrapper
+from .builder import built_in
+from .environment import without_secrets
+from .references import parts, reached, shares
 from .registry import COMPONENTS, TOOLS
-from .secret_variables import without_secrets
-from .specs import FileSpec
-from .tool_options import given_options
+from .specs import AgentSpec, FileSpec
+
+VERSION = 1
+_WORDS = ("description", "script", "questions")  # which name no files
+SECTIONS = ("components", "pipelines", "agents", "groups", "chains")
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """The file and name of an object, with its `state` when built. Two origins are equal if they export the same
+    content."""
+
+    spec: FileSpec = field(repr=False)
+    name: str
+    state: Any
+
+    @classmethod
+    def of(cls, made: YamlSerializable, spec: FileSpec, name: str) -> Origin:
+        """Return the origin of `made`, which was just built."""
+        return cls(spec, name, made.state())
+
+    @property
+    def folder(self) -> Path:
+        """The file's folder, to which its paths are relative."""
+        return Path(self.spec.source.file).parent.resolve()
+
+    @cached_property
+    def whole(self) -> dict[str, Any]:
+        """The content of a file with only the parts it needs."""
+        wanted, whole = reached(self.spec, [self.name]), self.spec.model_dump(exclude_unset=True, by_alias=True)
+        file: dict[str, Any] = {"retinue": VERSION}
+        for section in SECTIONS:
+            if kept := [item for item in whole.get(section) or () if item["name"] in wanted]:
+                file[section] = kept
+        agents = [part for name, part in parts(self.spec).items() if name in wanted and isinstance(part, AgentSpec)]
+        if whole.get("tools") and any(shares(agent, self.spec) for agent in agents):
+            file["tools"] = whole["tools"]
+        return file
+
+    @cached_property
+    def written(self) -> dict[str, Any]:
+        """The content of a file with only the parts it needs, without secrets."""
+        return without_secrets(self.whole)
+
+    @cached_property
+    def names_files(self) -> bool:
+        """Whether it refers to other files in its folder."""
+        components = self.written.get("components", ())
+        given = [(one["type"], key) for one in components for key in one.get("params") or ()]
+        named = any(COMPONENTS[type_].parameters[key].path for type_, key in given)
+        pinned = any(component["type"] == "MCPTools" for component in components)
+        return named or pinned or any(map(_is_path, _texts(self.written)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Origin) and self.written == other.written
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        own = [value["pipeline_or_node"]] if "pipeline_or_node" in value else []
+        inner = [text for key, one in value.items() if key not in _WORDS for text in _texts(one)]
+        tools = value.get("tools")
+        named = [tools] if isinstance(tools, str) else [t for t in tools or () if isinstance(t, str)]
+        return [text for text in inner if text not in own] + [f"{text}/" for text in named if "/" in text]
+    if isinstance(value, list):
+        return [text for one in value for text in _texts(one)]
+    return [value] if isinstance(value, str) else []
+
+
+def _is_path(text: str) -> bool:
+    plain = "\n" not in text and "://" not in text and " " not in text
+    return plain and (".py:" in text or text.endswith((".py", ".yaml", ".yml", ".txt", ".json", ".jsonl", "/")))
 
 
 def file_value(something: YamlSerializable, folder: Path) -> dict[str, Any]:
@@ -278,3 +369,85 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, list):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, str | int | float | bool)
+
+
+AddComponent = Callable[[Any, str], str]
+
+
+def agent_parameters(agent: Agent, add: AddComponent) -> dict[str, Any]:
+    """Return the agent's parameters, without its tools. `add` adds a component to the file. Raises `UsageError`."""
+    params: dict[str, Any] = {}
+    if isinstance(agent, Executor):
+        params["role"] = "executor"
+    else:
+        params |= _strategy(agent, agent.strategy)
+        if agent.instructions:
+            params["instructions"] = "\n".join(filter(None, (agent.instructions, params.get("instructions"))))
+        if agent.questions:
+            params["questions"] = list(agent.questions)
+        if agent.prompt_node is not None:
+            params["prompt_node"] = add(agent.prompt_node, "prompt_node")
+        else:
+            params["model"] = add(agent.model, "model")
+    if memories := [add(memory, "memory") for memory in agent.memories]:
+        params["memory"] = memories
+    if agent.budget != Budget():
+        params["budget"] = {
+            one.name: value for one in fields(Budget) if (value := getattr(agent.budget, one.name)) != one.default
+        }
+    if agent.require_human_feedback and "require_human_feedback" not in params:
+        asked = agent.require_human_feedback
+        params["require_human_feedback"] = True if asked is True else sorted(asked)
+    if agent.schema is not None:
+        params["answer_schema"] = dict(agent.schema)
+    return params
+
+
+def _strategy(agent: Agent, strategy: Strategy) -> dict[str, Any]:
+    if isinstance(strategy, Wrapper) and isinstance(strategy.reason, Instructions):
+        return _strategy(agent, strategy.inner) | {"instructions": strategy.reason.text}
+    if isinstance(strategy, Planner) and replace(strategy, approve=False) == Planner():
+        return {"role": "planner"} | ({"require_human_feedback": True} if strategy.approve else {})
+    if isinstance(strategy, React) and replace(strategy, prompt="") == React():
+        template = getattr(agent.prompt_node, "default_prompt_template", None)
+        own = strategy.prompt and strategy.prompt != getattr(template, "prompt_text", None)
+        return {"strategy": "react"} | ({"custom_prompt": strategy.prompt} if own else {})
+    for name, known in STRATEGIES.items():
+        if known == strategy:
+            return {"strategy": name}
+    raise UsageError(f"{agent.name}: the custom strategy {strategy.name} cannot be written; use one of STRATEGIES")
+
+
+_OPTIONS = ("effects", "timeout", "approval", "polls", "return_direct", "reflections", "not_done")
+
+
+def given_options(tool: Tool, written_as: Tool | None) -> dict[str, Any]:
+    """Return the options in which `tool` differs from a plain one. Raises `UsageError` if a file cannot express one.
+
+    A built-in tool that it is `written_as` has its examples already.
+    """
+    plain = Tool(tool.name, tool.something, takes=tool.takes)
+    options = {key: getattr(tool, key) for key in _OPTIONS if getattr(tool, key) != getattr(plain, key)}
+    if "not_done" in options:
+        options["not_done"] = _not_done(tool)
+    if tool.examples != (written_as or plain).examples:
+        options["examples"] = [_example(one) for one in tool.examples]
+    return options
+
+
+def _example(example: ToolExample) -> dict[str, Any]:
+    given = {key: value for key, value in asdict(example).items() if value}
+    return given | {"calls": list(given["calls"])}
+
+
+def _not_done(tool: Tool) -> str:
+    """Return a tool's `not_done` as names. Raises `UsageError` for exceptions that a file cannot name."""
+    declared = exceptions(tool.not_done)
+    said = ", ".join(one.__name__ for one in declared)
+    try:
+        same = exceptions(said) == declared
+    except ValueError:
+        same = False
+    if not same:
+        raise UsageError(f"tool {tool.name}: not_done cannot be written; a file can only name built-in exceptions")
+    return said

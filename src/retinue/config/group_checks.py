@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Any, get_args
 
 from ..errors import UsageError
@@ -11,10 +11,10 @@ from ..teams.graph_structure import GraphOutline, GraphProblem, structure_proble
 from ..teams.role import END, START, check_role_name
 from ..teams.shared_state import OWN, REDUCERS, StateField
 from ..teams.state_expression import ExpressionError, field_names, parse_expression
-from .callables import parse_callable
 from .component_checks import SECTIONS, check_circles, check_reference, names
-from .group_specs import FieldType
-from .places import Found, Node, Path, shown, unknown
+from .problems import Found, KeyPath, Node, shown, unknown
+from .specs import FieldType
+from .tool_files import parse_callable
 
 _KINDS = ("agent", "pipeline", "component", "callable_api", "human")
 _AGENTS = ("RemoteAgent", "A2AAgent")  # components that are agents
@@ -23,7 +23,7 @@ _ALIASES = {"head": "head_node", "tail": "tail_node", "tails": "tail_nodes"}
 _SELECTORS = ("selector", "should_continue", "Should_Continue")
 
 
-def check_groups(root: Node, folder: FilePath) -> Iterator[Found]:
+def check_groups(root: Node, folder: Path) -> Iterator[Found]:
     """Check every group and chain."""
     sections = {section: names(root, section) for section in SECTIONS}
     for group in root.at("groups"):
@@ -41,7 +41,7 @@ def check_groups(root: Node, folder: FilePath) -> Iterator[Found]:
 class _Group:
     """The checks of one group."""
 
-    def __init__(self, group: Node, sections: Mapping[str, Mapping[str, Node]], folder: FilePath) -> None:
+    def __init__(self, group: Node, sections: Mapping[str, Mapping[str, Node]], folder: Path) -> None:
         self._group = group
         self._sections = sections
         self._folder = folder
@@ -78,7 +78,7 @@ class _Group:
         branched = all(one.head.text and isinstance(one.tails.value, list | dict) for one in self._branches)
         return named and branched and all(edge.head.text and edge.tail.text for edge in self._edges)
 
-    def _placed(self, problem: GraphProblem) -> tuple[Path, str]:
+    def _placed(self, problem: GraphProblem) -> tuple[KeyPath, str]:
         """Return the path of what a problem is about, and its message."""
         match problem.where:
             case ("role", int(index)):
@@ -189,7 +189,7 @@ def _under(node: Node, *keys: str) -> Node:
     return next((node.at(key) for key in keys if node.at(key).value is not None), node.at(keys[0]))
 
 
-def _check_role(role: Node, sections: Mapping[str, Mapping[str, Node]], folder: FilePath) -> Iterator[Found]:
+def _check_role(role: Node, sections: Mapping[str, Mapping[str, Node]], folder: Path) -> Iterator[Found]:
     if role.name in (START, END):
         try:
             check_role_name(role.name)
@@ -219,7 +219,7 @@ def _check_part(node: Node, name: str, sections: Mapping[str, Mapping[str, Node]
         yield Found(node.path, unknown(what, name, known))
 
 
-def _check_callable(node: Node, folder: FilePath) -> Iterator[Found]:
+def _check_callable(node: Node, folder: Path) -> Iterator[Found]:
     if not node.text:
         return
     try:

@@ -8,10 +8,8 @@ from typing import Any
 
 from ..errors import UsageError
 from .file_check import spec_of
-from .scalars import scalar_or_text
 from .specs import FileSpec
-from .yaml_reader import read_text
-from .yaml_writer import dump_value
+from .yaml_text import dump_value, read_text, scalar_or_text
 
 NAMES = ("AGENT_NAME", "agent_name")
 _TEXTS = (

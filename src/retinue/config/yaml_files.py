@@ -11,10 +11,10 @@ from ..errors import DataError, UsageError
 from .builder import Builder
 from .export import file_value, write_atomically
 from .file_check import load_spec
-from .places import unknown
+from .problems import unknown
 from .references import exposed
 from .specs import FileSpec
-from .yaml_writer import dump_value
+from .yaml_text import dump_value
 
 _WORDS = {"agents": "agent_name", "pipelines": "pipeline_name"}
 
