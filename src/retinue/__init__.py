@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from .core.component import Component as Component
     from .core.component_declaration import component as component
     from .core.events import Delta as Delta, Event as Event
+    from .core.run_context import idempotency_key as idempotency_key
     from .core.run_result import RunResult as RunResult
     from .core.tool import Tool as Tool, tool as tool
     from .core.tool_example import ExampleCall as ExampleCall, ToolExample as ToolExample
-    from .core.toolbox import idempotency_key as idempotency_key
     from .core.values import (
         AgentAction as AgentAction,
         AgentFinish as AgentFinish,
@@ -126,7 +126,7 @@ _HOME = {
         "AgentAction", "AgentFinish", "Decision", "Document", "Message", "Observation", "Reply",
         "Step", "StopReason", "Usage",
     ),
-    "core.toolbox": ("idempotency_key",),
+    "core.run_context": ("idempotency_key",),
     "core.tool": ("Tool", "tool"),
     "core.tool_example": ("ExampleCall", "ToolExample"),
 }  # fmt: skip

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..core.trace_context import enter_trace
+from ..core.run_context import current_run, enter_run_context
 from .provider_name import provider_of
 
 if TYPE_CHECKING:
@@ -36,6 +37,6 @@ def live_spans(key: str, model: object, begun: Sequence[Event], *, member: bool)
     from .recorder import place_of
 
     traced = _active[0].decided(place_of(key, member=member, part=len(begun)))
-    enter_trace(traced.span)
+    enter_run_context(replace(current_run(), trace=traced.span))
     spans = _active[0].spans(traced, provider_of(model))
     return None if spans is None else _active[0].live(spans, begun)
