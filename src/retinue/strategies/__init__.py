@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .auto import Auto
     from .careful import Careful
     from .corrective import Corrective
-    from .parsing.react_text import UnreadableReply
+    from .parsing.actions import UnreadableReply
     from .planexec import PlanExec
     from .react import React
     from .react_json import ReactJson
@@ -36,7 +36,7 @@ _HOME = {
     "ReactJson": "react_json",
     "SelfAsk": "self_ask",
     "ToolCalling": "tool_calling",
-    "UnreadableReply": "parsing.react_text",
+    "UnreadableReply": "parsing.actions",
 }
 __getattr__ = lazy_names(__name__, _HOME)
 
