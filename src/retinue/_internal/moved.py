@@ -97,7 +97,7 @@ FORMER = {
     "progress": "_internal.progress",
     "prompt": "core.prompt",
     "reading": "core.serialization",
-    "recording": "core.replay",
+    "recording": "run.recorded_effects",
     "remembering": "memory.recall",
     "representation": "_internal.representation",
     "run_log": "core.run_log",

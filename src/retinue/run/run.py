@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .._internal.containment import call_contained, describe_error, is_own_error
+from .._internal.containment import describe_error, is_own_error
 from .._internal.representation import one_line_repr
 from .._internal.tracebacks import shorten_traceback
 from ..core.deadline import Deadline, Interrupted
 from ..core.delegation import Delegate
 from ..core.effects import LibraryEffects
 from ..core.event_stream import Tell, tell, told
-from ..core.events import ENDINGS, Delta, Event, Started, Stopped
+from ..core.events import ENDINGS, Delta, Event, Started, Stopped, find_started
 from ..core.file_format import check_together, event_with_data, messages_with_data, with_data
 from ..core.loop import drive
 from ..core.prices import FREE, price_of
-from ..core.protocols import Flow, Strategy, Task, calls_natively, kinds_read, unreadable
-from ..core.replay import beginning, replaying
+from ..core.protocols import Effects, Task, calls_natively, kinds_read, unreadable
 from ..core.run_context import RunContext, charge_usage, current_run, run_context
 from ..core.run_log import log_event
 from ..core.run_result import RunResult, result, usage_of
@@ -31,9 +30,10 @@ from ..display.live_trace import run_traced, should_show
 from ..errors import ModelError, RetinueError, UsageError
 from ..memory.recall import recall_history, remember
 from ..net.file_source import FileSource, load_files
-from ..strategies.auto import Auto, choose_strategy
+from ..strategies.auto import Auto
 from ..telemetry.activation import live_spans
 from .nested import Earlier, Listener, NestedRuns
+from .recorded_effects import ContinuedRun
 from .spec import Specified, check_prices
 
 if TYPE_CHECKING:
@@ -177,14 +177,15 @@ class Run:
 
     async def _beginning(self) -> Started:
         """Return the first event as far as it is known; a continued run takes it from its log."""
-        if (begun := beginning(self._begun)) is not None:
+        if (begun := find_started(self._begun)) is not None:
             data = {one.id: one.data for one in await load_files(self.files)}
             history = messages_with_data(begun.history, data)
             self.log = [event_with_data(event, data) for event in self.log]
             self._decisions = {
                 call: replace(one, files=with_data(one.files, data)) for call, one in self._decisions.items()
             }
-            return replace(begun, history=history, files=with_data(begun.files, data))
+            files = with_data(begun.files, data)
+            return replace(begun, question=self._task.question, history=history, files=files)
         abilities = await self._abilities()
         files = await self._loaded()
         check_together(files)
@@ -202,46 +203,12 @@ class Run:
 
     def _driven(self, begun: Started, tell: Tell) -> Callable[[], Coroutine[Any, Any, None]]:
         """Return what drives the run from its first event."""
-        abilities = begun.abilities
-        task = replace(
-            self._task,
-            history=begun.history,
-            files=begun.files,
-            constrained=abilities.constrains,
-            calls_tools=abilities.calls_tools,
-            scripted=abilities.scripted,
-            window=abilities.window,
-        )
-        strategy = choose_strategy(self._spec.strategy, task, begun.strategy)
-        started = replace(
-            begun,
-            question=task.question,
-            agent=self._spec.name,
-            strategy=strategy.name,
-            model=self._spec.model.name,
-            tools=tuple(tool.name for tool in task.tools),
-        )
-        toolbox = Toolbox(task.tools, self.key, self.delegate, self.keep_files)
-        world = LibraryEffects(self._spec.model, self._spec.human, toolbox, self._decisions, tell)
-        flow = self._flow(task, strategy, started.instructions)
-        effects = replaying(world, self.log, regardless=self.regardless)
+        started, flow = self._spec.begin(begun)
+        toolbox = Toolbox(self._spec.tools, self.key, self.delegate, self.keep_files)
+        effects: Effects = LibraryEffects(self._spec.model, self._spec.human, toolbox, self._decisions, tell)
+        if self.log:
+            effects = ContinuedRun(effects, self.log, regardless=self.regardless)
         return drive(flow, effects, started, self.budget, self._deadline, price_of(self._spec.model) or FREE)
-
-    def _flow(self, task: Task, strategy: Strategy, instructions: str | None) -> Flow:
-        """Return the strategy's generator; `instructions` is `None` in older logs. Raises `UsageError` if it cannot
-        begin.
-        """
-        named = getattr(strategy, "name", type(strategy).__name__)
-        told = self._spec.instructions if instructions is None else instructions
-        try:
-            flow = call_contained(self._spec.flow, task, strategy, told)
-        except Exception as error:
-            if is_own_error(error):
-                raise
-            raise UsageError(f"the strategy {named!r} failed: {describe_error(error)}") from error
-        if not isinstance(flow, Generator):
-            raise UsageError(f"the strategy {named!r} returned a {type(flow).__name__}; want a generator")
-        return flow
 
     async def finish(self) -> RunResult:
         """Run to the end and return the result; the run is shown if the agent's `trace` asks for it. Raises as `events`
