@@ -16,7 +16,7 @@ from statistics import mean
 
 import click
 
-from retinue._internal.suggestions import suggestion
+from retinue._internal.message_text import suggestion
 from retinue.agent import Agent
 from retinue.core.budgets import Budget
 from retinue.core.run_result import RunResult

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 from .._internal.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from .activation import disable, enable, flush
+    from .activation import disable as disable, enable as enable, flush as flush
 
-__all__ = ["disable", "enable", "flush"]
-
-__getattr__ = lazy_names(__name__, dict.fromkeys(__all__, "activation"))
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
