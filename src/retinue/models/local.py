@@ -21,7 +21,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from .._internal.forks import in_forked_child
+from .._internal.processes import in_forked_child
 from .._internal.progress import Progress, progress_listener
 from ..core.prompt import Ask, Prompt, PromptCache
 from ..core.protocols import Chunks

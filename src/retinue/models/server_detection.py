@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..core.values import Kind
 from ..errors import ModelError, ModelNotFound, ModelRefused
 from ..net.http_client import HttpClient

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from .._internal.containment import call_contained, describe_error, is_own_error
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..core.answer_schema import Check
 from ..core.budgets import Budget
 from ..core.delegation import is_member

@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from .._internal.supervision import supervise
+from .._internal.concurrency import supervise
 from ..core.run_context import STORED_ID, current_run, enter_run_context
 from ..errors import StoreConflict, StoreUnavailable
 from ..store.database import Database

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from pydantic import Field
 from sqlalchemy import Connection
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..errors import UsageError
 from ..run.fork import ForkPoint, fork_log
 from ..run.recorded_effects import NumberedEvent
