@@ -72,9 +72,6 @@ class SpeechToText(Component):
             raise UsageError("phrases are for pocketsphinx, and Whisper needs none: leave out phrases or model")
         self.name = name
         phrases = [phrases] if isinstance(phrases, str) else list(phrases)
-        self.given = {  # for export
-            "folder": folder, "phrases": phrases, "model": model, "language": language, "seconds": seconds
-        }  # fmt: skip
         self.folder = Path(folder).expanduser()
         self.phrases = tuple(phrases)
         self.model = model

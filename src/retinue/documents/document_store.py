@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from .._internal.message_text import one_line_repr
+from ..core.component import Configurable
 from ..core.values import Document
 from ..errors import UsageError
 from ..tools.keyword_search import TITLE_WEIGHT, match_expression, storable
@@ -29,7 +30,7 @@ _AT_ONCE = 500  # ids bound per statement
 _Row = tuple[str, str, str, str]
 
 
-class DocumentStore:
+class DocumentStore(Configurable):
     """Stores documents persistently in a file, which is created if missing; without a path, in memory.
 
     It may be used by several threads and processes at once. `dimensions` is that of the vectors; by default, that of
@@ -47,7 +48,6 @@ class DocumentStore:
         if dimensions is not None and dimensions < 1:
             raise UsageError(f"dimensions must be at least 1, not {dimensions}")
         self.path = path
-        self.given = {"path": str(path), "dimensions": dimensions}  # for export
         self.database = Database(path)
         if dimensions is not None:
             with self.database.writing() as connection:

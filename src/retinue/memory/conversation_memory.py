@@ -11,6 +11,7 @@ from typing import Self
 from .._internal.concurrency import run_in_thread
 from .._internal.sync_bridge import run_blocking
 from ..components import PromptNode, PromptTemplate
+from ..core.component import Configurable
 from ..core.grammar import Constraint, json_pattern, seq
 from ..core.protocols import Model, Recalled
 from ..errors import ModelUnavailable, UsageError
@@ -53,7 +54,7 @@ class Conversation:
     summary: str = ""
 
 
-class ConversationMemory:
+class ConversationMemory(Configurable):
     """The last `window` turns of one conversation, within `max_tokens` (estimated at three bytes each).
 
     Raises `UsageError`, and `DataError` for a file that is not such a memory.
@@ -77,12 +78,6 @@ class ConversationMemory:
     ) -> None:
         if window < 1 or max_tokens < 40:
             raise UsageError("ConversationMemory: window must be at least 1, and max_tokens at least 40")
-        self.given = {
-            "window": window,
-            "max_tokens": max_tokens,
-            "summary": summary,
-            "path": None if path is None else str(path),
-        }
         self._window = window
         self._node = summary if isinstance(summary, PromptNode | None) else PromptNode(summary)
         self._for_summary = max_tokens // _SHARE if self._node else 0

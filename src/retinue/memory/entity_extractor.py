@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypedDict
 
 from .._internal.concurrency import gather_bounded
 from .._internal.sync_bridge import run_blocking
+from ..core.component import Configurable
 from ..core.grammar import Constraint, Pattern, Repeat, choice, json_pattern, seq
 from ..core.protocols import Model
 from ..models import PromptModel
@@ -46,7 +47,7 @@ class Extracted(TypedDict):
     entities: list[FoundEntity]
 
 
-class EntityExtractor:
+class EntityExtractor(Configurable):
     """Extracts entities from a conversation's transcript, with what the user says of them.
 
     `model` is a `Model` or a name that `PromptModel` accepts. The format is constrained if the engine supports it, so a
@@ -59,7 +60,6 @@ class EntityExtractor:
 
     def __init__(self, model: Model | str = "local", *, name: str = "EntityExtractor") -> None:
         self.name = name
-        self.given = {"model": model}
         self.model: Model = PromptModel(model) if isinstance(model, str) else model
         self._form = _form()
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from .._internal.concurrency import run_in_thread
 from .._internal.sync_bridge import run_blocking
+from ..core.component import Configurable
 from ..core.protocols import Model, Recalled
 from ..errors import UsageError
 from .background_work import Background
@@ -35,7 +36,7 @@ class Entities:
     entities: list[Entity] = field(default_factory=list)
 
 
-class EntityMemory:
+class EntityMemory(Configurable):
     """The people, places, organizations and other entities of one conversation, and what the user said of them.
 
     After each `every` turns, an `EntityExtractor` (or a model for one) extracts new facts in the background, which
@@ -59,13 +60,6 @@ class EntityMemory:
     ) -> None:
         if every < 1 or max_tokens < 40 or half_life <= 0:
             raise UsageError("EntityMemory: every must be at least 1, max_tokens at least 40, half_life more than 0")
-        self.given: dict[str, Any] = {
-            "extractor": extractor,
-            "summarizer": summarizer,
-            "every": every,
-            "max_tokens": max_tokens,
-        }
-        self.given |= {"half_life": half_life, "path": None if path is None else str(path)}
         self._extractor = extractor if isinstance(extractor, EntityExtractor) else EntityExtractor(extractor)
         other = self._extractor.model if summarizer is None else summarizer
         self._summarizer = other if isinstance(other, EntitySummarizer) else EntitySummarizer(other)

@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 
 from .._internal.concurrency import gather_bounded
 from .._internal.sync_bridge import run_blocking
+from ..core.component import Configurable
 from ..core.grammar import Constraint, json_pattern, seq
 from ..core.protocols import Model
 from ..errors import UsageError
@@ -35,7 +36,7 @@ class Summarized(TypedDict):
     entities: list[Summary]
 
 
-class EntitySummarizer:
+class EntitySummarizer(Configurable):
     """Summarizes entities: merges known and new facts into a summary of at most `characters`.
 
     `model` is a `Model` or a name that `PromptModel` accepts. In a pipeline it follows an `EntityExtractor`. A summary
@@ -50,7 +51,6 @@ class EntitySummarizer:
         if characters < 40:
             raise UsageError(f"{name}: characters must be at least 40, not {characters}")
         self.name = name
-        self.given = {"model": model, "characters": characters}
         self._model: Model = PromptModel(model) if isinstance(model, str) else model
         self._characters = characters
         schema = record(summary=text(characters))
