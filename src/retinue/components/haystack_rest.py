@@ -10,8 +10,7 @@ from urllib.parse import quote
 from ..core.toolbox import idempotency_header
 from ..core.values import Document
 from ..errors import ToolError, UsageError
-from ..net.retry_after import ask_service, checked_query, json_object
-from ..net.service_client import Service, ServiceRequest
+from ..net.service_client import Service, ServiceRequest, ask_service, checked_query, json_object
 from .query_component import QueryComponent
 from .web_search import text
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from ..errors import ToolError
-from ..net.retry_after import ask_service, checked_query, json_object
-from ..net.service_client import Service, ServiceRequest
+from ..net.service_client import Service, ServiceRequest, ask_service, checked_query, json_object
 from .query_component import QueryComponent
 from .web_search import text
 

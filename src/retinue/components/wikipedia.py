@@ -13,8 +13,7 @@ from ..core.tool_example import ExampleCall, ToolExample
 from ..core.toolbox import SO_FAR
 from ..core.values import Document
 from ..errors import ToolError, UsageError
-from ..net.retry_after import ask_service, checked_query, error_text, json_object
-from ..net.service_client import AGENT, Service, ServiceRequest
+from ..net.service_client import AGENT, Service, ServiceRequest, ask_service, checked_query, error_text, json_object
 from .query_component import QueryComponent
 from .web_search import Searched, text
 

@@ -16,7 +16,7 @@ from ..errors import UsageError
 from ..executor import Executor
 from ..models import PromptModel
 from ..models.reply_limits import limited
-from ..net.time_limits import TimeLimits
+from ..net.retry import TimeLimits
 from ..strategies import STRATEGIES
 from ..strategies.auto import Auto
 from ..strategies.planner import Planner
