@@ -226,6 +226,18 @@ def merge_parameters(parameters: Mapping[str, Any], more: Mapping[str, Any]) -> 
     return merged
 
 
+def merge_options(
+    parameters: Mapping[str, Any], options: Mapping[str, Any], lists: Collection[str] = ("tools",)
+) -> dict[str, Any]:
+    """Merge the user's `options`. What they have in `lists`, such as tools that the vendor runs, is added to what is
+    there."""
+    merged = merge_parameters(parameters, options)
+    for name in lists:
+        if isinstance(more := options.get(name), list | tuple):
+            merged[name] = [*parameters.get(name, ()), *more]
+    return merged
+
+
 def drop_parameters(parameters: Mapping[str, Any], names: Collection[str], within: str = "") -> dict[str, Any]:
     """Return `parameters` without those of these `names`, which are dotted for what is in an object."""
     kept: dict[str, Any] = {}

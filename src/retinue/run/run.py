@@ -33,7 +33,7 @@ from ..errors import ModelError, RetinueError, UsageError
 from ..memory.recall import recall_history, remember
 from ..net.file_source import FileSource, load_files
 from ..strategies.auto import Auto, choose_strategy
-from ..telemetry.active import live_spans
+from ..telemetry.activation import live_spans
 from .nested import Earlier, Listener, NestedRuns
 from .spec import Specified, check_prices
 

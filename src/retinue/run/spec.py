@@ -16,9 +16,8 @@ from ..core.protocols import Flow, Memory, Model, Strategy, Task
 from ..core.tool import Tool
 from ..errors import UsageError
 from ..strategies.given_actions import GivenActions
-from ..strategies.wrappers.instructions import with_instructions
+from ..strategies.wrappers.prompt_additions import with_files, with_instructions
 from ..strategies.wrappers.reflection import with_reflection
-from ..strategies.wrappers.shown_files import with_files
 from ..strategies.wrappers.structured_output import with_structured_output
 
 

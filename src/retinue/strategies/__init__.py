@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .auto import Auto as Auto
     from .careful import Careful as Careful
     from .corrective import Corrective as Corrective
-    from .parsing.react_text import UnreadableReply as UnreadableReply
+    from .parsing.actions import UnreadableReply as UnreadableReply
     from .planexec import PlanExec as PlanExec
     from .react import React as React
     from .react_json import ReactJson as ReactJson

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from .._internal.processes import in_forked_child
 from ..net.retry import Attempts, Retries
-from .otlp_environment import Pace
+from .environment import Pace
 from .otlp_exporter import Exporter, NotSent
 from .span_record import SpanRecord
 
