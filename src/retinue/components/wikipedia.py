@@ -15,8 +15,7 @@ from ..core.tool import Tool
 from ..core.tool_example import ExampleCall, ToolExample
 from ..core.values import Document
 from ..errors import ToolError, UsageError
-from ..net.retry_after import ask_service, checked_query, error_text, json_object
-from ..net.service_client import AGENT, Service, ServiceRequest
+from ..net.service_client import AGENT, Service, ServiceRequest, ask_service, checked_query, error_text, json_object
 from .web_search import Searched, text
 
 OPERATIONS = ("search", "lookup")

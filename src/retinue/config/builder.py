@@ -29,7 +29,7 @@ from ..mcp import MCPTools
 from ..mcp.tool_pins import PINS
 from ..models import PromptModel
 from ..models.reply_limits import limited
-from ..net.time_limits import TimeLimits
+from ..net.retry import TimeLimits
 from ..pipelines import Node, Pipeline, problems
 from ..run.handoff import handoff
 from ..strategies import STRATEGIES

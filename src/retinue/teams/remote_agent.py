@@ -23,8 +23,7 @@ from ..core.values import AgentAction, AgentFinish, Capabilities, Message, Reply
 from ..errors import ModelRefused, ModelUnavailable, UsageError
 from ..models import PromptModel
 from ..net.http_client import HttpClient, Unsigned
-from ..net.retry import Retries, next_retry
-from ..net.time_limits import TimeLimits
+from ..net.retry import Attempts, Retries, TimeLimits
 from ..strategies.parsing.final_answer import mark_truncated
 from .human_answers import words_of
 from .remote_address import without_address
@@ -117,7 +116,7 @@ class RemoteModel:
     async def reply(self, request: Ask) -> Chunks:
         """Stream the reply. Raises `ToolError` if the request is refused, and `ModelError`. A request that may have
         been executed is sent again only where that does no harm."""
-        failures, sent, harmless = 0, False, self.effects != "once"
+        attempts, sent, harmless = Attempts(_RETRIES), False, self.effects != "once"
         while True:
             if not sent or harmless:
                 try:
@@ -129,13 +128,12 @@ class RemoteModel:
                     raise call_failure(without_address(str(error), self.url), sent=True) from None
                 except ModelUnavailable as error:
                     last, sent = error, sent or error.code != "model_unreachable"
-            failures += 1
             if sent and not harmless:
                 with suppress(ModelUnavailable):  # it may be starting again
                     harmless = await self._knows_keys()
                     if not harmless:
                         break
-            retry = next_retry(failures, last, _RETRIES)
+            retry = attempts.next_retry(last)
             yield retry
             await asyncio.sleep(retry.seconds)
         raise last
