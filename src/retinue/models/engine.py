@@ -24,7 +24,7 @@ from ..net.error_mapping import field_of_turn, names_parameter, output_limit
 from ..net.http_client import HttpClient
 from ..net.retry import Retries, next_retry
 from ..net.time_limits import TimeLimits
-from .dialects import DIALECTS, HOLD_TO_PATTERN
+from .dialects import DIALECTS, HOLD_TO_PATTERN, constraint_parameters
 from .facts import UNKNOWN, find_facts, vendor_at
 from .known_servers import (
     Adapted,
@@ -280,7 +280,7 @@ class HttpEngine:
             return {}
         vendor = self._vendor
         api: Api = "completions" if wire is vendor.completions else "responses" if wire is vendor.responses else "chat"
-        constraint = DIALECTS[self._dialect](request.constraint, api)
+        constraint = constraint_parameters(self._dialect, request.constraint, api)
         return constraint if drop_parameters(constraint, adapted.without) == constraint else {}
 
     def _in_json(self, request: Ask, wire: Wire, adapted: Adapted) -> bool:
