@@ -1,4 +1,4 @@
-"""The contract of every strategy: `retinue.core.protocols.Strategy`. It is run with known tools and a scripted model."""
+"""The contract of every strategy: `retinue.core.protocols.Strategy`. Tools and model are known."""
 
 from __future__ import annotations
 
