@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..core.prices import Price
 from ..errors import ModelUnavailable, UsageError
 from ..models import weights

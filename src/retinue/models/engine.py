@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any, get_args
 from urllib.parse import urlsplit
 
-from .._internal.suggestions import suggestion
-from .._internal.well_formed import well_formed_json
+from .._internal.foreign_text import well_formed_json
+from .._internal.message_text import suggestion
 from ..core.prices import Price, counts_in_dollars
 from ..core.prompt import Ask, Prompt, PromptCache
 from ..core.protocols import Chunks, kinds_of

@@ -25,7 +25,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from .._internal.cache import state_folder
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..core.prompt import Ask, Prompt
 from ..core.protocols import Chunks
 from ..core.tool import Tool

@@ -24,7 +24,7 @@ from time import monotonic
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from .._internal.forks import in_forked_child
+from .._internal.processes import in_forked_child
 from .._internal.progress import Progress, progress_listener
 from ..core.prompt import Ask, Prompt, PromptCache
 from ..core.protocols import Chunks

@@ -8,9 +8,8 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Protocol
 
+from .._internal.message_text import nearest, one_line_repr, suggestion
 from .._internal.redaction import address_without_secrets
-from .._internal.representation import one_line_repr
-from .._internal.suggestions import nearest, suggestion
 from .._internal.sync_bridge import run_blocking
 from .._internal.tracebacks import install_excepthook, shorten_traceback
 from ..core.completion import ask_once

@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from .._internal.well_formed import TextPieces
+from .._internal.foreign_text import TextPieces
 from ..core.events import Delta
 from ..core.protocols import Retry
 from ..core.values import Message, ProviderState, Reply, Usage

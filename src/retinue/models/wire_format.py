@@ -9,8 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
-from .._internal.strict_json import LENIENT, check_depth
-from .._internal.well_formed import well_formed, well_formed_json
+from .._internal.foreign_text import LENIENT, check_depth, well_formed, well_formed_json
 from ..core.tool import Tool
 from ..core.values import MAX_COUNT, AgentAction, File, Finish, Kind, Message, ToolInput, Usage
 from ..errors import ModelRefused, UsageError

@@ -39,23 +39,4 @@ if TYPE_CHECKING:
         read_failures as read_failures,
     )
 
-_HOME = {
-    "case": ("Case",),
-    "component_suite": ("ComponentSubject", "component_cases"),
-    "document_store_suite": ("DocumentStoreSubject", "document_store_cases"),
-    "model_suite": ("ModelSubject", "model_cases"),
-    "strategy_suite": ("StrategySubject", "strategy_cases"),
-    "tool_suite": ("ToolSubject", "tool_cases"),
-    "vendor_server": (
-        *("CHAT_RULES", "SCRIPT", "Asked", "Refusal", "Rule", "Turn", "Vendor", "VendorServer", "Wire"),
-        *("as_field", "chat_wire", "make_rules", "read_failures"),
-    ),
-}
-_MODULES = {name: module for module, names in _HOME.items() for name in names}
-
-__all__ = sorted(_MODULES)
-__getattr__ = lazy_names(__name__, _MODULES)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
