@@ -408,7 +408,7 @@ def test_a_tool_in_its_own_process_is_told_the_calls_key(tmp_path: Path) -> None
     [
         ("/redirect", "the endpoint answered 302, to go to '/echo'; redirects are not followed"),
         ("/large", "the endpoint's answer is larger than 1,000,000 bytes"),
-        ("/packed", "the endpoint's answer is packed (gzip), which was not asked for"),
+        ("/packed", "the endpoint sent what cannot be read: unsupported Content-Encoding: gzip"),
         ("/wrong", "the endpoint answered 500: out of order"),
         ("/hang", "a did not finish in time (its limit is 0.3 seconds)."),
     ],

@@ -9,8 +9,7 @@ from typing import TypedDict
 
 from ..core.component import QueryComponent
 from ..errors import ToolError
-from ..net.retry_after import ask_service, checked_query, json_object
-from ..net.service_client import Service, ServiceRequest
+from ..net.service_client import Service, ServiceRequest, ask_service, checked_query, json_object
 
 _QUERY = re.compile(r"(\d[\d,_ ]*(?:\.\d+)?)?\s*([A-Za-z]{3})\s*(?:in|to|into|as|=|->|→)\s*([A-Za-z]{3})[ ?.]*", re.I)
 _CODE = re.compile(r"[A-Z]{3}")

@@ -10,13 +10,12 @@ from copy import copy
 from typing import Any, Literal, Self
 from urllib.parse import parse_qsl
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..core.component import QueryComponent
 from ..core.tool import Tool
 from ..errors import ToolError, UsageError
 from ..net.retry import parse_retry_after
-from ..net.retry_after import ask_service, checked_query, error_text
-from ..net.service_client import Service, ServiceAnswer, ServiceRequest
+from ..net.service_client import Service, ServiceAnswer, ServiceRequest, ask_service, checked_query, error_text
 from .github_json import code_of, comment_of, issue_of, read, searched
 from .issue_link import REPOSITORY
 from .web_search import Searched

@@ -8,11 +8,10 @@ from typing import Any, TypedDict
 from urllib.parse import quote
 
 from ..core.component import QueryComponent
-from ..core.toolbox import idempotency_header
+from ..core.run_context import idempotency_header
 from ..core.values import Document
 from ..errors import ToolError, UsageError
-from ..net.retry_after import ask_service, checked_query, json_object
-from ..net.service_client import Service, ServiceRequest
+from ..net.service_client import Service, ServiceRequest, ask_service, checked_query, json_object
 from .web_search import text
 
 SHOWN = 3  # answers (or documents if there are none) shown to a model

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from textwrap import dedent
 from typing import Any, ClassVar
 
+from .._internal.concurrency import run_in_thread
 from .._internal.sync_bridge import run_blocking
-from .._internal.thread_pool import run_in_thread
 from ..core.component import Component
 from ..errors import ToolError
 from .sandbox import Sandbox, SandboxLimits

@@ -10,12 +10,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypedDict
 
-from .._internal.thread_pool import run_in_thread
-from .._internal.worker_process import output_of
+from .._internal.concurrency import run_in_thread
+from .._internal.processes import read_output
 from ..core.component import Component
 from ..documents.file_documents import data_in
 from ..errors import DataError, ToolError, UsageError
-from ..models import bundles
+from ..models import weights
 
 WORKER = "retinue.components.speech_worker"
 
@@ -100,7 +100,7 @@ class SpeechToText(Component):
         folder = await run_in_thread(self._model_folder)
         settings = {"phrases": self.phrases, "model": folder, "language": language or self.language, "prompt": prompt}
         try:
-            answer = json.loads(await output_of(WORKER, ("hear", json.dumps(settings)), data, self.seconds))
+            answer = json.loads(await read_output(WORKER, ("hear", json.dumps(settings)), data, self.seconds))
         except TimeoutError:
             raise ToolError(f"was not heard to its end within {self.seconds:g} seconds") from None
         except ValueError:
@@ -110,10 +110,10 @@ class SpeechToText(Component):
         return Transcript(**answer)
 
     def _model_folder(self) -> str:
-        if self.model in bundles.BUNDLES:
-            return str(bundles.find(bundles.BUNDLES[self.model]))
+        if self.model in weights.bundles():
+            return str(weights.find(self.model))
         if self.model and not (Path(self.model).expanduser() / "model.bin").is_file():
-            raise UsageError(f"model: want {bundles.WHISPER.name} or a folder with a model.bin, not {self.model!r}")
+            raise UsageError(f"model: want whisper-base or a folder with a model.bin, not {self.model!r}")
         return str(Path(self.model).expanduser()) if self.model else ""
 
 

@@ -7,8 +7,7 @@ from typing import Any, TypedDict
 
 from ..core.component import QueryComponent
 from ..errors import ToolError
-from ..net.retry_after import ask_service, checked_query, json_object
-from ..net.service_client import Service, ServiceRequest
+from ..net.service_client import Service, ServiceRequest, ask_service, checked_query, json_object
 from .web_search import text
 
 _NOW = "temperature_2m,relative_humidity_2m,precipitation,weather_code,wind_speed_10m"

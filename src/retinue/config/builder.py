@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from .._internal.yaml_io import YamlSerializable
 from ..agent import Agent
 from ..core.budgets import Budget, Limits, with_limits
@@ -24,7 +24,7 @@ from ..mcp import MCPTools
 from ..mcp.tool_pins import PINS
 from ..models import PromptModel
 from ..models.reply_limits import limited
-from ..net.time_limits import TimeLimits
+from ..net.retry import TimeLimits
 from ..pipelines import Node, Pipeline, problems
 from ..run.handoff import handoff
 from ..strategies import STRATEGIES

@@ -11,7 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import islice
 from pathlib import Path
 
-from .._internal.suggestions import nearest
+from .._internal.message_text import nearest
 from ..mcp.server_address import problems
 from .problems import MAX_FOUND, Found, Node, Source, shown, unknown, validate
 from .registry import COMPONENTS, ROOTS

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, get_args, get_origin
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from .._internal.suggestions import nearest as nearest, suggestion
+from .._internal.message_text import nearest as nearest, suggestion
 from ..errors import DataError
 from .registry import COMPONENTS
 

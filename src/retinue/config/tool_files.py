@@ -17,8 +17,8 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
+from .._internal.message_text import nearest, suggestion
 from .._internal.redaction import redacted_excerpt
-from .._internal.suggestions import nearest, suggestion
 from ..core.signature import Argument, Signature, signature_of
 from ..core.tool import Tool, tool_of
 from ..errors import DataError, UsageError

@@ -12,12 +12,10 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from ..core.call_failure import call_failure
-from ..core.call_path import callers_header
-from ..core.trace_context import trace_headers
+from ..core.run_context import current_run
 from ..errors import ModelError, ModelUnavailable, NotDone, ToolError, UsageError
 from ..net.http_client import DONE, HttpClient
-from ..net.retry import Retries, next_retry
-from ..net.time_limits import TimeLimits
+from ..net.retry import Attempts, Retries, TimeLimits
 from .remote_address import without_address
 from .remote_card import RemoteCard, fetch_card
 
@@ -94,7 +92,7 @@ class A2AConnection:
         self, rpc: str, path: str, params: Body, headers: Mapping[str, str] = _NONE, *, method: str = "POST"
     ) -> AsyncGenerator[Any, None]:
         card, client, _ = await self._agent()
-        more = {**_VERSION, **callers_header(), **trace_headers(), **headers}
+        more = {**_VERSION, **current_run().headers(), **headers}
         if card.binding == "JSONRPC":
             body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": rpc, "params": params})
             return _results(client.exchange("", body.encode(), more, MAX_ANSWER), rpc=True)
@@ -145,21 +143,16 @@ def _result(body: Any, *, rpc: bool) -> Any:
 
 async def _retried(ask: Callable[[], Awaitable[Any]], may: Callable[[ModelError], bool], url: str) -> Any:
     """Return what `ask` returns. It is asked again where it was unavailable, and `may` agrees."""
-    failures = 0
-    while True:
-        try:
-            return await ask()
-        except ModelError as error:
-            failures += 1
-            await asyncio.sleep(_pause(failures, error, may, url))
-
-
-def _pause(failures: int, error: ModelError, may: Callable[[ModelError], bool], url: str) -> float:
-    """Return the seconds before the next try. Raises `ToolError` if there is none."""
+    attempts = Attempts(_RETRIES)
     try:
-        if not isinstance(error, ModelUnavailable) or not may(error):
-            raise error
-        return next_retry(failures, error, _RETRIES).seconds
+        while True:
+            try:
+                return await ask()
+            except ModelUnavailable as error:
+                if not may(error):
+                    raise
+                retry = attempts.next_retry(error)
+            await asyncio.sleep(retry.seconds)
     except ModelError as last:
         logger.warning("%s", last)
         raise call_failure(without_address(str(last), url), sent=_was_sent(last)) from None

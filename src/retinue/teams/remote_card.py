@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from ..errors import NotDone, ToolError
 from ..net.http_client import HttpClient, bearer
-from ..net.time_limits import TimeLimits
+from ..net.retry import TimeLimits
 from ..net.url_policy import WebAddress, parse_url, url_excerpt
 
 Binding = Literal["JSONRPC", "HTTP+JSON"]

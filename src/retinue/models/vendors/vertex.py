@@ -11,8 +11,8 @@ from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from ..._internal.concurrency import run_in_thread
 from ..._internal.redaction import register_secret
-from ..._internal.thread_pool import run_in_thread
 from ...errors import ModelRefused, ModelUnavailable, UsageError
 from ...net.http_client import Unsigned, bearer
 from ..settings import Settings
