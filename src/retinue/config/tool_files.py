@@ -337,7 +337,7 @@ def entry_tools(
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """An entry's folder, callable and headers, with parse_environment variables resolved."""
+    """An entry's folder, callable and headers, with environment variables resolved."""
 
     folder: Path
     api: str
