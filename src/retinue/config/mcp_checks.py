@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..mcp.server_address import problems
+from ..mcp.server_address import server_problems
 from .places import Found, Node, Source
 from .pydantic_errors import validate
 from .specs import ToolOptions
@@ -22,7 +22,7 @@ def check_servers(root: Node) -> Iterator[Found]:
             continue
         if any(isinstance(one.value, dict | list) != (one.path[-1] in _MANY) for one in params if one.value):
             continue  # of the wrong type, which is already reported
-        for key, problem in problems(component.name, params.value or {}):
+        for key, problem in server_problems(component.name, params.value or {}):
             place = {"": params, "name": component.at("name")}.get(key, params.at(key))
             yield Found(place.path if place.value else component.path, problem)
         for tool in params.at("options"):

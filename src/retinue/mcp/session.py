@@ -32,12 +32,10 @@ from .._internal.forks import in_forked_child, keep_from_parent
 from .._internal.sync_bridge import run_blocking
 from ..core.call_failure import call_failure
 from ..errors import NotDone
-from .disconnect import Disconnect
-from .handshake import first_problem, list_all, shake_hands
-from .messages import Dispatcher, raw_result
+from .messages import OWN_FAILURE, Disconnect, Dispatcher, first_problem, list_all, raw_result, shake_hands
 from .server_address import Server
 from .stdio import over_stdio
-from .streamable_http import OWN_FAILURE, over_http
+from .streamable_http import over_http
 from .tool_pins import Offer, Offered, usable_offers
 
 _NO_SESSION = (404, 400)  # statuses of servers that do not know a session; the first one is MCP's
