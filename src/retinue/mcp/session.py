@@ -46,6 +46,7 @@ _LEAVING = 3.0  # seconds for closing the session
 _AGAIN = (0.25, 0.5, 1.0)  # pauses between connection attempts, for a server that is just restarting
 
 logging.getLogger("mcp").addHandler(logging.NullHandler())  # errors report what it logs
+_live: WeakSet[Session] = WeakSet()  # the open sessions
 
 
 class Session:
@@ -318,6 +319,5 @@ def _stop_all() -> None:
         run_blocking(stop())
 
 
-_live: WeakSet[Session] = WeakSet()  # the open sessions
 atexit.register(_stop_all)  # and so before the background loop ends, which was registered earlier
 in_forked_child(_live.clear)
