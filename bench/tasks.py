@@ -17,7 +17,7 @@ from statistics import mean
 import click
 
 from bench.report import replace_section
-from retinue._internal.suggestions import suggestion
+from retinue._internal.message_text import suggestion
 from retinue.agent import Agent
 from retinue.core.budgets import Budget
 from retinue.core.run_result import RunResult

@@ -10,7 +10,7 @@ from cli.test_files import printed
 from retinue import Agent, DataError, Executor
 from retinue.config import check
 from retinue.config.opea import spec_from_environment
-from retinue.strategies.planner import Planner
+from retinue.strategies.planexec import Planner
 
 AGENT = """\
 strategy: react

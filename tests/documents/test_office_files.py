@@ -7,19 +7,17 @@ import io
 import zipfile
 from pathlib import Path
 
-import docx
-import openpyxl
-import pptx
 import pytest
 
 from retinue import DataError, DocumentStore
 from retinue.documents import index_folder
 from retinue.documents.folder_index import read_folder
-from retinue.documents.office_files import DOCX, PPTX, XLSX
-from retinue.documents.text_extraction import text_of
+from retinue.documents.text_extraction import DOCX, PPTX, XLSX, text_of
 
 
 def word() -> bytes:
+    import docx
+
     document, file = docx.Document(), io.BytesIO()
     document.core_properties.title = "Rules"
     document.add_heading("Leave")
@@ -31,6 +29,8 @@ def word() -> bytes:
 
 
 def excel() -> bytes:
+    import openpyxl
+
     book, file = openpyxl.Workbook(), io.BytesIO()
     sheet = book.worksheets[0]
     sheet.title = "Prices"
@@ -43,6 +43,8 @@ def excel() -> bytes:
 
 
 def slides() -> bytes:
+    import pptx
+
     deck, file = pptx.Presentation(), io.BytesIO()
     slide = deck.slides.add_slide(deck.slide_layouts[5])
     slide.shapes.title.text = "Plans"

@@ -28,7 +28,7 @@ from retinue.store.run_row import REGARDLESS, RunRow
 from retinue.store.run_store import find_run, update_run
 from retinue.store.snapshots import SnapshotWriter, find_snapshot
 from retinue.store.tables import snapshots
-from retinue.strategies.wrappers.instructions import with_instructions
+from retinue.strategies.wrappers.prompt_additions import with_instructions
 
 pytestmark = pytest.mark.anyio
 APPROVED = {"call_1_0": Decision("approve")}

@@ -15,7 +15,7 @@ from ..config.yaml_files import chosen
 from ..core.tool import Tool
 from ..display.terminal import clean
 from ..models.wire_format import functions
-from ..strategies.prompting.tool_prompt import describe_tools
+from ..strategies.prompting.prompt_parts import describe_tools
 from ..strategies.react_json import tools_as_json
 
 

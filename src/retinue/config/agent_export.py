@@ -12,9 +12,9 @@ from ..core.protocols import Strategy
 from ..errors import UsageError
 from ..executor import Executor
 from ..strategies import STRATEGIES
-from ..strategies.planner import Planner
+from ..strategies.planexec import Planner
 from ..strategies.react import React
-from ..strategies.wrappers.instructions import Instructions
+from ..strategies.wrappers.prompt_additions import Instructions
 from ..strategies.wrappers.wrapper import Wrapper
 
 AddComponent = Callable[[Any, str], str]

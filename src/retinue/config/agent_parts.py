@@ -19,7 +19,7 @@ from ..models.reply_limits import limited
 from ..net.time_limits import TimeLimits
 from ..strategies import STRATEGIES
 from ..strategies.auto import Auto
-from ..strategies.planner import Planner
+from ..strategies.planexec import Planner
 from ..strategies.react import React
 from .environment import resolve
 from .places import Found, unknown

@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from .. import __version__
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..agent import Agent
 from ..core.prices import FREE, Price, price_of
 from ..core.protocols import Model

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .._internal.containment import call_contained, describe_error, is_own_error
-from .._internal.representation import one_line_repr
+from .._internal.message_text import one_line_repr
 from .._internal.tracebacks import shorten_traceback
 from ..core.call_usage import charge_usage
 from ..core.deadline import Deadline, Interrupted

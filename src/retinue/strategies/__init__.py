@@ -12,33 +12,18 @@ from ..core.protocols import Strategy
 from .simple import simple as simple
 
 if TYPE_CHECKING:
-    from .auto import Auto
-    from .careful import Careful
-    from .corrective import Corrective
-    from .parsing.react_text import UnreadableReply
-    from .planexec import PlanExec
-    from .react import React
-    from .react_json import ReactJson
-    from .self_ask import SelfAsk
-    from .tool_calling import ToolCalling
+    from .auto import Auto as Auto
+    from .careful import Careful as Careful
+    from .corrective import Corrective as Corrective
+    from .parsing.actions import UnreadableReply as UnreadableReply
+    from .planexec import PlanExec as PlanExec
+    from .react import React as React
+    from .react_json import ReactJson as ReactJson
+    from .self_ask import SelfAsk as SelfAsk
+    from .tool_calling import ToolCalling as ToolCalling
 
-__all__ = [
-    "STRATEGIES", "Auto", "Careful", "Corrective", "PlanExec", "React", "ReactJson", "SelfAsk", "ToolCalling",
-    "UnreadableReply", "simple",
-]  # fmt: skip
-
-_HOME = {
-    "Auto": "auto",
-    "Careful": "careful",
-    "Corrective": "corrective",
-    "PlanExec": "planexec",
-    "React": "react",
-    "ReactJson": "react_json",
-    "SelfAsk": "self_ask",
-    "ToolCalling": "tool_calling",
-    "UnreadableReply": "parsing.react_text",
-}
-__getattr__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__, _LAZY = lazy_names(__name__, __file__)
+__all__ = ["STRATEGIES", "simple", *_LAZY]
 
 
 class _Strategies(Mapping[str, Strategy]):

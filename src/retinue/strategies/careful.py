@@ -21,12 +21,19 @@ from ..core.values import AgentAction, AgentFinish, Message, Reply
 from .facts.copied_answers import NOT_STATED, asks_for
 from .facts.descriptions import in_words, names_listed
 from .facts.fact_finder import FOUND, YES_OR_NO, FactFinder
-from .facts.quantities import Unreadable
-from .facts.question_plan import counted, planned
-from .facts.question_steps import QuestionStep, expression, filled, is_list, joined, parts_of, worked_out
-from .facts.question_terms import terms_of
-from .facts.standalone_question import standalone
-from .facts.sub_prompts import Closing, Part, looks_up, one_of, reply_to, sub_prompt
+from .facts.quantities import Unreadable, terms_of
+from .facts.question_plan import (
+    QuestionStep,
+    counted,
+    expression,
+    filled,
+    is_list,
+    joined,
+    parts_of,
+    planned,
+    worked_out,
+)
+from .facts.sub_prompts import Closing, Part, looks_up, one_of, reply_to, standalone, sub_prompt
 from .parsing import final_answer
 from .prompting.constraints import answer_shape
 from .react import React

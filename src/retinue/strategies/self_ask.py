@@ -17,17 +17,14 @@ from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, Task
 from ..core.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply, ToolInput
-from .parsing.answer_stream import any_prefix, before_fence, json_answer
+from .parsing.actions import UnreadableReply, finish_with, match_tool, needs_input, read_input
+from .parsing.final_answer import any_prefix, before_fence, json_answer, prose_reader, uses_tool
 from .parsing.json_reply import CUT_OFF, read_reply
-from .parsing.prose import prose_reader, uses_tool
-from .parsing.react_text import UnreadableReply, match_tool, needs_input, read_input, without_empty_fence
+from .parsing.react_text import without_empty_fence
 from .parsing.tagged_calls import find_calls
 from .prompting.constraints import answer_shape, decision_schema, input_pattern
-from .prompting.few_shot import Example, examples_for, input_text
-from .prompting.prompt_parts import prompt_text
-from .prompting.tool_prompt import describe_tools
-from .prompting.transcript import history_lines
-from .step_loop import ParsedReply, PromptTurn, end_line, extend, finish_with, observations, step_by_step, turn_text
+from .prompting.prompt_parts import Example, describe_tools, examples_for, history_lines, input_text, prompt_text
+from .step_loop import ParsedReply, PromptTurn, end_line, extend, observations, step_by_step, turn_text
 
 NEEDED = "Are follow up questions needed here:"
 ANSWER = "So the final answer is:"

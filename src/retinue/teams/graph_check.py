@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple, get_origin, get_type_hints
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from .._internal.type_check import mismatch
 from ..core.tool import Tool
 from ..errors import UsageError

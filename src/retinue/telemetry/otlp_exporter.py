@@ -15,7 +15,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.metrics.view import View
 from opentelemetry.sdk.resources import Resource
 
-from .._internal.forks import in_forked_child
+from .._internal.processes import in_forked_child
 from .._internal.redaction import address_without_secrets, redact
 from ..errors import UsageError
 from ..net.connection_pool import CannotConnectError, ConnectionPool

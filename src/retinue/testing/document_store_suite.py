@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from ..core.values import Document
-from ..documents.filters import Where
+from ..documents.store_database import Where
 from .case import Case, cases, require, require_same, shown, skip
 from .document_stores import (
     BAD_FILTERS,

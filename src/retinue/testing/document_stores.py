@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.values import Document
-from ..documents.filters import Where
-from ..documents.store_protocol import Store
+from ..documents.document_store import Store
+from ..documents.store_database import Where
 from ..errors import UsageError
 from .case import require, shown
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..._internal.suggestions import nearest
+from ..._internal.message_text import nearest
 from ...core.json_schema import check_schema
 from ...errors import DataError
 from ..questions import Dataset, ExpectedCall, Number, Question

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from ...core.grammar import Constraint, Pattern, choice, seq
+from ...core.grammar import Constraint, Pattern, choice, line, optional, seq
 from ...core.prompt import Ask
 from ...core.protocols import Request, Sent, ask
 from ...core.tool import Tool
+from ...core.values import Message
 from ..prompting.constraints import object_schema
-from ..prompting.prompt_parts import prompt_parts
+from ..prompting.prompt_parts import history_lines, prompt_parts
 
 T = TypeVar("T")
 Part = Generator[Request, Sent, T]
@@ -56,3 +57,15 @@ def one_field(name: str, pattern: Pattern) -> Constraint:
 def one_of(name: str, options: Sequence[str]) -> Constraint:
     """Return the constraint of a reply that is one of the options; engines that take a schema give the field `name`."""
     return Constraint(seq(" ", choice(*options), "\n"), object_schema(**{name: {"enum": list(options)}}))
+
+
+_ALONE = one_field("question", seq(" ", line(300, but="?"), optional(seq("?")), "\n"))
+
+
+def standalone(say: Say, question: str, history: Sequence[Message], window: int | None) -> Part[str]:
+    """Return the question with names for what it refers to in the conversation. `window` is the model's."""
+    if not history:
+        return question
+    text = sub_prompt("standalone", history=history_lines(history, window), question=question)
+    said = yield from say(text, question, _ALONE, aside=True)
+    return said.strip() or question
