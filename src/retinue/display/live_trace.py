@@ -16,7 +16,7 @@ from ..core.events import Delta, Event
 from ..core.log_context import run_is_shown
 from ..core.request_watch import requests_to
 from ..core.run_result import RunResult
-from .branch import View
+from .run_tree import View
 from .status_lines import StatusLines
 from .terminal import is_seen, put
 from .watched_run import WatchedRun
