@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 from urllib.parse import quote
 
-from ..core.toolbox import idempotency_header
+from ..core.run_context import idempotency_header
 from ..core.values import Document
 from ..errors import ToolError, UsageError
 from ..net.retry_after import ask_service, checked_query, json_object

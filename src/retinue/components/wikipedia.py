@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from .._internal.message_text import suggestion
+from ..core.run_context import current_run
 from ..core.signature import InvalidInput
 from ..core.tool import Tool
 from ..core.tool_example import ExampleCall, ToolExample
-from ..core.toolbox import SO_FAR
 from ..core.values import Document
 from ..errors import ToolError, UsageError
 from ..net.retry_after import ask_service, checked_query, error_text, json_object
@@ -141,7 +141,8 @@ class Wikipedia(QueryComponent[Searched]):
         """
         page, last, given = "", "", 0
         missing: set[str] = set()
-        for tool, action, seen in SO_FAR.get():
+        call = current_run().call
+        for tool, action, seen in () if call is None else call.earlier:
             wiki = tool.something
             if not isinstance(wiki, Wikipedia) or wiki._service.base_url != self._service.base_url:
                 continue

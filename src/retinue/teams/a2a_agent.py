@@ -14,10 +14,9 @@ from urllib.parse import quote, unquote
 from ..agent import Agent
 from ..core.budgets import Budget
 from ..core.effects import Human
-from ..core.handover import is_continued
 from ..core.protocols import Flow, Task, act, consult
+from ..core.run_context import current_run, idempotency_key
 from ..core.tool import Effects, Tool
-from ..core.toolbox import idempotency_key
 from ..core.values import AgentAction, AgentFinish, StopReason
 from ..errors import ModelError, ToolError
 from ..executor import NoModel
@@ -178,7 +177,7 @@ class _Tasks:
                 await self._cancel(report.task)
 
     async def _cancel(self, task: str) -> None:
-        if is_continued():
+        if current_run().is_continued:
             return
         with suppress(ToolError, ModelError, TimeoutError):  # it has ended, or the server is gone
             async with asyncio.timeout(_GRACE):

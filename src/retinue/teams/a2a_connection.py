@@ -17,8 +17,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from urllib.parse import quote
 
 from ..core.call_failure import call_failure
-from ..core.call_path import callers_header
-from ..core.trace_context import trace_headers
+from ..core.run_context import current_run
 from ..errors import ModelError, ModelUnavailable, NotDone, ToolError, UsageError
 from ..net.http_client import DONE, HttpClient, bearer
 from ..net.retry import Retries, next_retry
@@ -106,7 +105,7 @@ class A2AConnection:
         self, rpc: str, path: str, params: Body, headers: Mapping[str, str] = _NONE, *, method: str = "POST"
     ) -> AsyncGenerator[Any, None]:
         card, client, _ = await self._agent()
-        more = {**_VERSION, **callers_header(), **trace_headers(), **headers}
+        more = {**_VERSION, **current_run().headers(), **headers}
         if card.binding == "JSONRPC":
             body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": rpc, "params": params})
             return _results(client.exchange("", body.encode(), more, MAX_ANSWER), rpc=True)

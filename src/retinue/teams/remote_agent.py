@@ -14,14 +14,12 @@ from urllib.parse import urlsplit
 from ..agent import Agent
 from ..core.budgets import Budget
 from ..core.call_failure import call_failure
-from ..core.call_path import callers_header
 from ..core.effects import Human
-from ..core.log_context import current_context
 from ..core.prices import Price, price_of
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Chunks, Flow, Model, Task, ask, consult
+from ..core.run_context import current_run
 from ..core.tool import Effects
-from ..core.trace_context import trace_headers
 from ..core.values import AgentAction, AgentFinish, Capabilities, Decision, Message, Reply
 from ..errors import ModelRefused, ModelUnavailable, UsageError
 from ..models import PromptModel
@@ -144,7 +142,7 @@ class RemoteModel:
     async def _knows_keys(self) -> bool:
         """Whether a request that is repeated under its key gets the same run. Raises `ModelUnavailable`."""
         try:
-            models = await self.client.get("/models") if current_context().run else {}
+            models = await self.client.get("/models") if current_run().run else {}
             return bool(models["data"][0]["owned_by"] == "retinue")
         except (ModelRefused, LookupError, TypeError):
             return False
@@ -186,9 +184,9 @@ def _question(call: AgentAction) -> str:
 
 async def _headers(request: Unsigned) -> Mapping[str, str]:
     """Return the headers of a request: who calls, and a key that the same request of the same run has again."""
-    run = current_context().run
-    key = f"{run[-100:]}/{hashlib.sha256(request.body).hexdigest()[:32]}"
-    return {**callers_header(), **trace_headers(), **({"Idempotency-Key": key} if run else {})}
+    here = current_run()
+    key = f"{here.run[-100:]}/{hashlib.sha256(request.body).hexdigest()[:32]}"
+    return {**here.headers(), **({"Idempotency-Key": key} if here.run else {})}
 
 
 def _written(decided: Decided) -> Reply:

@@ -6,8 +6,21 @@ import json
 from dataclasses import dataclass
 from difflib import ndiff
 
-from .events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Retried, Said, Started, Stopped
-from .values import AgentAction, Message
+from ..core.events import (
+    Asked,
+    Called,
+    Event,
+    Finished,
+    Observed,
+    Paused,
+    Replied,
+    Resumed,
+    Retried,
+    Said,
+    Started,
+    Stopped,
+)
+from ..core.values import AgentAction, Message
 
 MOST = 600  # characters shown of each side
 _AROUND = 80  # characters shown before and after those that differ
