@@ -7,9 +7,9 @@ from typing import Annotated, TypedDict
 
 from ..core.component import Component, ComponentReference
 from ..core.values import Document
+from ..documents.document_store import Store, checked_store
 from ..documents.embedding import Embedder
 from ..documents.retrieval import vectors_of
-from ..documents.store_protocol import Store, checked_store
 from .embedding_models import embedder as named
 
 

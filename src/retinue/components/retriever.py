@@ -8,9 +8,9 @@ from typing import Annotated, Any, TypedDict
 from .._internal.message_text import suggestion
 from ..core.component import Component, ComponentReference
 from ..core.values import Document
+from ..documents.document_store import Store, checked_store
 from ..documents.embedding import Embedder
 from ..documents.retrieval import MODES, Mode, results_text, retrieve
-from ..documents.store_protocol import Store, checked_store
 from ..errors import UsageError
 from .embedding_models import embedder as named
 
