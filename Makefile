@@ -108,31 +108,31 @@ alerts: ## Check the alert rules, and that each fires when it should (installs p
 	promtool test rules deploy/alerts_test.yml
 
 studio: setup screens ## Take the pictures of docs/studio, and measure the studio into bench/RESULTS.md (a minute)
-	PYTHONPATH=tests $(BIN)/python -m studio_report
+	PYTHONPATH=tests:tools $(BIN)/python -m studio_report
 
 picture: model screens ## Take the README's picture of a question in a terminal, with the embedded model on idle cores
-	PYTHONPATH=tests $(BIN)/python -m studio_report.terminal_capture
+	PYTHONPATH=tests:tools $(BIN)/python -m studio_report.terminal_capture
 
 fuzz: setup ## Read 100,000 generated and mutated replies with every parser; try each property of the tests with new examples
 	$(BIN)/python -m bench fuzz
 	$(BIN)/pytest -m "hypothesis and not model" --hypothesis-profile=new -n $(WORKERS) --dist loadfile
 
 conformance: setup ## Run the openai SDK's own tests against the server and report into bench/RESULTS.md
-	PYTHONPATH=tests $(BIN)/python -m conformance
+	PYTHONPATH=tests:tools $(BIN)/python -m conformance
 
 schemathesis: setup ## Try every operation of the server with more than 10,000 requests and report into bench/RESULTS.md (a quarter of an hour)
-	PYTHONPATH=tests $(BIN)/python -m fuzzing
+	PYTHONPATH=tests:tools $(BIN)/python -m fuzzing
 
 chaos: setup ## Kill, cancel and answer runs of a real server some 500 times, into docs/reliability.md (half an hour; CHAOS=kills for a part)
-	PYTHONPATH=tests $(BIN)/python -m chaos $(CHAOS)
+	PYTHONPATH=tests:tools $(BIN)/python -m chaos $(CHAOS)
 
 chaos-cluster: setup ## Kill, stop and restart workers, PostgreSQL and Temporal under load, into docs/reliability.md (half an hour; CHAOS=deaths for a part)
-	PYTHONPATH=tests $(BIN)/python -m chaos.cluster_report $(CHAOS)
+	PYTHONPATH=tests:tools $(BIN)/python -m chaos.cluster_report $(CHAOS)
 
 upgrades: setup ## Replace two servers and two workers one by one under load, from the version before and to a planted next one (some minutes)
-	PYTHONPATH=tests $(BIN)/python -m upgrades
+	PYTHONPATH=tests:tools $(BIN)/python -m upgrades
 
-SIMULATION := PYTHONPATH=tests $(BIN)/python -m simulation
+SIMULATION := PYTHONPATH=tests:tools $(BIN)/python -m simulation
 
 ifdef SEED
 simulate: setup
@@ -147,16 +147,16 @@ bench: setup ## Measure Retinue against the floor and report into bench/RESULTS.
 	$(BIN)/python -m bench
 
 chart: .chart/installed ## Lint, render and validate the Helm chart, and misspell its values (CHART=--update keeps new renders)
-	PYTHONPATH=tests .chart/bin/python -m chart_check $(CHART)
+	PYTHONPATH=tests:tools .chart/bin/python -m chart_check $(CHART)
 
 image: .chart/installed ## Carry out deploy/Dockerfile without a container engine, and start what it makes (two minutes)
-	PYTHONPATH=tests .chart/bin/python -m image_check
+	PYTHONPATH=tests:tools .chart/bin/python -m image_check
 
-.chart/installed: requirements/chart.txt tests/chart_check/helm.py
+.chart/installed: requirements/chart.txt tools/chart_check/helm.py
 	$(WANTED)
 	$(PYTHON) -m venv .chart
 	.chart/bin/python -m pip install --disable-pip-version-check --quiet --no-deps --require-hashes -r requirements/chart.txt
-	.chart/bin/python tests/chart_check/helm.py
+	.chart/bin/python tools/chart_check/helm.py
 	@touch $@
 
 clients: setup .clients/installed ## Try the server with other frameworks' clients and Codex CLI, which it installs (half a minute)

@@ -18,7 +18,6 @@ from retinue import RetinueError
 from retinue.models import weights
 from retinue.store.database import Database
 from retinue.store.engines import engine_of
-from simulation.store import Store
 
 pytest_plugins = ["sampling"]
 
@@ -83,6 +82,8 @@ def any_engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     if request.param == "postgresql":
         yield request.getfixturevalue("postgres_engine")
     elif request.param == "simulated":
+        from simulation.store import Store
+
         yield Store().engine
     else:
         database = Database(f"sqlite:///{tmp_path_factory.mktemp('any')}/runs.db")

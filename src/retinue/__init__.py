@@ -75,7 +75,6 @@ if TYPE_CHECKING:
         WindowExceeded as WindowExceeded,
     )
     from .executor import Executor as Executor, Planner as Planner
-    from .handoffs import handoff as handoff
     from .memory import (
         ConversationMemory as ConversationMemory,
         EntityExtractor as EntityExtractor,
@@ -84,8 +83,9 @@ if TYPE_CHECKING:
     )
     from .models import PromptModel as PromptModel
     from .pipelines import Pipeline as Pipeline
-    from .run_branch import fork as fork
-    from .run_replay import Replay as Replay, replay as replay, replay_async as replay_async
+    from .run.fork import fork as fork
+    from .run.handoff import handoff as handoff
+    from .run.replay import Replay as Replay, replay as replay, replay_async as replay_async
     from .teams import (
         A2AAgent as A2AAgent,
         Chain as Chain,
@@ -115,12 +115,12 @@ _HOME = {
     "core.events": ("Delta", "Event"),
     "core.run_result": ("RunResult",),
     "executor": ("Executor", "Planner"),
-    "handoffs": ("handoff",),
+    "run.handoff": ("handoff",),
     "memory": ("ConversationMemory", "EntityExtractor", "EntityMemory", "EntitySummarizer"),
     "models": ("PromptModel",),
     "pipelines": ("Pipeline",),
-    "run_branch": ("fork",),
-    "run_replay": ("Replay", "replay", "replay_async"),
+    "run.fork": ("fork",),
+    "run.replay": ("Replay", "replay", "replay_async"),
     "teams": ("A2AAgent", "Chain", "MessageGroup", "RemoteAgent", "Role"),
     "core.values": (
         "AgentAction", "AgentFinish", "Decision", "Document", "Message", "Observation", "Reply",

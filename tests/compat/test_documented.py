@@ -66,7 +66,7 @@ def test_a_former_module_is_the_one_of_today_and_says_so(former: str) -> None:
 
 
 def test_who_imports_a_former_module_is_told_where(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text("from retinue.ports import Model\nimport retinue.grammar.patterns\n")
+    (tmp_path / "mine.py").write_text("from retinue.ports import Model\nimport retinue.strategies.quoting\n")
     done = subprocess.run(
         [sys.executable, "-W", "always::DeprecationWarning", "mine.py"], cwd=tmp_path, capture_output=True, text=True
     )

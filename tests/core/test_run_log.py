@@ -13,9 +13,9 @@ import pytest
 from retinue import Agent, ModelRefused, PromptModel, tool
 from retinue._internal.redaction import register_secret
 from retinue._internal.sync_bridge import run_blocking
-from retinue.agent_run import Run
 from retinue.core.log_context import ContextFilter, LogContext, current_context, log_context
 from retinue.net.retry import Retries
+from retinue.run.run import Run
 
 SECRET = "sk-planted-in-a-tool-0123456789"
 

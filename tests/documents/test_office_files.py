@@ -7,9 +7,6 @@ import io
 import zipfile
 from pathlib import Path
 
-import docx
-import openpyxl
-import pptx
 import pytest
 
 from retinue import DataError, DocumentStore
@@ -20,6 +17,8 @@ from retinue.documents.text_extraction import text_of
 
 
 def word() -> bytes:
+    import docx
+
     document, file = docx.Document(), io.BytesIO()
     document.core_properties.title = "Rules"
     document.add_heading("Leave")
@@ -31,6 +30,8 @@ def word() -> bytes:
 
 
 def excel() -> bytes:
+    import openpyxl
+
     book, file = openpyxl.Workbook(), io.BytesIO()
     sheet = book.worksheets[0]
     sheet.title = "Prices"
@@ -43,6 +44,8 @@ def excel() -> bytes:
 
 
 def slides() -> bytes:
+    import pptx
+
     deck, file = pptx.Presentation(), io.BytesIO()
     slide = deck.slides.add_slide(deck.slide_layouts[5])
     slide.shapes.title.text = "Plans"

@@ -6,11 +6,12 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, sync_playwright
+
+if TYPE_CHECKING:  # takes half a second to import: only the processes that start a browser do
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Locator, Page
 
 _WHERE = ("chromium", "chromium-browser", "google-chrome")
 PHONE, DESK = (360, 780), (1280, 800)
@@ -20,6 +21,8 @@ _LOUD = {"serious", "critical"}
 @contextmanager
 def browser() -> Iterator[Browser]:
     """Chromium. Without one the test is skipped, but fails where CI is set."""
+    from playwright.sync_api import sync_playwright
+
     path = next(filter(None, map(shutil.which, _WHERE)), None)
     if path is None and os.environ.get("CI") != "true":
         pytest.skip("there is no Chromium: make screens installs it")
@@ -27,6 +30,13 @@ def browser() -> Iterator[Browser]:
         started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         yield started
         started.close()
+
+
+def expect(part: Locator | Page) -> Any:
+    """Playwright's `expect`: assertions that wait."""
+    from playwright.sync_api import expect as expect_soon
+
+    return expect_soon(part)
 
 
 class Visitor:
@@ -79,6 +89,8 @@ class Visitor:
 
     def violations(self) -> list[str]:
         """What axe finds that is serious or critical."""
+        from axe_playwright_python.sync_playwright import Axe
+
         found = Axe().run(self.page).response["violations"]
         return [
             f"{one['id']}: {one['help']} at {[node['target'] for node in one['nodes']][:4]}"

@@ -26,8 +26,8 @@ from retinue.core.values import Reply
 from retinue.errors import ModelUnavailable, WindowExceeded
 from retinue.models import fallbacks
 from retinue.net.retry import Retries
-from retinue.run_branch import fork
-from retinue.run_replay import replay
+from retinue.run.fork import fork
+from retinue.run.replay import replay
 
 LOOK = Tool("look", lambda name: f"{name} is found", "Look somebody up", effects="read")
 CALLS = Answer(calls=[("look", {"name": "Ann"})])

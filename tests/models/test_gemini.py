@@ -26,7 +26,7 @@ from retinue.errors import ModelNotFound, WindowExceeded
 from retinue.models.wire_format import Encoded, PartialReply, Terms
 from retinue.models.wires.generate_content import GENERATE_CONTENT as WIRE
 from retinue.net.retry import Retries
-from retinue.run_branch import fork
+from retinue.run.fork import fork
 from retinue.strategies.tool_calling import ToolCalling
 from retinue.testing import SCRIPT
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from agents import Agent, OpenAIConversationsSession, OpenAIResponsesModel, Runner, function_tool, set_tracing_disabled
 
 from fakes.sdk import DEGREES, MARKS
 from fakes.served import Served
 
 pytestmark = MARKS
-set_tracing_disabled(True)
 BOTH = "Paris 21, London 19."
 
 
-@function_tool
 def get_weather(location: str) -> str:
     """The weather of a city."""
     return DEGREES[location]
@@ -28,10 +25,20 @@ def kinds(items: list[Any]) -> list[str]:
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_session(deployed: Served, streamed: bool) -> None:
     """What is said and done in a tool loop is in the conversation, and the next question stands on it."""
+    from agents import (
+        Agent,
+        OpenAIConversationsSession,
+        OpenAIResponsesModel,
+        Runner,
+        function_tool,
+        set_tracing_disabled,
+    )
+
+    set_tracing_disabled(True)
     async with deployed.async_client() as client:
         session = OpenAIConversationsSession(openai_client=client)
         model = OpenAIResponsesModel(model="plain", openai_client=client)
-        agent = Agent(name="Kim", instructions="Be kind.", tools=[get_weather], model=model)
+        agent = Agent(name="Kim", instructions="Be kind.", tools=[function_tool(get_weather)], model=model)
         if streamed:
             running = Runner.run_streamed(agent, "Compare two cities.", session=session)
             assert [event async for event in running.stream_events()]
@@ -53,6 +60,8 @@ async def test_a_session(deployed: Served, streamed: bool) -> None:
 
 
 async def test_a_session_that_is_there_already(deployed: Served) -> None:
+    from agents import OpenAIConversationsSession
+
     async with deployed.async_client() as client:
         made = await client.conversations.create(items=[{"role": "user", "content": "Before"}])
         session = OpenAIConversationsSession(conversation_id=made.id, openai_client=client)

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import openai
 import pytest
-from langchain_classic.agents import AgentExecutor
-from langchain_classic.agents.openai_assistant import OpenAIAssistantRunnable
-from langchain_classic.agents.openai_assistant.base import OpenAIAssistantAction, OpenAIAssistantFinish
-from langchain_core.tools import tool
 
 from fakes.sdk import DEGREES, MARKS
 from fakes.served import Served
+
+if TYPE_CHECKING:  # takes two seconds to import: only the process that runs these tests does
+    from langchain_classic.agents.openai_assistant import OpenAIAssistantRunnable
 
 pytestmark = MARKS
 BOTH = "Paris 21, London 19."
 
 
-@tool
-def get_weather(location: str) -> str:
-    """The weather of a city."""
-    return DEGREES[location]
+def weather_tool() -> Any:
+    from langchain_core.tools import tool
+
+    @tool
+    def get_weather(location: str) -> str:
+        """The weather of a city."""
+        return DEGREES[location]
+
+    return get_weather
 
 
 @pytest.fixture
@@ -34,17 +38,21 @@ async def clients(deployed: Served) -> AsyncIterator[dict[str, Any]]:
 
 
 def agent(clients: dict[str, Any]) -> OpenAIAssistantRunnable:
-    made: Any = {"name": "Kim", "instructions": "Be kind.", "tools": [get_weather], "model": "plain"}
+    from langchain_classic.agents.openai_assistant import OpenAIAssistantRunnable
+
+    made: Any = {"name": "Kim", "instructions": "Be kind.", "tools": [weather_tool()], "model": "plain"}
     return OpenAIAssistantRunnable.create_assistant(**made, **clients)
 
 
 def tool_outputs(actions: Any) -> dict[str, Any]:
     """What the tools say to LangChain's actions, as its next input."""
-    outputs = [{"tool_call_id": one.tool_call_id, "output": get_weather.invoke(one.tool_input)} for one in actions]
+    outputs = [{"tool_call_id": one.tool_call_id, "output": weather_tool().invoke(one.tool_input)} for one in actions]
     return {"tool_outputs": outputs, "run_id": actions[0].run_id, "thread_id": actions[0].thread_id}
 
 
 async def test_a_loop_by_hand(clients: dict[str, Any]) -> None:
+    from langchain_classic.agents.openai_assistant.base import OpenAIAssistantAction, OpenAIAssistantFinish
+
     runnable = agent(clients)
     actions: Any = runnable.invoke({"content": "Compare two cities."})
     assert all(isinstance(action, OpenAIAssistantAction) for action in actions)
@@ -61,7 +69,9 @@ async def test_a_loop_by_hand(clients: dict[str, Any]) -> None:
 
 
 async def test_a_loop_by_the_executor(clients: dict[str, Any]) -> None:
-    executor = AgentExecutor(agent=agent(clients), tools=[get_weather], return_intermediate_steps=True)
+    from langchain_classic.agents import AgentExecutor
+
+    executor = AgentExecutor(agent=agent(clients), tools=[weather_tool()], return_intermediate_steps=True)
     found = executor.invoke({"content": "Compare two cities."})
     assert found["output"] == BOTH
     assert [said for _, said in found["intermediate_steps"]] == ["21 degrees", "19 degrees"]
@@ -79,6 +89,8 @@ async def test_its_async_half_gets_as_far_as_it_can(clients: dict[str, Any]) -> 
 
 
 async def test_without_an_agent_it_gives_the_messages(clients: dict[str, Any]) -> None:
+    from langchain_classic.agents.openai_assistant import OpenAIAssistantRunnable
+
     runnable: Any = OpenAIAssistantRunnable(assistant_id=agent(clients).assistant_id, **{**clients, "as_agent": False})
     (call,) = runnable.invoke({"content": "What is the weather?"})
     assert call.function.name == "get_weather"

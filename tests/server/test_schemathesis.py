@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from fuzzing import running
-
 
 @pytest.mark.full
 def test_every_operation_answers_as_it_is_documented() -> None:
+    from fuzzing import running
+
     outcome = running.run(5, coverage=False)
     assert outcome.failed.total() == 0, "\n".join(outcome.said)
     assert outcome.cases.total() > 250

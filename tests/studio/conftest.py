@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser
 
 from fakes import studio_browser
 from fakes.app_server import Serving
 from fakes.studio_browser import Visitor
 from fakes.studio_scenes import Scenes, Visit, agents, new_key, play
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Page, expect
 
 from fakes.app_server import Serving
+from fakes.studio_browser import expect
 from fakes.studio_scenes import INSTRUCTIONS, Scenes, Visit, ask, new_key, request, rests
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 
 def choose(page: Page, text: str, number: int = 0) -> None:

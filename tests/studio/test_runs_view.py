@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-from playwright.sync_api import expect
-
 from fakes.app_server import Serving
+from fakes.studio_browser import expect
 from fakes.studio_scenes import Scenes, Visit, new_key, request
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser, expect
 
 import retinue
 from fakes.app_server import Serving
-from fakes.studio_browser import PHONE, Visitor
+from fakes.studio_browser import PHONE, Visitor, expect
 from fakes.studio_corpus import CORPUS, add_hostile_run
 from fakes.studio_scenes import Scenes, Visit, new_key, request
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 STATIC = Path(retinue.__file__).parent / "studio" / "static"
 OWN = [path for path in sorted(STATIC.rglob("*.js")) if path.parent.name != "vendor"]

@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.sync_api import Browser, FilePayload, expect
 
 from fakes.app_server import Serving
 from fakes.pictures import png
 from fakes.shown_agents import HOSTILE, MARKED_UP, evaluated, shown_agents
-from fakes.studio_browser import PHONE, Visitor, browser
+from fakes.studio_browser import PHONE, Visitor, browser, expect
 from fakes.until import until
 from retinue import Agent, PromptModel, tool
 from retinue.server.context import Options
 from retinue.store.api_keys import create_key
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, FilePayload
 
 BEGUN = threading.Event()
 

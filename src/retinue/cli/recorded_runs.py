@@ -11,7 +11,7 @@ from ..core.events import Started
 from ..core.recorded_effects import NumberedEvent
 from ..core.serialization import from_json
 from ..errors import DataError, UsageError
-from ..run_replay import Recording, Replay, numbered, replay_run
+from ..run.replay import Recording, Replay, numbered, replay_run
 from .server_database import server_database
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from .server_database import DB_OPTION, server_database
 
 if TYPE_CHECKING:
     from ..agent import Agent
-    from ..run_replay import Replay
+    from ..run.replay import Replay
 
 _MOST = 1_000_000  # characters of an observation
 

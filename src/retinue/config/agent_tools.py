@@ -14,7 +14,7 @@ from ..agent import Agent
 from ..core.component_declaration import component
 from ..core.tool import Tool, tool_of
 from ..errors import DataError, UsageError
-from ..handoffs import handoff
+from ..run.handoff import handoff
 from .callables import existing_path
 from .places import Found, Path
 from .references import parts, servers, shares, worker_tools

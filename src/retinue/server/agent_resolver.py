@@ -20,9 +20,9 @@ from ..core.values import Message
 from ..runs import RunInput
 from ..runs.leases import is_new
 from ..store.database import Database
-from ..store.images import files_of_run
 from ..store.prepared_statements import Prepared
 from ..store.run_conversation import conversation_of, is_beside
+from ..store.run_files import files_of_run
 from ..store.run_queries import last_handoff
 from ..store.run_row import RunRow
 from ..store.tables import messages

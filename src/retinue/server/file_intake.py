@@ -21,7 +21,7 @@ from ..net.file_source import fetch_file
 from ..net.ssrf_guard import SsrfGuard
 from ..store.advisory_lock import COUNTING, lock_until_end
 from ..store.database import Database
-from ..store.images import keep_files, show_files
+from ..store.run_files import keep_files, show_files
 from ..store.storage_use import bytes_used
 from ..store.tables import contents, images as images_kept
 from ..store.tenant_view import TenantView

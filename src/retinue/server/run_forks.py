@@ -13,7 +13,7 @@ from .._internal.suggestions import suggestion
 from ..core.log_fork import ForkPoint, fork_log
 from ..core.recorded_effects import NumberedEvent
 from ..errors import UsageError
-from ..run_replay import Recording
+from ..run.replay import Recording
 from ..runs.run_fork import ForkEdits, fork_run
 from ..runs.run_view import read_run
 from ..store.audit_log import record

@@ -13,7 +13,7 @@ from ..core.protocols import Task
 from ..core.run_result import RunResult
 from ..core.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Finish, Message, Reply, StopReason
-from ..run_replay import replay_async
+from ..run.replay import replay_async
 from .case import Case, cases, require, require_same, shown
 from .strategy_runs import (
     ADD,

@@ -6,19 +6,19 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from ._internal.suggestions import suggestion
-from .core.answer_schema import Check
-from .core.budgets import Budget
-from .core.delegation import is_member
-from .core.effects import Human
-from .core.prices import price_of
-from .core.protocols import Flow, Memory, Model, Strategy, Task
-from .core.tool import Tool
-from .errors import UsageError
-from .strategies.given_actions import GivenActions
-from .strategies.wrappers.prompt_additions import with_files, with_instructions
-from .strategies.wrappers.reflection import with_reflection
-from .strategies.wrappers.structured_output import with_structured_output
+from .._internal.suggestions import suggestion
+from ..core.answer_schema import Check
+from ..core.budgets import Budget
+from ..core.delegation import is_member
+from ..core.effects import Human
+from ..core.prices import price_of
+from ..core.protocols import Flow, Memory, Model, Strategy, Task
+from ..core.tool import Tool
+from ..errors import UsageError
+from ..strategies.given_actions import GivenActions
+from ..strategies.wrappers.prompt_additions import with_files, with_instructions
+from ..strategies.wrappers.reflection import with_reflection
+from ..strategies.wrappers.structured_output import with_structured_output
 
 
 @dataclass(frozen=True, slots=True)

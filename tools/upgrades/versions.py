@@ -1,6 +1,6 @@
 """The code of other versions: the one before, as it is kept, and the next one, which is today's with a migration more.
 
-`python -m upgrades.versions COMMIT FILE`, with `tests` on the path, keeps a version's code.
+`python -m upgrades.versions COMMIT FILE`, with `tests` and `tools` on the path, keeps a version's code.
 """
 
 from __future__ import annotations

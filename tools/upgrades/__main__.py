@@ -1,6 +1,7 @@
 """Rolling upgrades under load: from the version before, and to a planted next one, with and without Temporal.
 
-`python -m upgrades`, with `tests` on the path. The exit status is 1 if anything was lost, doubled or told otherwise.
+`python -m upgrades`, with `tests` and `tools` on the path. The exit status is 1 if anything was lost, doubled or told
+otherwise.
 """
 
 from __future__ import annotations

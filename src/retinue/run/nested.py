@@ -7,16 +7,16 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from ._internal.containment import describe_error
-from .core.delegation import MemberAnswer, MemberCall, Pending, answer_of, with_effects
-from .core.effects import Human
-from .core.events import Delta, Event
-from .core.log_context import current_context, log_context
-from .core.protocols import Task
-from .core.run_result import RunResult, ending
-from .core.values import Decision, StopReason, Usage
-from .errors import ModelError
-from .run_spec import RunSpec, Specified
+from .._internal.containment import describe_error
+from ..core.delegation import MemberAnswer, MemberCall, Pending, answer_of, with_effects
+from ..core.effects import Human
+from ..core.events import Delta, Event
+from ..core.log_context import current_context, log_context
+from ..core.protocols import Task
+from ..core.run_result import RunResult, ending
+from ..core.values import Decision, StopReason, Usage
+from ..errors import ModelError
+from .spec import RunSpec, Specified
 
 Listener = Callable[[str, Event | Delta], None]
 """Is called with what happens in members' runs: the path of call ids to the run, such as `call_1_0/call_2_0`, and its
@@ -24,7 +24,7 @@ event."""
 
 
 class NestedRun(Protocol):
-    """A member's run, as `retinue.agent_run.Run` has it."""
+    """A member's run, as `retinue.run.run.Run` has it."""
 
     listener: Listener | None
 

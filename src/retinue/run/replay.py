@@ -8,22 +8,22 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from ._internal.containment import call_contained
-from ._internal.sync_bridge import run_blocking
-from .core.budgets import Budget
-from .core.deadline import Deadline
-from .core.delegation import is_member
-from .core.events import Called, Event, Said, Started
-from .core.grammar import Pattern, gbnf
-from .core.log_difference import Difference
-from .core.loop import drive
-from .core.protocols import Task
-from .core.recorded_effects import NumberedEvent, RecordedEffects, RecordedRequest, ReplayEnd
-from .core.run_result import RunResult
-from .core.toolbox import Toolbox
-from .errors import LogMismatch, ModelError, UsageError
-from .run_spec import RunSpec, Specified
-from .strategies.auto import choose_strategy
+from .._internal.containment import call_contained
+from .._internal.sync_bridge import run_blocking
+from ..core.budgets import Budget
+from ..core.deadline import Deadline
+from ..core.delegation import is_member
+from ..core.events import Called, Event, Said, Started
+from ..core.grammar import Pattern, gbnf
+from ..core.log_difference import Difference
+from ..core.loop import drive
+from ..core.protocols import Task
+from ..core.recorded_effects import NumberedEvent, RecordedEffects, RecordedRequest, ReplayEnd
+from ..core.run_result import RunResult
+from ..core.toolbox import Toolbox
+from ..errors import LogMismatch, ModelError, UsageError
+from ..strategies.auto import choose_strategy
+from .spec import RunSpec, Specified
 
 _MOST_PRINTED = 20_000  # characters of a grammar
 

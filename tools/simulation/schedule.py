@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from random import Random
@@ -325,7 +326,6 @@ _INJECT: dict[str, Callable[[Schedule, Fault], None]] = {
 
 @cache
 def _store() -> tuple[Store, Deployment]:
-    logging.getLogger("retinue").setLevel(logging.CRITICAL)
     store, deployment = Store(), Deployment(made_agents())
     for thread in range(max(max(size.orders) for size in _SIZES)):
         store.rows("INSERT INTO threads (tenant, id, created_at, body) VALUES ('t', ?, 0, '{}')", (f"thread_{thread}",))
@@ -337,17 +337,36 @@ def _store() -> tuple[Store, Deployment]:
     return store, deployment
 
 
+@contextmanager
+def _quiet_log() -> Iterator[None]:
+    """Have none of the simulated servers' warnings logged, which the faults cause."""
+    log = logging.getLogger("retinue")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Collect no garbage: what is closed when it is found would be closed at another moment each time."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
 def simulate(seed: int, drop: Collection[int] = (), *, traced: bool = False) -> Outcome:
     """Run the schedule of a seed. `drop` are the numbers of the orders and faults that are left out."""
     plan = planned(seed, drop)
     store, deployment = _store()
-    collects = gc.isenabled()
-    gc.disable()  # what is closed when garbage is found would be so at another moment each time
-    try:
+    with _quiet_log(), _no_collection():
         outcome = Schedule(plan, store, deployment, traced=traced).run()
-    finally:
-        if collects:
-            gc.enable()
     outcome.parts = len(plan.orders) + len(plan.faults) + len(drop)
     outcome.teams = sum(bool(order.levels) for order in plan.orders)
     outcome.asks = sum("sign" in order.steps or "fetch" in order.steps for order in plan.orders)

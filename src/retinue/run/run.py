@@ -9,36 +9,36 @@ from contextvars import copy_context
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ._internal.containment import call_contained, describe_error, is_own_error
-from ._internal.representation import one_line_repr
-from ._internal.tracebacks import shorten_traceback
-from .core.call_usage import charge_usage
-from .core.deadline import Deadline, Interrupted
-from .core.delegation import Delegate
-from .core.effects import LibraryEffects
-from .core.event_stream import Tell, tell, told
-from .core.events import ENDINGS, Delta, Event, Started, Stopped
-from .core.file_format import check_together, event_with_data, messages_with_data, with_data
-from .core.log_context import current_context, enter_context, log_context
-from .core.loop import drive
-from .core.prices import FREE, price_of
-from .core.protocols import Flow, Strategy, Task, calls_natively, kinds_read, unreadable
-from .core.replay import beginning, replaying
-from .core.run_log import log_event
-from .core.run_result import RunResult, result, usage_of
-from .core.toolbox import KeepFiles, Toolbox
-from .core.values import Capabilities, File, Kind, Message
-from .display.live_trace import run_traced, should_show
-from .errors import ModelError, RetinueError, UsageError
-from .memory.recall import recall_history, remember
-from .nested_runs import Earlier, Listener, NestedRuns
-from .net.file_source import FileSource, load_files
-from .run_spec import Specified, check_prices
-from .strategies.auto import Auto, choose_strategy
-from .telemetry.active import live_spans
+from .._internal.containment import call_contained, describe_error, is_own_error
+from .._internal.representation import one_line_repr
+from .._internal.tracebacks import shorten_traceback
+from ..core.call_usage import charge_usage
+from ..core.deadline import Deadline, Interrupted
+from ..core.delegation import Delegate
+from ..core.effects import LibraryEffects
+from ..core.event_stream import Tell, tell, told
+from ..core.events import ENDINGS, Delta, Event, Started, Stopped
+from ..core.file_format import check_together, event_with_data, messages_with_data, with_data
+from ..core.log_context import current_context, enter_context, log_context
+from ..core.loop import drive
+from ..core.prices import FREE, price_of
+from ..core.protocols import Flow, Strategy, Task, calls_natively, kinds_read, unreadable
+from ..core.replay import beginning, replaying
+from ..core.run_log import log_event
+from ..core.run_result import RunResult, result, usage_of
+from ..core.toolbox import KeepFiles, Toolbox
+from ..core.values import Capabilities, File, Kind, Message
+from ..display.live_trace import run_traced, should_show
+from ..errors import ModelError, RetinueError, UsageError
+from ..memory.recall import recall_history, remember
+from ..net.file_source import FileSource, load_files
+from ..strategies.auto import Auto, choose_strategy
+from ..telemetry.active import live_spans
+from .nested import Earlier, Listener, NestedRuns
+from .spec import Specified, check_prices
 
 if TYPE_CHECKING:
-    from .telemetry.recorder import LiveSpans
+    from ..telemetry.recorder import LiveSpans
 
 
 def _read_history(history: Any) -> tuple[Message, ...]:

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .core.delegation import HANDOFF
-from .core.tool import Tool
-from .run_spec import RunSpec, Specified
+from ..core.delegation import HANDOFF
+from ..core.tool import Tool
+from .spec import RunSpec, Specified
 
 if TYPE_CHECKING:
-    from .core.run_result import RunResult
+    from ..core.run_result import RunResult
 
 
 @dataclass(frozen=True)

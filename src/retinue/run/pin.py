@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
-from ._internal.redaction import redact
-from ._internal.sync_bridge import run_blocking
-from .core.events import ENDINGS, Event, Said, Started
-from .core.serialization import from_json, to_json
-from .errors import DataError, LogMismatch
-from .run_replay import Recording, Replay, members_of, numbered, replay_run
-from .run_spec import RunSpec, Specified
+from .._internal.redaction import redact
+from .._internal.sync_bridge import run_blocking
+from ..core.events import ENDINGS, Event, Said, Started
+from ..core.serialization import from_json, to_json
+from ..errors import DataError, LogMismatch
+from .replay import Recording, Replay, members_of, numbered, replay_run
+from .spec import RunSpec, Specified
 
 AgentSource: TypeAlias = Specified | Callable[[str], Specified]
 """An agent, or what returns one by the name in a pinned run."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .agent_run import Run
-from .core.events import Event, Started
-from .core.log_fork import ForkPoint, fork_log
-from .core.replay import call_of
-from .core.run_result import RunResult
-from .nested_runs import Earlier
-from .net.file_source import FileSource
-from .run_spec import Specified
+from ..core.events import Event, Started
+from ..core.log_fork import ForkPoint, fork_log
+from ..core.replay import call_of
+from ..core.run_result import RunResult
+from ..net.file_source import FileSource
+from .nested import Earlier
+from .run import Run
+from .spec import Specified
 
 
 def fork(
