@@ -6,7 +6,6 @@ Apart from the logging context, names are imported on first use, so `import reti
 from typing import TYPE_CHECKING
 
 from ._internal.lazy_names import lazy_names
-from ._internal.moved import install
 from .core import log_context as log_context  # installs the quiet logger tree, whose records carry run and request ids
 
 if TYPE_CHECKING:
@@ -96,46 +95,4 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "agent": ("Agent", "Run"),
-    "core.budgets": ("Budget",),
-    "components": (
-        "Crawler", "CurrencyConverter", "DeepsetCloudPipeline", "DocumentSplitter", "DocumentWriter", "FileConverter",
-        "GitHubAPI", "HaystackPipeline", "IssueLink", "LinkContentFetcher", "PromptNode", "PromptTemplate",
-        "PythonRuntime", "Ranker", "Reader", "ReportWriter", "Retriever", "SearchEngine", "SerpAPIComponent",
-        "SpeechToText", "TextToSpeech", "TopPSampler", "Weather", "WebRetriever", "Wikipedia",
-    ),
-    "core.component": ("Component",),
-    "core.component_declaration": ("component",),
-    "documents": ("DocumentStore",),
-    "errors": (
-        "DataError", "ForeignExit", "LogMismatch", "ModelError", "ModelNotFound", "ModelRefused", "ModelUnavailable",
-        "NodeFailed", "NotDone", "RetinueError", "ToolError", "UsageError", "WindowExceeded",
-    ),
-    "core.events": ("Delta", "Event"),
-    "core.run_result": ("RunResult",),
-    "executor": ("Executor", "Planner"),
-    "run.handoff": ("handoff",),
-    "memory": ("ConversationMemory", "EntityExtractor", "EntityMemory", "EntitySummarizer"),
-    "models": ("PromptModel",),
-    "pipelines": ("Pipeline",),
-    "run.fork": ("fork",),
-    "run.replay": ("Replay", "replay", "replay_async"),
-    "teams": ("A2AAgent", "Chain", "MessageGroup", "RemoteAgent", "Role"),
-    "core.values": (
-        "AgentAction", "AgentFinish", "Decision", "Document", "Message", "Observation", "Reply",
-        "Step", "StopReason", "Usage",
-    ),
-    "core.toolbox": ("idempotency_key",),
-    "core.tool": ("Tool", "tool"),
-    "core.tool_example": ("ExampleCall", "ToolExample"),
-}  # fmt: skip
-_MODULES = {name: module for module, names in _HOME.items() for name in names}
-install()
-
-__all__ = sorted(_MODULES)
-__getattr__ = lazy_names(__name__, _MODULES)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

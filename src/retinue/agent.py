@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, Self, Unpack
 
 from ._internal.concurrency import gather_bounded
-from ._internal.representation import one_line_repr
-from ._internal.suggestions import nearest, suggestion
+from ._internal.message_text import nearest, one_line_repr, suggestion
 from ._internal.sync_bridge import iterate_blocking, run_blocking
 from ._internal.tracebacks import install_excepthook
 from ._internal.yaml_io import YamlSerializable, load_section

@@ -13,7 +13,7 @@ import pytest
 
 from fakes.engines import ENGINES, PROBED, model
 from fakes.pictures import png
-from fakes.vendor_server import Answer, Request
+from fakes.scripted_server import Answer, Request
 from retinue import Agent, Message, PromptModel, UsageError, tool
 from retinue.core.events import Event, Finished, Observed
 from retinue.core.file_format import read_file

@@ -17,7 +17,7 @@ from fakes.app_server import KEY, Serving
 from fakes.asking import chunks
 from fakes.engines import PROBED, model
 from fakes.openai_server import Answer, OpenAIServer, Request, failure
-from fakes.vendor_server import sse
+from fakes.scripted_server import sse
 from retinue import Agent, Budget, ModelRefused, PromptModel, RunResult, Tool, UsageError
 from retinue.config import check
 from retinue.core.events import Event, Replied, Retried

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from .. import __version__
-from .._internal.suggestions import nearest
+from .._internal.message_text import nearest
 from ..errors import RetinueError
 from ..telemetry.activation import disable, enable_from_environment
 from .error_line import show_error

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import click
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..core.prices import Price
 from ..errors import ModelUnavailable, UsageError
 from ..models import bundles, weights
 from ..models.bundles import BUNDLES
-from ..models.facts import KNOWN_VENDORS, describe_sources, find_facts
+from ..models.facts import describe_sources, find_facts, listed_vendors
 from .progress_line import Progress
 
 
@@ -95,8 +95,8 @@ def _suited() -> str:
 def show(model: str) -> None:
     """Show what is published about a hosted model: its window, longest reply, abilities and prices."""
     engine, _, name = model.partition(":")
-    if engine not in KNOWN_VENDORS or not name:
-        raise UsageError(f"want ENGINE:MODEL, such as openai:gpt-5-mini; {suggestion(engine, KNOWN_VENDORS)}")
+    if engine not in (known := listed_vendors()) or not name:
+        raise UsageError(f"want ENGINE:MODEL, such as openai:gpt-5-mini; {suggestion(engine, known)}")
     facts, sources = find_facts(engine, name), describe_sources()
     if not sources:
         raise UsageError("facts about hosted models need the extra 'facts': pip install 'retinue[facts]'")

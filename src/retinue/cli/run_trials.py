@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from .._internal.sync_bridge import run_to_completion
 from ..display.terminal import clean
 from ..errors import StoreConflict, UsageError

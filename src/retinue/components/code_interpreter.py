@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from .._internal.thread_pool import run_in_thread
+from .._internal.concurrency import run_in_thread
 from .python_runtime import code_in, plain
 from .sandbox import Sandbox, SandboxLimits
 

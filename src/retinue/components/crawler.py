@@ -10,9 +10,8 @@ from functools import partial
 from typing import Any, Protocol, TypedDict
 from urllib.parse import urljoin
 
-from .._internal.concurrency import gather_bounded
+from .._internal.concurrency import gather_bounded, run_in_thread
 from .._internal.sync_bridge import run_blocking
-from .._internal.thread_pool import run_in_thread
 from ..core.component import Component
 from ..core.values import Document
 from ..documents.splitter import split_document

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 from urllib.parse import parse_qsl
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..core.tool import Tool
 from ..errors import ToolError, UsageError
 from ..net.retry import parse_retry_after

@@ -9,7 +9,7 @@ from functools import cached_property
 from math import log
 from typing import TYPE_CHECKING, Any
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from .._internal.sync_bridge import run_blocking
 from ..documents.embedding import unit
 from ..errors import ToolError, UsageError

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .._internal.concurrency import gather_bounded
-from .._internal.representation import one_line_repr
+from .._internal.message_text import one_line_repr
 from .._internal.sync_bridge import run_blocking
 from ..core.completion import ask_once
 from ..core.component import DeclaredComponent, Input

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from textwrap import dedent
 from typing import Any, ClassVar
 
-from .._internal.concurrency import gather_bounded
+from .._internal.concurrency import gather_bounded, run_in_thread
 from .._internal.sync_bridge import run_blocking
-from .._internal.thread_pool import run_in_thread
 from ..errors import ToolError
 from .sandbox import Sandbox, SandboxLimits
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import isfinite
 
-from .._internal.thread_pool import run_in_thread
+from .._internal.concurrency import run_in_thread
 from ..core.values import Document
 from ..documents.cross_encoders import CrossEncoder, OnnxCrossEncoder
 from ..documents.embedding import titled

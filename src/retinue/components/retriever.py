@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..core.component import Component
 from ..core.values import Document
 from ..documents.embedding import Embedder

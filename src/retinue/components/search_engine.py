@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..core.tool_example import ExampleCall, ToolExample
 from ..core.values import Document
 from ..errors import UsageError

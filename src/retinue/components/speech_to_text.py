@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypedDict
 
-from .._internal.thread_pool import run_in_thread
-from .._internal.worker_process import output_of
+from .._internal.concurrency import run_in_thread
+from .._internal.processes import read_output
 from ..core.component import Component
 from ..documents.file_documents import data_in
 from ..errors import DataError, ToolError, UsageError
@@ -103,7 +103,7 @@ class SpeechToText(Component):
         folder = await run_in_thread(self._model_folder)
         settings = {"phrases": self.phrases, "model": folder, "language": language or self.language, "prompt": prompt}
         try:
-            answer = json.loads(await output_of(WORKER, ("hear", json.dumps(settings)), data, self.seconds))
+            answer = json.loads(await read_output(WORKER, ("hear", json.dumps(settings)), data, self.seconds))
         except TimeoutError:
             raise ToolError(f"was not heard to its end within {self.seconds:g} seconds") from None
         except ValueError:

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypedDict
 
-from .._internal.thread_pool import run_in_thread
-from .._internal.worker_process import output_of
+from .._internal.concurrency import run_in_thread
+from .._internal.processes import read_output
 from ..core.component import Component
 from ..errors import ToolError, UsageError
 from .speech_to_text import WORKER, need_audio
@@ -84,7 +84,7 @@ class TextToSpeech(Component):
         settings = {"voice": voice or self.voice, "words_per_minute": words_per_minute, "form": form}
         data = text.replace("\0", " ").encode(errors="replace")
         try:
-            sound = await output_of(WORKER, ("say", json.dumps(settings)), data, self.seconds)
+            sound = await read_output(WORKER, ("say", json.dumps(settings)), data, self.seconds)
         except TimeoutError:
             raise ToolError(f"the text was not said within {self.seconds:g} seconds") from None
         if not sound or sound.startswith(b'{"error"'):

@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, Protocol
 
-from .._internal.concurrency import gather_bounded
-from .._internal.suggestions import suggestion
-from .._internal.thread_pool import run_in_thread
+from .._internal.concurrency import gather_bounded, run_in_thread
+from .._internal.message_text import suggestion
 from ..core.values import Document
 from ..documents.splitter import split_document
 from ..errors import ToolError, UsageError

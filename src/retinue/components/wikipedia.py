@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..core.signature import InvalidInput
 from ..core.tool import Tool
 from ..core.tool_example import ExampleCall, ToolExample

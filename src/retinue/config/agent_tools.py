@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path as FilePath
 from typing import Any
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..agent import Agent
 from ..core.component_declaration import component
 from ..core.tool import Tool, tool_of

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
+from .._internal.message_text import nearest
 from .._internal.redaction import redacted_excerpt
-from .._internal.suggestions import nearest
 from .registry import PYTHON_ROOTS, TOOLS
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

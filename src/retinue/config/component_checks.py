@@ -7,7 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import islice
 from pathlib import Path
 
-from .._internal.suggestions import nearest
+from .._internal.message_text import nearest
 from .callables import path_within
 from .places import MAX_FOUND, Found, Node, shown, unknown
 from .registry import COMPONENTS, ROOTS

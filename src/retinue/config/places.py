@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
-from .._internal.suggestions import nearest as nearest, suggestion
+from .._internal.message_text import nearest as nearest, suggestion
 from ..errors import DataError
 
 Path = tuple[str | int, ...]  # the keys and indexes that lead to a value

@@ -16,7 +16,7 @@ from typing import Any
 
 from platformdirs import user_config_path
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..core.prices import Price, PriceList, use_price_list
 from ..errors import UsageError
 from .places import Found, Source, fail

@@ -8,7 +8,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from .._internal.suggestions import nearest
+from .._internal.message_text import nearest
 from .places import MAX_FOUND, Found, Path, Source, shown, unknown
 from .registry import COMPONENTS
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..core.signature import Argument, Signature, signature_of
 from ..core.tool import Tool, tool_of
 from ..errors import DataError, UsageError

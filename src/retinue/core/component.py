@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property, partial, wraps
 from typing import Any
 
-from .._internal.concurrency import gather_bounded
+from .._internal.concurrency import gather_bounded, run_in_thread
 from .._internal.containment import await_contained
 from .._internal.sync_bridge import run_blocking
-from .._internal.thread_pool import run_in_thread
 from .._internal.type_check import describe_value, mismatch
 from ..errors import UsageError
 

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
+from .._internal.concurrency import run_in_thread
 from .._internal.containment import await_isolated, describe_error
-from .._internal.thread_pool import run_in_thread
 from ..errors import UsageError
 from .event_stream import Tell, tell
 from .events import Event

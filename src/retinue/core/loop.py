@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from .._internal.containment import call_contained, describe_error, is_own_error
-from .._internal.well_formed import well_formed
+from .._internal.foreign_text import well_formed
 from ..errors import LogMismatch, ModelError, RetinueError, StrategyFailed, WindowExceeded
 from .budgets import Budget, Meter
 from .context_window import ROOM, Window

@@ -27,7 +27,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from .._internal.containment import TimedOut, call_contained, describe_error
-from .._internal.well_formed import well_formed
+from .._internal.foreign_text import well_formed
 from ..errors import DataError, ToolError
 from .file_format import MAX_BYTES_TOGETHER, read_file
 from .run_result import RunResult

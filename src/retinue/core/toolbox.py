@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any
 
 from .._internal.containment import TimedOut, call_contained, describe_error
+from .._internal.foreign_text import well_formed
 from .._internal.redaction import redact
-from .._internal.well_formed import well_formed
 from ..errors import UsageError
 from .budgets import Budget, BudgetSpent
 from .call_usage import SPENT, Spent

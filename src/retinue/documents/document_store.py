@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-from .._internal.representation import one_line_repr
+from .._internal.message_text import one_line_repr
 from ..core.values import Document
 from ..errors import UsageError
 from ..tools.keyword_search import TITLE_WEIGHT, match_expression, storable

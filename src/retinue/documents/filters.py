@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..errors import UsageError
 from ..tools.keyword_search import storable
 

@@ -28,7 +28,7 @@ from mcp_types import (
     ToolListChangedNotification,
 )
 
-from .._internal.forks import in_forked_child, keep_from_parent
+from .._internal.processes import in_forked_child, keep_from_parent
 from .._internal.sync_bridge import run_blocking
 from ..core.call_failure import call_failure
 from ..errors import NotDone

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 
-from .._internal.forks import in_forked_child
+from .._internal.processes import in_forked_child
 from .._internal.sync_bridge import start_in_background
 from ..errors import RetinueError
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from .._internal.concurrency import run_in_thread
 from .._internal.sync_bridge import run_blocking
-from .._internal.thread_pool import run_in_thread
 from ..components import PromptNode, PromptTemplate
 from ..core.grammar import Constraint, json_pattern, seq
 from ..core.protocols import Model, Recalled

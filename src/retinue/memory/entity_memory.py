@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from .._internal.concurrency import run_in_thread
 from .._internal.sync_bridge import run_blocking
-from .._internal.thread_pool import run_in_thread
 from ..core.protocols import Model, Recalled
 from ..errors import UsageError
 from .background_work import Background

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from .._internal.forks import in_forked_child
+from .._internal.processes import in_forked_child
 from ..errors import DataError, UsageError
 
 S = TypeVar("S")

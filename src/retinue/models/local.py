@@ -21,7 +21,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from .._internal.forks import in_forked_child
+from .._internal.processes import in_forked_child
 from .._internal.progress import Progress, progress_listener
 from ..core.prompt import Ask, Prompt, PromptCache
 from ..core.protocols import Chunks
@@ -34,7 +34,7 @@ from .engine import HttpEngine
 from .prompt_beginnings import PromptBeginnings
 from .prompt_states import PromptStates, made_folder
 from .settings import Settings
-from .vendors.vendor import find_vendor
+from .vendors import find_vendor
 from .weights import find
 
 _KEY = secrets.token_urlsafe(32)
@@ -128,7 +128,7 @@ class LocalEngine:
                     options={"cache_prompt": True, "seed": 1} | dict(self._settings.options),
                     limits=self._settings.limits or _LIMITS,
                 ),
-                find_vendor("llamacpp").format,
+                find_vendor("llamacpp"),
             )
             self._served.setdefault(key, (server, engine))
         return self._served[key]

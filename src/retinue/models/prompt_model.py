@@ -9,9 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
+from .._internal.message_text import nearest, one_line_repr, suggestion
 from .._internal.redaction import address_without_secrets
-from .._internal.representation import one_line_repr
-from .._internal.suggestions import nearest, suggestion
 from .._internal.sync_bridge import run_blocking
 from .._internal.tracebacks import install_excepthook, shorten_traceback
 from ..core.completion import ask_once
@@ -41,7 +40,7 @@ def _local(settings: Settings) -> Engine:
 
 
 def _remote(name: str, settings: Settings) -> Engine:
-    from .vendors.vendor import make_engine
+    from .engine import make_engine
 
     return make_engine(name, settings)
 
@@ -127,7 +126,8 @@ class PromptModel:
         self._engine = Fallbacks(_in_order(models, own), fall_back_on)
 
     def __repr__(self) -> str:
-        return one_line_repr(self, self.name, **self._about)
+        engine = getattr(self, "_engine", None)  # there is none if the constructor raised
+        return one_line_repr(self, engine and engine.name, **getattr(self, "_about", {}))
 
     @property
     def name(self) -> str:

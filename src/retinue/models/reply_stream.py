@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from .._internal.well_formed import TextPieces
+from .._internal.foreign_text import TextPieces
 from ..core.events import Delta
 from ..core.protocols import Retry
 from ..core.values import Message, ProviderState, Reply, Usage

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..core.values import Kind
 from ..errors import ModelError, ModelNotFound, ModelRefused
 from ..net.http_client import HttpClient
+from .vendor import Vendor
 from .wire_format import json_at, to_json
 
-_LISTS = {  # by dialect: the path of the model list, its key, and the key of a name
-    "openai": ("/models", "data", "id"),
-    "ollama": ("/tags", "models", "name"),
-    "cohere": ("/../v1/models", "models", "name"),
-    "gemini": ("/models", "models", "name"),
-}
-_OF_OPENAI = re.compile(r"(ft:)?(gpt-|chatgpt-|o\d|computer-use)")
-_BLIND_OF_OPENAI = re.compile(
-    r"gpt-3|gpt-4(-\d{4}|-32k.*|-\d{4}-preview|-turbo-preview)?(:|$)|o1-mini|o1-preview|o3-mini|-audio|-realtime|-search|-transcribe"
-    r"|-tts|gpt-oss|-instruct"
-)
-_BLIND_OF_ANTHROPIC = ("claude-1", "claude-2", "claude-instant")
 _SECONDS = 10.0  # for a list that only improves an error message
 
 
@@ -76,12 +64,8 @@ async def window(client: HttpClient, dialect: str, model: str) -> int | None:
     return found if isinstance(found, int) and found > 0 else None
 
 
-async def kinds_read(client: HttpClient, dialect: str, model: str) -> frozenset[Kind]:
-    """Return the kinds of files that `model` can be sent: as the server tells, or as its vendor documents.
-
-    Models of OpenAI and Anthropic that see read PDFs, too (https://platform.openai.com/docs/guides/pdf-files,
-    https://platform.claude.com/docs/en/build-with-claude/pdf-support). OpenAI's with "audio" in their names hear.
-    """
+async def kinds_read(client: HttpClient, dialect: str, model: str, vendor: Vendor) -> frozenset[Kind]:
+    """Return the kinds of files that `model` can be sent: as the server tells, or as its vendor documents."""
     found: dict[Kind, bool] = {}
     match dialect:
         case "ollama":
@@ -90,21 +74,16 @@ async def kinds_read(client: HttpClient, dialect: str, model: str) -> frozenset[
         case "llamacpp":
             told = json_at(await _asked(client, "/../props"), "modalities")
             found = {"image": json_at(told, "vision") is True, "audio": json_at(told, "audio") is True}
-        case "openai":
-            known = _OF_OPENAI.match(model) is not None
-            sees = known and _BLIND_OF_OPENAI.search(model) is None
-            found = {"image": sees, "pdf": sees, "audio": known and "-audio" in model}
-        case "gemini":  # https://ai.google.dev/gemini-api/docs/document-processing and /audio
-            found = {"image": True, "pdf": True, "audio": True}
-        case "anthropic":
-            sees = not model.startswith(_BLIND_OF_ANTHROPIC)
-            found = {"image": sees, "pdf": sees}
+        case "vllm" | "tgi" | "none":
+            pass  # they do not tell
+        case _:
+            return vendor.reads(model)
     return frozenset(kind for kind, reads in found.items() if reads)
 
 
-async def not_found(client: HttpClient, dialect: str, model: str, refused: ModelNotFound) -> ModelNotFound:
+async def not_found(client: HttpClient, vendor: Vendor, model: str, refused: ModelNotFound) -> ModelNotFound:
     """Return the error `refused`, extended by a suggestion from the models that the server lists."""
-    path, key, name = _LISTS.get(dialect, _LISTS["openai"])
+    path, key, name = vendor.listing
     try:
         async with asyncio.timeout(_SECONDS):
             listed = json_at(await _asked(client, path), key)

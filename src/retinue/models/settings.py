@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..core.protocols import kinds_of
 from ..core.values import Kind
 from ..errors import UsageError

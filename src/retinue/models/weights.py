@@ -24,7 +24,7 @@ from typing import BinaryIO, Literal
 from zipfile import BadZipFile, ZipFile
 
 from .._internal.cache import cache_folder
-from .._internal.suggestions import nearest, suggestion
+from .._internal.message_text import nearest, suggestion
 from ..errors import DataError, ModelUnavailable, UsageError
 
 Source = Literal["hub", "wheels"]

@@ -9,8 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
-from .._internal.strict_json import LENIENT, check_depth
-from .._internal.well_formed import well_formed, well_formed_json
+from .._internal.foreign_text import LENIENT, check_depth, well_formed, well_formed_json
 from ..core.tool import Tool
 from ..core.values import MAX_COUNT, AgentAction, File, Finish, Kind, Message, ToolInput, Usage
 from ..errors import ModelRefused, UsageError
@@ -224,6 +223,18 @@ def merge_parameters(parameters: Mapping[str, Any], more: Mapping[str, Any]) -> 
         if isinstance(former, Mapping) and isinstance(value, Mapping):
             value = merge_parameters(former, value)
         merged[name] = value
+    return merged
+
+
+def merge_options(
+    parameters: Mapping[str, Any], options: Mapping[str, Any], lists: Collection[str] = ("tools",)
+) -> dict[str, Any]:
+    """Merge the user's `options`. What they have in `lists`, such as tools that the vendor runs, is added to what is
+    there."""
+    merged = merge_parameters(parameters, options)
+    for name in lists:
+        if isinstance(more := options.get(name), list | tuple):
+            merged[name] = [*parameters.get(name, ()), *more]
     return merged
 
 

@@ -16,9 +16,8 @@ from hashlib import sha256
 from typing import Any
 from weakref import WeakKeyDictionary, finalize, ref
 
+from .._internal.foreign_text import TooDeepError, read_strict_json, well_formed_json
 from .._internal.redaction import address_without_secrets, redact, register_secret, register_url_secrets
-from .._internal.strict_json import TooDeepError, read_strict_json
-from .._internal.well_formed import well_formed_json
 from ..errors import ModelError, ModelRefused, ModelUnavailable, UsageError
 from .connection_pool import CannotConnectError, ConnectionPool
 from .error_mapping import error_for_status, with_error_code

@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from .._internal.foreign_text import read_strict_json
 from .._internal.redaction import redact, register_secret
-from .._internal.strict_json import read_strict_json
 from ..errors import ToolError, UsageError
 
 MAX_ANSWER = 4_000_000  # bytes

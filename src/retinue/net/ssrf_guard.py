@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from typing import Any, cast
 from urllib.parse import urljoin
 
-from .._internal.thread_pool import run_in_thread
+from .._internal.concurrency import run_in_thread
 from ..errors import ToolError, UsageError
 from .url_policy import WebAddress, is_public, parse_url, url_excerpt
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..core.tool import Tool
 from ..errors import UsageError
 from .pipeline import Params, Pipeline

@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from .._internal.concurrency import first_error
+from .._internal.concurrency import first_error, run_in_thread
 from .._internal.containment import await_contained, call_contained, describe_error
-from .._internal.thread_pool import run_in_thread
 from ..core.component import FIRST, DeclaredComponent
 from ..errors import NodeFailed, UsageError
 from .plan import Plan

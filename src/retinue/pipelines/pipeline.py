@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from .._internal.concurrency import gather_bounded as batch_in_order
-from .._internal.representation import one_line_repr
-from .._internal.suggestions import suggestion
+from .._internal.message_text import one_line_repr, suggestion
 from .._internal.sync_bridge import run_blocking
 from .._internal.yaml_io import YamlSerializable, load_section
 from ..core.component import DeclaredComponent, Input

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .._internal.containment import call_contained, describe_error, is_own_error
-from .._internal.representation import one_line_repr
+from .._internal.message_text import one_line_repr
 from .._internal.tracebacks import shorten_traceback
 from ..core.call_usage import charge_usage
 from ..core.deadline import Deadline, Interrupted
@@ -33,7 +33,7 @@ from ..errors import ModelError, RetinueError, UsageError
 from ..memory.recall import recall_history, remember
 from ..net.file_source import FileSource, load_files
 from ..strategies.auto import Auto, choose_strategy
-from ..telemetry.active import live_spans
+from ..telemetry.activation import live_spans
 from .nested import Earlier, Listener, NestedRuns
 from .spec import Specified, check_prices
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..core.answer_schema import Check
 from ..core.budgets import Budget
 from ..core.delegation import is_member

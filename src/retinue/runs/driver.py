@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from .._internal.supervision import supervise
+from .._internal.concurrency import supervise
 from ..core.handover import enter_handover
 from ..core.log_context import STORED_ID, current_context, enter_context
 from ..errors import StoreConflict, StoreUnavailable

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..core.events import Started
 from ..core.log_fork import ForkPoint, KeptEvent, fork_log, step_of
 from ..errors import UsageError

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from ..core.trace_context import TraceParent, derived_span_id, derived_trace_id, enter_trace, stored_parent
 from ..store.event_log import Entry
 from ..store.run_row import RunRow
-from ..telemetry.active import recorder
-from ..telemetry.provider_name import provider_of
+from ..telemetry.activation import provider_of, recorder
 
 if TYPE_CHECKING:
     from ..telemetry.recorder import Recorder

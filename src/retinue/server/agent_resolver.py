@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Text, bindparam, cast, func, select
 
-from .._internal.thread_pool import run_in_thread
+from .._internal.concurrency import run_in_thread
 from ..agent import Agent
 from ..core.budgets import Budget
 from ..core.delegation import HANDOFF

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from .._internal.thread_pool import run_in_thread
+from .._internal.concurrency import run_in_thread
 from ..agent import Agent
 from ..config.agent_snapshot import AgentSnapshot, rebuild, snapshot_of
 from ..errors import AgentChanged, UsageError

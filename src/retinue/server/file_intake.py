@@ -10,8 +10,7 @@ from typing import Any, NamedTuple, Self, get_args
 
 from sqlalchemy import Connection
 
-from .._internal.concurrency import gather_bounded
-from .._internal.thread_pool import run_in_thread
+from .._internal.concurrency import gather_bounded, run_in_thread
 from ..agent import Agent
 from ..core.file_format import MAX_BYTES, MAX_BYTES_TOGETHER, MAX_FILES, read_file
 from ..core.protocols import kinds_read, unreadable

@@ -15,8 +15,7 @@ from typing import Any
 from sqlalchemy import URL, Row
 
 from .._internal.cache import cache_folder
-from .._internal.supervision import supervise
-from .._internal.thread_pool import run_in_thread
+from .._internal.concurrency import run_in_thread, supervise
 from ..documents.office_files import MODULES
 from ..documents.passage_index import PassageIndex
 from ..documents.store_database import is_damaged

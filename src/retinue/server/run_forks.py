@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from pydantic import Field
 from sqlalchemy import Connection
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..core.log_fork import ForkPoint, fork_log
 from ..core.recorded_effects import NumberedEvent
 from ..errors import UsageError

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from fastapi import APIRouter, Response
 from sqlalchemy import Connection
 
-from .._internal.thread_pool import run_in_thread
+from .._internal.concurrency import run_in_thread
 from ..core.events import Started
 from ..core.recorded_effects import NumberedEvent
 from ..errors import AgentChanged, LogMismatch, UsageError

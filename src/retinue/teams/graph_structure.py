@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from .graph_plan import reach_of
 from .role import END, START
 

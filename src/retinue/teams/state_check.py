@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, get_origin, get_type_hints
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from .._internal.type_check import mismatch
 from ..core.tool import Tool
 from ..errors import UsageError

@@ -8,6 +8,14 @@ import ssl
 from collections.abc import Sequence
 from typing import Protocol
 
+from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metrics
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.metrics.view import View
+from opentelemetry.sdk.resources import Resource
+
+from .._internal.processes import in_forked_child
 from .._internal.redaction import address_without_secrets, redact
 from ..errors import UsageError
 from ..net.connection_pool import CannotConnectError, ConnectionPool
@@ -15,13 +23,12 @@ from ..net.http1 import Connection
 from ..net.proxy_route import Route, route
 from ..net.retry import parse_retry_after
 from ..net.time_limits import TimeLimits
-from .measurements import Measurements
-from .otlp_environment import Endpoint
-from .otlp_format import encode_spans
-from .otlp_metrics import encode_metrics
+from .environment import Endpoint
+from .sdk_export import Instruments, readable_span
 from .span_record import SpanRecord
 
 _AGAIN = (408, 429, 502, 503, 504)
+_MOST_SERIES = 2_000  # combinations of attributes of a metric; what comes later is counted together
 _NO_SUCH_PATH = (404, 405, 415, 501)
 
 
@@ -51,31 +58,39 @@ class Exporter(Protocol):
 
 
 class OtlpExporter:
-    """Sends to endpoints of its own; what has none is not sent. `resource` describes the process, encoded."""
+    """Sends to endpoints of its own; what has none is not sent. `resource` describes the process."""
 
-    def __init__(self, traces: Endpoint | None, metrics: Endpoint | None, resource: bytes) -> None:
+    def __init__(self, traces: Endpoint | None, metrics: Endpoint | None, resource: Resource) -> None:
         self._runner = asyncio.Runner()
         self._traces, self._metrics = (None if one is None else _Poster(one) for one in (traces, metrics))
         self._posters = [one for one in (self._traces, self._metrics) if one is not None]
         self._resource = resource
-        self._sums = Measurements()
+        self._begin_metrics()
+        in_forked_child(self._begin_metrics)  # the parent sends what was measured before
+
+    def _begin_metrics(self) -> None:
+        views = [View(instrument_name="*", aggregation_cardinality_limit=_MOST_SERIES)]
+        self._reader = InMemoryMetricReader()
+        meters = MeterProvider([self._reader], self._resource, shutdown_on_exit=False, views=views)
+        self._instruments = Instruments(meters)
 
     def send(self, records: Sequence[SpanRecord]) -> None:
         """Send spans. Raises `NotSent`."""
         if self._traces is not None:
-            self._runner.run(self._traces.post(encode_spans(self._resource, records)))
+            spans = [readable_span(record, self._resource) for record in records]
+            self._runner.run(self._traces.post(encode_spans(spans).SerializeToString()))
 
     def measure(self, record: SpanRecord) -> None:
         """Add to the metrics what a span says."""
         if self._metrics is not None:
-            self._sums.add(record)
+            self._instruments.measure(record)
 
     def send_metrics(self) -> None:
         """Send the metrics. Raises `NotSent`; a collector that takes none is not asked again."""
-        if self._metrics is None or not self._sums.sums:
+        if self._metrics is None or (found := self._reader.get_metrics_data()) is None:
             return
         try:
-            self._runner.run(self._metrics.post(encode_metrics(self._resource, self._sums)))
+            self._runner.run(self._metrics.post(encode_metrics(found).SerializeToString()))
         except NotSent as error:
             if self._metrics.status in _NO_SUCH_PATH:
                 self._metrics = None

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from ..core.events import Event
 from ..core.toolbox import idempotency_key
 from ..core.trace_context import TraceParent, current_trace, derived_span_id, derived_trace_id
+from .environment import Sampler
 from .run_spans import RunSpans, Traced
 from .span_content import SpanTexts
 from .span_queue import SpanQueue
 from .span_record import SpanRecord
-from .trace_sampler import Sampler
 
 _REMEMBERED = 10_000  # runs
 _TOGETHER = 64  # events that are folded at once

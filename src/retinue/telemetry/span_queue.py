@@ -8,8 +8,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from .._internal.forks import in_forked_child
-from .otlp_environment import Pace
+from .._internal.processes import in_forked_child
+from .environment import Pace
 from .otlp_exporter import Exporter, NotSent
 from .span_record import SpanRecord
 

@@ -36,25 +36,4 @@ if TYPE_CHECKING:
     )
     from .vendor_server import Refusal as Refusal, VendorServer as VendorServer
 
-_HOME = {
-    "case": ("Case",),
-    "chat_vendor": ("CHAT_RULES", "as_field", "chat_wire"),
-    "component_suite": ("ComponentSubject", "component_cases"),
-    "document_store_suite": ("document_store_cases",),
-    "document_stores": ("DocumentStoreSubject",),
-    "model_asks": ("ModelSubject",),
-    "model_suite": ("model_cases",),
-    "strategy_runs": ("StrategySubject",),
-    "strategy_suite": ("strategy_cases",),
-    "tool_suite": ("ToolSubject", "tool_cases"),
-    "vendor_server": ("Refusal", "VendorServer"),
-    "vendor_rules": ("SCRIPT", "Asked", "Rule", "Turn", "Vendor", "Wire", "make_rules", "read_failures"),
-}
-_MODULES = {name: module for module, names in _HOME.items() for name in names}
-
-__all__ = sorted(_MODULES)
-__getattr__ = lazy_names(__name__, _MODULES)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

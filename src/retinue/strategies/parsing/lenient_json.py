@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ..._internal.well_formed import well_formed
+from ..._internal.foreign_text import well_formed
 
 MAX_DEPTH = 40
 ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)

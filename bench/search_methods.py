@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from ..components.ranker import Ranker
-from ..components.top_p import TopPSampler
-from ..core.tool import Tool
-from ..core.values import Document
-from ..documents.document_store import DocumentStore
-from ..documents.embedding import Embedder, MiniLM
-from ..documents.retrieval import Mode, results_text, retrieve, vectors_of
-from ..tools import passages
+from retinue.components.ranker import Ranker
+from retinue.components.top_p import TopPSampler
+from retinue.core.tool import Tool
+from retinue.core.values import Document
+from retinue.documents.document_store import DocumentStore
+from retinue.documents.embedding import Embedder, MiniLM
+from retinue.documents.retrieval import Mode, results_text, retrieve, vectors_of
+from retinue.tools import passages
 
 RANKED = 20  # documents that are reranked
 TOP_P = 0.97

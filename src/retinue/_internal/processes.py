@@ -1,4 +1,4 @@
-"""What a forked child starts anew: threads, event loops and locks of the parent do not run there.
+"""What a forked child starts anew, and modules that run in a process of their own.
 
 A child of `os.fork`, of multiprocessing's "fork" or of a server with preloaded workers inherits the objects, but only
 the thread that forked. Waiting for another thread, or for a lock that it held, would never end. Whatever starts a
@@ -7,7 +7,11 @@ thread, or holds a lock for long, registers what makes it usable again.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Callable
 from types import MethodType
 from typing import Any
@@ -41,3 +45,25 @@ def keep_from_parent(inherited: object) -> None:
     import ctypes
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(inherited))
+
+
+_KEPT = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "SYSTEMROOT")
+
+
+async def read_output(module: str, arguments: tuple[str, ...], data: bytes, seconds: float) -> bytes:
+    """Return what `python -m module` writes after reading `data`, in an environment with nothing in it: data may keep
+    native code busy, or crash it. Raises `TimeoutError` after `seconds`; the process is killed then, and also if this
+    is cancelled."""
+    environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-P", "-m", module, *arguments, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=environment
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            output, _ = await process.communicate(data)
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+    return output

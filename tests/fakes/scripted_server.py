@@ -190,7 +190,7 @@ class Format(Protocol):
         ...
 
 
-class VendorServer:
+class ScriptedServer:
     """The server, while its `with` lasts. Its attributes may be set at any time.
 
     `api_key`: the key it wants. `unsupported`: parameters it refuses, and what to use instead.

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from ...core.tool import Tool
-from ...tools.passages import Passages
+from ..core.tool import Tool
+from ..tools.passages import Passages
 
 Environment = Callable[[], list[Tool]]
 _SENTENCES = re.compile(r"(?<=[.!?])\s+")
