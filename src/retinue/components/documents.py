@@ -9,11 +9,11 @@ from typing import Annotated, Any, TypedDict
 from .._internal.message_text import suggestion
 from ..core.component import Component, ComponentReference
 from ..core.values import Document
+from ..documents.document_store import Store, checked_store
 from ..documents.embedding import Embedder
 from ..documents.file_documents import document_of
 from ..documents.retrieval import MODES, Mode, results_text, retrieve, vectors_of
 from ..documents.splitter import split_document
-from ..documents.store_protocol import Store, checked_store
 from ..errors import DataError, UsageError
 from .retrieval_models import resolve_embedder
 

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from .._internal.message_text import suggestion
 from .._internal.sync_bridge import run_blocking
-from ..documents.cross_encoders import CrossEncoder, OnnxCrossEncoder
+from ..documents.cross_encoders import CrossEncoder, EmbeddingScorer, OnnxCrossEncoder
 from ..documents.embedding import Embedder, MiniLM, OnnxEmbedder, unit
-from ..documents.embedding_scorer import EmbeddingScorer
 from ..errors import ToolError, UsageError
 from ..net.service_client import Service, ServiceRequest
 

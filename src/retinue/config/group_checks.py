@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from ..errors import UsageError
-from ..teams.graph_structure import GraphOutline, GraphProblem, structure_problems
+from ..teams.graph_check import GraphOutline, GraphProblem, structure_problems
 from ..teams.role import END, START, check_role_name
 from ..teams.shared_state import OWN, REDUCERS, StateField
 from ..teams.state_expression import ExpressionError, field_names, parse_expression

@@ -16,7 +16,7 @@ from ..core.tool import Tool
 from ..errors import UsageError
 from ..models import PromptModel
 from ..teams import Chain, HumanGate, MessageGroup, ModelChoice, Role, StateField, When
-from ..teams.graph_structure import GraphOutline
+from ..teams.graph_check import GraphOutline
 from ..teams.message_group import MAX_RUNS, MAX_VISITS, NO_STEPS, Selector
 from .problems import KeyPath, Source
 from .references import models_of

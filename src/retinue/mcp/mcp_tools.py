@@ -16,7 +16,7 @@ from ..core.tool_example import ToolExample
 from ..errors import UsageError
 from ..net.ssrf_guard import SsrfGuard
 from .schema_conversion import convert_schema
-from .server_address import Server, problems
+from .server_address import Server, server_problems
 from .tool_pins import Offer, Offered, read_pins, usable_offers, write_pins
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class MCPTools(Configurable):
             "args": list(args), "env": dict(env or {}), "headers": dict(headers or {}), "tools": list(tools or ()),
             "options": {name: dict(one) for name, one in (options or {}).items()},
         }  # fmt: skip
-        for _, problem in problems(name, self.given):
+        for _, problem in server_problems(name, self.given):
             raise UsageError(f"{name}: {problem}")
         self.name = name
         self.pins = None if pins is None else Path(pins)
@@ -181,6 +181,6 @@ class Remote:
 
 
 async def _said(session: Session, name: str, arguments: Mapping[str, Any], repeatable: bool) -> str:
-    from .call_result import result_text
+    from .messages import result_text
 
     return result_text(await session.call(name, arguments, repeatable=repeatable))

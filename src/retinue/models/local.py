@@ -33,7 +33,6 @@ from ..errors import ModelRefused, RetinueError, UsageError
 from ..net.http_client import HttpClient
 from ..net.retry import TimeLimits
 from .engine import HttpEngine
-from .local import CpuLoad, own_cores
 from .prompt_states import PromptBeginnings, PromptStates, made_folder
 from .settings import Settings
 from .vendors import find_vendor

@@ -1,17 +1,19 @@
-"""`EntityExtractor`: a component that extracts the entities of a conversation, and what is said about them."""
+"""Components that read and write about entities: `EntityExtractor` finds them in a conversation, with what is said of
+them; `EntitySummarizer` puts what is known of each into a sentence or two.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict
 
-from .._internal.concurrency import gather_bounded
 from .._internal.sync_bridge import run_blocking
-from ..core.component import Configurable
+from ..core.component import Component
 from ..core.grammar import Constraint, Pattern, Repeat, choice, json_pattern, seq
 from ..core.protocols import Model
+from ..errors import UsageError
 from ..models import PromptModel
 from ..strategies.prompting.injection_guard import neutralize
 from .conversation_turns import cut
@@ -24,6 +26,9 @@ _PLAIN_QUESTION = re.compile(r"(?:[^.!?,;:。！？，；：؟]{1,80}[?？؟]\s*
 _NAME_CHARS, _FACT_CHARS, _FACTS = 40, 100, 6
 _USERS, _ASSISTANTS = ("user", "human"), ("assistant", "ai")
 _SAID, _BEFORE, _TOKENS = 400, 80, 320  # tokens: of what the user says, of the context before, and of a reply
+_CHARS = 300
+_BEGINNINGS = ("the", "he", "she", "it", "they", "his", "her", "its", "their")  # of sentences
+_NAMES = re.compile(r"[A-Z]\w*|\d+")
 
 
 class SaidOf(TypedDict):
@@ -47,7 +52,7 @@ class Extracted(TypedDict):
     entities: list[FoundEntity]
 
 
-class EntityExtractor(Configurable):
+class EntityExtractor(Component):
     """Extracts entities from a conversation's transcript, with what the user says of them.
 
     `model` is a `Model` or a name that `PromptModel` accepts. The format is constrained if the engine supports it, so a
@@ -61,7 +66,7 @@ class EntityExtractor(Configurable):
     def __init__(self, model: Model | str = "local", *, name: str = "EntityExtractor") -> None:
         self.name = name
         self.model: Model = PromptModel(model) if isinstance(model, str) else model
-        self._form = _form()
+        self._form = _make_constraint()
 
     async def run_async(self, query: str, before: str = "") -> Extracted:
         """The people, places, organizations and other entities in a conversation's transcript.
@@ -73,9 +78,9 @@ class EntityExtractor(Configurable):
         Raises `ModelError`.
         """
         found: dict[str, FoundEntity] = {}
-        last = (_pieces(before) or [("", "")])[-1]
-        for piece in _pieces(query):
-            for row in await self._rows(piece[0], last):
+        last = (_split_messages(before) or [("", "")])[-1]
+        for piece in _split_messages(query):
+            for row in await self._extract_rows(piece[0], last):
                 entity = found.setdefault(row.entity, FoundEntity(name=row.entity, kind=row.kind, facts=[]))
                 fact = SaidOf(about=row.about, fact=row.fact)
                 if fact not in entity["facts"]:
@@ -87,24 +92,16 @@ class EntityExtractor(Configurable):
         """Run `run_async` and block."""
         return run_blocking(self.run_async(query, before))
 
-    async def run_batch_async(self, transcripts: Iterable[str], *, at_once: int = 4) -> list[Extracted]:
-        """Call `run_async` for each transcript, at most `at_once` at a time. Results are in the order of the
-        transcripts.
-        """
-        return await gather_bounded(self.run_async, transcripts, at_once)
-
-    def run_batch(self, transcripts: Iterable[str], *, at_once: int = 4) -> list[Extracted]:
-        """Run `run_batch_async` and block."""
-        return run_blocking(self.run_batch_async(transcripts, at_once=at_once))
-
-    async def _rows(self, said: str, last: tuple[str, str]) -> list[_Row]:
+    async def _extract_rows(self, said: str, last: tuple[str, str]) -> list[_Row]:
         if _PLAIN_QUESTION.fullmatch(said):
             return []
         said = neutralize(cut(said, _SAID))
         question, answer = (neutralize(cut(text, _BEFORE)) for text in last)
         before = f"User: {question} Assistant: {answer}" if question or answer else ""
-        values = await ask_for_record(self.model, _HEAD + _asked(before, f"User: {said}"), self._form, _TOKENS)
-        return [row for row in _rows(values) if _is_said(row, said, before)]
+        values = await ask_for_record(
+            self.model, _EXTRACTION_HEAD + _write_question(before, f"User: {said}"), self._form, _TOKENS
+        )
+        return [row for row in _read_rows(values) if _is_said(row, said, before)]
 
 
 # ── what the model is shown, and what it may write ───────────────────────────────────────────────
@@ -170,18 +167,18 @@ _EXAMPLES = (
 )
 
 
-def _asked(before: str, said: str) -> str:
+def _write_question(before: str, said: str) -> str:
     return f"Before: {before or '-'}\n{said}\nFacts:"
 
 
-_HEAD = (
+_EXTRACTION_HEAD = (
     "Write down what the user says of themselves and of people, places, organizations, animals and events in their "
     "life. Nothing else: [] for questions and small talk. What was said before only shows who is meant.\n\n"
-    + "".join(f"{_asked(before, said)} {json.dumps(rows)}\n\n" for before, said, rows in _EXAMPLES)
+    + "".join(f"{_write_question(before, said)} {json.dumps(rows)}\n\n" for before, said, rows in _EXAMPLES)
 )
 
 
-def _form() -> Constraint:
+def _make_constraint() -> Constraint:
     """Return the constraint: rows, with half the tokens of objects; for engines with JSON Schema only, objects."""
     said = {"entity": text(_NAME_CHARS), "kind": {"enum": KINDS}, "fact": text(_FACT_CHARS), "about": {"enum": ABOUT}}
     cells: list[Pattern | str] = [", "] * 7
@@ -195,7 +192,7 @@ def _form() -> Constraint:
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _pieces(transcript: str) -> list[tuple[str, str]]:
+def _split_messages(transcript: str) -> list[tuple[str, str]]:
     """Return each of the user's messages with the text before it."""
     pieces: list[tuple[str, str]] = []
     for spoken in transcript.splitlines():
@@ -211,20 +208,20 @@ def _pieces(transcript: str) -> list[tuple[str, str]]:
     return pieces
 
 
-def _rows(values: Iterable[Any]) -> Iterator[_Row]:
+def _read_rows(values: Iterable[Any]) -> Iterator[_Row]:
     """Yield the valid rows of the model's output."""
     for value in values:
         if isinstance(value, Mapping):
             inner = value.get("facts")
             if isinstance(inner, list):
-                yield from _rows(inner)
+                yield from _read_rows(inner)
             else:
-                yield from _row([value.get(key) for key in _Row._fields])
+                yield from _read_row([value.get(key) for key in _Row._fields])
         elif isinstance(value, list):
-            yield from _rows(value) if value and not isinstance(value[0], str) else _row(value)
+            yield from _read_rows(value) if value and not isinstance(value[0], str) else _read_row(value)
 
 
-def _row(cells: list[Any]) -> Iterator[_Row]:
+def _read_row(cells: list[Any]) -> Iterator[_Row]:
     if len(cells) == len(_Row._fields) and all(isinstance(cell, str) and cell.strip() for cell in cells):
         entity, kind, fact, about = (line(cell) for cell in cells)
         yield _Row(
@@ -244,3 +241,95 @@ def _is_said(row: _Row, said: str, before: str) -> bool:
         return False
     source = f"{said} {before}" if row.about == "relation" and named <= set(words(said)) else said
     return bool((content(row.fact) - content(row.entity)) & content(source))
+
+
+class Summary(TypedDict):
+    """The new summary of an entity."""
+
+    name: str
+    kind: str
+    summary: str
+
+
+class Summarized(TypedDict):
+    """The outputs of a summarizer."""
+
+    entities: list[Summary]
+
+
+class EntitySummarizer(Component):
+    """Summarizes entities: merges known and new facts into a summary of at most `characters`.
+
+    `model` is a `Model` or a name that `PromptModel` accepts. In a pipeline it follows an `EntityExtractor`. A summary
+    with a name or a number that its sources do not contain is rejected in favor of the facts themselves.
+    """
+
+    output_variable = "entities"
+
+    def __init__(
+        self, model: Model | str = "local", *, characters: int = _CHARS, name: str = "EntitySummarizer"
+    ) -> None:
+        if characters < 40:
+            raise UsageError(f"{name}: characters must be at least 40, not {characters}")
+        self.name = name
+        self._model: Model = PromptModel(model) if isinstance(model, str) else model
+        self._characters = characters
+        schema = record(summary=text(characters))
+        self._form = Constraint(seq(" ", json_pattern(schema, characters), "\n"), schema)
+
+    async def run_async(self, entities: Sequence[Mapping[str, Any]] | str) -> Summarized:
+        """A summary of each entity, from what is known of it.
+
+        Args:
+            entities: Each with `name`, `kind`, `facts` (texts, or `{"about", "fact"}`), and maybe `summary`,
+                what was known before. A text is taken as facts of one entity, a line each.
+
+        Raises `ModelError`.
+        """
+        given = _of_text(entities) if isinstance(entities, str) else entities
+        return Summarized(entities=[await self._summary(entity) for entity in given])
+
+    def run(self, entities: Sequence[Mapping[str, Any]] | str) -> Summarized:
+        """Run `run_async` and block."""
+        return run_blocking(self.run_async(entities))
+
+    async def _summary(self, entity: Mapping[str, Any]) -> Summary:
+        name, kind = (line(entity.get(key, "")) for key in ("name", "kind"))
+        facts = [neutralize(line(one["fact"] if isinstance(one, Mapping) else one)) for one in entity.get("facts", ())]
+        known = neutralize(line(entity.get("summary", "")))
+        prompt = f"{_SUMMARY_HEAD}{_write_request(name, kind, known, facts)}"
+        values = await ask_for_record(self._model, prompt, self._form, self._characters // 2 + 20)
+        said = next((line(one["summary"]) for one in values if isinstance(one, dict) and "summary" in one), "")
+        if not said or _invents(said, " ".join([name, kind, known, *facts])):
+            said = "; ".join([*([known] if known else []), *facts])
+        return Summary(name=name, kind=kind, summary=said[: self._characters])
+
+
+def _invents(summary: str, source: str) -> bool:
+    """Return whether the summary contains a name or a number that its sources do not."""
+    there = {*words(source), *_BEGINNINGS}
+    return any(word.casefold() not in there for word in _NAMES.findall(summary))
+
+
+def _of_text(text: str) -> list[dict[str, Any]]:
+    return [{"name": "", "kind": "", "facts": [fact for fact in text.splitlines() if fact.strip()]}]
+
+
+# ── what the model is shown ──────────────────────────────────────────────────────────────────────
+
+
+def _write_request(name: str, kind: str, known: str, facts: Iterable[str]) -> str:
+    who = f"{name} ({kind})" if kind else name or "(no name)"
+    return f"About: {who}\nKnown: {known or '-'}\nNew: {'; '.join(facts) or '-'}\nSummary:"
+
+
+_SUMMARY_HEAD = (
+    "Put what is known of somebody or something and what is new into one short summary. Keep names, places and "
+    "numbers. Where the new says otherwise, leave the old out. Add nothing.\n\n"
+    + _write_request(
+        "Greta", "person", "Greta, the User's aunt, lives in Oslo and loves sailing.", ["moved to Bergen", "is 60"]
+    )
+    + ' {"summary": "Greta, the User\'s aunt, is 60, lives in Bergen and loves sailing."}\n\n'
+    + _write_request("User", "person", "", ["is a baker in Rome", "has two cats", "flies to Paris on Friday"])
+    + ' {"summary": "The User is a baker in Rome, has two cats and flies to Paris on Friday."}\n\n'
+)
