@@ -28,7 +28,7 @@ from bench import (
     soak,
     telemetry,
 )
-from retinue.evals.report import replace_section
+from bench.report import replace_section
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 MEASUREMENTS: Mapping[str, Callable[[], str]] = {

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from retinue.core.tool import Tool
 from retinue.strategies import self_ask
-from retinue.strategies.parsing.answer_stream import json_answer, marked_answer
+from retinue.strategies.parsing.actions import UnreadableReply
+from retinue.strategies.parsing.final_answer import json_answer, marked_answer
 from retinue.strategies.parsing.json_reply import read_reply
-from retinue.strategies.parsing.react_text import UnreadableReply, parse
+from retinue.strategies.parsing.react_text import parse
 from retinue.strategies.plan_text import UnreadablePlan, neutralize_line, read_plan
 from retinue.strategies.wrappers.reflection import verdict
 

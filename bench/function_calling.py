@@ -16,18 +16,17 @@ from statistics import fmean
 import click
 
 from bench.__main__ import RESULTS
+from bench.report import replace_section
 from retinue import Agent, AgentAction, Budget, PromptModel
 from retinue.core.events import Replied
 from retinue.core.run_result import RunResult
 from retinue.core.values import Capabilities
 from retinue.evals.configurations import Configuration
-from retinue.evals.datasets.bfcl import CATEGORIES, open_bfcl
-from retinue.evals.evaluation import Plan, Told, evaluate
-from retinue.evals.intervals import wilson
-from retinue.evals.marks import marks_of
+from retinue.evals.datasets.published import CATEGORIES, open_bfcl
+from retinue.evals.evaluation import EvalProgress, Plan, evaluate
+from retinue.evals.marks import count_matches, marks_of
 from retinue.evals.questions import Question
-from retinue.evals.report import replace_section
-from retinue.evals.tool_calls import matched
+from retinue.evals.statistics import wilson
 from retinue.strategies.parsing.lenient_json import find_values
 
 QUESTIONS = 300  # 100 of each category
@@ -63,11 +62,11 @@ def _models() -> Mapping[str, PromptModel]:
 
 def _asked(name: str, model: PromptModel, questions: tuple[Question, ...], out: Path) -> Mapping[str, RunResult]:
     agent = Agent(model, strategy="tool_calling", budget=ONCE)
-    plan = Plan(out / "answers.jsonl", told=_tell)
+    plan = Plan(out / "answers.jsonl", report=_tell)
     return asyncio.run(evaluate(Configuration(name, agent), questions, plan)).runs
 
 
-def _tell(told: Told) -> None:
+def _tell(told: EvalProgress) -> None:
     click.echo(f"\r{told.configuration}: {told.right} of {told.done} right, {told.of} to ask", nl=False, err=True)
 
 
@@ -108,7 +107,7 @@ def _right_in_prose(question: Question, run: RunResult) -> bool:
         for one in (found.value if isinstance(found.value, list) else [found.value])
         if isinstance(one, dict) and isinstance(one.get("name"), str) and isinstance(one.get("arguments"), dict)
     ]
-    return len(calls) == len(question.calls) == matched(question.calls, calls)
+    return len(calls) == len(question.calls) == count_matches(question.calls, calls)
 
 
 if __name__ == "__main__":

@@ -21,9 +21,10 @@ from retinue.core.prompt import Decided
 from retinue.core.tool import Tool
 from retinue.core.values import AgentAction, AgentFinish
 from retinue.strategies import self_ask
+from retinue.strategies.parsing.actions import UnreadableReply
 from retinue.strategies.parsing.final_answer import answer_of
 from retinue.strategies.parsing.json_reply import read_reply
-from retinue.strategies.parsing.react_text import UnreadableReply, parse
+from retinue.strategies.parsing.react_text import parse
 from retinue.strategies.plan_text import UnreadablePlan, read_plan
 from retinue.strategies.prompting.injection_guard import neutralize
 

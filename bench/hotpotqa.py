@@ -17,16 +17,17 @@ from statistics import mean
 
 import click
 
+from bench.report import chart, replace_section
+from bench.search_methods import SEARCHES
 from retinue.agent import Agent
 from retinue.core.budgets import Budget
 from retinue.core.protocols import Strategy
 from retinue.core.run_result import RunResult
+from retinue.evals.configurations import fingerprint_setup
 from retinue.evals.datasets.question_file import read_questions
-from retinue.evals.kept_results import keep, records, setup_of, unreadable
-from retinue.evals.metrics import exact_match, f1
+from retinue.evals.kept_results import append_record, read_records
+from retinue.evals.marks import count_unusable_replies, exact_match, f1
 from retinue.evals.questions import Question
-from retinue.evals.report import chart, replace_section
-from retinue.evals.search_methods import SEARCHES
 from retinue.models import PromptModel
 from retinue.strategies.auto import usual_steps
 from retinue.strategies.careful import Careful
@@ -76,7 +77,7 @@ def answered(question: Question, result: RunResult, setup: str) -> Answered:
         str(result.stop_reason),
         result.usage.requests,
         len(result.steps),
-        unreadable(result),
+        count_unusable_replies(result),
         round(result.seconds, 2),
         result.usage.input_tokens,
         result.usage.cached_tokens,
@@ -89,12 +90,12 @@ async def evaluate(agent: Agent, asked: Sequence[Question], kept: Path, search: 
 
     Each answer is stored at once.
     """
-    setup = await setup_of(agent, TOP_K, *(() if search == "bm25" else (search,)))
-    done = {record.id: record for record in records(kept, Answered) if record.setup == setup}
+    setup = await fingerprint_setup(agent, TOP_K, *(() if search == "bm25" else (search,)))
+    done = {record.id: record for record in read_records(kept, Answered) if record.setup == setup}
     for number, question in enumerate(asked, 1):
         if question.id not in done:
             record = answered(question, await agent.run_async(question.question), setup)
-            keep(record, kept)
+            append_record(record, kept)
             done[question.id] = record
             click.echo(_progress(number, len(asked), record, list(done.values())))
     return [done[question.id] for question in asked]

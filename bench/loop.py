@@ -22,6 +22,7 @@ from retinue.models.settings import Api
 
 STEPS = (10, 50, 200)
 ROUNDS = 15
+DELAY = 0.3  # seconds that a hosted model takes at least
 EARLY, LATE = range(3, 9), range(192, 198)  # steps of a run of 200: around the 5th, and near its end
 WAYS: dict[str, tuple[Api, Callable[[aiohttp.ClientSession, str, int], Awaitable[None]]]] = {
     "native": ("chat", by_hand.with_native_calls),
@@ -33,7 +34,9 @@ WAYS: dict[str, tuple[Api, Callable[[aiohttp.ClientSession, str, int], Awaitable
 def measure() -> str:
     """A table: CPU a step in milliseconds, by hand and by Retinue, and their ratio."""
     with model_server() as url:
-        return asyncio.run(_table(url))
+        table = asyncio.run(_table(url))
+    with model_server(DELAY) as url:
+        return table + "\n" + asyncio.run(_beside_a_slow_model(url))
 
 
 @contextmanager
@@ -73,6 +76,25 @@ async def _table(url: str) -> str:
         f"messages for native tool calls. Both keep their connection.\n\n{table}\n\n"
         f"In a run of 200 steps, a step around the 5th and one around the 195th take {' and '.join(growths)}.\n"
     )
+
+
+async def _beside_a_slow_model(url: str) -> str:
+    """A table: the seconds of a run whose model takes 300 ms, and how many of them are not the model's."""
+    agent, lines = agent_at(url, "chat"), []
+    agent.budget = Budget(2)
+    await _by_retinue(agent, 2)  # warm: imports, connections
+    for steps, rounds in ((10, 5), (200, 1)):
+        agent.budget = Budget(steps)
+        times = []
+        for _ in range(rounds):
+            began = time.perf_counter()
+            await _by_retinue(agent, steps)
+            times.append(time.perf_counter() - began)
+        seconds = median(times)
+        lines.append(f"| {steps} | {seconds:.2f} | {(seconds - steps * DELAY) * 1e3:.0f} |")
+    await agent.model.close()  # type: ignore[attr-defined]
+    head = f"Beside a model that takes {DELAY * 1e3:.0f} ms a reply, in seconds as the user waits:\n\n"
+    return head + "\n".join(["| steps | run, s | of it not the model, ms |", "|---|---|---|", *lines]) + "\n"
 
 
 async def cpu(work: Callable[[], Awaitable[Any]], rounds: int = ROUNDS) -> float:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import click
 
+from bench.report import replace_section
 from retinue import Agent, EntityMemory, PromptModel
-from retinue.evals.report import replace_section
 from retinue.memory.conversation_turns import tokens
 from retinue.tools import calculator
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 
+from bench.report import levels
+from bench.search_methods import ways
 from retinue import Document
-from retinue.evals.report import levels
-from retinue.evals.search_methods import ways
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "data" / "hotpotqa"

@@ -16,16 +16,17 @@ from statistics import mean
 
 import click
 
-from retinue._internal.suggestions import suggestion
+from bench.report import replace_section
+from retinue._internal.message_text import suggestion
 from retinue.agent import Agent
 from retinue.core.budgets import Budget
 from retinue.core.run_result import RunResult
 from retinue.core.values import AgentAction, Decision
+from retinue.evals.configurations import fingerprint_setup
 from retinue.evals.datasets.question_file import read_questions
-from retinue.evals.kept_results import keep, records, setup_of, unreadable
-from retinue.evals.metrics import is_right
+from retinue.evals.kept_results import append_record, read_records
+from retinue.evals.marks import count_unusable_replies, is_right
 from retinue.evals.questions import Question
-from retinue.evals.report import replace_section
 from retinue.models import PromptModel
 from retinue.strategies import STRATEGIES
 from retinue.tools import calculator, passages
@@ -62,7 +63,7 @@ def done(task: Question, result: RunResult, strategy: str, setup: str) -> Done:
         is_right(result.answer, task),
         str(result.stop_reason),
         result.usage.requests,
-        unreadable(result),
+        count_unusable_replies(result),
         round(result.seconds, 2),
         result.usage.input_tokens,
         result.usage.output_tokens,
@@ -71,14 +72,14 @@ def done(task: Question, result: RunResult, strategy: str, setup: str) -> Done:
 
 async def evaluate(agent: Agent, given: Sequence[Question], kept: Path) -> list[Done]:
     """Run the tasks that have no result in the file `kept` from the same setup, one at a time; store each at once."""
-    strategy, setup = agent.strategy.name, await setup_of(agent)
+    strategy, setup = agent.strategy.name, await fingerprint_setup(agent)
     found = {
-        record.id: record for record in records(kept, Done) if (record.strategy, record.setup) == (strategy, setup)
+        record.id: record for record in read_records(kept, Done) if (record.strategy, record.setup) == (strategy, setup)
     }
     for number, task in enumerate(given, 1):
         if task.id not in found:
             record = done(task, await agent.run_async(task.question), strategy, setup)
-            keep(record, kept)
+            append_record(record, kept)
             found[task.id] = record
             click.echo(_progress(number, len(given), record))
     return [found[task.id] for task in given]

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import click
 
+from bench.report import replace_section
 from bench.tasks import Done, evaluate, summary_table
 from retinue.agent import Agent
 from retinue.core.budgets import Budget
 from retinue.core.protocols import Model
 from retinue.core.tool import Tool
 from retinue.evals.datasets.question_file import read_questions
-from retinue.evals.report import replace_section
 from retinue.models import PromptModel
 from retinue.strategies import STRATEGIES
 from retinue.tools import calculator, passages

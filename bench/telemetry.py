@@ -18,7 +18,7 @@ from bench.by_hand import QUESTION, note
 from bench.loop import agent_at, in_turn, model_server
 from bench.persistence import Noting, keeping
 from retinue import Agent, Budget, telemetry
-from retinue.telemetry import active
+from retinue.telemetry import activation as active
 
 STEPS = {10: 60, 200: 3}  # by the steps of a run, how many of them are measured together
 ROUNDS = 9

@@ -13,7 +13,7 @@ _PAGES = {  # the modules whose names are on a page; what is nowhere else is on 
         ("components", "pipelines", "core.component", "core.component_declaration"),
     ),
     "knowledge": ("Documents and memory", ("documents", "memory")),
-    "teams": ("Teams", ("teams", "handoffs")),
+    "teams": ("Teams", ("teams", "run.handoff")),
     "models": ("Models", ("models",)),
     "errors": ("Errors", ("errors",)),
 }

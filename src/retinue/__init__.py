@@ -6,7 +6,6 @@ Apart from the logging context, names are imported on first use, so `import reti
 from typing import TYPE_CHECKING
 
 from ._internal.lazy_names import lazy_names
-from ._internal.moved import install
 from .core import log_context as log_context  # installs the quiet logger tree, whose records carry run and request ids
 
 if TYPE_CHECKING:
@@ -42,10 +41,10 @@ if TYPE_CHECKING:
     from .core.component import Component as Component
     from .core.component_declaration import component as component
     from .core.events import Delta as Delta, Event as Event
+    from .core.run_context import idempotency_key as idempotency_key
     from .core.run_result import RunResult as RunResult
     from .core.tool import Tool as Tool, tool as tool
     from .core.tool_example import ExampleCall as ExampleCall, ToolExample as ToolExample
-    from .core.toolbox import idempotency_key as idempotency_key
     from .core.values import (
         AgentAction as AgentAction,
         AgentFinish as AgentFinish,
@@ -75,7 +74,6 @@ if TYPE_CHECKING:
         WindowExceeded as WindowExceeded,
     )
     from .executor import Executor as Executor, Planner as Planner
-    from .handoffs import handoff as handoff
     from .memory import (
         ConversationMemory as ConversationMemory,
         EntityExtractor as EntityExtractor,
@@ -84,8 +82,9 @@ if TYPE_CHECKING:
     )
     from .models import PromptModel as PromptModel
     from .pipelines import Pipeline as Pipeline
-    from .run_branch import fork as fork
-    from .run_replay import Replay as Replay, replay as replay, replay_async as replay_async
+    from .run.fork import fork as fork
+    from .run.handoff import handoff as handoff
+    from .run.replay import Replay as Replay, replay as replay, replay_async as replay_async
     from .teams import (
         A2AAgent as A2AAgent,
         Chain as Chain,
@@ -96,46 +95,4 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "agent": ("Agent", "Run"),
-    "core.budgets": ("Budget",),
-    "components": (
-        "Crawler", "CurrencyConverter", "DeepsetCloudPipeline", "DocumentSplitter", "DocumentWriter", "FileConverter",
-        "GitHubAPI", "HaystackPipeline", "IssueLink", "LinkContentFetcher", "PromptNode", "PromptTemplate",
-        "PythonRuntime", "Ranker", "Reader", "ReportWriter", "Retriever", "SearchEngine", "SerpAPIComponent",
-        "SpeechToText", "TextToSpeech", "TopPSampler", "Weather", "WebRetriever", "Wikipedia",
-    ),
-    "core.component": ("Component",),
-    "core.component_declaration": ("component",),
-    "documents": ("DocumentStore",),
-    "errors": (
-        "DataError", "ForeignExit", "LogMismatch", "ModelError", "ModelNotFound", "ModelRefused", "ModelUnavailable",
-        "NodeFailed", "NotDone", "RetinueError", "ToolError", "UsageError", "WindowExceeded",
-    ),
-    "core.events": ("Delta", "Event"),
-    "core.run_result": ("RunResult",),
-    "executor": ("Executor", "Planner"),
-    "handoffs": ("handoff",),
-    "memory": ("ConversationMemory", "EntityExtractor", "EntityMemory", "EntitySummarizer"),
-    "models": ("PromptModel",),
-    "pipelines": ("Pipeline",),
-    "run_branch": ("fork",),
-    "run_replay": ("Replay", "replay", "replay_async"),
-    "teams": ("A2AAgent", "Chain", "MessageGroup", "RemoteAgent", "Role"),
-    "core.values": (
-        "AgentAction", "AgentFinish", "Decision", "Document", "Message", "Observation", "Reply",
-        "Step", "StopReason", "Usage",
-    ),
-    "core.toolbox": ("idempotency_key",),
-    "core.tool": ("Tool", "tool"),
-    "core.tool_example": ("ExampleCall", "ToolExample"),
-}  # fmt: skip
-_MODULES = {name: module for module, names in _HOME.items() for name in names}
-install()
-
-__all__ = sorted(_MODULES)
-__getattr__ = lazy_names(__name__, _MODULES)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

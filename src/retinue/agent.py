@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any, Self, Unpack
 
 from ._internal.concurrency import gather_bounded
-from ._internal.representation import one_line_repr
-from ._internal.suggestions import nearest, suggestion
+from ._internal.message_text import nearest, one_line_repr, suggestion
 from ._internal.sync_bridge import iterate_blocking, run_blocking
 from ._internal.tracebacks import install_excepthook
 from ._internal.yaml_io import YamlSerializable, load_section
-from .agent_run import Run as Run
 from .core.answer_schema import schema_of
 from .core.budgets import Budget, Limits, with_limits
 from .core.effects import Human as Human
@@ -31,9 +29,10 @@ from .errors import LogMismatch, ModelError, UsageError
 from .memory.recall import as_tuple
 from .models import PromptModel
 from .models.reply_limits import limited
-from .nested_runs import Earlier
 from .net.file_source import FileSource
-from .run_spec import RunSpec
+from .run.nested import Earlier
+from .run.run import Run as Run
+from .run.spec import RunSpec
 from .strategies import STRATEGIES
 from .strategies.auto import Auto
 from .strategies.react import React
@@ -149,7 +148,7 @@ class Agent(YamlSerializable):
 
         Raises `UsageError` if no pipeline has a node of that name.
         """
-        from .pipelines.bound_parameters import bind_parameters  # imported here because few agents need it
+        from .pipelines.pipeline import bind_parameters  # imported here because few agents need it
 
         return self._copy(tools=bind_parameters(self.tools, params))
 

@@ -17,7 +17,7 @@ from .core.values import Capabilities
 from .display.live_trace import run_watched
 from .errors import ModelRefused
 from .strategies.given_actions import GivenActions
-from .strategies.planner import Planner as PlannerStrategy
+from .strategies.planexec import Planner as PlannerStrategy
 
 Actions = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 

@@ -278,7 +278,7 @@ def test_a_file_that_holds_no_pinned_run_says_so(
     shop: Shop, tmp_path: Path, change: Any, said: str, request: pytest.FixtureRequest
 ) -> None:
     from retinue.errors import DataError
-    from retinue.pinned_run import PinnedRun
+    from retinue.run.pin import PinnedRun
 
     shop.said("pin", shop.sums, "--name", "x", "-o", str(tmp_path))
     file = tmp_path / "x.json"
@@ -292,7 +292,7 @@ def test_a_file_that_holds_no_pinned_run_says_so(
 def test_secrets_are_not_in_a_pinned_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from retinue import Agent, PromptModel, Tool
     from retinue.core.serialization import to_json
-    from retinue.pinned_run import PinnedRun
+    from retinue.run.pin import PinnedRun
 
     shapes = ["sk-" + "a1" * 12, "ghp_" + "b2" * 18, "AKIA" + "C3" * 8, "eyJhbGciOiJI.eyJzdWIiOiIx.c2ln"]
     named = "plain-words-of-an-environment"

@@ -6,7 +6,6 @@ import asyncio
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -664,29 +663,6 @@ def test_a_function_that_cancels_itself_is_told_from_one_that_is_cancelled() -> 
 
 
 # ── a call's first step ──────────────────────────────────────────────────────────────────────────
-
-
-async def others_had_a_turn(*works: Callable[[], Any]) -> bool:
-    """Whether the event loop came to something else while these were awaited."""
-    turns: list[int] = []
-    asyncio.get_running_loop().call_soon(turns.append, 1)
-    for work in works:
-        await await_isolated(work())
-    return bool(turns)
-
-
-async def quick() -> None:
-    """It awaits nothing."""
-
-
-async def slow() -> None:
-    time.sleep(0.005)  # noqa: ASYNC251 -- as a call does that computes something
-
-
-def test_a_call_that_waits_for_nothing_takes_no_turn_of_the_loop_but_many_do() -> None:
-    assert not all(asyncio.run(others_had_a_turn(quick)) for _ in range(2))  # one of them may be the one that must
-    assert asyncio.run(others_had_a_turn(*[quick] * 64))
-    assert asyncio.run(others_had_a_turn(slow))
 
 
 def test_a_call_has_a_task_of_its_own_from_its_first_step_on() -> None:

@@ -6,13 +6,14 @@ import base64
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fakes.engines import ENGINES, PROBED, model
 from fakes.pictures import png
-from fakes.vendor_server import Answer, Request
+from fakes.scripted_server import Answer, Request
 from retinue import Agent, Message, PromptModel, UsageError, tool
 from retinue.core.events import Event, Finished, Observed
 from retinue.core.file_format import read_file
@@ -118,6 +119,37 @@ def test_text_formats_show_them_too(strategy: str, sees: bool) -> None:
             pytest.fail(f"no call: {server.asked[-1].body}")
 
 
+@pytest.mark.parametrize("engine", ["openai", "anthropic"])
+def test_the_same_file_of_two_steps_is_in_both_results(engine: str) -> None:
+    with ENGINES[engine]() as server:
+        server.replies += [PROBED, *(Answer(calls=[("look", {"what": "red"})]) for _ in range(2)), Answer("Done.")]
+        agent = Agent(model(server, sees=True), [replace(look, polls=True)], strategy="tool_calling")
+        assert agent.run("Look.").answer == "Done."
+        kinds = [kinds_in(one) for one in server.asked[-1].body["messages"]]
+        files = ["text", "image_url"] if engine == "openai" else ["image"]
+        assert kinds.count(files) == 2
+        assert kinds[-1] == files
+
+
+def kinds_in(message: dict[str, Any]) -> list[str]:
+    """The types of a message's parts, for Anthropic of those in a result that are no text."""
+    parts = message.get("content") or []
+    if isinstance(parts, str):
+        return []
+    inner = [part for one in parts if one["type"] == "tool_result" for part in one["content"]]
+    return [one["type"] for one in inner if one["type"] != "text"] or [one["type"] for one in parts]
+
+
+def test_the_same_file_of_two_steps_is_shown_after_both_in_a_text_format() -> None:
+    action = "Thought: I look.\nAction: look\nAction Input: red"
+    with ENGINES["openai"]() as server:
+        server.replies += [action, action, action, "Final Answer: red"]
+        agent = Agent(model(server, sees=True), [replace(look, polls=True)], strategy="react")
+        assert agent.run("Look.").answer == "red"
+        asked = [sum(kinds_in(one).count("image_url") for one in one.body["messages"]) for one in server.asked]
+        assert asked[-4:] == [0, 1, 2, 3]
+
+
 def without_bytes(log: Sequence[Event]) -> list[Event]:
     return [from_json(to_json(one)) for one in log]
 
@@ -152,8 +184,9 @@ def test_they_are_bounded() -> None:
         Agent(model(server, sees=True), [flood], strategy="tool_calling").run("Look.")
         *_, one, two, three, files = server.asked[-1].body["messages"]
         assert one["content"].count("not shown: a result has at most 10 files") == 2
-        assert len(files["content"]) == 1 + 10  # those of the other two are the same files
-        assert two["role"] == three["role"] == "tool"
+        assert len(files["content"]) == 1 + 20
+        assert "were too many before" not in two["content"]
+        assert three["content"].endswith("(Its files are not shown: there were too many before.)")
 
 
 @pytest.mark.parametrize(("kind", "data"), [("pdf", PDF), ("audio", WAV), ("image", RED)])

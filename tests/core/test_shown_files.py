@@ -15,7 +15,7 @@ from aiohttp import web
 from fakes.engines import ENGINES, PROBED, model
 from fakes.loopback import Loopback
 from fakes.pictures import data_url, gif, png
-from fakes.vendor_server import Answer, VendorServer
+from fakes.scripted_server import Answer, ScriptedServer
 from retinue import Agent, Executor, Message, PromptModel, RunResult, StopReason, UsageError
 from retinue.core.events import Started
 from retinue.core.file_format import read_file
@@ -99,7 +99,7 @@ def test_an_executor_has_no_eyes() -> None:
         Executor([calculator]).run({"tool": "Calculator", "input": "1"}, files=[RED])
 
 
-def fallen(server: VendorServer) -> tuple[Agent, RunResult]:
+def fallen(server: ScriptedServer) -> tuple[Agent, RunResult]:
     """An agent whose run called a tool, and then lost its model."""
     agent = Agent(model(server, sees=True), [calculator], strategy="tool_calling")
     server.replies += [PROBED, Answer(calls=[("Calculator", {"expression": "2+2"})])]

@@ -7,7 +7,7 @@ import traceback
 import pytest
 
 from retinue import Agent, ModelRefused
-from retinue._internal.suggestions import nearest, suggestion
+from retinue._internal.message_text import nearest, suggestion
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks
 from retinue.core.values import Capabilities

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from retinue._internal.supervision import supervise
+from retinue._internal.concurrency import supervise
 
 pytestmark = pytest.mark.anyio
 

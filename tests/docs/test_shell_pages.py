@@ -18,9 +18,9 @@ from docs.test_docs import PAGES, ROOT, blocks
 from fakes import mcp_server
 from fakes.openai_server import OpenAIServer
 from fakes.postgres import Postgres
+from fakes.scripted_server import Answer
 from fakes.served import serving
 from fakes.temporal import temporal
-from fakes.vendor_server import Answer
 
 Scene: TypeAlias = Callable[[Reader, pytest.FixtureRequest], None]  # makes what is there before a page is followed
 BLOCK = re.compile(r"^```(sh|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -12,10 +12,10 @@ import pytest
 
 from retinue import Agent, Budget, DataError, ModelError, PromptModel, StopReason, Tool, UsageError
 from retinue.evals.configurations import Configuration, configurations_of, fingerprint
-from retinue.evals.datasets.search_lookup import search_lookup
-from retinue.evals.evaluation import Evaluated, Plan, Told, evaluate
+from retinue.evals.evaluation import EvalProgress, Evaluated, Plan, evaluate
 from retinue.evals.marks import marks_of
 from retinue.evals.questions import ExpectedCall, Question
+from retinue.evals.search_lookup import search_lookup
 from retinue.memory import ConversationMemory
 from retinue.net.retry import Retries
 
@@ -39,7 +39,7 @@ def asked(kept: Path, *questions: Question, by: Agent | None = None, **plan: Any
     return asyncio.run(evaluate(Configuration("a", by or agent()), questions, Plan(kept, **plan)))
 
 
-def never(told: Told) -> None:
+def never(told: EvalProgress) -> None:
     pytest.fail(f"asked again: {told}")
 
 
@@ -54,7 +54,7 @@ def test_runs_are_kept_with_their_logs_and_not_asked_again(tmp_path: Path) -> No
     assert [event["kind"] for event in kept_lines(kept)[0]["events"]] == [
         "started", "asked", "replied", "called", "observed", "asked", "replied", "finished",
     ]  # fmt: skip
-    again = asked(kept, RIVER, FILM, told=never)
+    again = asked(kept, RIVER, FILM, report=never)
     assert list(again.runs) == ["river", "film"]
     for question in (FILM, RIVER):
         assert marks_of(question, again.runs[question.id]) == marks_of(question, first.runs[question.id])
@@ -66,7 +66,7 @@ def test_what_counts_as_right_may_change_without_asking_again_but_not_the_questi
     kept = tmp_path / "answers.jsonl"
     asked(kept, RIVER)
     other = Question("river", RIVER.question, ("no",), tags=("new",))
-    assert asked(kept, other, told=never).runs["river"].answer == "yes"
+    assert asked(kept, other, report=never).runs["river"].answer == "yes"
     with pytest.raises(ModelError, match="no rule of the script fits"):
         asked(kept, Question("river", "Is the Rhine a river?", ("yes",)))
 
@@ -108,7 +108,7 @@ def test_a_last_line_cut_short_is_asked_again(tmp_path: Path, cut: int) -> None:
     asked(kept, FILM, RIVER)
     kept.write_bytes(kept.read_bytes()[:-cut])
     assert asked(kept, FILM, RIVER).runs["river"].answer == "yes"
-    assert list(asked(kept, FILM, RIVER, told=never).runs) == ["film", "river"]
+    assert list(asked(kept, FILM, RIVER, report=never).runs) == ["film", "river"]
 
 
 def test_a_line_whose_events_are_damaged_is_asked_again(tmp_path: Path) -> None:
@@ -123,8 +123,8 @@ def test_a_line_whose_events_are_damaged_is_asked_again(tmp_path: Path) -> None:
 def test_the_order_is_the_datasets_whatever_ends_first(tmp_path: Path) -> None:
     kept = tmp_path / "answers.jsonl"
     slow = ({"when": "Seine", "finish": "yes", "delay": 0.05}, *SCRIPT)
-    told: list[Told] = []
-    found = asked(kept, RIVER, FILM, SEA, by=agent(slow), at_once=3, told=told.append)
+    told: list[EvalProgress] = []
+    found = asked(kept, RIVER, FILM, SEA, by=agent(slow), at_once=3, report=told.append)
     assert list(found.runs) == ["river", "film", "sea"]
     assert [line["id"] for line in kept_lines(kept)][-1] == "river"
     assert [(one.done, one.of) for one in told] == [(0, 3), (1, 3), (2, 3), (3, 3)]

@@ -12,11 +12,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from bench.hotpotqa import Answered, evaluate, report
+from bench.report import chart, levels, replace_section
+from bench.search_methods import SEARCHES
 
 from retinue import Agent, Budget, PromptModel, Tool
 from retinue.evals.questions import Question
-from retinue.evals.report import chart, levels, replace_section
-from retinue.evals.search_methods import SEARCHES
 
 FILM = Question("q1", "Who directed The Piano?", ("Jane Campion",))
 RIVER = Question("q2", "Is the Seine a river?\u2028", ("yes",))

@@ -12,11 +12,9 @@ import pytest
 from retinue import Agent, DataError, PromptModel, Tool
 from retinue.core.values import AgentAction
 from retinue.evals.datasets import open_dataset
-from retinue.evals.judge import NOT_STATED, key_of, verdict_of, verdicts
-from retinue.evals.marks import Marks, marks_of
-from retinue.evals.metrics import is_right, says_not_stated
+from retinue.evals.judge import NOT_STATED, judge_answers, verdict_key, verdict_of
+from retinue.evals.marks import Marks, count_matches, is_call, is_right, marks_of, says_not_stated
 from retinue.evals.questions import ExpectedCall, Number, OneOf, Question
-from retinue.evals.tool_calls import is_call, matched
 
 
 def marks(
@@ -133,8 +131,8 @@ def test_arguments_of_all_kinds(wanted: Any, given: Any, same: bool) -> None:
 
 def test_each_call_counts_for_one_expected_call() -> None:
     twice = [ExpectedCall("f", {"x": 1}), ExpectedCall("f", {"x": 1}), ExpectedCall("f", {"x": "a b"})]
-    assert matched(twice, [AgentAction("f", {"x": 1}), AgentAction("f", "A B")]) == 2
-    assert matched(twice, []) == 0
+    assert count_matches(twice, [AgentAction("f", {"x": 1}), AgentAction("f", "A B")]) == 2
+    assert count_matches(twice, []) == 0
 
 
 PLAY = {"name": "play", "parameters": {"properties": {"artist": {"type": "string"}, "minutes": {"type": "integer"}}}}
@@ -251,7 +249,7 @@ def test_bfcl_is_also_read_from_its_wheel(tmp_path: Path) -> None:
 
 def judged(question: Question, answer: str, kept: Path, *script: Any) -> bool | None:
     model = PromptModel(script=script)
-    found = asyncio.run(verdicts(model, [(question, answer)], kept))
+    found = asyncio.run(judge_answers(model, [(question, answer)], kept))
     return verdict_of(model, question, answer, found)
 
 
@@ -282,5 +280,5 @@ def test_a_judge_sees_what_is_accepted_and_no_protocol_in_the_answer(tmp_path: P
 
 def test_a_verdict_is_of_one_judge_question_and_answer() -> None:
     model = PromptModel(script=["x"])
-    keys = {key_of(model, ORLO, "a"), key_of(model, ORLO, "b"), key_of(model, SONGS, "a")}
+    keys = {verdict_key(model, ORLO, "a"), verdict_key(model, ORLO, "b"), verdict_key(model, SONGS, "a")}
     assert len(keys) == 3

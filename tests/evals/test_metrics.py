@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from retinue.evals.metrics import exact_match, f1, normalise
+from retinue.evals.marks import exact_match, f1, normalise
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,9 @@ from hypothesis import given, strategies as st
 
 from retinue import DataError
 from retinue.evals.datasets import open_dataset
-from retinue.evals.datasets.jsonl_lines import MAX_PROBLEMS
-from retinue.evals.datasets.question_file import KEYS, read_questions
-from retinue.evals.datasets.search_lookup import search_lookup
+from retinue.evals.datasets.question_file import KEYS, MAX_PROBLEMS, read_questions
 from retinue.evals.questions import ExpectedCall, Number, Question
+from retinue.evals.search_lookup import search_lookup
 
 GOOD = {"id": "q1", "question": " How deep is Lake Orlo? ", "answers": [{"number": 84, "within": 0.5}, "84 metres"]}
 

@@ -9,12 +9,10 @@ import pytest
 
 from retinue import Agent, PromptModel
 from retinue.evals.comparison import Figures, Run, figures
-from retinue.evals.html_report import html_report
-from retinue.evals.markdown_report import markdown_report
+from retinue.evals.html_report import html_report, shares_plot, trade_plot
 from retinue.evals.marks import Marks
-from retinue.evals.plots import shares_plot, trade_plot
 from retinue.evals.questions import Question
-from retinue.evals.report_tables import tables
+from retinue.evals.report_tables import markdown_report, tables
 
 SVG = "{http://www.w3.org/2000/svg}"
 RESULT = Agent(PromptModel(script=[{"finish": "x"}])).run("?")

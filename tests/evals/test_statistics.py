@@ -9,8 +9,7 @@ from statistics import mean
 import pytest
 from hypothesis import given, strategies as st
 
-from retinue.evals.intervals import bootstrap, wilson
-from retinue.evals.paired_tests import mcnemar, permutation
+from retinue.evals.statistics import bootstrap, mcnemar, permutation, wilson
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,7 @@ from click.testing import CliRunner
 
 from retinue import DataError, PromptModel
 from retinue.evals.datasets.question_file import read_questions
-from retinue.evals.kept_results import unreadable
-from retinue.evals.metrics import is_right
+from retinue.evals.marks import count_unusable_replies, is_right
 from retinue.evals.questions import Number, Question
 
 DATA = Path("data/teams")
@@ -62,7 +61,7 @@ def test_the_scripted_team_answers_all(question: Question) -> None:
     assert [action.tool for step in result.steps for action in step.actions] == ["archive", "maths"]
     seen = [step.observations[0].text for step in result.steps]
     assert is_right(seen[1], question)
-    assert (unreadable(result), result.usage.runs) == (0, 2)
+    assert (count_unusable_replies(result), result.usage.runs) == (0, 2)
 
 
 def test_no_question_and_no_passage_gives_an_answer_away() -> None:
@@ -81,7 +80,10 @@ def test_unreadable_replies_of_workers_are_counted(tmp_path: Path) -> None:
     (record,) = asyncio.run(
         evaluate(team(PromptModel(script=rules), DATA / "passages.jsonl"), [question], tmp_path / "teams.jsonl")
     )
-    assert (record.unreadable, record.solved) == (1, False)  # the script has no rule for what it is told then
+    assert (record.unreadable, record.solved) == (
+        1,
+        False,
+    )  # the script has no rule for what it is told then
 
 
 def test_the_command_writes_a_line_for_each_set_of_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .vendor_server import Answer, Request, VendorServer, arguments, cut, failure, is_picture, words
+from .scripted_server import Answer, Request, ScriptedServer, arguments, cut, failure, is_picture, words
 
 _KNOWN = {
     *("model", "messages", "max_tokens", "system", "temperature", "top_p", "top_k", "stop_sequences", "stream"),
@@ -18,9 +18,9 @@ _KINDS |= {413: "request_too_large", 429: "rate_limit_error", 529: "overloaded_e
 _FINISH = {"stop": "end_turn", "length": "max_tokens"}
 
 
-def anthropic_server() -> VendorServer:
+def anthropic_server() -> ScriptedServer:
     """A server that refuses what Anthropic refuses."""
-    return VendorServer(_Anthropic(), "anthropic")
+    return ScriptedServer(_Anthropic(), "anthropic")
 
 
 class _Anthropic:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .vendor_server import Answer, Request, VendorServer, arguments, bearer, cut, failure, words
+from .scripted_server import Answer, Request, ScriptedServer, arguments, bearer, cut, failure, words
 
 _KNOWN = {
     *("model", "messages", "max_tokens", "temperature", "stop_sequences", "stream", "tools", "tool_choice"),
@@ -15,9 +15,9 @@ _KNOWN = {
 _FINISH = {"stop": "COMPLETE", "length": "MAX_TOKENS"}
 
 
-def cohere_server() -> VendorServer:
+def cohere_server() -> ScriptedServer:
     """A server that refuses what Cohere refuses."""
-    return VendorServer(_Cohere(), "cohere")
+    return ScriptedServer(_Cohere(), "cohere")
 
 
 class _Cohere:

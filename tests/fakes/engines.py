@@ -24,13 +24,13 @@ from .cohere_server import cohere_server
 from .gemini_server import gemini_server
 from .ollama_server import ollama_server
 from .openai_server import OpenAIServer
-from .vendor_server import Answer, VendorServer
+from .scripted_server import Answer, ScriptedServer
 
 PROBED = Answer(calls=[("add", {"a": 19, "b": 23})])
 SOON = Retries(tries=3, first_wait=0.001)
 
 
-def model(server: VendorServer, **settings: Any) -> PromptModel:
+def model(server: ScriptedServer, **settings: Any) -> PromptModel:
     """A model of the engine that `server` stands in for; it asks again without waiting long."""
     chosen: dict[str, Any] = {"retries": SOON, "api_key": "sk-test"} | settings
     if server.engine == "openai":  # at another address than its own it would have to be recognised
@@ -68,7 +68,7 @@ def _huggingface() -> OpenAIServer:
     return server
 
 
-ENGINES: Mapping[str, Callable[[], VendorServer]] = {
+ENGINES: Mapping[str, Callable[[], ScriptedServer]] = {
     "openai": _openai,
     "vllm": _vllm,
     "tgi": _tgi,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .vendor_server import Answer, Request, VendorServer, arguments, failure, is_picture, words
+from .scripted_server import Answer, Request, ScriptedServer, arguments, failure, is_picture, words
 
 _KNOWN = {"contents", "systemInstruction", "tools", "toolConfig", "safetySettings", "generationConfig", "cachedContent"}
 _CONFIG = {
@@ -21,9 +21,9 @@ _STATUS |= {429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE"}
 _FINISH = {"stop": "STOP", "length": "MAX_TOKENS", None: None}
 
 
-def gemini_server() -> VendorServer:
+def gemini_server() -> ScriptedServer:
     """A server that refuses what Gemini refuses."""
-    return VendorServer(_Gemini(), "gemini")
+    return ScriptedServer(_Gemini(), "gemini")
 
 
 class _Gemini:

@@ -6,16 +6,16 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .vendor_server import Answer, Request, VendorServer, bearer, failure, is_picture, words
+from .scripted_server import Answer, Request, ScriptedServer, bearer, failure, is_picture, words
 
 _KNOWN = {"model", "messages", "stream", "format", "options", "tools", "keep_alive", "think"}
 _OPTIONS = {"temperature", "stop", "num_predict", "num_ctx", "seed", "top_p", "top_k"}
 _OPTIONS |= {"min_p", "presence_penalty", "frequency_penalty"}
 
 
-def ollama_server() -> VendorServer:
+def ollama_server() -> ScriptedServer:
     """A server that has one model, and refuses what it does not know."""
-    return VendorServer(_Ollama(), "ollama")
+    return ScriptedServer(_Ollama(), "ollama")
 
 
 class _Ollama:

@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .vendor_server import Answer, Request, VendorServer, arguments, bearer, cut, failure, html, words, wrong_parts
+from .scripted_server import Answer, Request, ScriptedServer, arguments, bearer, cut, failure, html, words, wrong_parts
 
 __all__ = ["Answer", "OpenAIServer", "Request", "failure", "html"]
 
@@ -27,13 +27,13 @@ _KNOWN = {
 _OWN = {"llamacpp": {"grammar", "cache_prompt"}, "vllm": {"structured_outputs"}}  # fields of theirs alone
 
 
-class OpenAIServer(VendorServer):
+class OpenAIServer(ScriptedServer):
     """The server, while its `with` lasts. Its attributes say what kind it is and may be set at any time.
 
     `url` has no `/v1`. `models`: those it lists; `None`: it has no such page. `owned_by`: by whom they
     are; `None`: it does not say. `tgi`: it describes itself at `/info`. `window`: the tokens of the model's
     window, for the kinds that say so. `page`: what every other path shows. `strict`: it refuses fields that
-    are not of its kind. See `VendorServer` for the rest.
+    are not of its kind. See `ScriptedServer` for the rest.
     """
 
     def __init__(self, engine: str = "openai") -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from .vendor_server import Answer, Request, failure
+from .scripted_server import Answer, Request, failure
 
 Said: TypeAlias = "str | Sequence[tuple[str, Any]]"  # an answer, or calls of tools with their inputs
 

@@ -117,7 +117,7 @@ class ModelServer(JSONService):
 def engine(server: ModelServer, model: str = "gpt-6", **settings: Any) -> HttpEngine:
     """OpenAI's engine, as it is at OpenAI's own address, with a key of its own, so that it has learned nothing."""
     given: Json = {"api_key": f"sk-test-{next(_KEYS)}", "retries": SOON} | settings
-    return HttpEngine(Settings(model=model, base_url=server.url, **given), openai.VENDOR.format)
+    return HttpEngine(Settings(model=model, base_url=server.url, **given), openai.VENDOR)
 
 
 def ask(*messages: Message, tools: Sequence[Tool] = (), **more: Any) -> Ask:

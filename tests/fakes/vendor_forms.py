@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .vendor_server import Answer, sse
+from .scripted_server import Answer, sse
 
 Call = tuple[str, Mapping[str, Any]]
 ADD: Call = ("add", {"a": 1, "b": 2})

@@ -18,7 +18,7 @@ from fakes import mcp_server
 from fakes.engines import ENGINES, PROBED, model
 from fakes.mcp_server import PICTURE, served
 from fakes.parrot import Parrot
-from fakes.vendor_server import Answer
+from fakes.scripted_server import Answer
 from retinue import Agent, ExampleCall, Tool, ToolError, ToolExample, UsageError
 from retinue._internal.sync_bridge import run_blocking
 from retinue.core.signature import InvalidInput

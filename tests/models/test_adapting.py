@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,7 @@ from retinue import Agent, ModelRefused, PromptModel, RunResult, Tool
 from retinue.core.events import Started
 from retinue.core.values import Reply
 from retinue.errors import WindowExceeded
-from retinue.models.engine import PROBED as PROCESS_WIDE
-from retinue.models.known_servers import LEARNED
+from retinue.models.known_servers import LEARNED, PROBED as PROCESS_WIDE
 
 LOOK = Tool("look", lambda name: f"{name} is found", "Look somebody up", effects="read")
 
@@ -93,6 +93,25 @@ def test_a_name_of_several_words_may_be_written_in_one(server: OpenAIServer) -> 
         else Answer("fine")
     )
     assert reply(model(server)).text == "fine"
+
+
+@pytest.mark.parametrize(
+    ("wish", "settings"),
+    [
+        ("reasoning_effort", {"effort": "high"}),
+        ("verbosity", {"verbosity": "low"}),
+        ("seed", {"options": {"seed": 7}}),
+    ],
+)
+def test_a_setting_is_refused_aloud_though_the_same_wish_of_a_request_was_not(
+    server: OpenAIServer, wish: str, settings: dict[str, Any]
+) -> None:
+    server.always = refusing(wish, said="Unsupported parameter: '{}' is not supported with this model.")
+    wished = replace(request(), options={wish: 7 if wish == "seed" else "high"})
+    assert reply(model(server), wished).text == "fine"
+    with pytest.raises(ModelRefused, match=wish):
+        reply(model(server, **settings))
+    assert reply(model(server, **settings), wished).text == "fine", "what the request wishes is left out all the same"
 
 
 OF_SOMETHING_ELSE = [

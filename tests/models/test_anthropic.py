@@ -10,7 +10,7 @@ import pytest
 
 from fakes.asking import chunks, reply, request, retries
 from fakes.engines import ENGINES, model
-from fakes.vendor_server import Answer, VendorServer, failure
+from fakes.scripted_server import Answer, ScriptedServer, failure
 from retinue import Message, ModelRefused
 from retinue.core.grammar import Constraint, Text
 from retinue.core.prompt import Prompt
@@ -22,35 +22,35 @@ from retinue.net.retry import Retries
 
 
 @pytest.fixture
-def server() -> Iterator[VendorServer]:
+def server() -> Iterator[ScriptedServer]:
     with ENGINES["anthropic"]() as server:
         yield server
 
 
-def sent(server: VendorServer, *messages: Message) -> dict[str, Any]:
+def sent(server: ScriptedServer, *messages: Message) -> dict[str, Any]:
     server.replies += ["ok"]
     reply(model(server), request(Prompt(messages[0]).add(*messages[1:])))
     return server.asked[-1].body
 
 
-def test_the_system_prompt_stands_apart_and_the_prefix_is_cached(server: VendorServer) -> None:
+def test_the_system_prompt_stands_apart_and_the_prefix_is_cached(server: ScriptedServer) -> None:
     body = sent(server, Message("system", "Be brief.\n"), Message("system", "Be kind."), Message("user", "Hi"))
     assert body["system"] == "Be brief.\n\nBe kind."
     assert body["cache_control"] == {"type": "ephemeral"}
     assert body["messages"] == [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}]
 
 
-def test_a_later_system_message_is_a_users(server: VendorServer) -> None:
+def test_a_later_system_message_is_a_users(server: ScriptedServer) -> None:
     body = sent(server, Message("user", "Hi"), Message("assistant", "Hello"), Message("system", "Hurry."))
     assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
     assert "system" not in body
 
 
-def test_a_lone_system_prompt_is_a_message(server: VendorServer) -> None:
+def test_a_lone_system_prompt_is_a_message(server: ScriptedServer) -> None:
     assert sent(server, Message("system", "Say hello."))["messages"] == [{"role": "user", "content": "Say hello."}]
 
 
-def test_blank_messages_are_left_out(server: VendorServer) -> None:
+def test_blank_messages_are_left_out(server: ScriptedServer) -> None:
     body = sent(server, Message("user", "Hi"), Message("assistant", " \n"), Message("user", "?"))
     assert len(body["messages"]) == 2
 
@@ -81,13 +81,13 @@ def test_thinking_is_passed_over() -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_input_tokens_are_all_that_were_read_whether_cached_or_not(server: VendorServer, stream: bool) -> None:
+def test_input_tokens_are_all_that_were_read_whether_cached_or_not(server: ScriptedServer, stream: bool) -> None:
     server.replies += [Answer("one two", cached=3)]
     used = reply(model(server, stream=stream), request("a b c d e")).usage
     assert used == Usage(5, 2, 3, 1, cache_write_tokens=1)
 
 
-def test_an_overloaded_server_is_asked_again(server: VendorServer) -> None:
+def test_an_overloaded_server_is_asked_again(server: ScriptedServer) -> None:
     server.replies += [failure(529, "Overloaded"), Answer("x", broken="Overloaded"), "ok"]
     problems = [retry.problem for retry in retries(chunks(model(server)))]
     assert problems == [f"{server.url}/v1 answered 529: Overloaded", "the engine reports: Overloaded"]
@@ -110,7 +110,7 @@ ERRORS: Sequence[tuple[int, str, str, type[ModelError]]] = (
 )
 
 
-def test_errors_are_understood_by_status_and_in_a_stream(server: VendorServer) -> None:
+def test_errors_are_understood_by_status_and_in_a_stream(server: ScriptedServer) -> None:
     for status, code, words, kind in ERRORS:
         event = json.dumps({"type": "error", "error": {"type": code, "message": words}})
         for answer in (failure(status, words, code=code), Answer("x", event=event)):
@@ -122,21 +122,21 @@ def test_errors_are_understood_by_status_and_in_a_stream(server: VendorServer) -
             assert type(error.value) is kind, (words, bool(answer.event))
 
 
-def test_a_refusal_in_a_stream_is_final(server: VendorServer) -> None:
+def test_a_refusal_in_a_stream_is_final(server: ScriptedServer) -> None:
     event = {"type": "error", "error": {"type": "invalid_request_error", "message": "no such thing"}}
     server.replies += [Answer("x", event=json.dumps(event))]
     with pytest.raises(ModelRefused, match="the engine reports: no such thing"):
         chunks(model(server))
 
 
-def test_a_parameter_that_a_model_no_longer_takes_is_left_out(server: VendorServer) -> None:
+def test_a_parameter_that_a_model_no_longer_takes_is_left_out(server: ScriptedServer) -> None:
     server.replies += [failure(400, "`temperature` is deprecated for this model."), "a", "b"]
     kept = model(server, temperature=0.5)
     assert [reply(kept).text for _ in range(2)] == ["a", "b"]
     assert ["temperature" in one.body for one in server.asked] == [True, False, False]
 
 
-def test_a_schema_that_allows_more_is_not_sent(server: VendorServer) -> None:
+def test_a_schema_that_allows_more_is_not_sent(server: ScriptedServer) -> None:
     server.replies += ["ok"]
     reply(model(server), request(constraint=Constraint(Text("ok"), {"type": "object"})))
     assert "output_config" not in server.asked[0].body

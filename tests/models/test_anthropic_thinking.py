@@ -13,7 +13,7 @@ import pytest
 
 from fakes.asking import chunks, reply, request
 from fakes.engines import ENGINES, model
-from fakes.vendor_server import Answer, sse
+from fakes.scripted_server import Answer, sse
 from fakes.vendors import VendorServer
 from retinue import Agent, Message, ModelRefused, PromptModel, RunResult, Tool, fork, tool
 from retinue.core.events import Called, Delta, Replied

@@ -13,7 +13,7 @@ from aiohttp import web
 from fakes.asking import chunks, reply, retries
 from fakes.engines import ENGINES, SOON, model
 from fakes.loopback import Loopback
-from fakes.vendor_server import Answer, failure
+from fakes.scripted_server import Answer, failure
 from fakes.vendors import VendorServer
 from retinue import Agent, PromptModel, tool
 from retinue.errors import ModelRefused, UsageError, WindowExceeded

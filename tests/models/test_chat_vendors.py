@@ -13,7 +13,7 @@ import pytest
 from fakes.asking import reply, request
 from fakes.engines import PROBED
 from fakes.openai_server import Answer, OpenAIServer, Request, failure
-from fakes.vendor_server import sse
+from fakes.scripted_server import sse
 from retinue import Agent, Budget, Message, ModelRefused, PromptModel, RunResult, Tool, UsageError
 from retinue.core.events import Replied
 from retinue.core.prompt import Prompt

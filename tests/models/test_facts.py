@@ -10,13 +10,12 @@ import pytest
 
 from fakes.anthropic_server import anthropic_server
 from fakes.openai_server import OpenAIServer
-from fakes.vendor_server import Answer
+from fakes.scripted_server import Answer
 from retinue import PromptModel
 from retinue.core.prices import FREE, Price, PriceList, use_price_list
 from retinue.core.values import Usage
-from retinue.models.facts import KNOWN_VENDORS, UNKNOWN, ModelFacts, describe_sources, find_facts, vendor_at
-from retinue.models.vendors import NAMES
-from retinue.models.vendors.vendor import find_vendor
+from retinue.models.facts import UNKNOWN, ModelFacts, describe_sources, find_facts, listed_vendors, vendor_at
+from retinue.models.vendors import NAMES, find_vendor
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +58,7 @@ def test_what_nobody_publishes_is_unknown() -> None:
 def test_each_vendor_is_known_by_its_address() -> None:
     own = {name: vendor_at(find_vendor(name).url) for name in NAMES if find_vendor(name).url}
     assert {name: found for name, found in own.items() if found} == {
-        name: name for name in own if name in KNOWN_VENDORS
+        name: name for name in own if name in listed_vendors()
     }
     for address, vendor in {
         "https://API.OpenAI.com/v1": "openai",

@@ -17,7 +17,7 @@ from fakes.app_server import KEY, Serving
 from fakes.asking import chunks
 from fakes.engines import PROBED, model
 from fakes.openai_server import Answer, OpenAIServer, Request, failure
-from fakes.vendor_server import sse
+from fakes.scripted_server import sse
 from retinue import Agent, Budget, ModelRefused, PromptModel, RunResult, Tool, UsageError
 from retinue.config import check
 from retinue.core.events import Event, Replied, Retried
@@ -26,8 +26,8 @@ from retinue.core.values import Reply
 from retinue.errors import ModelUnavailable, WindowExceeded
 from retinue.models import fallbacks
 from retinue.net.retry import Retries
-from retinue.run_branch import fork
-from retinue.run_replay import replay
+from retinue.run.fork import fork
+from retinue.run.replay import replay
 
 LOOK = Tool("look", lambda name: f"{name} is found", "Look somebody up", effects="read")
 CALLS = Answer(calls=[("look", {"name": "Ann"})])

@@ -14,8 +14,8 @@ import pytest
 from fakes.asking import chunks, reply, request
 from fakes.engines import ENGINES, model
 from fakes.gemini_server import problems
-from fakes.vendor_server import Answer, VendorServer, sse
-from fakes.vendors import VendorServer as Stand
+from fakes.scripted_server import Answer, ScriptedServer, sse
+from fakes.vendors import VendorServer
 from retinue import Agent, Message, ModelError, ModelRefused, ModelUnavailable, PromptModel, Tool, tool
 from retinue.core.events import Replied
 from retinue.core.grammar import Constraint, Text
@@ -26,7 +26,7 @@ from retinue.errors import ModelNotFound, WindowExceeded
 from retinue.models.wire_format import Encoded, PartialReply, Terms
 from retinue.models.wires.generate_content import GENERATE_CONTENT as WIRE
 from retinue.net.retry import Retries
-from retinue.run_branch import fork
+from retinue.run.fork import fork
 from retinue.strategies.tool_calling import ToolCalling
 from retinue.testing import SCRIPT
 
@@ -37,7 +37,7 @@ GO = Message("user", "Go")
 
 
 @pytest.fixture
-def server() -> Iterator[VendorServer]:
+def server() -> Iterator[ScriptedServer]:
     with ENGINES["gemini"]() as server:
         yield server
 
@@ -257,7 +257,7 @@ FINISHED: dict[str, tuple[Any, Any]] = {  # https://ai.google.dev/api/generate-c
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-def test_each_end_of_a_reply(server: VendorServer, stream: bool) -> None:
+def test_each_end_of_a_reply(server: ScriptedServer, stream: bool) -> None:
     one = model(server, stream=stream, retries=Retries(tries=1))
     for name, (body, end) in FINISHED.items():
         server.replies[:] = [sse(body) if stream else Answer(body=json.dumps(body))]
@@ -268,7 +268,7 @@ def test_each_end_of_a_reply(server: VendorServer, stream: bool) -> None:
                 reply(one)
 
 
-def test_a_malformed_call_is_asked_for_again(server: VendorServer) -> None:
+def test_a_malformed_call_is_asked_for_again(server: ScriptedServer) -> None:
     server.replies += [sse(candidate("MALFORMED_FUNCTION_CALL")), "Hi"]
     asked, said, last = chunks(model(server))
     assert isinstance(asked, Retry)
@@ -276,14 +276,14 @@ def test_a_malformed_call_is_asked_for_again(server: VendorServer) -> None:
     assert (said, last.text) == (said, "Hi")
 
 
-def test_tokens_of_thoughts_and_of_its_own_tools_count(server: VendorServer) -> None:
+def test_tokens_of_thoughts_and_of_its_own_tools_count(server: ScriptedServer) -> None:
     first = {"promptTokenCount": 9, "candidatesTokenCount": 1, "thoughtsTokenCount": 2}
     last = first | {"candidatesTokenCount": 4, "cachedContentTokenCount": 5, "toolUsePromptTokenCount": 7}
     server.replies += [sse(candidate(None, HI) | {"usageMetadata": first}, candidate("STOP") | {"usageMetadata": last})]
     assert reply(model(server)).usage == Usage(16, 6, 5, 1, reasoning_tokens=2)
 
 
-def test_thoughts_are_shown_apart_and_the_text_is_left_alone(server: VendorServer) -> None:
+def test_thoughts_are_shown_apart_and_the_text_is_left_alone(server: ScriptedServer) -> None:
     thought, text = {"text": "**Hm** <think>", "thought": True}, "With </think> others end a thought."
     server.replies += [sse(candidate(None, thought), candidate("STOP", {"text": text}))]
     got = reply(model(server))
@@ -293,14 +293,14 @@ def test_thoughts_are_shown_apart_and_the_text_is_left_alone(server: VendorServe
 # ── parameters ───────────────────────────────────────────────────────────────────────────────────
 
 
-def test_nothing_is_sent_that_nobody_asked_for(server: VendorServer) -> None:
+def test_nothing_is_sent_that_nobody_asked_for(server: ScriptedServer) -> None:
     server.replies += ["ok"]
     reply(model(server), request("Hi"))
     assert server.asked[0].body == {"contents": [user("Hi")]}
     assert (server.asked[0].headers["x-goog-api-key"], "Authorization" in server.asked[0].headers) == ("sk-test", False)
 
 
-def test_an_address_may_have_a_query_of_its_own(server: VendorServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_may_have_a_query_of_its_own(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     server.replies += ["ok", "ok"]
     assert reply(PromptModel("gemini-3.8-flash", engine="gemini", base_url=f"{server.url}?user=1")).text == "ok"
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
@@ -337,7 +337,7 @@ def test_thinking_as_each_model_takes_it() -> None:
         assert made.get("thinkingConfig") == config, (name, settings)
 
 
-def test_options_are_merged_and_its_own_tools_come_beside_functions(server: VendorServer) -> None:
+def test_options_are_merged_and_its_own_tools_come_beside_functions(server: ScriptedServer) -> None:
     options = {
         "tools": [{"googleSearch": {}}],
         "toolConfig": {"includeServerSideToolInvocations": True},
@@ -507,7 +507,7 @@ ERRORS: list[tuple[Answer, type[ModelError], float | None]] = [
 ]  # fmt: skip
 
 
-def test_errors_are_what_they_say(server: VendorServer) -> None:
+def test_errors_are_what_they_say(server: ScriptedServer) -> None:
     one = model(server, retries=Retries(tries=1))
     for answer, kind, wait in ERRORS:
         server.replies[:] = [answer]
@@ -535,7 +535,7 @@ def look(what: str) -> str:
     return f"{what} is a town. " * 100
 
 
-def agent(played: Stand, **strategy: Any) -> Agent:
+def agent(played: VendorServer, **strategy: Any) -> Agent:
     engine = PLAYED[played.vendor.name]
     one = PromptModel(played.model, engine=engine, base_url=played.url, api_key=played.key, effort="low")
     return Agent(one, [add, look], strategy=ToolCalling(**strategy))
@@ -543,8 +543,8 @@ def agent(played: Stand, **strategy: Any) -> Agent:
 
 def test_a_fork_goes_on_at_every_gemini_and_from_it_elsewhere() -> None:
     with ExitStack() as servers:
-        stands = {name: servers.enter_context(Stand(name)) for name in PLAYED}
-        others = {name: servers.enter_context(Stand(name)) for name in PLAYED}
+        stands = {name: servers.enter_context(VendorServer(name)) for name in PLAYED}
+        others = {name: servers.enter_context(VendorServer(name)) for name in PLAYED}
         results = {name: agent(stands[name]).run(QUESTION) for name in PLAYED}
         for first, second in product(PLAYED, PLAYED):
             for step in (1, 2, 3):
@@ -560,13 +560,13 @@ def test_a_fork_goes_on_at_every_gemini_and_from_it_elsewhere() -> None:
 def test_a_prompt_that_is_shortened_tears_no_call_from_its_signature_and_result() -> None:
     for name in ("gemini", "gemini-chat", "vertex"):
         for window in (3_500, 5_500):
-            with Stand(name, window=window) as played:
+            with VendorServer(name, window=window) as played:
                 result = agent(played).run(QUESTION)
                 assert (result.answer, {one.rule for one in played.refusals}) == (SCRIPT[-1].text, {"too_long"})
 
 
 def test_of_calls_at_once_only_the_first_is_made() -> None:
     for name in ("gemini", "vertex"):
-        with Stand(name) as played:
+        with VendorServer(name) as played:
             result = agent(played, parallel=False).run(QUESTION)
             assert (result.answer, played.refusals, len(result.evidence)) == (SCRIPT[-1].text, [], 3)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fakes.engines import ENGINES, model
-from fakes.vendor_server import Answer, Request, VendorServer, failure
+from fakes.scripted_server import Answer, Request, ScriptedServer, failure
 from retinue import Delta, ModelError, ModelRefused, ModelUnavailable, PromptModel
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks, Model, Retry
@@ -54,18 +54,18 @@ def says(request: Request, *, stream: bool = True) -> Answer:
 
 
 @pytest.fixture(scope="module", params=ENGINES)
-def engine(request: pytest.FixtureRequest) -> Iterator[VendorServer]:
+def engine(request: pytest.FixtureRequest) -> Iterator[ScriptedServer]:
     with ENGINES[request.param]() as server:
         server.api_key = KEY
         yield server
 
 
-def too_long(server: VendorServer, **settings: Any) -> PromptModel:
+def too_long(server: ScriptedServer, **settings: Any) -> PromptModel:
     server.replies[:] = [TOO_LONG[server.engine]]
     return model(server, **settings)
 
 
-def flaky(server: VendorServer, **settings: Any) -> PromptModel:
+def flaky(server: ScriptedServer, **settings: Any) -> PromptModel:
     server.replies[:] = [Answer(TEXT, cut=90)]
     return model(server, **settings)
 
@@ -73,7 +73,7 @@ def flaky(server: VendorServer, **settings: Any) -> PromptModel:
 @pytest.mark.matrix
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("case", model_cases(), ids=str)
-def test_an_engine_keeps_to_the_contract(engine: VendorServer, case: Case[ModelSubject], stream: bool) -> None:
+def test_an_engine_keeps_to_the_contract(engine: ScriptedServer, case: Case[ModelSubject], stream: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         nowhere = "http://{}:{}".format(*unused.getsockname())
     settings: dict[str, Any] = {"stream": stream, "api_key": KEY}

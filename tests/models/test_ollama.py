@@ -9,14 +9,14 @@ import pytest
 
 from fakes.asking import reply, request
 from fakes.engines import ENGINES, model
-from fakes.vendor_server import Answer, VendorServer, failure
+from fakes.scripted_server import Answer, ScriptedServer, failure
 from retinue import Message, ModelNotFound, ModelRefused, PromptModel
 from retinue.core.prompt import Ask
 from retinue.core.tool import tool_of
 
 
 @pytest.fixture
-def server() -> Iterator[VendorServer]:
+def server() -> Iterator[ScriptedServer]:
     with ENGINES["ollama"]() as server:
         yield server
 
@@ -26,7 +26,7 @@ def look(where: str) -> str:
     return where
 
 
-def test_parameters_of_the_model_are_options(server: VendorServer) -> None:
+def test_parameters_of_the_model_are_options(server: ScriptedServer) -> None:
     server.replies += ["ok"]
     chosen = model(server, temperature=0.5, context=4096, options={"seed": 7, "keep_alive": "5m", "think": False})
     reply(chosen, request(stop=["\n"], max_tokens=9))
@@ -35,12 +35,12 @@ def test_parameters_of_the_model_are_options(server: VendorServer) -> None:
     assert (body["keep_alive"], body["think"], body["stream"]) == ("5m", False, True)
 
 
-def test_the_window_is_the_one_that_is_asked_for(server: VendorServer) -> None:
+def test_the_window_is_the_one_that_is_asked_for(server: ScriptedServer) -> None:
     assert asyncio.run(model(server).abilities()).window == 8192
     assert asyncio.run(model(server, options={"num_ctx": 512}).abilities()).window == 512
 
 
-def test_calls_get_ids_and_results_go_by_the_tools_name(server: VendorServer) -> None:
+def test_calls_get_ids_and_results_go_by_the_tools_name(server: ScriptedServer) -> None:
     server.replies += [Answer(calls=[("look", {"where": "here"}), ("look", {"where": "there"})]), "found"]
     first = request("Where?")
     asked = Ask(first.prompt, first.news, first.write, tools=(tool_of(look),))
@@ -54,25 +54,25 @@ def test_calls_get_ids_and_results_go_by_the_tools_name(server: VendorServer) ->
     assert seen == [{"role": "tool", "content": "yes", "tool_name": "look"}] * 2
 
 
-def test_tools_that_must_not_be_called_are_not_offered(server: VendorServer) -> None:
+def test_tools_that_must_not_be_called_are_not_offered(server: ScriptedServer) -> None:
     server.replies += ["ok"]
     asked = request()
     reply(model(server), Ask(asked.prompt, "", asked.write, tools=(tool_of(look),), tool_choice="none"))
     assert "tools" not in server.asked[0].body
 
 
-def test_without_a_name_the_first_model_is_taken(server: VendorServer) -> None:
+def test_without_a_name_the_first_model_is_taken(server: ScriptedServer) -> None:
     server.replies += ["ok"]
     assert PromptModel("ollama", base_url=server.url).run("?").text == "ok"
     assert server.asked[0].body["model"] == "fake-model"
 
 
-def test_an_address_that_is_no_ollama_is_said(server: VendorServer) -> None:
+def test_an_address_that_is_no_ollama_is_said(server: ScriptedServer) -> None:
     with pytest.raises(ModelRefused, match="answered 404"):
         PromptModel("ollama", base_url=f"{server.url}/elsewhere").run("?")
 
 
-def test_a_model_that_is_not_pulled_is_said_with_the_one_that_was_meant(server: VendorServer) -> None:
+def test_a_model_that_is_not_pulled_is_said_with_the_one_that_was_meant(server: ScriptedServer) -> None:
     server.replies += [failure(404, "model 'fake-modle' not found, try pulling it first")]
     with pytest.raises(ModelNotFound, match=r"/api has no model 'fake-modle'; did you mean 'fake-model'\?$"):
         PromptModel("fake-modle", engine="ollama", base_url=server.url).run("?")

@@ -209,3 +209,11 @@ def test_a_server_elsewhere_is_reached_through_the_proxy_of_the_environment(
     model = PromptModel("m", base_url="http://models.example", api_key="k", dialect="none")
     assert model.run("Hello?").text == "Hello"
     assert server.requests[-1].headers["Host"] == "models.example"
+
+
+def test_a_model_that_could_not_be_made_can_be_shown() -> None:
+    half = PromptModel.__new__(PromptModel)
+    with pytest.raises(UsageError):
+        half.__init__("gpt-5-mini", engine="no such engine")  # type: ignore[misc]
+    assert repr(half) == "PromptModel(engine='no such engine')"
+    assert repr(PromptModel.__new__(PromptModel)) == "PromptModel()"

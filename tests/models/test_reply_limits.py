@@ -10,7 +10,7 @@ from fakes.asking import reply, request
 from fakes.engines import ENGINES, PROBED, model
 from fakes.openai_server import OpenAIServer
 from fakes.said import Said
-from fakes.vendor_server import Answer
+from fakes.scripted_server import Answer
 from retinue import Agent, AgentAction, Budget, Reply, StopReason, Tool
 from retinue.core.values import Capabilities
 from retinue.models.reply_limits import limited

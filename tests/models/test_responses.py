@@ -233,8 +233,8 @@ def test_models_that_think_are_asked_by_responses(server: ModelServer) -> None:
             assert (name, server.asked[-1].path) == (name, path)
     with pytest.raises(UsageError):
         PromptModel("anthropic:claude-5", api="responses", api_key="k")
-    assert PromptModel("gpt-6", base_url="https://eu.api.openai.com/v1")._engine._form.suits("gpt-6")  # type: ignore[attr-defined]
-    assert not PromptModel("gpt-6", base_url=server.url)._engine._form.suits("gpt-6")  # type: ignore[attr-defined]
+    assert PromptModel("gpt-6", base_url="https://eu.api.openai.com/v1")._engine._vendor.suits("gpt-6")  # type: ignore[attr-defined]
+    assert not PromptModel("gpt-6", base_url=server.url)._engine._vendor.suits("gpt-6")  # type: ignore[attr-defined]
 
 
 # ── the reply ────────────────────────────────────────────────────────────────────────────────────

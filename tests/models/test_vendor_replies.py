@@ -10,8 +10,8 @@ import pytest
 
 from fakes.engines import ENGINES, PROBED, model
 from fakes.openai_server import OpenAIServer
+from fakes.scripted_server import Answer, sse
 from fakes.vendor_forms import ADD, ADD_ARGUMENTS, FORMS, LOOK, LOOK_ARGUMENTS, SECRET, VendorReply
-from fakes.vendor_server import Answer, sse
 from retinue import Agent, Tool
 from retinue.core.events import Delta, Finished, Replied
 

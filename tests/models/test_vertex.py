@@ -21,7 +21,7 @@ from fakes.vendors import VendorServer
 from retinue import Agent, ModelRefused, PromptModel, UsageError, tool
 from retinue.core.values import Reply
 from retinue.models.settings import Settings
-from retinue.models.vendors.vendor import find_vendor
+from retinue.models.vendors import find_vendor
 from retinue.net.retry import Retries
 from retinue.testing import SCRIPT
 

@@ -7,8 +7,9 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from retinue.models.wire_format import PartialReply, Wire, read_arguments
-from retinue.models.wires import chat, cohere, messages, ollama
+from retinue.models.vendors import cohere, ollama
+from retinue.models.wire_format import PartialReply, Wire, merge_options, read_arguments
+from retinue.models.wires import chat, messages
 
 VALUES = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5)
 
@@ -60,3 +61,12 @@ def test_no_event_is_too_odd_to_be_read(wire: Wire, kind: str | None, odd: objec
     wire.read({"type": kind} | {name: odd for name in NAMES if name != "type"}, arriving)
     wire.read({"type": kind, "choices": [{"delta": odd}], "message": odd, "delta": {"message": odd}}, arriving)
     assert isinstance(arriving.actions(), tuple)
+
+
+def test_lists_in_options_are_added_to_what_is_there() -> None:
+    parameters = {"tools": [{"name": "mine"}], "text": {"verbosity": "low"}, "include": ["a"]}
+    options = {"tools": [{"type": "web_search"}], "text": {"format": "f"}, "include": ["b"], "betas": ["c"]}
+    merged = merge_options(parameters, options, ("tools", "betas"))
+    assert merged["tools"] == [{"name": "mine"}, {"type": "web_search"}]
+    assert (merged["betas"], merged["include"]) == (["c"], ["b"])
+    assert merged["text"] == {"verbosity": "low", "format": "f"}

@@ -14,9 +14,9 @@ from fakes.kept_runs import Gate, KeptRuns, calling, kept_runs
 from fakes.until import until_async
 from retinue import Agent, tool
 from retinue.core.events import Stopped
-from retinue.core.log_fork import ForkPoint
 from retinue.core.values import Decision
 from retinue.errors import AgentChanged, StoreConflict, UsageError
+from retinue.run.fork import ForkPoint
 from retinue.runs import RunInput, Runs, recover_runs
 from retinue.runs.recovery import Recovery
 from retinue.runs.run_fork import ForkEdits, fork_run
@@ -28,7 +28,7 @@ from retinue.store.run_row import REGARDLESS, RunRow
 from retinue.store.run_store import find_run, update_run
 from retinue.store.snapshots import SnapshotWriter, find_snapshot
 from retinue.store.tables import snapshots
-from retinue.strategies.wrappers.instructions import with_instructions
+from retinue.strategies.wrappers.prompt_additions import with_instructions
 
 pytestmark = pytest.mark.anyio
 APPROVED = {"call_1_0": Decision("approve")}

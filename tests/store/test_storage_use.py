@@ -15,7 +15,6 @@ from sqlalchemy import Connection, Engine, func, select, update
 from fakes.postgres import Postgres
 from retinue.core.values import File
 from retinue.store.engines import begin_at_once, engine_of
-from retinue.store.images import delete_unused_files, keep_files
 from retinue.store.memory_states import (
     MemoryState,
     Owner,
@@ -27,6 +26,7 @@ from retinue.store.memory_states import (
     user_name,
 )
 from retinue.store.migrations import migrate
+from retinue.store.run_files import delete_unused_files, keep_files
 from retinue.store.storage_use import bytes_used, count_bytes
 from retinue.store.tables import images, memories
 from sampling import examples

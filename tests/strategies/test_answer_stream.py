@@ -18,8 +18,8 @@ from retinue.core.protocols import Retry, Strategy, Task
 from retinue.core.serialization import from_json, to_json
 from retinue.core.values import AgentAction, AgentFinish, Capabilities, Reply
 from retinue.strategies import STRATEGIES, PlanExec, React, ReactJson, SelfAsk, ToolCalling, simple
-from retinue.strategies.planner import Planner
-from retinue.strategies.wrappers.instructions import with_instructions
+from retinue.strategies.planexec import Planner
+from retinue.strategies.wrappers.prompt_additions import with_instructions
 from sampling import examples
 
 ANSWERS = (

@@ -15,7 +15,13 @@ from retinue.core.events import Called
 from retinue.core.grammar import regex
 from retinue.core.values import Capabilities
 from retinue.errors import ToolError
-from retinue.strategies.facts.copied_answers import NOT_STATED, asks_for, copied_shape
+from retinue.strategies.facts.copied_answers import (
+    NOT_STATED,
+    asks_for,
+    copied_shape,
+    is_of_another_event,
+    is_relation_asked,
+)
 from retinue.strategies.facts.descriptions import (
     described_shape,
     descriptions,
@@ -25,9 +31,8 @@ from retinue.strategies.facts.descriptions import (
     names_in,
     names_listed,
 )
-from retinue.strategies.facts.plan_shapes import first_shape, last_shape, of_each, steps_shape
 from retinue.strategies.facts.quantities import is_measure_asked
-from retinue.strategies.facts.relations import is_of_another_event, is_relation_asked
+from retinue.strategies.facts.question_plan import first_shape, last_shape, of_each, steps_shape
 from retinue.tools import calculator
 
 CANAL = "[Ottery Canal] The Ottery Canal was dug by Hannah Pell in 1794. It is 31 kilometres long."

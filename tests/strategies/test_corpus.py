@@ -7,7 +7,8 @@ from collections import Counter
 from pathlib import Path
 
 from retinue import AgentAction, Tool
-from retinue.strategies.parsing.react_text import UnreadableReply, parse
+from retinue.strategies.parsing.actions import UnreadableReply
+from retinue.strategies.parsing.react_text import parse
 
 LOG = Path(__file__).parents[1] / "data" / "reflexion_base_react_thought_log.txt"
 TOOLS = [Tool(name, lambda query: query, "Wikipedia") for name in ("Search", "Lookup")]

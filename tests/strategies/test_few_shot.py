@@ -10,8 +10,8 @@ import pytest
 from fakes.said import Said
 from retinue import Agent, ExampleCall, PromptModel, SearchEngine, Tool, ToolExample, UsageError, Wikipedia, tool
 from retinue.core.values import Capabilities
-from retinue.handoffs import handoff
-from retinue.strategies.prompting.few_shot import examples_as_text, examples_for
+from retinue.run.handoff import handoff
+from retinue.strategies.prompting.prompt_parts import examples_as_text, examples_for
 from retinue.tools import calculator, passages
 from retinue.tools.calculator import calculate
 

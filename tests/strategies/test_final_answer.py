@@ -13,7 +13,7 @@ from retinue.core.values import Capabilities, Reply
 from retinue.strategies import PlanExec, React, ReactJson, SelfAsk, ToolCalling, UnreadableReply, simple
 from retinue.strategies.parsing.final_answer import answer_of
 from retinue.strategies.parsing.react_text import parse
-from retinue.strategies.planner import Planner
+from retinue.strategies.planexec import Planner
 
 
 @tool(effects="read")

@@ -9,9 +9,8 @@ import pytest
 from bench.forging import still_taken, taken_by
 from hypothesis import given, settings, strategies as st
 
-from retinue.strategies.parsing.skeleton import views
 from retinue.strategies.plan_text import neutralize_line
-from retinue.strategies.prompting.injection_guard import TURNS as ROLES, neutralize
+from retinue.strategies.prompting.injection_guard import TURNS as ROLES, neutralize, views
 from sampling import examples
 
 TOKEN = re.compile(

@@ -12,7 +12,7 @@ from functools import cache
 import pytest
 
 from fakes.engines import ENGINES, PROBED, model
-from fakes.vendor_server import Answer
+from fakes.scripted_server import Answer
 from retinue import Agent, Budget, Decision, PromptModel, StopReason, tool
 from retinue.core.events import Replied
 from retinue.core.prompt import Ask

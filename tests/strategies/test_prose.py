@@ -8,7 +8,7 @@ from fakes.said import Said
 from retinue import Agent, Budget, RunResult, StopReason, tool
 from retinue.core.events import Asked
 from retinue.core.values import Capabilities, Reply
-from retinue.strategies.parsing.prose import prose
+from retinue.strategies.parsing.final_answer import prose
 from strategies.test_corpus import TOOLS as RECORDED_TOOLS, read, recorded
 
 PLAIN = "Paris is the capital of France."

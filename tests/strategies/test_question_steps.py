@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from retinue.core.grammar import regex
-from retinue.strategies.facts.plan_shapes import steps_shape
 from retinue.strategies.facts.quantities import Unreadable
-from retinue.strategies.facts.question_steps import (
+from retinue.strategies.facts.question_plan import (
     KINDS,
     MOST,
     QuestionStep,
@@ -19,6 +18,7 @@ from retinue.strategies.facts.question_steps import (
     is_sound,
     parts_of,
     read_steps,
+    steps_shape,
     worked_out,
 )
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from retinue.strategies.facts.quantities import in_asked_unit, in_other_unit
-from retinue.strategies.facts.question_terms import terms_of
+from retinue.strategies.facts.quantities import in_asked_unit, in_other_unit, terms_of
 
 
 @pytest.mark.parametrize(

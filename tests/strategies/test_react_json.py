@@ -17,9 +17,9 @@ from retinue.core.prompt import Ask
 from retinue.core.protocols import Task
 from retinue.core.values import AgentAction, Capabilities
 from retinue.strategies import ReactJson
+from retinue.strategies.parsing.actions import UnreadableReply
 from retinue.strategies.parsing.json_reply import read_reply
 from retinue.strategies.parsing.lenient_json import Truncated, find_values
-from retinue.strategies.parsing.react_text import UnreadableReply
 from retinue.strategies.react_json import SEED_BUDGET, outcome
 from sampling import examples
 

@@ -11,8 +11,9 @@ from hypothesis import given, settings, strategies as st
 from retinue import AgentAction, AgentFinish, StopReason, Tool
 from retinue.core.values import ToolInput
 from retinue.strategies import self_ask
+from retinue.strategies.parsing.actions import UnreadableReply, read_input
 from retinue.strategies.parsing.final_answer import answer_of
-from retinue.strategies.parsing.react_text import UnreadableReply, format_decision, parse, read_input
+from retinue.strategies.parsing.react_text import format_decision, parse
 from retinue.strategies.plan_text import read_plan
 from sampling import examples
 

@@ -16,7 +16,7 @@ from retinue.core.prompt import Ask
 from retinue.core.protocols import Task
 from retinue.core.values import Capabilities
 from retinue.strategies import SelfAsk
-from retinue.strategies.parsing.react_text import UnreadableReply
+from retinue.strategies.parsing.actions import UnreadableReply
 from retinue.strategies.self_ask import parse_self_ask
 
 WAY = ToolExample("How far is it?", (ExampleCall("I look.", "way", "5 miles"),), "5 miles")

@@ -10,9 +10,10 @@ from hypothesis import given, settings, strategies as st
 from fakes.said import Said
 from retinue import Agent, AgentAction, AgentFinish, Budget, Tool, tool
 from retinue.strategies import self_ask
+from retinue.strategies.parsing.actions import UnreadableReply
 from retinue.strategies.parsing.json_reply import read_reply
 from retinue.strategies.parsing.lenient_json import Truncated
-from retinue.strategies.parsing.react_text import UnreadableReply, parse
+from retinue.strategies.parsing.react_text import parse
 from retinue.strategies.parsing.tagged_calls import find_calls
 
 

@@ -13,7 +13,7 @@ from retinue.core.events import Started, Stopped
 from retinue.core.serialization import from_json, to_json
 from retinue.core.values import Capabilities, Reply
 from retinue.strategies import ToolCalling
-from retinue.strategies.wrappers.instructions import with_instructions
+from retinue.strategies.wrappers.prompt_additions import with_instructions
 
 NATIVE = Capabilities(calls_tools=True)
 TOOLS = [

@@ -9,21 +9,23 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 from hypothesis import given, strategies as st
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
+from opentelemetry.sdk.resources import Resource
 
 from fakes.otlp_collector import OtlpCollector
 from fakes.until import until
 from retinue import Agent, PromptModel, UsageError, telemetry
 from retinue.core.trace_context import TraceParent
-from retinue.telemetry.otlp_environment import Pace, endpoint_of
+from retinue.telemetry.environment import Pace, endpoint_of, sampler_of
 from retinue.telemetry.otlp_exporter import OtlpExporter
-from retinue.telemetry.otlp_format import encode_span
+from retinue.telemetry.sdk_export import readable_span
 from retinue.telemetry.span_queue import SpanQueue
-from retinue.telemetry.span_record import CLIENT, Shared, SpanEvent, SpanRecord, Value
-from retinue.telemetry.trace_sampler import sampler_of
+from retinue.telemetry.span_record import CLIENT, SpanEvent, SpanRecord, Value
 
-SHARED = Shared({"gen_ai.operation.name": "chat", "gen_ai.provider.name": "x", "gen_ai.request.model": "m"})
+SHARED = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "x", "gen_ai.request.model": "m"}
 RECORD = SpanRecord(TraceParent(b"t" * 16, b"p" * 8), b"s" * 8, "chat m", CLIENT, 1, 2, SHARED, {"retinue.step": 1})
 QUICK = Pace(delay=0.01)
 
@@ -36,7 +38,9 @@ def queue_to(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[..., SpanQue
 
     def queue(url: str, pace: Pace = QUICK, seconds: str = "1000", **env: str) -> SpanQueue:
         given = {"OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_EXPORTER_OTLP_TIMEOUT": seconds, **env}
-        made.append(SpanQueue(OtlpExporter(endpoint_of(given, "TRACES"), endpoint_of(given, "METRICS"), b""), pace))
+        made.append(
+            SpanQueue(OtlpExporter(endpoint_of(given, "TRACES"), endpoint_of(given, "METRICS"), Resource({})), pace)
+        )
         return made[-1]
 
     yield queue
@@ -49,6 +53,13 @@ NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.boo
 VALUES = NUMBERS | st.text() | st.lists(st.text()).map(tuple)
 
 
+def encoded(record: SpanRecord) -> OtlpSpan:
+    """The span as a collector reads it."""
+    body = encode_spans([readable_span(record, Resource({}))]).SerializeToString()
+    (resource,) = ExportTraceServiceRequest.FromString(body).resource_spans
+    return resource.scope_spans[0].spans[0]
+
+
 def value_of(value: AnyValue) -> object:
     return getattr(value, str(value.WhichOneof("value")))
 
@@ -57,12 +68,12 @@ def value_of(value: AnyValue) -> object:
 def test_a_span_is_what_protocol_buffers_read(own: Mapping[str, Value], name: str, at: int, problem: str) -> None:
     event = SpanEvent("paused", at, own)
     record = RECORD._replace(own=own, name=name, start=at, end=at, error="failed", problem=problem, events=[event])
-    span = OtlpSpan.FromString(encode_span(record))
+    span = encoded(record)
     assert (span.trace_id, span.span_id, span.parent_span_id) == (b"t" * 16, b"s" * 8, b"p" * 8)
     assert (span.kind, span.start_time_unix_nano, span.end_time_unix_nano) == (3, at, at)
     assert (span.name, span.status.code) == (name[:1000].encode("utf-8", "replace").decode(), 2)
     keys = [one.key for one in span.attributes]
-    assert keys == [*SHARED.values, *(name.encode("utf-8", "replace").decode() for name in own), "error.type"]
+    assert keys == [*SHARED, *(name.encode("utf-8", "replace").decode() for name in own), "error.type"]
     read = dict(zip(keys, (value_of(one.value) for one in span.attributes), strict=True))
     for key, value in own.items():
         if isinstance(value, int | float) and key in read:
@@ -72,7 +83,7 @@ def test_a_span_is_what_protocol_buffers_read(own: Mapping[str, Value], name: st
 
 def test_attributes_that_are_equal_but_not_the_same() -> None:
     for value in (1, True, 1.0, "1"):
-        span = OtlpSpan.FromString(encode_span(RECORD._replace(own={"x": value})))
+        span = encoded(RECORD._replace(own={"x": value}))
         found = next(one.value for one in span.attributes if one.key == "x")
         assert value_of(found) == value
         assert type(value_of(found)) is type(value)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hypothesis import given, strategies as st
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.sdk.resources import Resource
 
 from core.test_events_kept import TEXT, events
 from retinue.core.events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Started, Stopped
 from retinue.core.trace_context import TraceParent
 from retinue.core.values import AgentAction, Decision, Message, Observation, Reply, StopReason, Usage
-from retinue.telemetry.otlp_format import encode_spans
 from retinue.telemetry.run_spans import RunSpans, Traced
+from retinue.telemetry.sdk_export import readable_span
 from retinue.telemetry.span_content import SpanTexts
 from retinue.telemetry.span_record import SpanRecord
 
@@ -56,9 +58,9 @@ def is_tree(found: Sequence[SpanRecord]) -> bool:
 def test_any_log_makes_a_tree(log: list[Event]) -> None:
     found = folded(log)
     assert is_tree(found)
-    assert sum(one.shared.values["gen_ai.operation.name"] == "invoke_agent" for one in found) == 1
+    assert sum(one.shared["gen_ai.operation.name"] == "invoke_agent" for one in found) == 1
     assert all(0 < one.start <= one.end for one in found)
-    encode_spans(b"", found)
+    encode_spans([readable_span(one, Resource({})) for one in found]).SerializeToString()
 
 
 @given(st.lists(ONES, max_size=25), st.integers(0, 25), st.integers(0, 25))

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.report import replace_section
+
 from fakes.postgres import postgres
-from retinue.evals.report import replace_section
 
 from . import cancels, faults, frozen, human, kills, neighbours, overload, points, repeats, streams, two
 from .harness import site

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from retinue.evals.report import replace_section
+from bench.report import replace_section
 
 from .cluster import break_all, time_deaths
 from .cluster_load import load

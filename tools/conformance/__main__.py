@@ -9,9 +9,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import click
+from bench.report import replace_section
 
 from retinue import RetinueError
-from retinue.evals.report import replace_section
 
 from . import suite
 

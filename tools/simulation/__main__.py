@@ -17,8 +17,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.report import replace_section
+
 from chaos.parts import made_by
-from retinue.evals.report import replace_section
 
 from .planted import BUGS, concerns, planted
 from .schedule import Outcome, planned, simulate

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from retinue import Agent, Budget
-from retinue._internal.supervision import supervise
+from retinue._internal.concurrency import supervise
 from retinue.core.values import Message
 from retinue.errors import StoreUnavailable, UsageError
 from retinue.runs import Followed, Peers, RunInput, Runs

@@ -9,12 +9,12 @@ from datetime import date
 from pathlib import Path
 
 import click
+from bench.report import replace_section
 from playwright.sync_api import Browser
 
 from fakes import studio_browser
 from fakes.app_server import Serving
 from fakes.studio_scenes import agents, new_key, play
-from retinue.evals.report import replace_section
 
 from .figures import measure, paced
 from .pictures import take

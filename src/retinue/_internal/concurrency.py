@@ -1,12 +1,21 @@
-"""Bounded concurrency, and unpacking of exception groups."""
+"""Bounded concurrency, threads for synchronous functions, and supervised background tasks."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeVar
+import contextvars
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 from ..errors import UsageError
+from .containment import call_contained
+from .processes import in_forked_child
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -47,3 +56,93 @@ def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+_MOST_IDLE = 64  # threads that wait for a call; others exit
+_idle: deque[SimpleQueue[Callable[[], None]]] = deque()  # a queue for each idle thread
+in_forked_child(_idle.clear)
+
+
+async def run_in_thread(function: Callable[..., T], *arguments: Any) -> T:
+    """Call `function` in a thread with the caller's context variables. Whatever it raises becomes an `Exception`.
+
+    An idle thread takes the call, or else a new one: a call that waits for another, as one that runs a pipeline does,
+    never keeps that from starting. The threads of `asyncio.to_thread` are limited in number, and an exiting process
+    waits for them; these are daemons, so that no call keeps the process from exiting.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def call() -> None:
+        with suppress(RuntimeError):  # the loop was closed meanwhile, and nobody waits any more
+            loop.call_soon_threadsafe(_set_outcome, future, *_read_outcome(context, function, arguments))
+
+    _start_call(call)
+    return await future
+
+
+def _read_outcome(
+    context: contextvars.Context, function: Callable[..., T], arguments: tuple[Any, ...]
+) -> tuple[T | None, Exception | None]:
+    try:
+        return call_contained(context.run, function, *arguments), None
+    except Exception as raised:
+        return None, raised
+
+
+def _set_outcome(future: asyncio.Future[Any], value: Any, error: Exception | None) -> None:
+    if future.done():  # cancelled
+        return
+    if error is None:
+        future.set_result(value)
+    elif isinstance(error, StopIteration):  # futures cannot carry it
+        future.set_exception(RuntimeError(f"StopIteration was raised: {error}"))
+    else:
+        future.set_exception(error)
+
+
+def _start_call(call: Callable[[], None]) -> None:
+    try:
+        _idle.pop().put(call)
+    except IndexError:
+        calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        calls.put(call)
+        threading.Thread(target=_run_calls, args=(calls,), name="retinue-node", daemon=True).start()
+
+
+def _run_calls(calls: SimpleQueue[Callable[[], None]]) -> None:
+    """Run the calls in the queue, until there are idle threads enough."""
+    while True:
+        calls.get()()  # held by no local, which would keep it alive until the next
+        if len(_idle) >= _MOST_IDLE:
+            return
+        _idle.append(calls)
+
+
+logger = logging.getLogger(__name__)
+BACK_OFF = (0.1, 0.5, 2.0, 5.0, 30.0)  # seconds before each restart
+_WELL = 60.0  # seconds without a crash after which the back-off is reset
+
+
+async def supervise(name: str, work: Callable[[], Awaitable[None]], back_off: Sequence[float] = BACK_OFF) -> None:
+    """Run `work` until it returns, restarting it after crashes with growing back-off.
+
+    Each crash is logged as an error under `name`. Only cancelling this task ends it: a `CancelledError` raised by
+    `work` itself counts as a crash.
+    """
+    deaths = 0
+    while True:
+        began = time.monotonic()
+        try:
+            await work()
+            return
+        except (Exception, asyncio.CancelledError) as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
+                raise
+            deaths = 1 if time.monotonic() - began > _WELL else deaths + 1
+            wait = back_off[min(deaths, len(back_off)) - 1]
+            said = f"{type(error).__name__}: {error}"
+            logger.error("%s died and begins again in %.1f s: %s", name, wait, said, exc_info=error)
+        await asyncio.sleep(wait)

@@ -11,30 +11,25 @@ foreign code ends where that code returns or waits, and runs none of our code. W
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import os
 import signal
 import threading
 import types
-from asyncio.tasks import _enter_task, _leave_task
 from collections.abc import Awaitable, Callable, Generator
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from ..errors import ForeignExit, RetinueError, ToolError
-from .forks import in_forked_child
+from .processes import in_forked_child
 
 T = TypeVar("T")
 GRACE = 2.0  # seconds that a cancelled task may take to clean up before it is abandoned
 logger = logging.getLogger(__name__)
-_BRIEF = 0.001  # seconds that a call may take from the event loop without letting it have its turn afterwards,
-_OFTEN = 64  # except each so many calls
-_count = itertools.count(1)
 _FOREIGN: ContextVar[bool] = ContextVar("FOREIGN", default=False)
-_here = types.SimpleNamespace(process=os.getpid())  # kept, for each call needs it, and the system takes long to say it
+_here = types.SimpleNamespace(process=os.getpid())  # each call needs it, and the system takes long to tell it
 in_forked_child(lambda: setattr(_here, "process", os.getpid()))
-_left_behind: set[asyncio.Task[Any]] = set()  # abandoned tasks; asyncio holds no references
+_abandoned: set[asyncio.Task[Any]] = set()  # abandoned tasks; asyncio holds no references
 
 
 class TimedOut(TimeoutError):
@@ -59,7 +54,7 @@ def call_contained(function: Callable[..., T], *arguments: Any, **options: Any) 
 async def await_contained(work: Awaitable[T]) -> T:
     """Await `work` in the caller's task. Whatever it raises becomes an `Exception`."""
     try:
-        return await _steps(work)
+        return await _run_steps(work)
     except BaseException as error:
         if isinstance(error, Exception) or is_ours(error):
             raise
@@ -73,15 +68,14 @@ async def await_isolated(work: Awaitable[T], seconds: float | None = None) -> T:
     cancelled, `work` is cancelled and has `GRACE` seconds to clean up.
     """
     foreign = _FOREIGN.set(True)
-    task = asyncio.ensure_future(_outcome(work))
+    task = asyncio.ensure_future(_read_outcome(work))
     _FOREIGN.reset(foreign)
     expired = False
-    if not _done_at_once(task):
-        try:
-            await asyncio.wait({task}, timeout=seconds)
-        finally:
-            if expired := not task.done():
-                await _cancelled(task)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+    finally:
+        if expired := not task.done():
+            await _cancel_task(task)
     if not task.done() or task.cancelled():
         raise TimedOut if expired else foreign_exit(asyncio.CancelledError())
     value, error = task.result()
@@ -107,7 +101,7 @@ def contained_task_factory(loop: asyncio.AbstractEventLoop, work: Any, **options
     """Task factory for our event loops: tasks created by foreign code cannot end the loop either."""
     if not _FOREIGN.get():
         return asyncio.Task(work, loop=loop, **options)
-    task = asyncio.Task(_guarded(work), loop=loop, **options)
+    task = asyncio.Task(_run_guarded(work), loop=loop, **options)
     task.add_done_callback(lambda done: work.close())  # never started if the task was cancelled before
     return task
 
@@ -150,25 +144,25 @@ def exit_forked_child(process: int, error: BaseException | None = None) -> None:
         os._exit(code & 0xFF if isinstance(code, int) else int(code is not None))
 
 
-async def _guarded(work: Awaitable[T]) -> T:
+async def _run_guarded(work: Awaitable[T]) -> T:
     try:
-        return await _steps(work)
+        return await _run_steps(work)
     except (SystemExit, KeyboardInterrupt) as error:
         if is_ours(error):
             raise
         raise foreign_exit(error) from error
 
 
-async def _outcome(work: Awaitable[T]) -> tuple[T | None, BaseException | None]:
+async def _read_outcome(work: Awaitable[T]) -> tuple[T | None, BaseException | None]:
     """Return the outcome of `work`; no exception reaches the task that awaits it."""
     try:
-        return await _steps(work), None
+        return await _run_steps(work), None
     except BaseException as error:
         return None, error
 
 
 @types.coroutine
-def _steps(work: Awaitable[T]) -> Generator[Any, Any, T]:
+def _run_steps(work: Awaitable[T]) -> Generator[Any, Any, T]:
     """Await `work`, checking for a forked process after each step."""
     process, steps = _here.process, work.__await__()
     thrown: BaseException | None = None
@@ -192,37 +186,16 @@ def _steps(work: Awaitable[T]) -> Generator[Any, Any, T]:
             thrown = error
 
 
-def _done_at_once(task: asyncio.Task[Any]) -> bool:
-    """Make the first step of a new task now, and return whether that was all, so that the caller need not wait.
-
-    Waiting for the event loop's next turns costs more than most calls that need no second step; Python 3.12 has
-    `eager_start` for that. But now and then, and after a step that took long, the loop must have its turn. Loops other
-    than asyncio's own, which keep elsewhere what is ready, have it always.
-    """
-    loop = task.get_loop()
-    ready = getattr(loop, "_ready", None)
-    if not ready or getattr(getattr(ready[-1], "_callback", None), "__self__", None) is not task:
-        return False
-    began, step, caller = loop.time(), ready.pop(), asyncio.current_task()
-    assert caller is not None
-    _leave_task(loop, caller)
-    try:
-        step._run()
-    finally:
-        _enter_task(loop, caller)
-    return task.done() and loop.time() - began < _BRIEF and next(_count) % _OFTEN > 0
-
-
-async def _cancelled(task: asyncio.Task[Any]) -> None:
+async def _cancel_task(task: asyncio.Task[Any]) -> None:
     """Cancel `task`, and abandon it if it does not end."""
     task.cancel()
     try:
         await asyncio.wait({task}, timeout=GRACE)
     finally:
         if not task.done():
-            _left_behind.add(task)
-            task.add_done_callback(_left_behind.discard)
-            logger.warning("a call goes on although it was cancelled; it is left behind")
+            _abandoned.add(task)
+            task.add_done_callback(_abandoned.discard)
+            logger.warning("a tool or component ignored its cancellation and still runs; its result is discarded")
 
 
 def _current_task() -> asyncio.Task[Any] | None:

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import ast
+from collections.abc import Callable, Iterator
 from importlib import import_module
+from pathlib import Path
 from sys import modules
 from typing import Any
 
 
-def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of `package`: the names in `homes` are imported from the submodules that it tells.
+def lazy_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return the `__getattr__`, the `__dir__` and the `__all__` of `package`, whose source is in `file`.
 
-    What is returned raises `AttributeError` for other names.
+    Its names are written once, for type checkers and for this: `from .module import name as name` under
+    `if TYPE_CHECKING:`.
     """
+    homes = dict(_names_for_type_checkers(Path(file).read_text("utf-8")))
+    names = sorted(homes)
 
-    def found(name: str) -> Any:
+    def import_name(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f".{homes[name]}", package), name)
+        value = getattr(import_module(homes[name], package), name)
         setattr(modules[package], name, value)
         return value
 
-    return found
+    return import_name, lambda: sorted({*vars(modules[package]), *names}), names
+
+
+def _names_for_type_checkers(source: str) -> Iterator[tuple[str, str]]:
+    """Yield the names that a module imports for type checkers, each with its home."""
+    for block in ast.parse(source).body:
+        if isinstance(block, ast.If) and isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING":
+            for line in block.body:
+                if isinstance(line, ast.ImportFrom) and line.level:
+                    for one in line.names:
+                        yield one.name, f"{'.' * line.level}{line.module or ''}"

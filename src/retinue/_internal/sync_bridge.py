@@ -20,7 +20,7 @@ from typing import Any, TypeVar, cast
 
 from ..errors import RetinueError, UsageError
 from .containment import contained_task_factory, describe_error, exit_forked_child, is_ours
-from .forks import in_forked_child, keep_from_parent
+from .processes import in_forked_child, keep_from_parent
 from .tracebacks import shorten_traceback
 
 T = TypeVar("T")

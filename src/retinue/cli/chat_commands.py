@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..display.terminal import clean
 from ..errors import UsageError
 from .conversation import Conversation

@@ -15,9 +15,10 @@ from ..display.terminal import clean
 from ..errors import RetinueError, UsageError
 from ..evals.configurations import configurations_of, judge_of
 from ..evals.datasets import FORMATS, open_dataset
-from ..evals.evaluation import Told
+from ..evals.evaluation import EvalProgress
+from ..evals.kept_results import ANSWERS
 from ..evals.report_tables import share_text
-from ..evals.study import ANSWERS, SEARCHES, Findings, Study, chosen, conduct, write_reports
+from ..evals.study import SEARCHES, Findings, Study, conduct, select_questions, write_reports
 from .progress_line import Progress
 
 
@@ -52,7 +53,7 @@ def command(
     where it was stopped. Writes OUT/report.md, .html and .json. The exit status is 0 if all questions were answered.
     """
     use_prices(beside=files[0])
-    asked = chosen(open_dataset(dataset), tags, first)
+    asked = select_questions(open_dataset(dataset), tags, first)
     study = Study(
         configurations_of(files, agents),
         asked,
@@ -73,8 +74,8 @@ def command(
         raise
 
 
-def _shown_on(progress: Progress) -> Callable[[Told], None]:
-    def show(told: Told) -> None:
+def _shown_on(progress: Progress) -> Callable[[EvalProgress], None]:
+    def show(told: EvalProgress) -> None:
         name = clean(told.configuration).replace(" ", "_")
         progress.show(f"{name} {told.right} of {told.done} right", told.done, told.of, "questions")
 

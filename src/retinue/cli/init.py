@@ -11,7 +11,7 @@ from shlex import quote
 
 import click
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..errors import UsageError
 
 _SUFFIXES = (".yml", ".yaml", ".py", ".md", ".csv")

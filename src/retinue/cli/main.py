@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from .. import __version__
-from .._internal.suggestions import nearest
+from .._internal.message_text import nearest
 from ..errors import RetinueError
 from ..telemetry.activation import disable, enable_from_environment
 from .error_line import show_error
@@ -36,7 +36,6 @@ _GROUPS = {
         "pin": "Review the tools of a file's MCP servers, and approve them.",
         "draw": "Draw a pipeline of a file.",
         "schema": "Print the JSON Schema of files of agents.",
-        "migrate": "Upgrade an older file to the current version.",
     },
     "Models, and texts to search": {
         "models": "List, fetch and remove model weights.",

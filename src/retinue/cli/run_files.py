@@ -95,7 +95,7 @@ def pin(run: str, file: Path | None, output: Path, name: str | None, db: str) ->
     written beside it, unless there is one. Secrets of this machine's environment, and what looks like one, are left
     out.
     """
-    from ..pinned_run import PinnedRun
+    from ..run.pin import PinnedRun
 
     register_named_secrets(os.environ)
     recorded = run_of_file(Path(run)) if Path(run).is_file() else runs_of_database(db, run)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from .._internal.sync_bridge import run_to_completion
 from ..display.terminal import clean
 from ..errors import StoreConflict, UsageError
@@ -19,7 +19,7 @@ from .server_database import DB_OPTION, server_database
 
 if TYPE_CHECKING:
     from ..agent import Agent
-    from ..run_replay import Replay
+    from ..run.replay import Replay
 
 _MOST = 1_000_000  # characters of an observation
 
@@ -47,7 +47,7 @@ def fork(run_id: str, db: str, run_ttl: int, **given: Any) -> int:
     its place. The server drives the new run within a second, or when it is started.
     """
     with server_database(db) as connection:
-        from ..core.log_fork import ForkPoint
+        from ..run.fork import ForkPoint
         from ..runs.run_fork import ForkEdits, fork_run
         from ..store.audit_author import system_user
         from ..store.audit_log import record

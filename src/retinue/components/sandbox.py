@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from threading import BoundedSemaphore
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..errors import ToolError, UsageError
 
 if TYPE_CHECKING:

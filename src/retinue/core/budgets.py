@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypedDict, TypeVar
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..errors import UsageError
 from .events import Asked, Event, Replied, request_usage
 from .values import Observation, StopReason, Usage

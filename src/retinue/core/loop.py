@@ -5,7 +5,7 @@
        └─────────────── send(what came back) ◀───────┘
 
 The loop emits events, and the run is their log. All I/O, and everything that depends on the clock, goes through
-effects. So a recorded run is replayed with effects that answer from its log (`replay.py`).
+effects. So a recorded run is replayed with effects that answer from its log (`run/recorded_effects.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from .._internal.containment import call_contained, describe_error, is_own_error
-from .._internal.well_formed import well_formed
+from .._internal.foreign_text import well_formed
 from ..errors import LogMismatch, ModelError, RetinueError, StrategyFailed, WindowExceeded
 from .budgets import Budget, Meter
 from .context_window import ROOM, Window

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..errors import UsageError
 from .values import Usage
 

@@ -14,12 +14,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Literal, cast, get_args, overload
 
-from .._internal.concurrency import gather_bounded
+from .._internal.concurrency import gather_bounded, run_in_thread
 from .._internal.containment import TimedOut, await_isolated
-from .._internal.representation import one_line_repr
-from .._internal.suggestions import suggestion
+from .._internal.message_text import one_line_repr, suggestion
 from .._internal.sync_bridge import run_blocking
-from .._internal.thread_pool import run_in_thread
 from ..errors import ForeignExit, NotDone, ToolError, UsageError
 from .declared_exceptions import exceptions
 from .result_text import as_text, exhaust, finish, is_unfinished, result_text

@@ -11,8 +11,4 @@ if TYPE_CHECKING:
     from .document_store import DocumentStore as DocumentStore
     from .folder_index import Indexed as Indexed, index_folder as index_folder
 
-_MODULES = {"DocumentStore": "document_store", "Indexed": "folder_index", "index_folder": "folder_index"}
-
-__all__ = sorted(_MODULES)
-
-__getattr__ = lazy_names(__name__, _MODULES)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

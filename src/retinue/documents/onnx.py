@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from .._internal.forks import in_forked_child, keep_from_parent
+from .._internal.processes import in_forked_child, keep_from_parent
 from ..errors import DataError, UsageError
 from ..tools.keyword_search import storable
 

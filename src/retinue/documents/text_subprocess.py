@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 
-from .._internal.worker_process import output_of
+from .._internal.processes import read_output
 from ..errors import DataError, UsageError
 from .text_extraction import Text
 
@@ -24,7 +24,7 @@ async def text_apart(data: bytes, media_type: str, charset: str = "", seconds: f
     """
     arguments = (media_type[:100], charset[:100], str(0.7 * seconds), str(MAX_TEXT))
     try:
-        said = await output_of(_WORKER, arguments, data, seconds)
+        said = await read_output(_WORKER, arguments, data, seconds)
     except TimeoutError:
         raise DataError(f"its text could not be read within {seconds:g} seconds") from None
     return _read(said)

@@ -9,10 +9,9 @@ from itertools import combinations
 from statistics import mean
 
 from ..core.run_result import RunResult
-from .intervals import bootstrap, wilson
 from .marks import Marks
-from .paired_tests import mcnemar, permutation
 from .questions import Question
+from .statistics import bootstrap, mcnemar, permutation, wilson
 
 TESTED = ("f1", "tool_accuracy", "seconds", "input_tokens", "output_tokens", "cost")  # amounts with a paired test
 

@@ -13,14 +13,13 @@ from ..agent import Agent
 from ..config.agent_snapshot import snapshot_of
 from ..config.builder import Builder
 from ..config.file_check import load_spec
-from ..config.places import unknown
+from ..config.problems import unknown
 from ..config.references import parts
 from ..config.specs import AgentSpec, ChainSpec, FileSpec, GroupSpec
-from ..config.yaml_files import chosen_agent
+from ..config.yaml_files import select_agent
 from ..core.protocols import Model
 from ..errors import DataError
 from ..models import PromptModel
-from .kept_results import setup_of
 
 _READ = (".py", ".yml", ".yaml", ".json", ".jsonl", ".md", ".txt")  # files that an agent may read but not write
 
@@ -40,7 +39,7 @@ def configurations_of(files: Sequence[Path], names: Sequence[str] = ()) -> tuple
     several agents of which none is named.
     """
     specs = [load_spec(file) for file in files]
-    there = [_agents(spec) for spec in specs]
+    there = [_agent_names(spec) for spec in specs]
     for name in names:
         if not any(name in agents for agents in there):
             raise DataError(
@@ -49,7 +48,7 @@ def configurations_of(files: Sequence[Path], names: Sequence[str] = ()) -> tuple
     found = []
     for file, spec, agents in zip(files, specs, there, strict=True):
         builder = Builder(spec)
-        chosen = [name for name in names if name in agents] if names else [chosen_agent(spec, None)]
+        chosen = [name for name in names if name in agents] if names else [select_agent(spec, None)]
         found += [(file, Configuration(name, builder.get(name))) for name in dict.fromkeys(chosen)]
     count = Counter(one.name for _, one in found)
     return tuple(replace(one, name=f"{file}:{one.name}") if count[one.name] > 1 else one for file, one in found)
@@ -68,8 +67,23 @@ async def fingerprint(agent: Agent, *more: Any) -> str:
     """Return a fingerprint of an agent, of the text files that its file names, and of `more`."""
     whole = agent.origin.whole if agent.origin is not None else {}
     folder = agent.origin.folder if agent.origin is not None else Path()
-    files = [(str(path), digest(path)) for path in _named(whole, folder)]
-    return await setup_of(agent, snapshot_of(agent).hash, files, *more)
+    files = [(str(path), digest(path)) for path in _find_text_files(whole, folder)]
+    return await fingerprint_setup(agent, snapshot_of(agent).hash, files, *more)
+
+
+async def fingerprint_setup(agent: Agent, *more: Any) -> str:
+    """Return a fingerprint of everything the answers depend on, so that results of another setup are not reused."""
+    await agent.model.abilities()
+    tools: Any = [
+        (
+            tool.name,
+            tool.description,
+            *([await fingerprint_setup(tool.something)] if isinstance(tool.something, Agent) else []),
+        )
+        for tool in agent.tools
+    ]
+    parts = (agent.model.name, repr(agent.strategy), repr(agent.budget), tools, *more)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
 
 
 def digest(path: Path) -> str:
@@ -77,15 +91,15 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _agents(spec: FileSpec) -> list[str]:
+def _agent_names(spec: FileSpec) -> list[str]:
     return [name for name, part in parts(spec).items() if isinstance(part, AgentSpec | GroupSpec | ChainSpec)]
 
 
-def _named(value: Any, folder: Path) -> Iterator[Path]:
+def _find_text_files(value: Any, folder: Path) -> Iterator[Path]:
     """Yield the text files that the values name, as `tools.py`, `tools.py:function`, or by their folder."""
     if isinstance(value, dict | list):
         for one in value.values() if isinstance(value, dict) else value:
-            yield from _named(one, folder)
+            yield from _find_text_files(one, folder)
     elif isinstance(value, str) and 0 < len(value) < 256 and value.isprintable():
         for text in dict.fromkeys((value, value.rpartition(":")[0])):
             yield from _text_files(folder / text) if text.strip("./") else ()

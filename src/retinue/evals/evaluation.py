@@ -6,24 +6,23 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from .._internal.concurrency import gather_bounded
 from ..agent import Agent
-from ..core.events import Event, Stopped
-from ..core.run_result import RunResult, result
-from ..core.serialization import from_json, to_json
+from ..core.events import Stopped
+from ..core.run_result import RunResult
 from ..core.signature import signature_of_schema
 from ..core.tool import Tool
 from ..core.values import StopReason
-from ..errors import DataError, ModelError, ModelRefused, ModelUnavailable, UsageError
+from ..errors import ModelError, ModelRefused, ModelUnavailable, UsageError
 from .configurations import Configuration, fingerprint
-from .datasets.search_lookup import Environment
-from .kept_results import keep, records
+from .kept_results import append_record, read_runs, run_record
 from .marks import marks_of
 from .questions import Question
+from .search_lookup import Environment
 
 _UNREACHED = ("model_unavailable", "model_unreachable", "rate_limit_exceeded")
 _MISTAKES = ("model_refused", "invalid_request")
@@ -31,27 +30,8 @@ _IN_A_ROW = 10  # failures after which the model is taken to be gone
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """A run as it is kept: what it was asked, and its log, from which everything else follows.
-
-    `setup` is a fingerprint of the configuration, `key` of the question as it was put.
-    """
-
-    setup: str
-    key: str
-    configuration: str
-    id: str
-    question: str
-    answer: str
-    stop_reason: str
-    seconds: float
-    events: list[Any]
-    children: dict[str, list[Any]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """How far an evaluation is: `right` of the `done` so far."""
+class EvalProgress:
+    """How far an evaluation is: `right` of the `done` so far are right."""
 
     configuration: str
     done: int
@@ -67,14 +47,14 @@ class Plan:
         kept: The file in which runs are kept.
         environment: Makes tools that each run gets in addition.
         more: What else the answers depend on, such as the content of the passages.
-        told: Called before the first question, and when an answer is there.
+        report: Called before the first question, and when an answer is there.
     """
 
     kept: Path
     at_once: int = 1
     environment: Environment = list
     more: str = ""
-    told: Callable[[Told], None] = lambda told: None
+    report: Callable[[EvalProgress], None] = lambda progress: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,33 +73,33 @@ async def evaluate(configuration: Configuration, questions: Sequence[Question], 
     fails before it has answered anything, or ten times in a row.
     """
     setup = await fingerprint(configuration.agent, plan.more)
-    agent = _alone(configuration.agent)
-    keys = {question.id: _key(question) for question in questions}
-    kept = _kept_runs(plan.kept, setup)
-    asked = _Asked(configuration.name, len(questions))
+    agent = _isolate_agent(configuration.agent)
+    keys = {question.id: _fingerprint_question(question) for question in questions}
+    kept = read_runs(plan.kept, setup)
+    tally = _Tally(configuration.name, len(questions))
     for question in questions:
         if run := kept.get(keys[question.id]):
-            asked.add(question, run)
+            tally.add(question, run)
 
     async def ask(question: Question) -> None:
         try:
-            run = await _run(_equipped(agent, question, plan.environment), question)
+            run = await _run_question(_add_tools(agent, question, plan.environment), question)
             run = replace(run, seconds=round(run.seconds, 3))  # as it is kept
         except ModelError as error:
-            asked.failure(question, error)
+            tally.failure(question, error)
             return
-        keep(_record(configuration.name, setup, keys[question.id], question, run), plan.kept)
-        plan.told(asked.add(question, run))
+        append_record(run_record(configuration.name, setup, keys[question.id], question, run), plan.kept)
+        plan.report(tally.add(question, run))
 
-    missing = [one for one in questions if one.id not in asked.runs]
+    missing = [one for one in questions if one.id not in tally.runs]
     if missing:
-        plan.told(asked.so_far)
+        plan.report(tally.so_far)
     await gather_bounded(ask, missing, plan.at_once)
-    runs = {one.id: asked.runs[one.id] for one in questions if one.id in asked.runs}
-    return Evaluated(configuration, runs, {one.id: asked.failed[one.id] for one in questions if one.id in asked.failed})
+    runs = {one.id: tally.runs[one.id] for one in questions if one.id in tally.runs}
+    return Evaluated(configuration, runs, {one.id: tally.failed[one.id] for one in questions if one.id in tally.failed})
 
 
-class _Asked:
+class _Tally:
     """What came of the questions so far."""
 
     def __init__(self, name: str, of: int) -> None:
@@ -128,16 +108,16 @@ class _Asked:
         self._name, self._of = name, of
         self._right = self._in_a_row = 0
 
-    def add(self, question: Question, run: RunResult) -> Told:
+    def add(self, question: Question, run: RunResult) -> EvalProgress:
         """Note how a run ended, and return how far the evaluation is."""
         self.runs[question.id], self._in_a_row = run, 0
         self._right += marks_of(question, run).right
         return self.so_far
 
     @property
-    def so_far(self) -> Told:
+    def so_far(self) -> EvalProgress:
         """How far the evaluation is."""
-        return Told(self._name, len(self.runs), self._of, self._right)
+        return EvalProgress(self._name, len(self.runs), self._of, self._right)
 
     def failure(self, question: Question, error: ModelError) -> None:
         """Note that the model could not be reached. Raises `error` if there is no sense in going on."""
@@ -147,7 +127,7 @@ class _Asked:
             raise error
 
 
-async def _run(agent: Agent, question: Question) -> RunResult:
+async def _run_question(agent: Agent, question: Question) -> RunResult:
     """Return the outcome of a run, which may be an error. Raises `ModelError` if that is not the agent's own."""
     run = agent.start(question.question)
     try:
@@ -165,20 +145,20 @@ async def _run(agent: Agent, question: Question) -> RunResult:
     return done
 
 
-def _alone(agent: Agent) -> Agent:
+def _isolate_agent(agent: Agent) -> Agent:
     """Return the agent without memory and without a person, since each question is put for itself."""
     made = agent.with_memory(())
     made.trace, made.human = False, None
     made.tools = [
-        replace(tool, something=_alone(tool.something)) if isinstance(tool.something, Agent) else tool
+        replace(tool, something=_isolate_agent(tool.something)) if isinstance(tool.something, Agent) else tool
         for tool in agent.tools
     ]
     return made
 
 
-def _equipped(agent: Agent, question: Question, environment: Environment) -> Agent:
+def _add_tools(agent: Agent, question: Question, environment: Environment) -> Agent:
     """Return the agent with the tools that a run gets in addition. Raises `UsageError` for a team that walks a plan."""
-    more = [*environment(), *map(_pretended, question.functions)]
+    more = [*environment(), *map(_make_mock_tool, question.functions)]
     if more and type(agent) is not Agent:
         raise UsageError(f"{agent.name} is a {type(agent).__name__} and takes no tools of a dataset; name an agent")
     made = copy.copy(agent)
@@ -188,48 +168,20 @@ def _equipped(agent: Agent, question: Question, environment: Environment) -> Age
     return made
 
 
-def _pretended(function: Mapping[str, Any]) -> Tool:
+def _make_mock_tool(function: Mapping[str, Any]) -> Tool:
     """Return a tool that does nothing but be called."""
     schema = {"type": "object", "properties": {}} | dict(function.get("parameters", {}))
     description = str(function.get("description") or function["name"])
     takes = signature_of_schema(schema)
-    return Tool(function["name"], _accepted, description, effects="read", takes=takes)
+    return Tool(function["name"], _accept_call, description, effects="read", takes=takes)
 
 
-def _accepted(**arguments: Any) -> str:
+def _accept_call(**arguments: Any) -> str:
     """Return what differs from call to call, so that several calls are no run in circles."""
     return f"Accepted: {json.dumps(arguments, ensure_ascii=False, default=str)}"
 
 
-def _key(question: Question) -> str:
+def _fingerprint_question(question: Question) -> str:
     """Return a fingerprint of the question as it is put; what counts as right may change without asking again."""
     put = [question.id, question.question, question.functions]
     return hashlib.sha256(json.dumps(put, default=str).encode()).hexdigest()[:16]
-
-
-def _record(name: str, setup: str, key: str, question: Question, run: RunResult) -> Answered:
-    said = run.answer, str(run.stop_reason), run.seconds
-    children = {path: _written(log) for path, log in run.children.items()}
-    return Answered(setup, key, name, question.id, question.question, *said, _written(run.events), children)
-
-
-def _written(log: Sequence[Event]) -> list[Any]:
-    return [json.loads(to_json(event)) for event in log]
-
-
-def _read(log: Sequence[Any]) -> tuple[Event, ...]:
-    return tuple(from_json(json.dumps(event)) for event in log)
-
-
-def _kept_runs(path: Path, setup: str) -> dict[str, RunResult]:
-    """Return the runs of a setup in the file, by their questions' keys; the first of several counts."""
-    found: dict[str, RunResult] = {}
-    for record in records(path, Answered):
-        if record.setup == setup and record.key not in found:
-            try:
-                run = result(_read(record.events), record.seconds)
-                children = {name: _read(log) for name, log in record.children.items()}
-            except (DataError, TypeError, AttributeError):
-                continue  # damaged, or from another version: asked again
-            found[record.key] = replace(run, children=children)
-    return found

@@ -18,7 +18,7 @@ from ..core.grammar import Constraint, choice
 from ..core.protocols import Model
 from ..core.values import Message
 from ..strategies.prompting.injection_guard import neutralize
-from .kept_results import keep, records
+from .kept_results import append_record, read_records
 from .questions import Question
 
 PROMPT = """\
@@ -54,51 +54,53 @@ class Verdict:
     right: bool
 
 
-async def verdicts(
+async def judge_answers(
     model: Model, asked: Sequence[tuple[Question, str]], kept: Path, at_once: int = 1
 ) -> Mapping[str, bool]:
-    """Return the verdicts on answers, by `key_of`; those in the file `kept` are not asked for again.
+    """Return the judge_answers on answers, by `verdict_key`; those in the file `kept` are not asked for again.
 
     An answer that is empty is wrong. A verdict that says neither yes nor no, twice, is missing. Raises `ModelError`.
     """
     await model.abilities()
-    found = {one.key: one.right for one in records(kept, Verdict)}
+    found = {one.key: one.right for one in read_records(kept, Verdict)}
 
     async def judge(item: tuple[Question, str]) -> None:
         question, answer = item
-        key = key_of(model, question, answer)
-        if answer.strip() and key not in found and (right := await _judged(model, question, answer)) is not None:
+        key = verdict_key(model, question, answer)
+        if answer.strip() and key not in found and (right := await _ask_judge(model, question, answer)) is not None:
             found[key] = right
-            keep(Verdict(key, model.name, right), kept)
+            append_record(Verdict(key, model.name, right), kept)
 
-    await gather_bounded(judge, [one for one in asked if _is_judged(one[0])], at_once)
-    empty = {key_of(model, question, answer): False for question, answer in asked if not answer.strip()}
+    await gather_bounded(judge, [one for one in asked if _has_answer(one[0])], at_once)
+    empty = {verdict_key(model, question, answer): False for question, answer in asked if not answer.strip()}
     return found | empty
 
 
 def verdict_of(model: Model, question: Question, answer: str, found: Mapping[str, bool]) -> bool | None:
     """Return the verdict on an answer; `None` if there is none."""
-    return found.get(key_of(model, question, answer)) if _is_judged(question) else None
+    return found.get(verdict_key(model, question, answer)) if _has_answer(question) else None
 
 
-def key_of(model: Model, question: Question, answer: str) -> str:
+def verdict_key(model: Model, question: Question, answer: str) -> str:
     """Return a fingerprint of the model, and of all that it is shown."""
-    return hashlib.sha256(f"{model.name}\n{_prompt(question, answer)}".encode("utf-8", "replace")).hexdigest()[:24]
+    return hashlib.sha256(f"{model.name}\n{_write_prompt(question, answer)}".encode("utf-8", "replace")).hexdigest()[
+        :24
+    ]
 
 
-def _is_judged(question: Question) -> bool:
+def _has_answer(question: Question) -> bool:
     return bool(question.answers) or question.unanswerable
 
 
-def _prompt(question: Question, answer: str) -> str:
+def _write_prompt(question: Question, answer: str) -> str:
     accepted = NOT_STATED if question.unanswerable else question.gold
     said = neutralize(" ".join(answer.split()))
     return PROMPT.format(question=question.question, accepted=accepted, answer=said)
 
 
-async def _judged(model: Model, question: Question, answer: str) -> bool | None:
+async def _ask_judge(model: Model, question: Question, answer: str) -> bool | None:
     for _ in range(_TRIES):
-        reply = await ask_once(model, [Message("user", _prompt(question, answer))], constraint=_YES_OR_NO)
+        reply = await ask_once(model, [Message("user", _write_prompt(question, answer))], constraint=_YES_OR_NO)
         if said := _VERDICT.search(reply.text):
             return said[1].lower() == "yes"
     return None

@@ -1,26 +1,28 @@
-"""Stores an evaluation's results as JSON lines, one for each finished run, so that it can be resumed."""
+"""An evaluation's runs and verdicts as JSON lines, written as they come in, so that an evaluation can be resumed."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from os import SEEK_END
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..agent import Agent
-from ..core.events import Asked
-from ..core.run_result import RunResult
+from ..core.events import Event
+from ..core.run_result import RunResult, result
+from ..core.serialization import from_json, to_json
+from ..errors import DataError
+from .questions import Question
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 R = TypeVar("R")
+ANSWERS, VERDICTS = "answers.jsonl", "verdicts.jsonl"
 
 
-def keep(record: DataclassInstance, path: Path) -> None:
+def append_record(record: DataclassInstance, path: Path) -> None:
     """Append a record to the file at once."""
     text = f"{json.dumps(asdict(record), ensure_ascii=False)}\n".encode("utf-8", "replace")
     with path.open("ab") as out:
@@ -35,7 +37,7 @@ def _ends_with_a_line(path: Path) -> bool:
         return file.read() == b"\n"
 
 
-def records(path: Path, kind: type[R]) -> Iterator[R]:
+def read_records(path: Path, kind: type[R]) -> Iterator[R]:
     """Yield the records in the file, oldest first."""
     if path.exists():
         for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
@@ -45,18 +47,49 @@ def records(path: Path, kind: type[R]) -> Iterator[R]:
                 continue  # truncated, or from an older version: asked again
 
 
-async def setup_of(agent: Agent, *more: Any) -> str:
-    """Return a fingerprint of everything the answers depend on, so that results of another setup are not reused."""
-    await agent.model.abilities()
-    tools: Any = [
-        (tool.name, tool.description, *([await setup_of(tool.something)] if isinstance(tool.something, Agent) else []))
-        for tool in agent.tools
-    ]
-    parts = (agent.model.name, repr(agent.strategy), repr(agent.budget), tools, *more)
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
+@dataclass(frozen=True, slots=True)
+class KeptRun:
+    """A run as it is kept: what it was asked, and its log, from which everything else follows.
+
+    `setup` is a fingerprint of the configuration, `key` of the question as it was put.
+    """
+
+    setup: str
+    key: str
+    configuration: str
+    id: str
+    question: str
+    answer: str
+    stop_reason: str
+    seconds: float
+    events: list[Any]
+    children: dict[str, list[Any]] = field(default_factory=dict)
 
 
-def unreadable(result: RunResult) -> int:
-    """Return the number of unusable replies, which were requested again, also of the agents that were called."""
-    logs = (result.events, *result.children.values())
-    return sum(isinstance(event, Asked) and bool(event.problem) and not event.aside for log in logs for event in log)
+def run_record(name: str, setup: str, key: str, question: Question, run: RunResult) -> KeptRun:
+    """Return the record of a configuration's run."""
+    said = run.answer, str(run.stop_reason), run.seconds
+    children = {path: _write_log(log) for path, log in run.children.items()}
+    return KeptRun(setup, key, name, question.id, question.question, *said, _write_log(run.events), children)
+
+
+def _write_log(log: Sequence[Event]) -> list[Any]:
+    return [json.loads(to_json(event)) for event in log]
+
+
+def _read_log(log: Sequence[Any]) -> tuple[Event, ...]:
+    return tuple(from_json(json.dumps(event)) for event in log)
+
+
+def read_runs(path: Path, setup: str) -> dict[str, RunResult]:
+    """Return the runs of a setup in the file, by their questions' keys; the first of several counts."""
+    found: dict[str, RunResult] = {}
+    for record in read_records(path, KeptRun):
+        if record.setup == setup and record.key not in found:
+            try:
+                run = result(_read_log(record.events), record.seconds)
+                children = {name: _read_log(log) for name, log in record.children.items()}
+            except (DataError, TypeError, AttributeError):
+                continue  # damaged, or from another version: asked again
+            found[record.key] = replace(run, children=children)
+    return found

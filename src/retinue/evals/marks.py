@@ -1,17 +1,41 @@
-"""What a run is judged by: marks, each a fold over the run's log and the question."""
+"""What a run is judged by: marks, each a fold over the run's log and the question.
+
+F1 and exact match are HotpotQA's (Yang et al. 2018), with the normalization of its official evaluation script.
+Arguments of calls are compared as the Berkeley Function-Calling Leaderboard (Patil et al. 2025) compares syntax trees:
+texts without case, spaces and `, . / - _ * ^`; numbers by value, and never as truth values; lists in order. All
+required arguments are there, and no others; the order of the calls does not matter.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+import string
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from ..core.events import Event, Observed
+from ..core.events import Asked, Called, Event, Observed, Paused
 from ..core.run_result import RunResult
 from ..core.values import AgentAction
-from .kept_results import unreadable
-from .metrics import contains, exact_match, f1, is_right, says_not_stated, states
-from .questions import Number, Question
-from .tool_calls import made_calls, matched
+from .questions import ExpectedCall, Number, OneOf, Question
+
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_CLOSED = ("yes", "no", "noanswer")
+_NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_NOT_STATED = re.compile(
+    r"\b(?:not|never|nowhere|isnt|is nt) (?:be )?(?:\w+ )?"
+    r"(?:stated?|mention(?:ed)?|given?|said|say|specif(?:y|ied)|known|recorded|provided?|available|found|answered|"
+    r"determined|listed|contain(?:ed)?|included?|documented|disclosed|find)\b"
+    r"|\bcan(?:not|t| not) (?:be )?(?:answer|answered|determine|determined|find|found|say|tell)\b"
+    r"|\b(?:no|not enough|insufficient) (?:\w+ )?(?:info|information|mention|answer|record|data|details?)\b"
+    r"|\bnothing (?:states|says|mentions|was found|is said|is known|is stated)\b"
+    r"|\b(?:do not|dont|does not|doesnt) (?:know|state|say|mention|specify|give|provide|contain|include)\b"
+    r"|\bcould(?: not|nt) (?:be )?(?:find|found|determine|determined|answer)\b"
+    r"|^(?:unknown|unanswerable|none|na|not here)$|\b(?:is|remains) unknown\b"
+)
+_IGNORED = re.compile(r"[ ,./\-_*^]")
+_MISSING = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +67,7 @@ def marks_of(question: Question, result: RunResult, judged: bool | None = None, 
         "cached_tokens": usage.cached_tokens,
         "output_tokens": usage.output_tokens,
         "seconds": result.seconds,
-        "unparseable": unreadable(result),
+        "unparseable": count_unusable_replies(result),
     }
     return Marks(shares, amounts | {"cost": usage.cost} if priced else amounts)
 
@@ -52,8 +76,8 @@ def _shares(question: Question, result: RunResult) -> dict[str, bool]:
     answer = result.answer
     texts = [one for one in question.answers if isinstance(one, str)]
     numbers = [one for one in question.answers if isinstance(one, Number)]
-    made = _made(result)
-    exactly = matched(question.calls, made) == len(question.calls) == len(made)
+    made = _made_calls(result)
+    exactly = count_matches(question.calls, made) == len(question.calls) == len(made)
     calls_only = not question.answers and not question.unanswerable
     shares = {"right": exactly if calls_only else is_right(answer, question)}
     if texts:
@@ -73,10 +97,10 @@ def _amounts(question: Question, result: RunResult) -> dict[str, float]:
     if texts := [one for one in question.answers if isinstance(one, str)]:
         amounts["f1"] = max(f1(result.answer, one) for one in texts)
     if question.evidence:
-        seen = " ".join(_observed(result))
+        seen = " ".join(_observed_texts(result))
         amounts["evidence_found"] = sum(contains(seen, one) for one in question.evidence) / len(question.evidence)
     if question.calls:
-        amounts["tool_accuracy"] = matched(question.calls, _made(result)) / len(question.calls)
+        amounts["tool_accuracy"] = count_matches(question.calls, _made_calls(result)) / len(question.calls)
     return amounts
 
 
@@ -85,7 +109,7 @@ def _logs(result: RunResult) -> Mapping[str, Sequence[Event]]:
     return {"": result.events, **{f"{path}/": log for path, log in result.children.items()}}
 
 
-def _observed(result: RunResult) -> Iterator[str]:
+def _observed_texts(result: RunResult) -> Iterator[str]:
     """Yield what tools returned; what an agent that was called said is none of it."""
     for path, log in _logs(result).items():
         for event in log:
@@ -93,7 +117,131 @@ def _observed(result: RunResult) -> Iterator[str]:
                 yield event.observation.text
 
 
-def _made(result: RunResult) -> list[AgentAction]:
+def _made_calls(result: RunResult) -> list[AgentAction]:
     """Return the calls of tools, also by agents that were called."""
     logs = _logs(result).items()
     return [call for path, log in logs for call in made_calls(log) if f"{path}{call.id}" not in result.children]
+
+
+def count_unusable_replies(result: RunResult) -> int:
+    """Return the number of unusable replies, which were requested again, also of the agents that were called."""
+    logs = (result.events, *result.children.values())
+    return sum(isinstance(event, Asked) and bool(event.problem) and not event.aside for log in logs for event in log)
+
+
+# ── whether an answer is right ────────────────────────────────────────────────────────────────────
+
+
+def normalise(answer: str) -> str:
+    """Normalize to lower case, without punctuation, articles and superfluous whitespace."""
+    text = answer.lower().translate(_PUNCTUATION)
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
+
+
+def exact_match(answer: str, gold: str) -> bool:
+    """Return whether the normalized answers are equal."""
+    return normalise(answer) == normalise(gold)
+
+
+def f1(answer: str, gold: str) -> float:
+    """Return the harmonic mean of word precision and recall, 0 to 1; yes and no match entirely or not at all."""
+    left, right = normalise(answer), normalise(gold)
+    if left != right and (left in _CLOSED or right in _CLOSED):
+        return 0.0
+    shared = sum((Counter(left.split()) & Counter(right.split())).values())
+    return 2 * shared / (len(left.split()) + len(right.split())) if shared else 0.0
+
+
+def contains(answer: str, gold: str) -> bool:
+    """Return whether the normalized `gold` occurs in the answer as whole words."""
+    wanted = normalise(gold)
+    if not wanted:  # nothing but signs and articles
+        return answer.strip().casefold() == gold.strip().casefold()
+    return f" {wanted} " in f" {normalise(answer)} "
+
+
+def states(answer: str, wanted: Number) -> bool:
+    """Return whether a number in the answer is within the tolerance of the wanted one; commas group its digits."""
+    found = (float(one.replace(",", "")) for one in _NUMBER.findall(answer.replace("−", "-")))
+    return any(abs(number - wanted.number) <= wanted.within + 1e-9 for number in found)
+
+
+def says_not_stated(answer: str) -> bool:
+    """Return whether the answer says that the sources do not state what was asked.
+
+    It does so in one of the usual phrases: *not stated*, *not mentioned*, *cannot be determined*, *no information*, *do
+    not know*, *could not find*, or *unknown* alone. An empty answer says nothing.
+    """
+    return bool(_NOT_STATED.search(" ".join(answer.lower().replace("’", "'").translate(_PUNCTUATION).split())))
+
+
+def is_right(answer: str, question: Question) -> bool:
+    """Return whether an answer is right: it contains an accepted text or number and none of the rivals; for an
+    unanswerable question, it says that this is not stated."""
+    if question.unanswerable:
+        return says_not_stated(answer)
+    if any(contains(answer, rival) for rival in question.rivals):
+        return False
+    return any(
+        contains(answer, wanted) if isinstance(wanted, str) else states(answer, wanted) for wanted in question.answers
+    )
+
+
+# ── whether the expected calls were made ──────────────────────────────────────────────────────────
+
+
+def made_calls(log: Iterable[Event]) -> list[AgentAction]:
+    """Return the calls in a run's log: those with a result of their own, and those that wait for somebody."""
+    calls: dict[str, AgentAction] = {}
+    for event in log:
+        if isinstance(event, Called | Paused):
+            calls[event.action.id] = event.action
+        elif isinstance(event, Observed) and event.observation.outcome in ("repeated", "unknown_tool"):
+            calls.pop(event.observation.call_id, None)
+    return list(calls.values())
+
+
+def count_matches(expected: Sequence[ExpectedCall], made: Sequence[AgentAction]) -> int:
+    """Return how many of the expected calls were made; each call counts for one of them."""
+    left, count = list(made), 0
+    for wanted in expected:
+        at = next((at for at, call in enumerate(left) if is_call(wanted, call)), None)
+        if at is not None:
+            del left[at]
+            count += 1
+    return count
+
+
+def is_call(expected: ExpectedCall, call: AgentAction) -> bool:
+    """Return whether a call is the expected one."""
+    if call.tool != expected.name:
+        return False
+    given = call.tool_input
+    if isinstance(given, str):  # the only argument, as text
+        return len(expected.arguments) == 1 and all(_is_same_value(one, given) for one in expected.arguments.values())
+    return _is_same_value(expected.arguments, given)
+
+
+def _is_same_value(wanted: Any, given: Any) -> bool:
+    """Return whether a value is the wanted one, or one of the accepted ones."""
+    match wanted:
+        case OneOf(values, optional):
+            return (optional and given is _MISSING) or any(_is_same_value(one, given) for one in values)
+        case bool() | None:
+            return given is wanted
+        case str():
+            return isinstance(given, str) and _normalize_argument(wanted) == _normalize_argument(given)
+        case int() | float():
+            return isinstance(given, int | float) and not isinstance(given, bool) and given == wanted
+        case Mapping():
+            if not isinstance(given, Mapping) or not given.keys() <= wanted.keys():
+                return False
+            return all(_is_same_value(one, given.get(name, _MISSING)) for name, one in wanted.items())
+        case list() | tuple():
+            long = isinstance(given, list | tuple) and len(given) == len(wanted)
+            return long and all(_is_same_value(one, other) for one, other in zip(wanted, given, strict=True))
+    return False
+
+
+def _normalize_argument(text: str) -> str:
+    return _IGNORED.sub("", text).lower().replace("'", '"')

@@ -1,10 +1,12 @@
-"""An evaluation's figures as tables of texts, for reports in any format."""
+"""An evaluation's figures as tables of texts, for reports in any format, and as a report in Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from html import escape
 from typing import NamedTuple
 
+from ..display.terminal import clean
 from .comparison import Difference, Figures, Mean, Pair, Share, Summary
 
 SHARES: Mapping[str, str] = {
@@ -144,3 +146,20 @@ def _difference(name: str, found: Difference) -> str:
     numbers = [_number(name, value) for value in (found.mean, found.low, found.high)]
     signs = [text if text.startswith("-") or not text.strip("0.") else f"+{text}" for text in numbers]
     return f"{signs[0]} ({signs[1]} to {signs[2]}), {chance(found.p)}"
+
+
+def markdown_report(figures: Figures, about: Sequence[str]) -> str:
+    """Return the report: the lines `about` the evaluation, and all tables."""
+    head = [f"# Evaluation on {_escape_cell(figures.dataset)}", "\n".join(f"- {_escape_cell(line)}" for line in about)]
+    return "\n\n".join([*head, *map(_write_section, tables(figures))]) + "\n"
+
+
+def _write_section(table: Table) -> str:
+    note = f"\n\n{table.note}" if table.note else ""
+    rows = [table.head, ["---"] * len(table.head), *table.rows]
+    return f"## {table.title}{note}\n\n" + "\n".join(f"| {' | '.join(map(_escape_cell, row))} |" for row in rows)
+
+
+def _escape_cell(text: str) -> str:
+    plain = " ".join(escape(clean(text), quote=False).split())
+    return plain.replace("\\", "\\\\").replace("|", "\\|").replace("[", "\\[").replace("`", "\\`")

@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from .. import __version__
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..agent import Agent
 from ..core.prices import FREE, Price, price_of
 from ..core.protocols import Model
@@ -17,16 +17,16 @@ from ..errors import DataError, UsageError
 from ..tools import passages
 from .comparison import Figures, Run, figures
 from .configurations import Configuration, digest
-from .datasets.search_lookup import Environment, search_lookup
-from .evaluation import Evaluated, Plan, Told, evaluate
+from .evaluation import EvalProgress, Evaluated, Plan, evaluate
 from .html_report import html_report
-from .json_report import json_report
-from .judge import verdict_of, verdicts
-from .markdown_report import markdown_report
+from .json_report import REPORT, json_report
+from .judge import judge_answers, verdict_of
+from .kept_results import ANSWERS, VERDICTS
 from .marks import marks_of
 from .questions import Dataset
+from .report_tables import markdown_report
+from .search_lookup import Environment, search_lookup
 
-ANSWERS, VERDICTS, REPORT = "answers.jsonl", "verdicts.jsonl", "report.json"
 SEARCHES = ("passages", "lookup")
 
 
@@ -57,7 +57,7 @@ class Findings:
     failed: Mapping[str, Mapping[str, str]]
 
 
-def chosen(dataset: Dataset, tags: Sequence[str], first: int | None) -> Dataset:
+def select_questions(dataset: Dataset, tags: Sequence[str], first: int | None) -> Dataset:
     """Return the dataset with only the `first` questions that have one of the `tags`. Raises `DataError`."""
     there = dict.fromkeys(tag for one in dataset.questions for tag in one.tags)
     for tag in tags:
@@ -67,16 +67,16 @@ def chosen(dataset: Dataset, tags: Sequence[str], first: int | None) -> Dataset:
     return replace(dataset, questions=tuple(kept[:first]))
 
 
-async def conduct(study: Study, told: Callable[[Told], None] = lambda told: None) -> Findings:
+async def conduct(study: Study, report: Callable[[EvalProgress], None] = lambda progress: None) -> Findings:
     """Ask what has no answer yet, one configuration after the other, and return the findings.
 
     Raises `ModelError` as `evaluate` does; what was answered is kept.
     """
-    environment, more = _environment(study)
+    environment, more = _make_environment(study)
     study.out.mkdir(parents=True, exist_ok=True)
-    plan = Plan(study.out / ANSWERS, study.at_once, environment, more, told)
+    plan = Plan(study.out / ANSWERS, study.at_once, environment, more, report)
     asked = [await evaluate(one, study.dataset.questions, plan) for one in study.configurations]
-    runs = {one.configuration.name: await _marked(study, one) for one in asked}
+    runs = {one.configuration.name: await _mark_runs(study, one) for one in asked}
     failed = {one.configuration.name: one.failed for one in asked if one.failed}
     counts = {name: len(its) for name, its in failed.items()}
     return Findings(figures(study.dataset.name, study.dataset.questions, runs, counts), runs, failed)
@@ -86,7 +86,7 @@ def write_reports(study: Study, findings: Findings) -> tuple[Path, Path]:
     """Write `report.md`, `report.html` and `report.json` into the study's folder, and return the paths of the first
     two, which people read."""
     plain, page = study.out / "report.md", study.out / "report.html"
-    about = list(_about(study))
+    about = list(_describe_study(study))
     with plain.open("w", encoding="utf-8", errors="replace") as file:
         file.write(markdown_report(findings.figures, about))
     with page.open("w", encoding="utf-8", errors="replace") as file:
@@ -96,12 +96,12 @@ def write_reports(study: Study, findings: Findings) -> tuple[Path, Path]:
     return plain, page
 
 
-async def _marked(study: Study, asked: Evaluated) -> list[Run]:
+async def _mark_runs(study: Study, asked: Evaluated) -> list[Run]:
     questions = [one for one in study.dataset.questions if one.id in asked.runs]
     found: Mapping[str, bool] = {}
     if study.judge is not None:
         answers = [(one, asked.runs[one.id].answer) for one in questions]
-        found = await verdicts(study.judge, answers, study.out / VERDICTS, study.at_once)
+        found = await judge_answers(study.judge, answers, study.out / VERDICTS, study.at_once)
     prices = list(_prices(asked.configuration.agent))
     priced = None not in prices and any(one != FREE for one in prices)
     runs = []
@@ -120,7 +120,7 @@ def _prices(agent: Agent) -> Iterator[Price | None]:
             yield from _prices(tool.something)
 
 
-def _environment(study: Study) -> tuple[Environment, str]:
+def _make_environment(study: Study) -> tuple[Environment, str]:
     """Return what makes the tools that each run gets in addition, and a fingerprint of them."""
     if not study.search:
         return list, ""
@@ -134,17 +134,17 @@ def _environment(study: Study) -> tuple[Environment, str]:
     return lambda: [tool], known
 
 
-def _about(study: Study) -> Iterator[str]:
+def _describe_study(study: Study) -> Iterator[str]:
     yield f"{len(study.dataset.questions)} questions of {study.dataset.name}"
     for one in study.configurations:
         agent = one.agent
-        yield f"{one.name}: model {agent.model.name}, strategy {agent.strategy.name}, {_tools(study, one)}"
+        yield f"{one.name}: model {agent.model.name}, strategy {agent.strategy.name}, {_describe_tools(study, one)}"
     if study.judge is not None:
         yield f"judged by {study.judge.name}"
     yield f"{study.at_once} at once, {date.today().isoformat()}, Retinue {__version__}"
 
 
-def _tools(study: Study, one: Configuration) -> str:
+def _describe_tools(study: Study, one: Configuration) -> str:
     names = [tool.name for tool in one.agent.tools]
     if study.search:
         names += ["Search", "Lookup"] if study.search == "lookup" else ["Search"]

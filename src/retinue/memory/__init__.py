@@ -8,21 +8,9 @@ from typing import TYPE_CHECKING
 from .._internal.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from .conversation_memory import ConversationMemory
-    from .entity_extractor import EntityExtractor
-    from .entity_memory import EntityMemory
-    from .entity_summarizer import EntitySummarizer
-    from .known_entities import Entity, Fact
+    from .conversation_memory import ConversationMemory as ConversationMemory
+    from .entity_components import EntityExtractor as EntityExtractor, EntitySummarizer as EntitySummarizer
+    from .entity_memory import EntityMemory as EntityMemory
+    from .known_entities import Entity as Entity, Fact as Fact
 
-__all__ = ["ConversationMemory", "Entity", "EntityExtractor", "EntityMemory", "EntitySummarizer", "Fact"]
-
-_HOME = {
-    "ConversationMemory": "conversation_memory",
-    "Entity": "known_entities",
-    "EntityExtractor": "entity_extractor",
-    "EntityMemory": "entity_memory",
-    "EntitySummarizer": "entity_summarizer",
-    "Fact": "known_entities",
-}
-
-__getattr__ = lazy_names(__name__, _HOME)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

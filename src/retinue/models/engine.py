@@ -5,39 +5,47 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import re
-import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, get_args
 from urllib.parse import urlsplit
 
-from .._internal.suggestions import suggestion
-from .._internal.well_formed import well_formed_json
+from .._internal.foreign_text import well_formed_json
+from .._internal.message_text import suggestion
 from ..core.prices import Price, counts_in_dollars
 from ..core.prompt import Ask, Prompt, PromptCache
 from ..core.protocols import Chunks, kinds_of
 from ..core.values import Capabilities, Kind
 from ..errors import ModelNotFound, ModelRefused, ModelUnavailable, UsageError, WindowExceeded
 from ..net.error_mapping import field_of_turn, names_parameter, output_limit
-from ..net.http_client import Headers, HttpClient, bearer
-from ..net.retry import Retries, next_retry
-from ..net.time_limits import TimeLimits
-from .dialects import DIALECTS, HOLD_TO_PATTERN
+from ..net.http_client import HttpClient
+from ..net.retry import Attempts, Retries, TimeLimits
+from .dialects import DIALECTS, HOLD_TO_PATTERN, constraint_parameters
 from .facts import UNKNOWN, find_facts, vendor_at
-from .known_servers import Adapted, adapted_to, learn, recall, remember
-from .reply_stream import ReplyReader
-from .server_detection import detect_server, first_of_ollama, kinds_read, not_found, window
+from .known_servers import (
+    Adapted,
+    adapted_to,
+    detect_server,
+    find_call_problem,
+    first_of_ollama,
+    kinds_read,
+    learn,
+    not_found,
+    recall,
+    remember,
+    window,
+)
+from .reply_reader import ReplyReader, may_think
 from .settings import Api, Settings
-from .thought_filter import may_think
-from .tool_call_probe import Probed, probe_calls
 from .tool_schemas import refused_tools
+from .vendor import Vendor
+from .vendors import find_vendor
+from .vendors.gemini import sign_others
 from .wire_format import Encoded, Terms, Wire, drop_parameters, merge_parameters, place_result_files
 
-_TAKE_FILES = frozenset(  # vendors that document PDFs and sounds in the form in which they are sent here
-    ("openai", "azure", "anthropic", "bedrock", "gemini", "vertex", "openrouter")
-)
 _COMPLETION_MODELS = ("text-", "davinci", "babbage", "curie", "ada", "gpt-3.5-turbo-instruct")
 _MOST_PAUSES = 16  # of one turn, in which the vendor runs tools of its own
 _WISHES: Mapping[str, tuple[str, ...]] = {  # what a request's options may say, and what servers call that
@@ -62,54 +70,33 @@ _BAD_STATE = re.compile(  # https://github.com/openai/codex/issues/8145
 )
 _WHILE_IT_THINKS = TimeLimits(idle=600.0, total=3600.0)  # in silence: https://github.com/lobehub/lobehub/issues/9603
 _REFUSED_IT = ", which refused it"
-_ASK_AGAIN = 600.0  # seconds after which a model whose tool calls did not work is probed again
 _LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
-PROBED: dict[tuple[str, ...], Probed] = {}
-"""What is known of the tool calls of each model probed in this process, by address, key, path and name."""
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """The wire formats of a kind of server. `root` is the path that users may omit from the address.
-
-    `suits` tells of which models `responses` is the default. `dialect` says how constraints are sent. If it is empty,
-    the server is detected, with `fallback` for unknown ones.
-    """
-
-    root: str
-    chat: Wire
-    completions: Wire | None = None
-    responses: Wire | None = None
-    suits: Callable[[str], bool] = lambda model: False
-    dialect: str = ""
-    headers: Headers = bearer
-    fallback: str = "none"
 
 
 class HttpEngine:
     """One model at one server. The server's kind, and the parameters that it rejects, are detected once."""
 
-    def __init__(self, settings: Settings, form: Format) -> None:
+    def __init__(self, settings: Settings, vendor: Vendor) -> None:
         self._settings = settings
-        self._form = form
+        self._vendor = vendor
         self._client = HttpClient(
-            _with_root(settings.base_url or "", form.root),
+            _with_root(settings.base_url or "", vendor.root),
             settings.api_key,
-            settings.limits or (_WHILE_IT_THINKS if form.suits(settings.model) else TimeLimits()),
-            form.headers,
+            settings.limits or (_WHILE_IT_THINKS if vendor.suits(settings.model) else TimeLimits()),
+            vendor.headers,
             resends=settings.retries != Retries(tries=1),
             sign=settings.sign,
         )
-        self._dialect = settings.dialect or form.dialect
+        self._dialect = settings.dialect or vendor.dialect
         self._model = settings.model
         self._window: int | None = None
-        self._vendor = vendor_at(self._client.base_url)
+        self._host = vendor_at(self._client.base_url)  # whose own address it is
         self._facts = UNKNOWN
         self._in_words: frozenset[str] = frozenset()  # tools whose schemas were rejected
         self._recalled = False
         self._warned = False
-        self._thinks = _thinks_at_first(form, settings)
+        self._thinks = _thinks_at_first(vendor, settings)
         self._encoded: dict[Any, PromptCache[Encoded]] = {}  # by the wire's path, and how turns are sent
         self._calling: PromptCache[bool] = PromptCache()  # whether a prompt contains native calls, or files
         self._sees = None if settings.sees is None else kinds_of(settings.sees)
@@ -125,25 +112,25 @@ class HttpEngine:
     @property
     def price(self) -> Price | None:
         """The model's published prices, unless the user counts in another currency."""
-        return find_facts(self._vendor, self._model).price if self._vendor and counts_in_dollars() else None
+        return find_facts(self._host, self._model).price if self._host and counts_in_dollars() else None
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Return the server's capabilities; `native` probes tool calls, once. Raises `ModelError`."""
         await self._find_out()
-        if self._form.dialect == "ollama":
+        if self._vendor.dialect == "ollama":
             self._window = self._settings.options.get("num_ctx", self._settings.context)
         elif self._window is None:
             self._window = await window(self._client, self._dialect, self._model) or self._facts.window
         constrains = self._dialect in HOLD_TO_PATTERN and not (self._dialect == "tgi" and self._only_completes)
-        problem = await self._problem_with_calls() if native else ""
+        problem = await self._find_call_problem() if native else ""
         return Capabilities(constrains, native and not problem, self._window, problem)
 
     async def sees(self) -> frozenset[Kind]:
         """Return the kinds of files that the model can be sent. Raises `ModelError`."""
         if self._sees is None:
             await self._find_out()
-            found = await kinds_read(self._client, self._dialect, self._model)
-            facts, takes = self._facts, self._vendor in _TAKE_FILES
+            found = await kinds_read(self._client, self._dialect, self._model, self._vendor)
+            facts, takes = self._facts, bool(self._host) and find_vendor(self._host).takes_files
             listed = {"image": facts.sees, "pdf": takes and facts.reads_pdf, "audio": takes and facts.hears}
             found |= {kind for kind in get_args(Kind) if listed[kind]}
             self._sees = frozenset() if self._only_completes else found
@@ -151,7 +138,7 @@ class HttpEngine:
 
     async def reply(self, request: Ask) -> Chunks:
         """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""
-        failures, has_switched = 0, False
+        attempts, has_switched = Attempts(self._settings.retries), False
         while True:
             adapted: Adapted | None = None
             try:
@@ -169,14 +156,13 @@ class HttpEngine:
                 if adapted and not has_switched and self._learn_api(request, adapted, refused):
                     has_switched = True
                 elif isinstance(refused, ModelNotFound):
-                    raise await not_found(self._client, self._form.dialect, self._model, refused) from None
+                    raise await not_found(self._client, self._vendor, self._model, refused) from None
                 else:
                     self._adapt(request, adapted, refused)
-                self._remember()
+                remember(self._identity)
                 continue
             except ModelUnavailable as error:
-                failures += 1
-                retry = next_retry(failures, error, self._settings.retries)
+                retry = attempts.next_retry(error)
             yield retry
             await asyncio.sleep(retry.seconds)
 
@@ -224,49 +210,34 @@ class HttpEngine:
             await self._detect()
         if not self._recalled:
             self._recalled = True
-            if recall(self._identity):
-                PROBED.setdefault(self._identity, Probed("", True, time.monotonic()))
-            if self._vendor:
-                self._facts = await asyncio.to_thread(find_facts, self._vendor, self._model)
+            recall(self._identity)
+            if self._host:
+                self._facts = await asyncio.to_thread(find_facts, self._host, self._model)
 
     async def _detect(self) -> None:
-        if self._form.dialect == "ollama":
+        if self._vendor.dialect == "ollama":
             self._model = await first_of_ollama(self._client)
         else:
             found = await detect_server(self._client)
-            kind = self._form.fallback if found.dialect == "none" else found.dialect
+            kind = self._vendor.detected or "none" if found.dialect == "none" else found.dialect
             self._dialect = self._dialect or kind
             self._model = self._model or found.model
         if not self._model:
             raise ModelRefused(f"{self._client.shown} lists no models; name the one to use")
 
-    async def _problem_with_calls(self) -> str:
+    async def _find_call_problem(self) -> str:
         if self._only_completes:
             return "its completions know no tool calls"
-        key = self._identity
-        known = PROBED.get(key)
-        if known is None or (known.problem and (not known.is_certain or time.monotonic() > known.since + _ASK_AGAIN)):
-            found = await probe_calls(self.reply)
-            if found.problem:
-                where = self._client.redacted(self._client.base_url)
-                logger.info("%s at %s cannot call tools natively: %s", self.name, where, found.problem)
-                if known is not None and known.problem:  # one bad reply may be chance
-                    found = replace(found, is_certain=True)
-            PROBED[key] = known = found
-            self._remember()
-        return known.problem
+        title = f"{self.name} at {self._client.redacted(self._client.base_url)}"
+        return await find_call_problem(self._identity, title, self.reply)
 
     @property
     def _identity(self) -> tuple[str, ...]:
-        return self._client.base_url, self._client.key_digest, self._form.chat.path, self._model
+        return self._client.base_url, self._client.key_digest, self._vendor.chat.path, self._model
 
     @property
     def _adapted(self) -> Adapted:
         return adapted_to(self._identity) | Adapted(in_words=self._in_words)
-
-    def _remember(self) -> None:
-        probed = PROBED.get(self._identity)
-        remember(self._identity, calls_tools=probed is not None and not probed.problem)
 
     # ── the request ──────────────────────────────────────────────────────────────────────────────
 
@@ -281,18 +252,18 @@ class HttpEngine:
         """Return the wire for `request`: completions suit llama.cpp's grammars, chat suits conversations and native
         calls, and Responses suits models that reason.
         """
-        form = self._form
-        api = self._settings.api or adapted.api or ("responses" if form.suits(self._model) else "")
-        if form.responses is not None and api == "responses":
-            return form.responses
-        if self._form.completions is None:
-            return self._form.chat
+        vendor = self._vendor
+        api = self._settings.api or adapted.api or ("responses" if vendor.suits(self._model) else "")
+        if vendor.responses is not None and api == "responses":
+            return vendor.responses
+        if vendor.completions is None:
+            return vendor.chat
         if self._only_completes:
-            return self._form.completions
+            return vendor.completions
         talks = request.chat or request.tools or self._needs_chat(request.prompt)
         if talks or self._settings.api or self._dialect != "llamacpp":
-            return self._form.chat
-        return self._form.completions
+            return vendor.chat
+        return vendor.completions
 
     def _needs_chat(self, prompt: Prompt) -> bool:
         kept, new = self._calling.extend(prompt)
@@ -305,10 +276,9 @@ class HttpEngine:
         both together."""
         if request.constraint is None or request.tools:
             return {}
-        api: Api = (
-            "completions" if wire is self._form.completions else "responses" if wire is self._form.responses else "chat"
-        )
-        constraint = DIALECTS[self._dialect](request.constraint, api)
+        vendor = self._vendor
+        api: Api = "completions" if wire is vendor.completions else "responses" if wire is vendor.responses else "chat"
+        constraint = constraint_parameters(self._dialect, request.constraint, api)
         return constraint if drop_parameters(constraint, adapted.without) == constraint else {}
 
     def _in_json(self, request: Ask, wire: Wire, adapted: Adapted) -> bool:
@@ -319,6 +289,7 @@ class HttpEngine:
         self, request: Ask, wire: Wire, adapted: Adapted, unfit: frozenset[str] = frozenset()
     ) -> dict[str, Any]:
         settings, most, options = self._settings, request.max_tokens, dict(request.options)
+        without = adapted.without - self._set_wishes(request, wire)
         if most is None and self._dialect == "llamacpp" and self._window:
             most = self._window // 2  # a small model may never stop
         if adapted.most is not None:
@@ -330,13 +301,13 @@ class HttpEngine:
             settings.temperature,
             settings.stream,
             settings.context,
-            () if wire is self._form.completions else request.tools,
+            () if wire is self._vendor.completions else request.tools,
             request.tool_choice,
             adapted.in_words,
             str(options.pop("reasoning_effort", settings.effort) or ""),
             str(options.pop("verbosity", settings.verbosity) or ""),
             settings.thinking_tokens,
-            adapted.without | unfit,
+            without | unfit,
             str(options.pop("reasoning_summary", settings.summary) or ""),
             self._facts.most_output,
         )
@@ -344,15 +315,29 @@ class HttpEngine:
         parameters = wire.with_options(parameters, settings.options)
         if options:
             parameters = wire.sampled(parameters, options)
-        if "max_tokens" in adapted.without and "max_tokens" in parameters:
+        if "max_tokens" in without and "max_tokens" in parameters:
             parameters["max_completion_tokens"] = parameters["max_tokens"]
-        kept = drop_parameters(parameters, adapted.without)
+        kept = drop_parameters(parameters, without)
         if not self._warned and kept != parameters:
-            wishes = {name for names in _WISHES.values() for name in names} & adapted.without
+            wishes = {name for names in _WISHES.values() for name in names} & without
             if left_out := [name for name in sorted(wishes) if drop_parameters(parameters, {name}) != parameters]:
                 self._warned = True
                 logger.warning("%s refuses %s, which is not sent", self.name, ", ".join(left_out))
         return kept
+
+    def _set_wishes(self, request: Ask, wire: Wire) -> frozenset[str]:
+        """Return the parameters of `_WISHES` that the settings ask for and `request` does not.
+
+        They are sent even if the server was found to refuse them for another request, so that its refusal is the error.
+        """
+        settings = self._settings
+        given = {"reasoning_effort": settings.effort, "verbosity": settings.verbosity}
+        found: set[str] = set()
+        for wish, names in _WISHES.items():
+            is_set = given.get(wish) or drop_parameters(settings.options, names) != dict(settings.options)
+            if is_set and wish not in request.options:
+                found.update(names)
+        return frozenset(found) - wire.dispensable
 
     def _head(self, request: Ask, wire: Wire, encoded: Encoded, adapted: Adapted) -> tuple[bytes, Mapping[str, str]]:
         """Return the request as JSON but for the conversation, which comes last because it is append-only, and headers.
@@ -437,10 +422,10 @@ class HttpEngine:
 
         Some models have only one of them, and with tools, some think only in Responses.
         """
-        form = self._form
-        if form.responses is None or self._settings.api:
+        vendor = self._vendor
+        if vendor.responses is None or self._settings.api:
             return False
-        if self._wire(request, sent_as) is form.responses:
+        if self._wire(request, sent_as) is vendor.responses:
             is_missing = refused.status in (404, 405) and not isinstance(refused, ModelNotFound)
             wanted: Api | None = "chat" if is_missing or _WANTS_CHAT.search(str(refused)) else None
         else:
@@ -462,9 +447,9 @@ def _disown_state(request: Ask) -> Ask | None:
     return replace(request, prompt=Prompt(messages[0]).add(*messages[1:]))
 
 
-def _thinks_at_first(form: Format, settings: Settings) -> bool | None:
+def _thinks_at_first(vendor: Vendor, settings: Settings) -> bool | None:
     """Return whether replies are taken to begin within a thought until one has come; `None` if nothing suggests it."""
-    if form.dialect in ("openai", "anthropic", "cohere", "gemini"):
+    if vendor.dialect in ("openai", "anthropic", "cohere", "gemini"):
         return False
     return may_think(settings.model) or None
 
@@ -477,3 +462,27 @@ def _with_root(base_url: str, root: str) -> str:
         address = f"http://{address}"
     path = "" if address.split("://", 1)[1].count("/") else root
     return f"{address}{path}{mark}{query}"
+
+
+def make_engine(name: str, settings: Settings) -> HttpEngine:
+    """Return the engine of the vendor called `name`. Raises `UsageError` if its key or the model's name is missing."""
+    vendor = find_vendor(name)
+    if vendor.connect is not None:
+        settings, vendor = vendor.connect(settings)
+    base_url = settings.base_url or os.environ.get(vendor.environment)
+    key = settings.api_key or next((os.environ[name] for name in vendor.keys if os.environ.get(name)), None)
+    if vendor.keys and not base_url:
+        if not key:
+            keys = " or ".join(vendor.keys)
+            raise UsageError(f"{vendor.title} needs a key: set {keys} (or name another server: base_url)")
+        if not settings.model:
+            raise UsageError(f"{vendor.title} has many models; name one: {name}:MODEL")
+    if vendor.chat.name == "chat" and settings.model.removeprefix("models/").startswith("gemini"):
+        vendor = sign_others(vendor)
+    if settings.api == "completions" and vendor.completions is None:
+        raise UsageError(f"{vendor.title} has no completions; omit `api`")
+    if settings.api == "responses" and vendor.responses is None:
+        raise UsageError(f"{vendor.title} has no Responses API; omit `api`")
+    if base_url and vendor.detected is not None and urlsplit(vendor.url).netloc not in base_url:
+        vendor = replace(vendor, dialect="", suits=lambda model: False)
+    return HttpEngine(replace(settings, base_url=base_url or vendor.url, api_key=key), vendor)

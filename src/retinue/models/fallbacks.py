@@ -9,7 +9,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import get_args
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..core.prices import Price, price_of
 from ..core.prompt import Ask
 from ..core.protocols import Chunks, Model, Retry, kinds_read

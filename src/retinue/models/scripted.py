@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from ..core.events import Delta
 from ..core.prompt import Ask, Decided
 from ..core.protocols import Chunks, kinds_of

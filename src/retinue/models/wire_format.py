@@ -9,8 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
-from .._internal.strict_json import LENIENT, check_depth
-from .._internal.well_formed import well_formed, well_formed_json
+from .._internal.foreign_text import LENIENT, check_depth, well_formed, well_formed_json
 from ..core.tool import Tool
 from ..core.values import MAX_COUNT, AgentAction, File, Finish, Kind, Message, ToolInput, Usage
 from ..errors import ModelRefused, UsageError
@@ -204,18 +203,6 @@ def _joined(begun: str, name: str) -> str:
     return name if name.startswith(begun) else begun if begun.startswith(name) else begun + name
 
 
-def _beside(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    return parameters | dict(options)
-
-
-def _no_headers(parameters: dict[str, Any]) -> Mapping[str, str]:
-    return {}
-
-
-def _unknown(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
-    return ""
-
-
 def merge_parameters(parameters: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """Return `parameters` with `more`, which prevail; objects within them are merged, too."""
     merged = dict(parameters)
@@ -224,6 +211,18 @@ def merge_parameters(parameters: Mapping[str, Any], more: Mapping[str, Any]) -> 
         if isinstance(former, Mapping) and isinstance(value, Mapping):
             value = merge_parameters(former, value)
         merged[name] = value
+    return merged
+
+
+def merge_options(
+    parameters: Mapping[str, Any], options: Mapping[str, Any], lists: Collection[str] = ("tools",)
+) -> dict[str, Any]:
+    """Merge the user's `options`. What they have in `lists`, such as tools that the vendor runs, is added to what is
+    there."""
+    merged = merge_parameters(parameters, options)
+    for name in lists:
+        if isinstance(more := options.get(name), list | tuple):
+            merged[name] = [*parameters.get(name, ()), *more]
     return merged
 
 
@@ -241,8 +240,7 @@ def drop_parameters(parameters: Mapping[str, Any], names: Collection[str], withi
     return kept
 
 
-def _nothing(arriving: PartialReply) -> Any:
-    return None
+Merge = Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,12 +264,12 @@ class Wire:
     body: Callable[[bytes, Encoded], bytes]
     read: Callable[[Mapping[str, Any], PartialReply], None]
     dispensable: frozenset[str] = frozenset()
-    with_options: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]] = _beside
-    sampled: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]] = _beside
-    keep: Callable[[PartialReply], Any] = _nothing
+    with_options: Merge = lambda parameters, options: {**parameters, **options}
+    sampled: Merge = lambda parameters, options: {**parameters, **options}
+    keep: Callable[[PartialReply], Any] = lambda arriving: None
     address: Callable[[str, bool], str] | None = None
-    headers: Callable[[dict[str, Any]], Mapping[str, str]] = _no_headers
-    refuses: Callable[[ModelRefused, Mapping[str, Any]], str] = _unknown
+    headers: Callable[[dict[str, Any]], Mapping[str, str]] = lambda parameters: {}
+    refuses: Callable[[ModelRefused, Mapping[str, Any]], str] = lambda refused, sent: ""
     turn_fields: frozenset[str] = frozenset()
     results_have_files: bool = False
 

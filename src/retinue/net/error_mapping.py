@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from .._internal.well_formed import well_formed
+from .._internal.foreign_text import well_formed
 from ..errors import ModelError, ModelNotFound, ModelRefused, ModelUnavailable, WindowExceeded
 from .retry import parse_retry_after
 

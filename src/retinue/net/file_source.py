@@ -7,8 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from .._internal.concurrency import gather_bounded
-from .._internal.thread_pool import run_in_thread
+from .._internal.concurrency import gather_bounded, run_in_thread
 from ..core.file_format import MAX_BYTES, decode_data_url, read_file
 from ..core.values import File
 from ..errors import DataError, ToolError, UsageError

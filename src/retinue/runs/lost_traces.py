@@ -16,7 +16,7 @@ from ..store.ended_runs import last_ended_by, run_tree
 from ..store.event_log import read_events
 from ..store.processes import dead_processes
 from ..store.run_row import RunRow
-from ..telemetry.active import recorder
+from ..telemetry.activation import recorder
 from .run_traces import nanoseconds, place_of_run
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from contextvars import Context
 from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias
 
-from .._internal.supervision import supervise
+from .._internal.concurrency import supervise
 from ..errors import StoreUnavailable
 from ..store.database import Database
 from ..store.notifications import listening, notify

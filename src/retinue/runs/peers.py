@@ -13,7 +13,7 @@ from itertools import count
 
 from sqlalchemy import Connection
 
-from .._internal.supervision import supervise
+from .._internal.concurrency import supervise
 from ..errors import StoreUnavailable
 from ..store.clock import CLOCK
 from ..store.processes import EVERY, database_time, end_sessions_of_the_dead, enter, forget_ended, leave, show_life

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Text, bindparam, cast, func, select
 
-from .._internal.thread_pool import run_in_thread
+from .._internal.concurrency import run_in_thread
 from ..agent import Agent
 from ..core.budgets import Budget
 from ..core.delegation import HANDOFF
@@ -20,9 +20,9 @@ from ..core.values import Message
 from ..runs import RunInput
 from ..runs.leases import is_new
 from ..store.database import Database
-from ..store.images import files_of_run
 from ..store.prepared_statements import Prepared
 from ..store.run_conversation import conversation_of, is_beside
+from ..store.run_files import files_of_run
 from ..store.run_queries import last_handoff
 from ..store.run_row import RunRow
 from ..store.tables import messages

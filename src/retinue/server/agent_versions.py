@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from .._internal.thread_pool import run_in_thread
+from .._internal.concurrency import run_in_thread
 from ..agent import Agent
 from ..config.agent_snapshot import AgentSnapshot, rebuild, snapshot_of
 from ..errors import AgentChanged, UsageError
-from ..handoffs import Handoff
+from ..run.handoff import Handoff
 from ..runs.leases import is_new
 from ..store.database import Database
 from ..store.run_row import UNREADABLE, RunRow

@@ -17,8 +17,7 @@ from fastapi import APIRouter, Form, Response, UploadFile
 from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import Field
 
-from ..components.speech_to_text import SpeechToText, Transcript
-from ..components.text_to_speech import FORMATS, MAX_TEXT, VOICE, TextToSpeech
+from ..components.speech import FORMATS, MAX_TEXT, VOICE, SpeechToText, TextToSpeech, Transcript
 from ..errors import ToolError, UsageError
 from .context import Context, ContextDep
 from .wire.api_errors import ApiError, no_model
@@ -143,27 +142,41 @@ async def hear_messages(context: Context, model: str, messages: Sequence[Mapping
     ears = context.server.deployment.ears.get(model)
     if ears is None:
         return [dict(one) for one in messages]
-    done, count = list[dict[str, Any]](), 0
-    for at, one in enumerate(messages):
-        content = one.get("content")
-        if not isinstance(content, list) or not any(part.get("type") == "input_audio" for part in content):
-            done.append(dict(one))
-            continue
-        words = list[Any]()
-        for number, part in enumerate(content):
-            if part.get("type") == "input_audio":
-                where, count = f"messages[{at}].content[{number}].input_audio", count + 1
-                if count > _MAX_SOUNDS:
-                    raise invalid_value(where, f"a request has at most {_MAX_SOUNDS} sounds")
-                part = {"type": "text", "text": await _words(context, ears, model, part.get("input_audio"), where)}
-            words.append(part)
-        if not any(part.get("type") != "text" or part.get("text") for part in words):
-            raise ApiError(400, "No words were heard.", param=f"messages[{at}].content", code="inaudible_audio")
-        done.append({**one, "content": words})
-    return done
+    sounds = [
+        f"messages[{at}].content[{number}].input_audio"
+        for at, message in enumerate(messages)
+        for number, part in enumerate(_parts_of(message))
+        if part.get("type") == "input_audio"
+    ]
+    if len(sounds) > _MAX_SOUNDS:
+        raise invalid_value(sounds[_MAX_SOUNDS], f"a request has at most {_MAX_SOUNDS} sounds")
+    return [await _hear_message(context, ears, model, one, f"messages[{at}]") for at, one in enumerate(messages)]
 
 
-async def _words(context: Context, ears: SpeechToText, model: str, given: Any, where: str) -> str:
+def _parts_of(message: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    content = message.get("content")
+    return content if isinstance(content, list) else ()
+
+
+async def _hear_message(
+    context: Context, ears: SpeechToText, model: str, message: Mapping[str, Any], where: str
+) -> dict[str, Any]:
+    """Return the message with the words of its sounds as text."""
+    parts = _parts_of(message)
+    if not any(part.get("type") == "input_audio" for part in parts):
+        return dict(message)
+    content = list[Any]()
+    for number, part in enumerate(parts):
+        if part.get("type") == "input_audio":
+            place = f"{where}.content[{number}].input_audio"
+            part = {"type": "text", "text": await _read_words(context, ears, model, part.get("input_audio"), place)}
+        content.append(part)
+    if not any(part.get("type") != "text" or part.get("text") for part in content):
+        raise ApiError(400, "No words were heard.", param=f"{where}.content", code="inaudible_audio")
+    return {**message, "content": content}
+
+
+async def _read_words(context: Context, ears: SpeechToText, model: str, given: Any, where: str) -> str:
     data = given.get("data") if isinstance(given, Mapping) else None
     if not isinstance(data, str):
         raise missing_parameter(f"{where}.data")

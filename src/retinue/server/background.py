@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from .._internal.supervision import supervise
+from .._internal.concurrency import supervise
 from ..errors import UsageError
 from ..runs import Peers
 from ..runs.dispatcher import Recoverer

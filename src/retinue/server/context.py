@@ -21,7 +21,7 @@ from ..store.run_counts import TIERS
 from ..store.run_row import RunRow
 from ..store.storage_use import texts_kept
 from ..store.tenant_view import Quota, TenantView
-from ..telemetry.active import recorder
+from ..telemetry.activation import recorder
 from .call_circles import ServerId, incoming_call
 from .deployment import Deployment
 from .fair_batches import FairBatches

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from .._internal.thread_pool import run_in_thread
+from .._internal.concurrency import run_in_thread
 
 T = TypeVar("T")
 Piece = tuple[Callable[[], Any], "asyncio.Future[Any]"]

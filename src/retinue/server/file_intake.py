@@ -10,8 +10,7 @@ from typing import Any, NamedTuple, Self, get_args
 
 from sqlalchemy import Connection
 
-from .._internal.concurrency import gather_bounded
-from .._internal.thread_pool import run_in_thread
+from .._internal.concurrency import gather_bounded, run_in_thread
 from ..agent import Agent
 from ..core.file_format import MAX_BYTES, MAX_BYTES_TOGETHER, MAX_FILES, read_file
 from ..core.protocols import kinds_read, unreadable
@@ -21,7 +20,7 @@ from ..net.file_source import fetch_file
 from ..net.ssrf_guard import SsrfGuard
 from ..store.advisory_lock import COUNTING, lock_until_end
 from ..store.database import Database
-from ..store.images import keep_files, show_files
+from ..store.run_files import keep_files, show_files
 from ..store.storage_use import bytes_used
 from ..store.tables import contents, images as images_kept
 from ..store.tenant_view import TenantView

@@ -19,8 +19,8 @@ from ..store.api_keys import keys_since
 from ..store.audit_chain import has_unsealed, seal
 from ..store.clock import CLOCK
 from ..store.database import Database
-from ..store.images import delete_unused_files
 from ..store.processes import is_leader
+from ..store.run_files import delete_unused_files
 from ..store.run_queries import (
     continued_runs,
     delete_old_runs,

@@ -15,7 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 from sqlalchemy import Connection
 
-from .._internal.supervision import supervise
+from .._internal.concurrency import supervise
 from ..documents.passage_index import PassageIndex
 from ..errors import StoreUnavailable
 from ..runs import FairScheduler, Runs

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Text, cast, func, select
 
-from .._internal.thread_pool import run_in_thread
+from .._internal.concurrency import run_in_thread
 from ..core.signature import signature_of_schema
 from ..core.tool import Tool
 from ..mcp.mcp_tools import MCPTools

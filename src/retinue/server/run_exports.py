@@ -9,7 +9,7 @@ from functools import partial
 from fastapi import APIRouter, Request, Response
 from sqlalchemy import Connection
 
-from .._internal.thread_pool import run_in_thread
+from .._internal.concurrency import run_in_thread
 from ..errors import DataError
 from ..runs.run_export import ImportedRun, export_run, import_runs, imported_runs, parse_export
 from ..store.audit_log import record

@@ -9,11 +9,11 @@ from fastapi import APIRouter
 from pydantic import Field
 from sqlalchemy import Connection
 
-from .._internal.suggestions import suggestion
-from ..core.log_fork import ForkPoint, fork_log
-from ..core.recorded_effects import NumberedEvent
+from .._internal.message_text import suggestion
 from ..errors import UsageError
-from ..run_replay import Recording
+from ..run.fork import ForkPoint, fork_log
+from ..run.recorded_effects import NumberedEvent
+from ..run.replay import Recording
 from ..runs.run_fork import ForkEdits, fork_run
 from ..runs.run_view import read_run
 from ..store.audit_log import record

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from fastapi import APIRouter, Response
 from sqlalchemy import Connection
 
-from .._internal.thread_pool import run_in_thread
+from .._internal.concurrency import run_in_thread
 from ..core.events import Started
-from ..core.recorded_effects import NumberedEvent
 from ..errors import AgentChanged, LogMismatch, UsageError
-from ..run_replay import ModelRequest, Recording, Replay, replay_run
-from ..run_spec import RunSpec
+from ..run.recorded_effects import NumberedEvent
+from ..run.replay import ModelRequest, Recording, Replay, replay_run
+from ..run.spec import RunSpec
 from ..runs.run_view import read_run
 from ..store.event_log import Entry
 from ..store.run_queries import RunFilter, page_runs

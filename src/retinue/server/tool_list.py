@@ -12,7 +12,7 @@ from fastapi import APIRouter
 from pydantic import ConfigDict, Field, Tag
 from sqlalchemy import Connection, select
 
-from .._internal.thread_pool import run_in_thread
+from .._internal.concurrency import run_in_thread
 from ..errors import RetinueError
 from ..mcp.mcp_tools import MCPTools
 from ..mcp.tool_pins import Offer

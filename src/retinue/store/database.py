@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Engine, select
 
-from .._internal.thread_pool import run_in_thread
+from .._internal.concurrency import run_in_thread
 from ..errors import StoreLost, StoreUnavailable
 from .database_lock import Lock, acquire_lock
 from .db_errors import translate_errors

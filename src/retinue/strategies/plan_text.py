@@ -11,7 +11,8 @@ from typing import Any
 from ..core.grammar import Constraint, json_pattern, seq
 from ..core.prompt import Decided
 from ..core.values import AgentFinish, Decision, Reply
-from .parsing.react_text import FENCED, without_empty_fence
+from .parsing.actions import FENCED
+from .parsing.react_text import without_empty_fence
 from .prompting.injection_guard import neutralize
 
 END = "<END_OF_PLAN>"

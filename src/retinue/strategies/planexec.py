@@ -2,24 +2,26 @@
 
 (Plan-and-solve, Wang et al. 2023.) In `humanInLoopPlanExec`, a person approves each plan. Everything is bounded: the
 steps of a plan, the replies per step, new plans, plans rejected by a person, and unreadable plans.
+
+`planner` makes a plan for others to execute.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from ..core.flow import advance
 from ..core.grammar import Constraint, choice
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Act, Flow, Request, Sent, Strategy, Task, ask, calls_natively, consult
-from ..core.values import AgentAction, AgentFinish, Decision, Message, Reply, StopReason
+from ..core.values import AgentAction, AgentFinish, Decision, Message, Observation, Reply, StopReason
 from .auto import choose_strategy
 from .parsing import final_answer
-from .parsing.answer_stream import may_begin_with
+from .parsing.final_answer import may_begin_with
 from .parsing.react_text import format_answer
 from .plan_text import (
     END,
@@ -34,11 +36,9 @@ from .plan_text import (
     read_plan,
 )
 from .prompting.constraints import answer_shape
-from .prompting.prompt_parts import prompt_parts
-from .prompting.tool_prompt import describe_tools
-from .prompting.transcript import history_lines
+from .prompting.prompt_parts import describe_tools, history_lines, prompt_parts
 from .react import React
-from .wrappers.wrapper import without_visible_answer
+from .wrappers.wrapper import perform, relay, without_visible_answer
 
 TRIES = 3  # attempts to get a readable plan
 _REPLY_TOKENS = 512
@@ -83,6 +83,19 @@ class PlanExec:
     def plan(self, task: Task) -> Part[tuple[str, ...] | AgentFinish]:
         """Return only the plan, approved by a person if required; or the result, if the run ends without one."""
         return _Run(self, task).agreed()
+
+
+def human_in_loop() -> PlanExec:
+    """Return OPEA's `humanInLoopPlanExec`, in which a person approves each plan."""
+    return PlanExec(approve=True)
+
+
+class _StepEnded(Exception):
+    """Ends a step before its executor does, and the run with it if `run_ends`."""
+
+    def __init__(self, finish: AgentFinish, *, run_ends: bool) -> None:
+        super().__init__()
+        self.finish, self.run_ends = finish, run_ends
 
 
 class _Run:
@@ -142,7 +155,7 @@ class _Run:
         for _ in range(TRIES):
             write = partial(format_plan, question=self._task.question)
             request = Ask(prompt, news, write, self._stop(END), self._shapes[0], _REPLY_TOKENS, problem=wrong)
-            reply = yield from ask(replace(request, closing=partial(self._answering, news)))
+            reply = yield from ask(replace(request, closing=partial(self._ask_answer, news)))
             if reply.closing:
                 return self._finish(reply)
             try:
@@ -189,38 +202,34 @@ class _Run:
         """Execute a step; return its result, and whether the run ends with it."""
         question = self._wording("step", step=step).rstrip("\n")
         inner = self._executor(replace(self._task, question=question, history=self._history_for(step)))
-        sent: Sent | None = None
         replies = 0
-        try:
-            while not isinstance(request := advance(inner, sent), AgentFinish):
-                counted = isinstance(request, Ask) and not request.aside
-                replies += counted
-                if replies > 2 * self._by.step_replies:  # it does not terminate
-                    return AgentFinish({}, reason=StopReason.MAX_ITERATION_EXCEEDED), False
-                request, forced = self._relayed(request, replies)
-                sent = yield request
-                if isinstance(sent, Reply) and sent.closing and counted:
-                    return self._finish(sent), True
-                if isinstance(sent, Reply) and forced:
-                    sent = replace(sent, closing=True)
-                if isinstance(sent, tuple):
-                    self._notes.seen += [seen.text for seen in sent if seen.outcome == "result"]
-            return request, False
-        finally:
-            inner.close()
 
-    def _relayed(self, request: Request, replies: int) -> tuple[Request, bool]:
-        """Return the executor's request as the run's own, and whether it forces the step's answer."""
-        if isinstance(request, Act):
-            return replace(request, answer=self._notes.best or request.answer), False
-        if not isinstance(request, Ask) or request.aside:
-            return request, False
-        request = without_visible_answer(request)
-        self._news = request.news
-        forced = request.closing is not None and replies >= self._by.step_replies
-        if forced and request.closing is not None:
-            request = replace(request.closing(), problem=request.problem)
-        return replace(request, closing=partial(self._answering, request.news)), forced
+        def count_reply(request: Ask) -> Part[Reply]:
+            nonlocal replies
+            if request.aside:
+                return (yield from ask(request))
+            replies += 1
+            if replies > 2 * self._by.step_replies:  # it does not terminate
+                raise _StepEnded(AgentFinish({}, reason=StopReason.MAX_ITERATION_EXCEEDED), run_ends=False)
+            request = without_visible_answer(request)
+            self._news = request.news
+            forced = request.closing is not None and replies >= self._by.step_replies
+            if forced and request.closing is not None:
+                request = replace(request.closing(), problem=request.problem)
+            reply = yield from ask(replace(request, closing=partial(self._ask_answer, request.news)))
+            if reply.closing:
+                raise _StepEnded(self._finish(reply), run_ends=True)
+            return replace(reply, closing=True) if forced else reply
+
+        def note_results(request: Act) -> Part[tuple[Observation, ...]]:
+            seen = yield from perform(replace(request, answer=self._notes.best or request.answer))
+            self._notes.seen += [one.text for one in seen if one.outcome == "result"]
+            return seen
+
+        try:
+            return (yield from relay(inner, count_reply, note_results)), False
+        except _StepEnded as ended:
+            return ended.finish, ended.run_ends
 
     def _history_for(self, step: str) -> tuple[Message, ...]:
         """Return the earlier conversation only if the step is the question itself; other steps are self-contained."""
@@ -230,15 +239,15 @@ class _Run:
 
     def _answer(self, *, may_miss: bool) -> Part[AgentFinish | str]:
         """Return the answer; or, if `may_miss`, what is missing for it."""
-        request = self._answering(self._news, may_miss=may_miss)
-        reply = yield from ask(replace(request, closing=partial(self._answering, self._news)))
+        request = self._ask_answer(self._news, may_miss=may_miss)
+        reply = yield from ask(replace(request, closing=partial(self._ask_answer, self._news)))
         finish = self._finish(reply)
         missing = _NOT_FOUND.match(finish.output) if may_miss and not reply.closing else None
         if missing is None:
             return finish
         return f"The answer was not found. Missing - {neutralize_line(missing.group(1), RESULT_CHARS) or 'not said'}"
 
-    def _answering(self, news: str, *, may_miss: bool = False) -> Ask:
+    def _ask_answer(self, news: str, *, may_miss: bool = False) -> Ask:
         """Return the request for the answer and nothing else."""
         missing = prompt_parts("planexec")["missing"].template if may_miss else ""
         prompt = Prompt(Message("user", self._wording("answer", missing=missing).rstrip("\n")))
@@ -288,3 +297,26 @@ def _shown_if_found(text: str) -> str:
 
 def _yes(decided: Decided) -> Reply:
     return Reply(" yes\n")
+
+
+@dataclass(frozen=True)
+class Planner:
+    """The strategy. It needs no tools, and its answer is `{"steps": ["…", …]}`.
+
+    `approve`: a person decides on the plan. `check`: the model grades it, and may improve it. If the model answers at
+    once instead of planning, that is the answer.
+    """
+
+    approve: bool = False
+    check: bool = False
+    max_steps: int = 6
+    name: str = "planner"
+
+    def __call__(self, task: Task) -> Flow:
+        """Make a plan; `return_values["steps"]` contains it as a list."""
+        by = PlanExec(approve=self.approve, check=self.check, max_steps=self.max_steps)
+        plan = yield from by.plan(task)
+        if isinstance(plan, AgentFinish):
+            return plan
+        steps = list(plan)
+        return AgentFinish({"output": json.dumps({"steps": steps}, ensure_ascii=False), "steps": steps})

@@ -17,14 +17,11 @@ from ..core.prompt import Ask, Prompt
 from ..core.protocols import Flow, Task
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
 from .parsing import final_answer
-from .parsing.answer_stream import marked_answer
-from .parsing.prose import prose_reader
-from .parsing.react_text import UnreadableReply, format_answer, format_decision, parse, thought_in
+from .parsing.actions import UnreadableReply
+from .parsing.final_answer import marked_answer, prose_reader
+from .parsing.react_text import format_answer, format_decision, parse, thought_in
 from .prompting.constraints import FINAL, answer_shape, step_shape
-from .prompting.few_shot import examples_as_text
-from .prompting.prompt_parts import prompt_text
-from .prompting.tool_prompt import describe_tools
-from .prompting.transcript import history_lines
+from .prompting.prompt_parts import describe_tools, examples_as_text, history_lines, prompt_text
 from .step_loop import ParsedReply, PromptTurn, end_line, extend, note_observation, step_by_step, turn_text
 
 _STOP = ("Observation:",)

@@ -22,17 +22,13 @@ from ..core.protocols import Flow, Task
 from ..core.run_result import RunResult
 from ..core.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
-from .parsing.answer_stream import json_answer
+from .parsing.actions import UnreadableReply, finish_with
+from .parsing.final_answer import json_answer, prose_reader, uses_tool
 from .parsing.json_reply import MAX_ACTIONS, read_reply, truncated_answer
-from .parsing.prose import prose_reader, uses_tool
-from .parsing.react_text import UnreadableReply
 from .prompting.constraints import arguments_schema, object_schema, shared_definitions
-from .prompting.few_shot import Example, examples_for
 from .prompting.injection_guard import neutralize
-from .prompting.prompt_parts import prompt_text
-from .prompting.tool_prompt import describe_tools
-from .prompting.transcript import history_lines
-from .step_loop import ParsedReply, PromptTurn, extend, finish_with, step_by_step, turn_text
+from .prompting.prompt_parts import Example, describe_tools, examples_for, history_lines, prompt_text
+from .step_loop import ParsedReply, PromptTurn, extend, step_by_step, turn_text
 
 SEED_BUDGET = Budget(steps=4, seconds=20)  # the ReAct tutorial's limits
 RESPONSE = "\n Your response: "

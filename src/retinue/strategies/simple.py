@@ -10,9 +10,10 @@ from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, Task
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
 from ..errors import UsageError
-from .parsing.prose import uses_tool
-from .parsing.react_text import UnreadableReply, format_answer, format_decision
-from .prompting.transcript import flatten_tool_calls
+from .parsing.actions import UnreadableReply
+from .parsing.final_answer import uses_tool
+from .parsing.react_text import format_answer, format_decision
+from .prompting.prompt_parts import flatten_tool_calls
 from .step_loop import ParsedReply, PromptTurn, note_observation, step_by_step, turn_text
 
 CLOSING = "\n\nI now need to return a final answer based on the previous steps:"

@@ -16,8 +16,8 @@ from typing import Protocol
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, act, ask
 from ..core.values import CUT_SHORT, AgentAction, AgentFinish, Message, Observation, ProviderState, Reply, StopReason
+from .parsing.actions import UnreadableReply, finish_with
 from .parsing.final_answer import mark_truncated
-from .parsing.react_text import NO_TOOL, UnreadableReply
 from .prompting.injection_guard import neutralize
 
 TRIES = 2  # consecutive unreadable replies that are followed by the expected form
@@ -231,12 +231,6 @@ def observations(actions: Sequence[AgentAction], seen: Sequence[Observation]) ->
         return note_observation(seen[0])
     pairs = enumerate(zip(actions, seen, strict=True), 1)
     return "\n".join(f"[{at}] {action.tool} - {note_observation(one)}" for at, (action, one) in pairs)
-
-
-def finish_with(text: str, log: str) -> AgentFinish:
-    """Return `text` as the final answer; the ReAct tutorial's phrase means that no tool fits."""
-    none_fits = text.strip(" .\"'\n").lower() == NO_TOOL
-    return AgentFinish({"output": text}, log, StopReason.NO_APPROPRIATE_TOOL if none_fits else StopReason.ANSWER)
 
 
 def end_line(text: str) -> str:

@@ -18,16 +18,14 @@ from ..core.protocols import Flow, Task
 from ..core.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
 from ..errors import UsageError
-from .parsing.answer_stream import plain_answer
+from .parsing.actions import UnreadableReply, bare_name, finish_with
+from .parsing.final_answer import plain_answer, uses_tool
 from .parsing.lenient_json import find_values
-from .parsing.prose import uses_tool
-from .parsing.react_text import UnreadableReply, bare_name
 from .parsing.tagged_calls import called_name
 from .parsing.text_calls import answer_beside_calls, calls_in_text
-from .prompting.prompt_parts import prompt_text
-from .prompting.transcript import flatten_tool_calls
+from .prompting.prompt_parts import flatten_tool_calls, prompt_text
 from .react_json import ReactJson, by_argument
-from .step_loop import ParsedReply, PromptTurn, extend, finish_with, note_observation, step_by_step
+from .step_loop import ParsedReply, PromptTurn, extend, note_observation, step_by_step
 
 SYSTEM = "Use the tools to find out what you need. When you know the answer, give it briefly."
 _EXPECTED = "Call one of the tools, or answer the question in plain text."

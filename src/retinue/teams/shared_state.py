@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from .._internal.suggestions import suggestion
+from .._internal.message_text import suggestion
 from .._internal.type_check import mismatch
 from ..errors import UsageError
 

@@ -1,13 +1,6 @@
 """Telemetry by OpenTelemetry: spans and metrics of runs, sent over OTLP. It is off until `enable` is called, or the
-environment of a `retinue` command names an endpoint. Needs `retinue[telemetry]`."""
+environment of a `retinue` command names an endpoint. Needs `retinue[telemetry]`, which is imported only then."""
 
-from typing import TYPE_CHECKING
-
-from .._internal.lazy_names import lazy_names
-
-if TYPE_CHECKING:
-    from .activation import disable, enable, flush
+from .activation import disable, enable, flush
 
 __all__ = ["disable", "enable", "flush"]
-
-__getattr__ = lazy_names(__name__, dict.fromkeys(__all__, "activation"))

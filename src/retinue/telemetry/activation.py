@@ -1,26 +1,31 @@
-"""Switches telemetry on and off: for an app, or as the standard environment says."""
+"""Switches telemetry on and off, for an app or as the standard environment says, and records the runs meanwhile."""
 
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ..core.events import Event
+from ..core.run_context import current_run, enter_run_context
 from ..errors import RetinueError, UsageError
-from .active import recorder, set_recorder
 from .conventions import version
 
 if TYPE_CHECKING:
-    from .otlp_exporter import Exporter
-    from .recorder import Recorder
+    from opentelemetry.sdk.resources import Resource
 
-logger = logging.getLogger(__name__)
+    from .otlp_exporter import Exporter
+    from .recorder import LiveSpans, Recorder
+
 _PATIENCE = 2.0  # seconds that a process waits at its end
 MISSING = "telemetry needs the extra 'telemetry': pip install 'retinue[telemetry]'"
 _ENDPOINTS = [f"OTEL_EXPORTER_OTLP_{name}ENDPOINT" for name in ("", "TRACES_", "METRICS_")]
+_active: list[Recorder] = []
+_NAMES = {"local": "retinue", "scripted": "retinue"}  # the others are called like their engines
+_DEPTH = 5
 
 
 def enable(
@@ -51,27 +56,27 @@ def enable(
         if provided:
             from .sdk_export import SdkExporter
 
-            new = _recorder(lambda: SdkExporter(tracer_provider, meter_provider), capture_content)
+            new = _make_recorder(lambda: SdkExporter(tracer_provider, meter_provider), capture_content)
         else:
             usual = "" if any(map(os.environ.get, _ENDPOINTS)) else "http://localhost:4318"
-            new = _recorder(lambda: _otlp(os.environ, endpoint or usual), capture_content)
+            new = _make_recorder(lambda: _make_otlp_exporter(os.environ, endpoint or usual), capture_content)
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("opentelemetry"):
             raise
         raise UsageError(MISSING) from error
-    _switch(new)
+    _switch_recorder(new)
 
 
-def enable_from_environment(told: Callable[[str], None]) -> None:
-    """Record runs if the environment names an endpoint. What keeps it from that is `told` in a line, and is no error:
-    no run fails for want of telemetry."""
+def enable_from_environment(report: Callable[[str], None]) -> None:
+    """Record runs if the environment names an endpoint. What keeps it from that goes to `report` as a line, and is no
+    error: no run fails for want of telemetry."""
     off = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
     if off or not any(os.environ.get(name, "").strip() for name in _ENDPOINTS):
         return
     try:
         enable()
     except RetinueError as error:
-        told(f"runs are not recorded: {error}")
+        report(f"runs are not recorded: {error}")
 
 
 def disable(seconds: float = _PATIENCE) -> bool:
@@ -86,7 +91,7 @@ def flush(seconds: float = 10.0) -> bool:
     return here is None or here.queue.flush(seconds)
 
 
-def _switch(new: Recorder) -> None:
+def _switch_recorder(new: Recorder) -> None:
     before = set_recorder(new)
     if before is None:
         atexit.unregister(disable)
@@ -95,30 +100,66 @@ def _switch(new: Recorder) -> None:
         before.queue.close(_PATIENCE)
 
 
-def _recorder(exporter: Callable[[], Exporter], content: bool | None) -> Recorder:
-    from .otlp_environment import Pace, wants_content
+def _make_recorder(exporter: Callable[[], Exporter], content: bool | None) -> Recorder:
+    from .environment import Pace, sampler_of, wants_content
     from .recorder import Recorder
     from .span_queue import SpanQueue
-    from .trace_sampler import sampler_of
 
     wanted = wants_content(os.environ) if content is None else content
     sampler, pace = sampler_of(os.environ), Pace.of(os.environ)
     return Recorder(SpanQueue(exporter(), pace), sampler, content=wanted)
 
 
-def _otlp(env: Mapping[str, str], base: str) -> Exporter:
-    from .otlp_environment import endpoint_of
+def _make_otlp_exporter(env: Mapping[str, str], base: str) -> Exporter:
+    from .environment import endpoint_of
     from .otlp_exporter import OtlpExporter
-    from .otlp_format import encode_resource
 
-    return OtlpExporter(endpoint_of(env, "TRACES", base), endpoint_of(env, "METRICS", base), encode_resource(_about()))
+    return OtlpExporter(endpoint_of(env, "TRACES", base), endpoint_of(env, "METRICS", base), _describe_process())
 
 
-def _about() -> list[tuple[str, Any]]:
+def _describe_process() -> Resource:
     """Return the attributes of this process, as the environment extends them."""
     from opentelemetry.sdk.resources import Resource
 
     found = dict(Resource.create({"service.instance.id": str(uuid.uuid4())}).attributes)
     if str(found.get("service.name", "unknown_service")).startswith("unknown_service"):
         found |= {"service.name": "retinue", "service.version": version()}
-    return list(found.items())
+    return Resource(found)
+
+
+# ── what runs ask for ─────────────────────────────────────────────────────────────────────────────
+
+
+def recorder() -> Recorder | None:
+    """Return what records runs, if telemetry is on."""
+    return _active[0] if _active else None
+
+
+def set_recorder(new: Recorder | None) -> Recorder | None:
+    """Switch telemetry on or off. Return what recorded runs before."""
+    before = recorder()
+    _active[:] = [] if new is None else [new]
+    return before
+
+
+def live_spans(key: str, model: object, begun: Sequence[Event], *, member: bool) -> LiveSpans | None:
+    """Return what records a run of the library that begins now, as a `member`'s or for itself; `None` if telemetry is
+    off. `begun` is the log that it continues."""
+    if not _active:
+        return None
+    from .recorder import place_of
+
+    traced = _active[0].decided(place_of(key, member=member, part=len(begun)))
+    enter_run_context(replace(current_run(), trace=traced.span))
+    spans = _active[0].spans(traced, provider_of(model))
+    return None if spans is None else _active[0].live(spans, begun)
+
+
+def provider_of(model: object) -> str:
+    """Return the name of a model's provider: that of its engine; empty if it is not known. Models may wrap others."""
+    for _ in range(_DEPTH):
+        engine = getattr(model, "engine", None)
+        if isinstance(engine, str):
+            return _NAMES.get(engine, engine)
+        model = getattr(model, "inner", None)
+    return ""

@@ -6,35 +6,21 @@ A step gets no span of its own: it would only repeat the order of what is in it,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from ..core.events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Retried, Started, Stopped
 from ..core.run_result import RESTING, ending
 from ..core.trace_context import TraceParent, derived_span_id
-from ..core.values import AgentAction, StopReason, Usage
+from ..core.values import AgentAction, StopReason, Usage, sum_of
 from . import conventions as names
-from .span_attributes import Open, call_values, chat_values, run_values, shared_values
-from .span_record import CLIENT, INTERNAL, Content, Shared, SpanEvent, SpanRecord
+from .span_content import SpanTexts
+from .span_record import CLIENT, INTERNAL, SpanEvent, SpanRecord, Value
 
+Values = dict[str, Value]
 _NO_ERROR = (StopReason.CANCELLED, *RESTING)
 _GOOD = ("result", "repeated")  # outcomes of calls
-
-
-class Texts(Protocol):
-    """Takes note of the texts in events, and returns those of a span that ends."""
-
-    def note(self, event: Event) -> None:
-        """Take note of a question, or of a prompt's new messages."""
-
-    def of_chat(self, event: Replied) -> Content:
-        """Return those of a request to the model."""
-
-    def of_call(self, action: AgentAction, event: Observed | None) -> Content:
-        """Return those of a call."""
-
-    def of_run(self, event: Finished | Stopped) -> Content:
-        """Return those of the run."""
 
 
 class Traced(NamedTuple):
@@ -62,12 +48,25 @@ class Traced(NamedTuple):
         return self.parent._replace(span_id=derived_span_id("run", f"{self.name}@{self.part}"))
 
 
+@dataclass(slots=True)
+class _Open:
+    """A request to the model, or a call of a tool, that has not ended. `number` counts requests, `retries` what was
+    done again."""
+
+    at: int
+    step: int
+    number: int = 0
+    retries: int = 0
+    closing: bool = False
+    action: AgentAction | None = None
+
+
 class RunSpans:
     """Folds the events of one run, and passes on each span that has ended (`emit`). `provider` is the model's; without
     `texts`, spans have no content."""
 
     def __init__(
-        self, traced: Traced, emit: Callable[[SpanRecord], None], provider: str = "", texts: Texts | None = None
+        self, traced: Traced, emit: Callable[[SpanRecord], None], provider: str = "", texts: SpanTexts | None = None
     ) -> None:
         self.traced = traced
         self._emit = emit
@@ -78,14 +77,14 @@ class RunSpans:
         self._started: Started | None = None
         self._began = 0
         self._asked = self._steps = 0
-        self._chat: Open | None = None
-        self._calls: dict[str, Open] = {}
+        self._chat: _Open | None = None
+        self._calls: dict[str, _Open] = {}
         self._actions: dict[str, AgentAction] = {}
         self._times: dict[str, int] = {}  # by call: how often it ended
         self._used: list[Usage] = []
         self._events: list[SpanEvent] = []
         self._chat_name = names.CHAT
-        self._chats, self._tools = shared_values(traced.run, traced.conversation, provider, None)
+        self._chats, self._tools = _shared_values(traced.run, traced.conversation, provider, None)
         self._ended = self._replays = False
         self._unsure: list[SpanRecord] = []
 
@@ -118,13 +117,13 @@ class RunSpans:
     def _start(self, at: int, event: Started) -> None:
         self._started = event
         self._chat_name = f"{names.CHAT} {event.model}"
-        self._chats, self._tools = shared_values(self.traced.run, self.traced.conversation, self._provider, event)
+        self._chats, self._tools = _shared_values(self.traced.run, self.traced.conversation, self._provider, event)
         if self._texts is not None:
             self._texts.note(event)
 
     def _ask(self, at: int, event: Asked) -> None:
         self._end_chat(at, None, "context_length_exceeded")  # one that is open was too long for the window
-        self._chat = Open(at, event.step, self._asked, closing=event.closing)
+        self._chat = _Open(at, event.step, self._asked, closing=event.closing)
         self._asked += 1
         if self._texts is not None:
             self._texts.note(event)
@@ -145,7 +144,7 @@ class RunSpans:
             return
         span = ((self._first_chat + chat.number) % 2**64 or 1).to_bytes(8)
         content = None if self._texts is None or event is None else self._texts.of_chat(event)
-        values = chat_values(chat, event)
+        values = _chat_values(chat, event)
         name, within = self._chat_name, self._within
         self._put(SpanRecord(within, span, name, CLIENT, chat.at, at, self._chats, values, error, "", (), content))
 
@@ -154,7 +153,7 @@ class RunSpans:
         if (before := self._calls.get(action.id)) is not None:  # its outcome was lost
             before.action, before.retries = action, before.retries + 1
         else:
-            self._calls[action.id] = Open(at, event.step, action=action)
+            self._calls[action.id] = _Open(at, event.step, action=action)
 
     def _observe(self, at: int, event: Observed) -> None:
         seen = event.observation
@@ -162,10 +161,10 @@ class RunSpans:
         call = self._calls.pop(seen.call_id, None)
         if call is None:  # a person refused it, or gave its result
             action = self._actions.get(seen.call_id) or AgentAction("unknown", "", id=seen.call_id)
-            call = Open(at, event.step, action=action)
+            call = _Open(at, event.step, action=action)
         self._end_call(at, call, seen.outcome, "" if seen.outcome in _GOOD else seen.outcome, event)
 
-    def _end_call(self, at: int, call: Open, outcome: str, error: str, event: Observed | None = None) -> None:
+    def _end_call(self, at: int, call: _Open, outcome: str, error: str, event: Observed | None = None) -> None:
         if (action := call.action) is None:
             return
         times = self._times[action.id] = self._times.get(action.id, 0) + 1
@@ -173,7 +172,7 @@ class RunSpans:
         span = derived_span_id("tool", f"{self.traced.name}/{action.id}{again}")
         name = f"{names.EXECUTE_TOOL} {action.tool}"
         content = None if self._texts is None else self._texts.of_call(action, event)
-        values = call_values(call, action, outcome, event)
+        values = _call_values(call, action, outcome, event)
         within = self._within
         self._put(SpanRecord(within, span, name, INTERNAL, call.at, at, self._tools, values, error, "", (), content))
 
@@ -210,19 +209,19 @@ class RunSpans:
         error = "" if end.reason in _NO_ERROR or ending([end]).answered else end.reason.value.lower()
         if end.reason is StopReason.ERROR:
             error = end.code or "error"
-        self._cut_off(at, error or end.reason.value.lower())
+        self._end_open(at, error or end.reason.value.lower())
         for record in self._unsure:
             self._emit(record)
         self._unsure.clear()
         content = None if self._texts is None or event is None else self._texts.of_run(event)
-        shared = Shared(self._chats.values | {names.OPERATION: names.INVOKE_AGENT})
-        values = run_values(self._started, end.reason, self._steps, self._used)
+        shared = self._chats | {names.OPERATION: names.INVOKE_AGENT}
+        values = _run_values(self._started, end.reason, self._steps, self._used)
         name = names.INVOKE_AGENT if self._started is None else f"{names.INVOKE_AGENT} {self._started.agent}"
         place = self.traced.parent, self._within.span_id, name, INTERNAL, self._began, at, shared
         problem = end.detail if error else ""
         self._emit(SpanRecord(*place, values, error, problem, tuple(self._events), content))
 
-    def _cut_off(self, at: int, error: str) -> None:
+    def _end_open(self, at: int, error: str) -> None:
         """End what is under way: the run has ended."""
         self._end_chat(at, None, error)
         if error.upper() in RESTING:  # they end when the run is continued
@@ -244,3 +243,66 @@ _FOLDS: dict[type[Event], Callable[[RunSpans, int, Any], None]] = {
     Finished: RunSpans._finish,
     Stopped: RunSpans._stop,
 }
+
+
+# ── attributes ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _shared_values(run: str, conversation: str, provider: str, started: Started | None) -> tuple[Values, Values]:
+    """Return what all requests to the model have in common, and all calls."""
+    common: Values = {names.RUN: run}
+    if conversation:
+        common[names.CONVERSATION] = conversation
+    chats: Values = {names.OPERATION: names.CHAT, names.PROVIDER: provider or "unknown"}
+    if started is not None:
+        common[names.AGENT] = started.agent
+        chats[names.REQUEST_MODEL] = started.model
+    return chats | common, {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_TYPE: "function"} | common
+
+
+def _chat_values(chat: _Open, event: Replied | None) -> Values:
+    """Return those of a request to the model; `event` is the reply, if there was one."""
+    values: Values = {names.STEP: chat.step}
+    if event is not None:
+        reply = event.reply
+        values |= _usage_values(reply.usage)
+        values[names.FINISH_REASONS] = ("tool_calls",) if reply.calls else (reply.finish,)
+        if reply.model:
+            values[names.RESPONSE_MODEL] = reply.model
+        if reply.first_token_seconds:
+            values[names.FIRST_CHUNK] = reply.first_token_seconds
+    if chat.closing:
+        values[names.CLOSING] = True
+    if chat.retries:
+        values[names.RETRIES] = chat.retries
+    return values
+
+
+def _call_values(call: _Open, action: AgentAction, outcome: str, event: Observed | None) -> Values:
+    """Return those of a call."""
+    tool, step = action.tool, call.step
+    values: Values = {names.TOOL_NAME: tool, names.TOOL_CALL: action.id, names.OUTCOME: outcome, names.STEP: step}
+    if call.retries:
+        values[names.RETRIES] = call.retries
+    if event is not None and event.observation.usage.cost:
+        values[names.COST] = event.observation.usage.cost
+    return values
+
+
+def _run_values(started: Started | None, reason: StopReason, steps: int, used: Sequence[Usage]) -> Values:
+    """Return those of a run that has ended: what it used counts its members'."""
+    values: Values = {names.STOP_REASON: reason.value, names.STEPS: steps, **_usage_values(sum_of(used))}
+    if started is not None and started.strategy:
+        values[names.STRATEGY] = started.strategy
+    return values
+
+
+def _usage_values(usage: Usage) -> Values:
+    """Return the tokens, and their cost if it is known."""
+    values: Values = {
+        names.INPUT_TOKENS: usage.input_tokens,
+        names.OUTPUT_TOKENS: usage.output_tokens,
+        names.CACHED_TOKENS: usage.cached_tokens,
+    }
+    values |= {names.REASONING_TOKENS: usage.reasoning_tokens} if usage.reasoning_tokens else {}
+    return values | {names.COST: usage.cost} if usage.cost else values

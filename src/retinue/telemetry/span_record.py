@@ -11,17 +11,6 @@ Value = str | int | float | bool | tuple[str, ...]
 INTERNAL, CLIENT = 1, 3  # kinds of spans, as OTLP numbers them
 
 
-class Shared:
-    """Attributes that the spans of one kind in one run have in common. They are encoded once: `encoded` is the
-    exporter's."""
-
-    __slots__ = ("encoded", "values")
-
-    def __init__(self, values: dict[str, Value]) -> None:
-        self.values = values
-        self.encoded: bytes | None = None
-
-
 class SpanEvent(NamedTuple):
     """Something that happened at a moment within a span; `at` is in Unix nanoseconds."""
 
@@ -42,7 +31,7 @@ class SpanRecord(NamedTuple):
 
     Args:
         parent: The trace, and the span's parent; `span_id` is empty if it has none.
-        shared: What it has in common with others; `own` is its own.
+        shared: The attributes that it has in common with others; `own` are its own.
         error: The class of what went wrong, `error.type`, and `problem` says it in words.
         again: It was probably exported before, by a process that has ended since. It is in no metric.
     """
@@ -53,7 +42,7 @@ class SpanRecord(NamedTuple):
     kind: int
     start: int
     end: int
-    shared: Shared
+    shared: Mapping[str, Value]
     own: Mapping[str, Value]
     error: str = ""
     problem: str = ""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from ..pinned_run import AgentSource
+    from ..run.pin import AgentSource
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,7 +31,7 @@ def pinned_run(request: pytest.FixtureRequest) -> Callable[[str | Path, AgentSou
 
     def check(path: str | Path, agent: AgentSource) -> None:
         from ..errors import RetinueError
-        from ..pinned_run import PinnedRun
+        from ..run.pin import PinnedRun
 
         file = request.path.parent / path
         try:

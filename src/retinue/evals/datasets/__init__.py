@@ -6,9 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ..questions import Dataset
-from .bfcl import open_bfcl
-from .fever import open_fever
-from .hotpotqa_files import open_hotpotqa
+from .published import open_bfcl, open_fever, open_hotpotqa
 from .question_file import open_folder
 
 FORMATS: Mapping[str, Callable[[Path], Dataset]] = {

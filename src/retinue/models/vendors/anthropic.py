@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from ..engine import Format
+from ...core.values import Kind
+from ..vendor import Vendor
 from ..wires import messages
-from .vendor import Vendor
+
+_BLIND = ("claude-1", "claude-2", "claude-instant")
+
+
+def read_kinds(model: str) -> frozenset[Kind]:
+    """Return what a Claude can be sent: https://platform.claude.com/docs/en/build-with-claude/pdf-support"""
+    return frozenset() if model.startswith(_BLIND) else frozenset(("image", "pdf"))
+
 
 VENDOR = Vendor(
     "Anthropic",
     "https://api.anthropic.com/v1",
-    Format("/v1", messages.MESSAGES, dialect="anthropic", headers=messages.headers),
-    ("ANTHROPIC_API_KEY",),
+    messages.MESSAGES,
+    keys=("ANTHROPIC_API_KEY",),
+    dialect="anthropic",
+    headers=messages.headers,
+    reads=read_kinds,
+    takes_files=True,
+    priced_as="anthropic",
 )

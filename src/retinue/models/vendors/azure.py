@@ -17,28 +17,14 @@ from urllib.parse import parse_qs, quote, urlsplit
 from ..._internal.redaction import register_secret
 from ...errors import ModelRefused, UsageError
 from ...net.http_client import Sign, Unsigned, bearer
-from ..engine import Format
 from ..settings import Settings
+from ..vendor import Vendor
 from ..wires import chat, responses
-from .openai import reasons
-from .vendor import Vendor
+from .openai import read_kinds, reasons
 
 _DEPLOYMENT = re.compile(r"/deployments/([^/]+)")
 _DATED = re.compile(r"\d{4}-\d\d-\d\d")
-
-
-# The name of a deployment does not tell its model. Responses suits every model of OpenAI's that Azure has; others, and
-# regions without it, refuse it, which is learned.
-_V1 = Format(
-    "",
-    chat.CHAT,
-    responses=responses.RESPONSES,
-    suits=lambda model: True,
-    dialect="openai",
-    headers=lambda key: {"api-key": key},
-)
 _DEPLOYED_CHAT = replace(chat.CHAT, address=lambda model, stream: f"/deployments/{quote(model)}/chat/completions")
-_DATED_API = replace(_V1, chat=_DEPLOYED_CHAT, suits=reasons)
 
 
 def entra_id(token: Callable[[], str]) -> Sign:
@@ -58,7 +44,7 @@ def entra_id(token: Callable[[], str]) -> Sign:
     return sign
 
 
-def _connect(settings: Settings) -> tuple[Settings, Format]:
+def _connect(settings: Settings) -> tuple[Settings, Vendor]:
     """Complete the settings with the endpoint and the sign-in. Raises `UsageError` if one of them is missing.
 
     The endpoint may be the address of a deployment, as the portal shows it.
@@ -84,9 +70,24 @@ def _connect(settings: Settings) -> tuple[Settings, Format]:
     is_dated = _DATED.match(version) and "/openai/v1" not in parts.path
     root, query = ("/openai", f"api-version={version}") if is_dated else ("/openai/v1", parts.query)
     address = parts._replace(path=parts.path.partition("/openai")[0].rstrip("/") + root, query=query).geturl()
-    form = _DATED_API if is_dated else _V1
-    form = replace(form, headers=bearer) if token else form
-    return replace(settings, model=model, base_url=address, api_key=key), form
+    vendor = replace(VENDOR, chat=_DEPLOYED_CHAT, suits=reasons) if is_dated else VENDOR
+    vendor = replace(vendor, headers=bearer) if token else vendor
+    return replace(settings, model=model, base_url=address, api_key=key), vendor
 
 
-VENDOR = Vendor("Azure", "", _V1, connect=_connect)
+VENDOR = Vendor(
+    "Azure",
+    "",
+    chat.CHAT,
+    responses=responses.RESPONSES,
+    root="",
+    headers=lambda key: {"api-key": key},
+    # The name of a deployment does not tell its model. Responses suits every model of OpenAI's that Azure has; others,
+    # and regions without it, refuse it, which is learned.
+    suits=lambda model: True,
+    reads=read_kinds,
+    takes_files=True,
+    hosts=r".*\.(openai\.azure|services\.ai\.azure|cognitiveservices\.azure)\.com",
+    priced_as="azure",
+    connect=_connect,
+)

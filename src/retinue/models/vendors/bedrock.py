@@ -20,16 +20,12 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 from ...errors import ModelRefused, UsageError
 from ...net.http_client import Sign, Unsigned, bearer
-from ..engine import Format
 from ..settings import Settings
+from ..vendor import Vendor
 from ..wires import chat, messages
-from .vendor import Vendor
+from .anthropic import read_kinds
 
 _VERSION = {"anthropic-version": "2023-06-01"}
-_OPEN = Format("/openai/v1", chat.CHAT, dialect="openai")
-_CLAUDE = Format(
-    "/anthropic/v1", messages.CLOUD_MESSAGES, dialect="anthropic", headers=lambda key: {**bearer(key), **_VERSION}
-)
 _HOST = re.compile(r"//bedrock-(runtime|mantle)\.([\w-]+)\.")
 _UNRESERVED = "-_.~"
 
@@ -71,12 +67,12 @@ def sign_request(
     return {**headers, "Authorization": f"AWS4-HMAC-SHA256 {signed}"}
 
 
-def _connect(settings: Settings) -> tuple[Settings, Format]:
-    """Return the address in the region, the sign-in by an API key or AWS's credentials, and the model's format."""
+def _connect(settings: Settings) -> tuple[Settings, Vendor]:
+    """Return the address in the region, the sign-in by an API key or AWS's credentials, and the model's vendor."""
     if not settings.model:
         raise UsageError("Amazon Bedrock has many models; name one: bedrock:MODEL")
     is_claude = "claude" in settings.model or settings.dialect == "anthropic"
-    form = _CLAUDE if is_claude else _OPEN
+    vendor = _CLAUDE if is_claude else VENDOR
     base_url = settings.base_url or os.environ.get("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", "")
     host = _HOST.search(base_url)
     region = host[2] if host else _region()
@@ -85,13 +81,13 @@ def _connect(settings: Settings) -> tuple[Settings, Format]:
     base_url = base_url or f"https://bedrock-runtime.{region}.amazonaws.com"
     key = settings.api_key or os.environ.get("AWS_BEARER_TOKEN_BEDROCK")
     if key or settings.sign is not None:
-        return replace(settings, base_url=base_url, api_key=key), form
+        return replace(settings, base_url=base_url, api_key=key), vendor
     given = _access_key()
     sign = _signer(given, region or "us-east-1", "bedrock-mantle" if host and host[1] == "mantle" else "bedrock")
     named = (
         given.access_key if given else None
     )  # so that what one account is refused is not taken as refused for another
-    return replace(settings, base_url=base_url, api_key=named, sign=sign), replace(form, headers=lambda key: {})
+    return replace(settings, base_url=base_url, api_key=named, sign=sign), replace(vendor, headers=lambda key: {})
 
 
 def _access_key() -> Credentials | None:
@@ -133,4 +129,22 @@ def _signer(given: Credentials | None, region: str, service: str) -> Sign:
     return sign
 
 
-VENDOR = Vendor("Amazon Bedrock", "", _OPEN, connect=_connect)
+VENDOR = Vendor(  # of models with open weights
+    "Amazon Bedrock",
+    "",
+    chat.CHAT,
+    root="/openai/v1",
+    takes_files=True,
+    hosts=r"bedrock-(runtime|mantle)\..*",
+    priced_as="aws",
+    listed_as="amazon-bedrock",
+    connect=_connect,
+)
+_CLAUDE = replace(
+    VENDOR,
+    chat=messages.CLOUD_MESSAGES,
+    root="/anthropic/v1",
+    dialect="anthropic",
+    headers=lambda key: {**bearer(key), **_VERSION},
+    reads=read_kinds,
+)

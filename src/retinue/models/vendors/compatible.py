@@ -1,8 +1,8 @@
-"""Vendors that speak OpenAI's chat format and differ in address, key and how they are told to think.
+"""Vendors and servers that speak OpenAI's chat format and differ in address, key and how they are told to think.
 
-Each has an `effort` of `none` mean that the model does not think, where that can be said. What a vendor documents no
-parameter for goes out under OpenAI's name, and its refusal is the error. Some have the Responses API as well (xAI,
-OpenRouter, Groq, LM Studio), which is used where `api` asks for it.
+Each hosted one has an `effort` of `none` mean that the model does not think, where that can be said. What a vendor
+documents no parameter for goes out under OpenAI's name, and its refusal is the error. Some have the Responses API as
+well (xAI, OpenRouter, Groq, LM Studio), which is used where `api` asks for it.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..engine import Format
+from ..vendor import Vendor
 from ..wire_format import Terms
 from ..wires import chat, responses
-from .vendor import Vendor
 
 Parameters = dict[str, Any]
 
@@ -81,27 +80,57 @@ def _fireworks(terms: Terms) -> Parameters:
     return thinking if terms.thinking_tokens is None else thinking | {"thinking": budget}
 
 
-def _vendor(
-    title: str, url: str, key: str = "", thinking: Callable[[Terms], Parameters] = chat.openai_thinking
+def _hosted(
+    title: str,
+    url: str,
+    key: str,
+    thinking: Callable[[Terms], Parameters] = chat.openai_thinking,
+    priced_as: str = "",
+    **more: Any,
 ) -> Vendor:
-    form = Format("/v1", chat.thinking_by(thinking), responses=responses.RESPONSES, dialect="openai")
-    return Vendor(title, url, form, (key,) if key else ())
+    """Return a hosted vendor, of which `more` is said as in `Vendor`."""
+    wire = chat.thinking_by(thinking)
+    return Vendor(title, url, wire, responses=responses.RESPONSES, keys=(key,), priced_as=priced_as, **more)
 
 
+def _own_server(title: str, port: int, dialect: str) -> Vendor:
+    """Return a kind of server that people run themselves."""
+    url = f"http://localhost:{port}/v1"
+    return Vendor(title, url, chat.CHAT, chat.COMPLETIONS, responses.RESPONSES, dialect=dialect)
+
+
+_MOONSHOT, _MINIMAX = r"api\.moonshot\.(ai|cn)", r"api\.minimaxi?\.(io|com)"  # hosts
+_DASHSCOPE, _TOGETHER = r"dashscope(-[a-z]+)?\.aliyuncs\.com", r"api\.together\.(xyz|ai)"
+_DASHSCOPE_URL = "https://dashscope-intl.aliyuncs.com/compatible-mode/v1"
 VENDORS: Mapping[str, Vendor] = {
-    "deepseek": _vendor("DeepSeek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", _deepseek),
-    "moonshot": _vendor("Moonshot", "https://api.moonshot.ai/v1", "MOONSHOT_API_KEY", _moonshot),
-    "zai": _vendor("Z.ai", "https://api.z.ai/api/paas/v4", "ZAI_API_KEY", _zai),
-    "dashscope": _vendor(
-        "DashScope", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "DASHSCOPE_API_KEY", _dashscope
+    "deepseek": _hosted("DeepSeek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", _deepseek, "deepseek"),
+    "moonshot": _hosted(
+        "Moonshot", "https://api.moonshot.ai/v1", "MOONSHOT_API_KEY", _moonshot, "moonshotai", hosts=_MOONSHOT
     ),
-    "minimax": _vendor("MiniMax", "https://api.minimax.io/v1", "MINIMAX_API_KEY", _minimax),
-    "openrouter": _vendor("OpenRouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", _openrouter),
-    "xai": _vendor("xAI", "https://api.x.ai/v1", "XAI_API_KEY"),
-    "groq": _vendor("Groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", _groq),
-    "together": _vendor("Together", "https://api.together.xyz/v1", "TOGETHER_API_KEY", _together),
-    "fireworks": _vendor("Fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY", _fireworks),
-    "cerebras": _vendor("Cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
-    "nvidia": _vendor("NVIDIA", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY"),
-    "lmstudio": _vendor("LM Studio", "http://localhost:1234/v1"),
-}
+    "zai": _hosted("Z.ai", "https://api.z.ai/api/paas/v4", "ZAI_API_KEY", _zai, "zai"),
+    "dashscope": _hosted("DashScope", _DASHSCOPE_URL, "DASHSCOPE_API_KEY", _dashscope, "alibaba", hosts=_DASHSCOPE),
+    "minimax": _hosted("MiniMax", "https://api.minimax.io/v1", "MINIMAX_API_KEY", _minimax, "minimax", hosts=_MINIMAX),
+    "openrouter": _hosted(
+        "OpenRouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", _openrouter, "openrouter", takes_files=True
+    ),
+    "xai": _hosted("xAI", "https://api.x.ai/v1", "XAI_API_KEY", priced_as="x-ai", listed_as="xai"),
+    "groq": _hosted("Groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", _groq, "groq"),
+    "together": _hosted(
+        "Together", "https://api.together.xyz/v1", "TOGETHER_API_KEY", _together, "together",
+        listed_as="togetherai", hosts=_TOGETHER,
+    ),
+    "fireworks": _hosted(
+        "Fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY", _fireworks, "fireworks",
+        listed_as="fireworks-ai",
+    ),
+    "cerebras": _hosted("Cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY", priced_as="cerebras"),
+    "nvidia": _hosted("NVIDIA", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY"),
+    "huggingface": Vendor(  # its router, or an endpoint of one's own
+        "Hugging Face", "https://router.huggingface.co/v1", chat.CHAT, chat.COMPLETIONS, responses.RESPONSES,
+        keys=("HF_TOKEN",), detected="openai",
+    ),
+    "lmstudio": Vendor("LM Studio", "http://localhost:1234/v1", chat.CHAT, responses=responses.RESPONSES),
+    "vllm": _own_server("vLLM", 8000, "vllm"),
+    "tgi": _own_server("TGI", 8080, "tgi"),
+    "llamacpp": _own_server("llama.cpp", 8080, "llamacpp"),
+}  # fmt: skip

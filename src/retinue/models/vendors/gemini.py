@@ -7,29 +7,35 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...core.values import Message, ProviderState
-from ..engine import Format
+from ..vendor import Vendor
 from ..wire_format import Encoded, function_calls
 from ..wires import generate_content
-from .vendor import Vendor
 
-FORMAT = Format("/v1beta", generate_content.GENERATE_CONTENT, dialect="gemini", headers=generate_content.headers)
 VENDOR = Vendor(
     "Gemini",
     "https://generativelanguage.googleapis.com/v1beta",
-    FORMAT,
-    ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "GOOGLE_GEMINI_BASE_URL",
+    generate_content.GENERATE_CONTENT,
+    keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    environment="GOOGLE_GEMINI_BASE_URL",
+    root="/v1beta",
+    dialect="gemini",
+    headers=generate_content.headers,
+    # https://ai.google.dev/gemini-api/docs/document-processing and /audio
+    reads=lambda model: frozenset(("image", "pdf", "audio")),
+    listing=("/models", "models", "name"),
+    takes_files=True,
+    priced_as="google",
 )
 
 
-def sign_others(form: Format) -> Format:
-    """Return OpenAI's format as a Gemini wants it: calls of others have a stand-in for its signature
+def sign_others(vendor: Vendor) -> Vendor:
+    """Return a vendor that speaks OpenAI's format, with calls of others signed by a stand-in, as a Gemini wants it
     (https://ai.google.dev/gemini-api/docs/thought-signatures#openai)."""
 
     def encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
-        return form.chat.encode(kept, [_signed(message) for message in new])
+        return vendor.chat.encode(kept, [_signed(message) for message in new])
 
-    return replace(form, chat=replace(form.chat, encode=encode))
+    return replace(vendor, chat=replace(vendor.chat, encode=encode))
 
 
 def _signed(message: Message) -> Message:

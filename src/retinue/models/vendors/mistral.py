@@ -12,10 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from ...core.values import Message
-from ..engine import Format
+from ..vendor import Vendor
 from ..wire_format import Encoded, PartialReply, Terms, append_messages, text_of, with_messages
 from ..wires import chat
-from .vendor import Vendor
 
 _ID = re.compile(r"[a-zA-Z0-9]{9}")
 _BETWEEN = {"role": "assistant", "content": "Noted."}  # no user may follow a tool
@@ -95,4 +94,10 @@ def _keep(arriving: PartialReply) -> Any:
 
 
 CHAT = replace(chat.CHAT, parameters=_parameters, sampled=_sampled, encode=_encode, body=_body, read=_read, keep=_keep)
-VENDOR = Vendor("Mistral", "https://api.mistral.ai/v1", Format("/v1", CHAT, dialect="openai"), ("MISTRAL_API_KEY",))
+VENDOR = Vendor(
+    "Mistral",
+    "https://api.mistral.ai/v1",
+    CHAT,
+    keys=("MISTRAL_API_KEY",),
+    priced_as="mistral",
+)

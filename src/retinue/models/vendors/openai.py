@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
-from ..engine import Format
+from ...core.values import Kind
+from ..vendor import Vendor
 from ..wires import chat, responses
-from .vendor import Vendor
 
 _REASONS = re.compile(  # https://developers.openai.com/api/docs/models
     r"(?:ft:)?(?!o1-mini|o1-preview|.*(?:search-|audio|realtime))(?:o\d|codex|computer-use|gpt-(?!3|4|oss|image))"
+)
+_OWN = re.compile(r"(ft:)?(gpt-|chatgpt-|o\d|computer-use)")
+_BLIND = re.compile(
+    r"gpt-3|gpt-4(-\d{4}|-32k.*|-\d{4}-preview|-turbo-preview)?(:|$)|o1-mini|o1-preview|o3-mini|-audio|-realtime|-search"
+    r"|-transcribe|-tts|gpt-oss|-instruct"
 )
 
 
@@ -19,12 +23,28 @@ def reasons(model: str) -> bool:
     return _REASONS.match(model) is not None
 
 
-FORMAT = Format("/v1", chat.CHAT, chat.COMPLETIONS, responses.RESPONSES, dialect="openai")
+def read_kinds(model: str) -> frozenset[Kind]:
+    """Return what a model of OpenAI's can be sent, by its name. Those that see read PDFs, too:
+    https://platform.openai.com/docs/guides/pdf-files. Those with "audio" in their names hear."""
+    if _OWN.match(model) is None:
+        return frozenset()
+    if "-audio" in model:
+        return frozenset(("audio",))
+    return frozenset() if _BLIND.search(model) else frozenset(("image", "pdf"))
+
+
 VENDOR = Vendor(
     "OpenAI",
     "https://api.openai.com/v1",
-    replace(FORMAT, suits=reasons),
-    ("OPENAI_API_KEY",),
-    "OPENAI_BASE_URL",
-    "none",
+    chat.CHAT,
+    chat.COMPLETIONS,
+    responses.RESPONSES,
+    keys=("OPENAI_API_KEY",),
+    environment="OPENAI_BASE_URL",
+    detected="none",
+    suits=reasons,
+    reads=read_kinds,
+    takes_files=True,
+    hosts=r"([a-z]{2}\.)?api\.openai\.com",
+    priced_as="openai",
 )

@@ -11,15 +11,15 @@ from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from ..._internal.concurrency import run_in_thread
 from ..._internal.redaction import register_secret
-from ..._internal.thread_pool import run_in_thread
 from ...errors import ModelRefused, ModelUnavailable, UsageError
-from ...net.http_client import Unsigned
-from ..engine import Format
+from ...net.http_client import Unsigned, bearer
 from ..settings import Settings
+from ..vendor import Vendor
 from ..wire_format import Terms
 from ..wires import generate_content, messages
-from .vendor import Vendor
+from . import anthropic, gemini
 
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _HINT = "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS"
@@ -84,8 +84,8 @@ class GoogleSignIn:
 # ── where which model is ─────────────────────────────────────────────────────────────────────────
 
 
-def _connect(settings: Settings) -> tuple[Settings, Format]:
-    """Return the settings with address and sign-in, and the format. Raises `UsageError` if something is missing."""
+def _connect(settings: Settings) -> tuple[Settings, Vendor]:
+    """Return the settings with address and sign-in, and the vendor. Raises `UsageError` if something is missing."""
     if not settings.model:
         raise UsageError("Vertex AI has many models; name one: vertex:MODEL")
     project = os.environ.get("GOOGLE_CLOUD_PROJECT")
@@ -100,7 +100,7 @@ def _connect(settings: Settings) -> tuple[Settings, Format]:
         raise UsageError("Vertex AI needs the extra 'vertex': pip install 'retinue[vertex]'")
     base_url = settings.base_url or _address("v1" if is_claude else "v1beta1", None if key else project)
     sign = settings.sign or (None if key else GoogleSignIn())
-    return replace(settings, base_url=base_url, api_key=key, sign=sign), _CLAUDE if is_claude else _GEMINI
+    return replace(settings, base_url=base_url, api_key=key, sign=sign), _CLAUDE if is_claude else VENDOR
 
 
 def _address(version: str, project: str | None) -> str:
@@ -139,11 +139,22 @@ def _claude_parameters(terms: Terms) -> dict[str, Any]:
     return {"anthropic_version": "vertex-2023-10-16", **parameters}
 
 
-_GEMINI = Format(
-    "", replace(generate_content.GENERATE_CONTENT, address=_gemini_path), dialect="gemini",
-    headers=generate_content.headers,
-)  # fmt: skip
-_CLAUDE = Format(
-    "", replace(messages.MESSAGES, address=_claude_path, parameters=_claude_parameters), dialect="anthropic"
+VENDOR = replace(
+    gemini.VENDOR,
+    title="Vertex AI",
+    url="",
+    chat=replace(generate_content.GENERATE_CONTENT, address=_gemini_path),
+    keys=(),
+    environment="",
+    root="",
+    hosts=r"([a-z0-9-]+-)?aiplatform\.([a-z]+\.rep\.)?googleapis\.com",
+    listed_as="google-vertex",
+    connect=_connect,
 )
-VENDOR = Vendor("Vertex AI", "", _GEMINI, connect=_connect)
+_CLAUDE = replace(
+    VENDOR,
+    chat=replace(messages.MESSAGES, address=_claude_path, parameters=_claude_parameters),
+    dialect="anthropic",
+    headers=bearer,
+    reads=anthropic.read_kinds,
+)

@@ -26,6 +26,7 @@ from ..wire_format import (
     base64_of,
     input_object,
     json_at,
+    merge_options,
     merge_parameters,
     text_or_empty,
     to_json,
@@ -152,12 +153,6 @@ def _encode_name(name: str) -> str:
 
 def _decode_name(name: str) -> str:
     return name if re.match(r"_*[A-Za-z]|_+$", name) else name.removeprefix("_")
-
-
-def _with_options(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge the user's options, which have the API's names. Google's own tools come beside the functions."""
-    tools = {"tools": [*parameters.get("tools", ()), *options["tools"]]} if "tools" in options else {}
-    return merge_parameters(parameters, options) | tools
 
 
 def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -361,7 +356,7 @@ GENERATE_CONTENT = Wire(
     _encode,
     _body,
     _read,
-    with_options=_with_options,
+    with_options=merge_options,
     sampled=_sampled,
     keep=_kept_turn,
     address=find_path,

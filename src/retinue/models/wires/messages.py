@@ -30,7 +30,7 @@ from ..wire_format import (
     base64_of,
     input_object,
     json_at,
-    merge_parameters,
+    merge_options,
     read_arguments,
     text_of,
     text_or_empty,
@@ -171,9 +171,7 @@ def _headers(parameters: dict[str, Any]) -> Mapping[str, str]:
 
 
 def _with_options(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge the options; `tools`, which are the vendor's own, and `betas` are added to those that are there."""
-    lists = {name: [*parameters.get(name, ()), *options[name]] for name in ("tools", "betas") if name in options}
-    return _consistent(merge_parameters(parameters, {**options, **lists}))
+    return _consistent(merge_options(parameters, options, ("tools", "betas")))
 
 
 def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from ..wire_format import (
     file_name,
     input_object,
     json_at,
+    merge_options,
     merge_parameters,
     read_arguments,
     text_of,
@@ -62,15 +63,6 @@ def _function(tool: Tool, terms: Terms) -> dict[str, Any]:
     """Describe a tool. Its schema would be made strict if nothing said otherwise, so that optional arguments became
     required: https://developers.openai.com/api/docs/guides/migrate-to-responses."""
     return {"type": "function", "strict": False, **declare_tool(tool, terms.model, terms.in_words)}
-
-
-def _with_options(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge the user's options. Their `tools`, which OpenAI runs, are added to the functions."""
-    merged = merge_parameters(parameters, options)
-    for name in ("tools", "include"):
-        if name in parameters and isinstance(more := options.get(name), Sequence):
-            merged[name] = [*parameters[name], *more]
-    return merged
 
 
 def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -312,7 +304,7 @@ RESPONSES = Wire(
     _body,
     _read,
     _DISPENSABLE,
-    _with_options,
+    lambda parameters, options: merge_options(parameters, options, ("tools", "include")),
     _sampled,
     _keep,
     results_have_files=True,

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from ...core.log_context import STORED_ID
+from ...core.run_context import STORED_ID
 from ...store.advisory_lock import COUNTING, lock_until_end
 from ...store.clock import CLOCK
-from ...store.images import show_files
 from ...store.run_conversation import put_beside
+from ...store.run_files import show_files
 from ...store.run_queries import count_of_key, thread_holder
 from ...store.run_row import Kind, RunRow
 from ...store.run_store import find_run, insert_run, update_run

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request
 
-from ..._internal.thread_pool import run_in_thread
+from ..._internal.concurrency import run_in_thread
 from ..audio import check_sound, hear_messages
 from ..context import Context, ContextDep
 from ..file_intake import Place, take_in_files

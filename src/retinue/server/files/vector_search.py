@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, select
 
-from ..._internal.thread_pool import run_in_thread
+from ..._internal.concurrency import run_in_thread
 from ...documents.passage_index import Passage
 from ...errors import DataError
 from ...store.database import Database

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from fastapi import APIRouter, Response
 from sqlalchemy import ColumnElement, Connection, update
 
-from ..._internal.thread_pool import run_in_thread
+from ..._internal.concurrency import run_in_thread
 from ...store.tables import vector_store_batches, vector_store_files
 from ...store.tenant_view import Kept, Page, TenantView
 from ..context import ContextDep

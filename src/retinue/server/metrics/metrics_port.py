@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..._internal.supervision import supervise
+from ..._internal.concurrency import supervise
 from ..listening_socket import listen, url_of
 
 if TYPE_CHECKING:

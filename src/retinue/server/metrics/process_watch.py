@@ -13,7 +13,7 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from starlette.applications import Starlette
 
 from ...agent import Agent
-from ...handoffs import Handoff
+from ...run.handoff import Handoff
 from ...store.queue_figures import QueueFigures, queue_figures
 from ..context import Server
 from .figure_watch import FigureWatch

@@ -12,7 +12,7 @@ from functools import partial
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..._internal.supervision import supervise
+from ..._internal.concurrency import supervise
 from ...errors import StoreUnavailable
 from ...store.api_keys import Key, Keys
 from ..wire.api_errors import ApiError

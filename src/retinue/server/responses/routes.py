@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from sqlalchemy import Connection
 
-from ..._internal.thread_pool import run_in_thread
+from ..._internal.concurrency import run_in_thread
 from ...store.run_row import RunRow
 from ...store.tenant_view import TenantView
 from .. import declared_tools

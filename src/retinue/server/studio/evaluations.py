@@ -8,7 +8,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from ...evals.report_folder import ReportFolder, report_folders
+from ...evals.json_report import ReportFolder, report_folders
 from ..context import Context, ContextDep
 from ..wire.api_errors import ApiError, not_found
 from ..wire.objects import Object

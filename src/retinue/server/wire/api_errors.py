@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..._internal.suggestions import suggestion
+from ..._internal.message_text import suggestion
 from ...core.values import StopReason
 from ...store.run_row import RunError, RunRow
 

@@ -13,8 +13,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter, ValidationError
 
-from ..._internal.strict_json import STRICTEST, read_strict_json
-from ..._internal.thread_pool import run_in_thread
+from ..._internal.concurrency import run_in_thread
+from ..._internal.foreign_text import STRICTEST, read_strict_json
 
 MAX_BYTES = 20_000_000  # per upload
 MAX_OTHER_BYTES = 8_000_000  # any other body: the largest image in base64, or a conversation of two million tokens

@@ -9,19 +9,22 @@ from ...core.protocols import act
 from ...core.values import AgentAction
 from ..prompting.injection_guard import neutralize
 from .copied_answers import (
+    KIND_ASKED,
     LONGEST,
     LONGEST_LIST,
     NOT_STATED,
     asks_for,
     copied_shape,
+    has_known_relation,
     has_numbers,
     is_of_kind,
+    is_relation_asked,
     sentences_with,
     values_in,
+    words_shared,
 )
 from .descriptions import described_shape, descriptions, is_intricate, named, names_asked, names_in
 from .quantities import NUMBER, in_asked_unit, in_other_unit
-from .relations import KIND_ASKED, has_known_relation, is_relation_asked, words_shared
 from .sub_prompts import Part, Say, one_field, one_of, sub_prompt
 
 FOUND = ("result", "repeated")  # outcomes of a tool call that are read

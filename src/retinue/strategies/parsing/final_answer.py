@@ -1,18 +1,91 @@
-"""Parses and streams the reply to "Final Answer:", which should contain nothing but the answer."""
+"""Answers in replies: those that follow "Final Answer:", those without any format, and those that are still arriving.
+
+What is shown of a reply that is still arriving only grows, and the rest retracts none of it. Undecidable text (a line
+that may become a marker, the words that say that no tool fits) is held back, if necessary to the end.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from ...core.protocols import Task
 from ...core.tool import Tool
 from ...core.values import CUT_SHORT, AgentFinish, Reply, StopReason
-from .answer_stream import finished_answer
-from .json_reply import partial_answer
-from .markers import AFTER, AT_LINE_START, parts_of
-from .prose import uses_tool
-from .react_text import UnreadableReply, finish, json_decision, names_no_tool, parse
+from .actions import NO_TOOL, UnreadableReply, bare_name, match_tool
+from .json_reply import partial_answer, read_reply
+from .lenient_json import Truncated
+from .react_text import AFTER, ANYWHERE, AT_LINE_START, INVENTED, finish, json_decision, names_no_tool, parse, parts_of
+from .tagged_calls import find_calls
+
+_FORMAL = re.compile(r"[{}]|```|</?\w|\b\w+[\[(]")  # JSON, a fence, a tag or a call: an attempt at another format
+_LABEL = re.compile(
+    r"^[ \t>*_#`-]*+(?:follow|tool|query|search|command|call|function|step|plan|input|argument)[\w -]{0,30}+[*_`]*+:",
+    re.IGNORECASE | re.MULTILINE,
+)
+_INTENT = re.compile(
+    r"\b(?:i|we)(?:['\u2019](?:ll|d|m)\b| (?:will|would|shall|should|must|can|could|need|want|have to)\b"
+    r"| (?:am|are) going\b)"
+    r"|\blet(?:['\u2019]s| us| me)\b(?! know)|^\W*(?:first|next|now)\b",
+    re.IGNORECASE,
+)
+
+
+def uses_tool(text: str, tools: Sequence[Tool]) -> bool:
+    """Return whether a reply that should be an answer uses, or begins to use, one of `tools`, in any format.
+
+    Anything after an answer with its own marker is made up and does not count.
+    """
+    if any(isinstance(call.value, Truncated) for call in find_calls(text)):
+        return True
+    for marker in (AT_LINE_START, ANYWHERE):
+        parts = parts_of(text, marker)
+        for part, after in zip(parts, [*parts[1:], None], strict=False):
+            if part.kind in ("final answer", "observation", "question"):
+                break
+            if part.kind == "action" and (_is_of(part.text, tools) or (after and after.kind == "input")):
+                return True
+    return ("{" in text or "<" in text) and _acts_in_json(text, tools)
+
+
+def _is_of(written: str, tools: Sequence[Tool]) -> bool:
+    """Return whether an action names one of the tools, alone or in a call."""
+    name = re.split(r"[\[(\n]", written, maxsplit=1)[0]
+    return match_tool(bare_name(name), tools) is not None
+
+
+def _acts_in_json(text: str, tools: Sequence[Tool]) -> bool:
+    try:
+        actions = read_reply(text, tools).actions
+    except UnreadableReply:
+        return False
+    return any(match_tool(action.tool, tools) for action in actions)
+
+
+def announces_step(text: str) -> bool:
+    """Return whether words before something say that a step is taken with it ("I will look that up:")."""
+    return _INTENT.search(text) is not None
+
+
+def prose_reader(task: Task) -> Callable[[Reply], str]:
+    """Return `prose` for the replies to a task; with constrained decoding, no reply counts as prose."""
+    return (lambda reply: prose(reply, task.tools)) if not task.constrained else lambda reply: ""
+
+
+def prose(reply: Reply, tools: Sequence[Tool]) -> str:
+    """Return the text of a reply that can only be an answer, or else an empty string.
+
+    Such a reply is complete, has no traces of a format (markers, JSON, fences, tags, calls), names no tool and
+    announces nothing ("I need to …", "Let me …").
+    """
+    text = reply.text.strip()
+    if reply.finish == "length" or not any(map(str.isalnum, text)):
+        return ""
+    if _FORMAL.search(text) or _LABEL.search(text) or ANYWHERE.search(text) or _INTENT.search(text):
+        return ""
+    return "" if any(re.search(rf"\b{re.escape(tool.name)}\b", text, re.IGNORECASE) for tool in tools) else text
+
 
 _REPEATED = re.compile(r"^\s*+(?:thought[^\n]*\n)?\s*+final[ _]*answer[ \t]*:", re.IGNORECASE)
 _STEP_FIRST = re.compile(rf"[\s>*_#`-]*+(?:thought|action){AFTER}", re.IGNORECASE)
@@ -72,3 +145,90 @@ def mark_truncated(read: AgentFinish, reply: Reply) -> AgentFinish:
         return read
     values = {"output": read.output, **read.return_values, "problem": _PROBLEMS[reply.finish]}
     return AgentFinish(values, read.log, CUT_SHORT[reply.finish])
+
+
+_DECORATION = r"[ \t>*_#`-]*+"
+_BEFORE_COLON = r"[ \t]*+\d*+[ \t]*+[*_`]*+[ \t]*+"
+_FINAL = re.compile(rf"^{_DECORATION}final[ _]*answer{AFTER}", re.IGNORECASE | re.MULTILINE)
+_FENCE_BEGUN = re.compile(r"(?<!`)`++[a-z]*+\s*+\Z", re.IGNORECASE)
+_NO_WORDS = re.compile(r"[\W_]+")
+
+
+def any_prefix(*words: str, between: str = "[ _]*+") -> str:
+    """Return a pattern for any prefix of one of `words`, with `between` allowed between them."""
+    return f"(?:{'|'.join(_beginning(word, between) for word in words)})"
+
+
+def _beginning(word: str, between: str) -> str:
+    pattern = ""
+    for letter in reversed(word[1:]):
+        pattern = f"(?:{between if letter == ' ' else letter}{pattern})?"
+    return word[0] + pattern
+
+
+_LINE_BEGUN = re.compile(
+    _DECORATION
+    + rf"(?:{any_prefix('thought', 'action input', 'tool input', 'input', 'observation', 'final answer', 'question')}"
+    + rf"{_BEFORE_COLON})?",
+    re.IGNORECASE,
+)
+_WORD_BEGUN = re.compile(
+    rf"(?<=\s){any_prefix('thought', 'observation', 'final answer')}{_BEFORE_COLON}\Z", re.IGNORECASE
+)
+
+
+def plain_answer(text: str) -> str:
+    """Extract from a text that is itself the answer."""
+    text = text.strip()
+    return "" if may_begin_with(text, NO_TOOL) else text
+
+
+def may_begin_with(text: str, phrase: str) -> bool:
+    """Return whether `text` begins with `phrase`, or may do so once complete, whatever the punctuation."""
+    said = _NO_WORDS.sub(" ", text[: 2 * len(phrase)]).strip().lower()
+    return phrase.startswith(said[: len(phrase)])
+
+
+def json_answer(text: str) -> str:
+    """Extract the answer's text from a JSON reply."""
+    return plain_answer(partial_answer(text)) if "nswer" in text else ""
+
+
+def marked_answer(text: str, tools: Sequence[Tool]) -> str:
+    """Extract from a ReAct reply, including its JSON form, what follows "Final Answer:" at the beginning of a line."""
+    if "nswer" not in text.lower():  # the case while only a thought and an action arrive
+        return ""
+    if text.lstrip().startswith("{"):
+        return finished_answer(partial_answer(text))
+    marker = _FINAL.search(text)
+    if marker is None:
+        return ""
+    try:
+        decision = parse(f"{text[: marker.end()]}x", tools).decision
+    except UnreadableReply:
+        return ""
+    in_it = "FINAL" in marker.group() and text.startswith("{", marker.end())  # OPEA writes the answer as JSON
+    if in_it or not isinstance(decision, AgentFinish):
+        return ""
+    return finished_answer(text, marker.end())
+
+
+def finished_answer(text: str, begin: int = 0) -> str:
+    """Extract the answer that starts at `begin`. Like `react_text.finish`, stop before anything made up."""
+    ends = [match.start() for marker in (AT_LINE_START, INVENTED) if (match := marker.search(text, begin))]
+    end = min(ends) if ends else _certain(text, begin)
+    return before_fence(text[begin:end])
+
+
+def before_fence(text: str) -> str:
+    """Return the answer up to a possible start of a fence."""
+    return plain_answer(_FENCE_BEGUN.sub("", text))
+
+
+def _certain(text: str, begin: int) -> int:
+    """Return where the last line may begin a marker, or else the end of `text`."""
+    line = text.rfind("\n", begin) + 1
+    if (line > begin or not begin) and _LINE_BEGUN.fullmatch(text, line):
+        return line
+    word = _WORD_BEGUN.search(text, max(line, begin))
+    return word.start() if word else len(text)

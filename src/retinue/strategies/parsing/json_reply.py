@@ -15,9 +15,20 @@ from typing import Any
 
 from ...core.tool import Tool
 from ...core.values import AgentAction
+from .actions import (
+    ACTIONS,
+    ANSWERS,
+    CUT_OFF as CUT_OFF,
+    INPUTS,
+    NAMES,
+    NO_TOOL,
+    UnreadableReply,
+    key_of,
+    match_tool,
+    needs_input,
+    read_input,
+)
 from .lenient_json import Truncated, as_text, find_values
-from .react_text import CUT_OFF as CUT_OFF, NO_TOOL, UnreadableReply, match_tool, needs_input, read_input
-from .reserved_words import ACTIONS, ANSWERS, INPUTS, NAMES, key_of
 from .tagged_calls import TaggedCall, find_calls
 
 MAX_ACTIONS = 8  # per reply; a model that writes more is rambling

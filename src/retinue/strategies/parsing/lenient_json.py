@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ..._internal.well_formed import well_formed
-from .skeleton import ESCAPE, character
+from ..._internal.foreign_text import well_formed
 
 MAX_DEPTH = 40
+ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _FOLLOWED = 3  # multiples of the text's length
 
 _BRACKET = re.compile(r"[{\[]")
@@ -168,4 +169,12 @@ def _unescaped(text: str) -> str:
     """Unescape a string; escapes unknown to JSON stay unchanged."""
     if "\\" not in text:
         return text
-    return well_formed(ESCAPE.sub(character, text))
+    return well_formed(ESCAPE.sub(resolve_escape, text))
+
+
+def resolve_escape(escape: re.Match[str]) -> str:
+    """Return what an `ESCAPE` stands for. One unknown to JSON stays unchanged."""
+    code, letter = escape.groups()
+    if code:
+        return chr(int(code, 16))
+    return _ESCAPED.get(letter) or (letter if letter in "\"'\\/" else escape.group())

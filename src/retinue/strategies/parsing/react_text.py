@@ -10,24 +10,85 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ...core.prompt import Decided
 from ...core.tool import Tool
-from ...core.values import AgentAction, AgentFinish, Reply, StopReason, ToolInput
+from ...core.values import AgentAction, AgentFinish, Reply
+from .actions import (
+    CUT_OFF,
+    FENCED,
+    INPUTS,
+    NO_ACTION,
+    UnreadableReply,
+    bare_name,
+    finish_with,
+    match_tool,
+    needs_input,
+    read_input,
+    squeeze,
+    without_quotes,
+)
 from .lenient_json import Truncated, as_text
-from .markers import AFTER, ANYWHERE, AT_LINE_START, Part, parts_of
-from .reserved_words import INPUTS
 from .tagged_calls import TaggedCall, find_calls
 
-NO_TOOL = "no appropriate tool available"
-CUT_OFF = "Invalid Format: the reply was cut off, be brief"
+_KIND = r"(thought|(?:action|tool)[ _]*input|input|action|tool|observation|final[ _]*answer|question)"
+AFTER = r"[ \t]*+\d*+[ \t]*+[*_`]*+[ \t]*+[:\uff1a][*_`]*[ \t]*"  # possessive: no backtracking over long runs of spaces
+AT_LINE_START = re.compile(rf"^[ \t>*_#`-]*{_KIND}{AFTER}", re.IGNORECASE | re.MULTILINE)
+ANYWHERE = re.compile(rf"(?<![\w\"']){_KIND}{AFTER}", re.IGNORECASE)
+
+
+class Part(NamedTuple):
+    """A part of a reply: its kind and text, the position of its marker, its end, and the name in its marker."""
+
+    kind: str
+    text: str
+    begin: int
+    end: int
+    name: str = ""
+
+
+def parts_of(text: str, marker: re.Pattern[str], kind_of: Callable[[str, str], str] | None = None) -> list[Part]:
+    """Split a reply into its marked parts. An input may contain `Input:` and `Tool:` lines of its own.
+
+    `kind_of` returns the kind of a part with this word in its marker, after a part of the kind given second; nothing
+    for what is no marker there. The marker's other groups are its name.
+    """
+    if ":" not in text and "\uff1a" not in text:  # each marker ends in one
+        return []
+    found: list[tuple[str, re.Match[str]]] = []
+    for match in marker.finditer(text):
+        kind = (kind_of or _kind_of)(match.group(1), found[-1][0] if found else "")
+        if kind:
+            found.append((kind, match))
+    ends = [*(match.start() for _, match in found[1:]), len(text)]
+    return [
+        Part(
+            kind, text[match.end() : end].strip(), match.start(), end, "".join(filter(None, match.groups()[1:])).strip()
+        )
+        for (kind, match), end in zip(found, ends, strict=False)
+    ]
+
+
+def _name_in(marker: re.Match[str]) -> str:
+    return next(filter(None, marker.groups()[1:]), "").strip()
+
+
+@lru_cache(maxsize=32)
+def _kind_of(word: str, before: str) -> str:
+    word = " ".join(word.lower().replace("_", " ").split())
+    if word.endswith("input"):
+        return "input" if before == "action" else ""
+    if word == "tool":
+        return "" if before == "input" else "action"
+    return "final answer" if word.startswith("final") else word
+
 
 INVENTED = re.compile(rf"(?<=\s)(?:thought|observation|final[ _]*answer){AFTER}.*", re.IGNORECASE | re.DOTALL)
 _CALL = re.compile(r"(\w[\w .-]*+)\s*+(?:\[(.*)\]|\((.*)\))\s*\.?", re.DOTALL)
-FENCED = re.compile(r"```[a-z]*+\s*+(.*?)```", re.IGNORECASE | re.DOTALL)
 _FENCE_BEGUN = re.compile(r"(?<=\S)\s*+```[a-z]*+\s*+\Z", re.IGNORECASE)  # an empty one
 _FENCE_OF_NOTHING = re.compile(
     r"(?<=\S)\s*+(?:```[a-z]*+[ \t]*+\n\s*+```|```json```|(?<=\n)```[a-z]++)\s*+\Z", re.IGNORECASE
@@ -36,15 +97,9 @@ _THOUGHT = re.compile(rf"^[\s>*_#`-]*+thought{AFTER}", re.IGNORECASE)
 _FROM_ACTION = re.compile(
     r"^[ \t>*_#`-]*+(?:action|tool)\b|<(?:tool_call|tool|function=[\w.-]++)>", re.I | re.MULTILINE
 )
-_NOTHING = {"", "none", "na", "null", "noaction"}  # normalized, as are n/a and "No action"
-_BESIDE_WORDS = re.compile(r"[\W_]+")
 _FINISH = {"finish", "finalanswer"}
 _OPEAS = re.compile(r"[ \t>*_#`-]*+FINAL ANSWER\b")
 _DECODER = json.JSONDecoder(strict=False)
-
-
-class UnreadableReply(Exception):
-    """The reply contains no complete action and no answer; the message says what is missing."""
 
 
 class Parsed(NamedTuple):
@@ -70,7 +125,7 @@ def parse(text: str, tools: Sequence[Tool]) -> Parsed:
             break
         if part.kind == "final answer":
             return _opeas(part, text) or _answer(part.text, text[: part.end], part.end)
-        if part.kind == "action" and _squeezed(part.text) not in _NOTHING:
+        if part.kind == "action" and squeeze(part.text) not in NO_ACTION:
             return _action(part, parts[at + 1] if at + 1 < len(parts) else None, text, tools)
     if called and (parsed := _called(called, text, tools)):
         return parsed
@@ -106,9 +161,7 @@ def finish(text: str, log: str) -> AgentFinish:
     """Return `text` as the final answer; the ReAct tutorial's phrase means that no tool fits."""
     text = INVENTED.sub("", text).rstrip() or text
     text = without_empty_fence(text)
-    none_fits = text.strip(" .\"'").lower() == NO_TOOL
-    reason = StopReason.NO_APPROPRIATE_TOOL if none_fits else StopReason.ANSWER
-    return AgentFinish({"output": text}, log, reason)
+    return finish_with(text, log)
 
 
 def without_empty_fence(text: str) -> str:
@@ -126,8 +179,8 @@ def _action(part: Part, after: Part | None, text: str, tools: Sequence[Tool]) ->
     elif call := _CALL.fullmatch(name):
         name, written = call.group(1), call.group(2) or call.group(3) or ""
     name = bare_name(name)
-    if written is not None and _squeezed(name) in _FINISH:
-        return _answer(_bare(written), text[:end], end)
+    if written is not None and squeeze(name) in _FINISH:
+        return _answer(without_quotes(written), text[:end], end)
     tool = match_tool(name, tools)
     if written is None:
         if decision := json_decision(part.text, tools):
@@ -141,48 +194,7 @@ def _action(part: Part, after: Part | None, text: str, tools: Sequence[Tool]) ->
 
 def names_no_tool(name: str) -> bool:
     """Return whether an action's name says that there is no action."""
-    return bool(name) and _squeezed(name) in _NOTHING
-
-
-def match_tool(name: str, tools: Sequence[Tool]) -> Tool | None:
-    """Return the tool that a model means by `name`: an exact match, or one up to case, spaces and punctuation."""
-    for tool in tools:
-        if tool.name == name:
-            return tool
-    alike = [tool for tool in tools if _squeezed(tool.name) == _squeezed(name)]
-    return alike[0] if len(alike) == 1 else None
-
-
-def bare_name(written: str) -> str:
-    """Return a tool's name without the decoration that models add."""
-    return written.strip().strip("[]\"'`*.").strip()
-
-
-def needs_input(tool: Tool | None) -> bool:
-    """Return whether an action with `tool` is incomplete without an input."""
-    return tool is None or bool(tool.signature.parameters.get("required") or tool.signature.text_argument)
-
-
-def read_input(written: str, tool: Tool | None) -> ToolInput:
-    """Convert an action's input to the tool's form: plain text, or values by name if it was JSON."""
-    fenced = FENCED.fullmatch(written.strip())
-    text = (fenced.group(1) if fenced else written).strip()
-    values = _json(text)
-    if tool is None or tool.signature.text_argument is not None:
-        argument = tool.signature.text_argument if tool else None
-        if isinstance(values, dict) and set(values) == {argument} and isinstance(values[argument], str):
-            return str(values[argument])
-        return _bare(text)
-    return values if isinstance(values, dict) else text
-
-
-def _bare(text: str) -> str:
-    """Remove quotes around the whole text; `"a" OR "b"` keeps its own."""
-    text = text.strip()
-    for quote in "\"'`":
-        if len(text) > 1 and text[0] == quote == text[-1] and quote not in text[1:-1]:
-            return text[1:-1].strip()
-    return text
+    return bool(name) and squeeze(name) in NO_ACTION
 
 
 # ── JSON instead of lines ────────────────────────────────────────────────────────────────────────
@@ -213,7 +225,7 @@ def _from_values(values: Mapping[str, Any], text: str, tools: Sequence[Tool]) ->
     answer = values.get("final_answer", values.get("answer"))
     given = next((values[key] for key in INPUTS if key in values), None)
     name = values.get("action", values.get("tool", values.get("name") if given is not None else None))
-    if isinstance(name, str) and _squeezed(name) in _FINISH:
+    if isinstance(name, str) and squeeze(name) in _FINISH:
         answer, name = given, None
     tool = match_tool(name, tools) if isinstance(name, str) else None
     if isinstance(name, str) and name and (given is not None or not needs_input(tool)):
@@ -225,23 +237,12 @@ def _from_values(values: Mapping[str, Any], text: str, tools: Sequence[Tool]) ->
     return None
 
 
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text, strict=False) if text[:1] in ("{", "[") else None
-    except (ValueError, RecursionError):
-        return None
-
-
 def _json_at_start(text: str) -> Any:
     """Return the value that `text` begins with, since the first decision counts."""
     try:
         return _DECODER.raw_decode(text)[0] if text[:1] in ("{", "[") else None
     except (ValueError, RecursionError):
         return None
-
-
-def _squeezed(text: str) -> str:
-    return text.lower() if text.isalnum() else _BESIDE_WORDS.sub("", text.lower())
 
 
 def thought_in(log: str) -> str:

@@ -18,12 +18,10 @@ from typing import Any
 
 from ...core.tool import Tool
 from ...core.values import AgentAction
-from .answer_stream import plain_answer
+from .actions import CUT_OFF, KEYS, UnreadableReply, key_of, match_tool
+from .final_answer import announces_step, plain_answer
 from .json_reply import read_reply
 from .lenient_json import Truncated, find_values
-from .prose import announces_step
-from .react_text import CUT_OFF, UnreadableReply, match_tool
-from .reserved_words import KEYS, key_of
 from .tagged_calls import TaggedCall, called_name, find_calls
 
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)

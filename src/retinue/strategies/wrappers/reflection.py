@@ -10,21 +10,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ...core.flow import advance
 from ...core.grammar import Constraint, Pattern, choice, json_pattern, line, seq
 from ...core.prompt import Ask, Decided, Prompt
 from ...core.protocols import Act, Flow, Request, Sent, Strategy, Task, act, ask
 from ...core.tool import Tool
-from ...core.values import AgentAction, AgentFinish, Message, Observation, Reply, ToolInput
-from ..parsing.react_text import read_input
+from ...core.values import AgentAction, Message, Observation, Reply, ToolInput
+from ..parsing.actions import read_input
 from ..plan_text import neutralize_line
 from ..prompting.constraints import INPUT_CHARS
-from .wrapper import Wrapper
+from .wrapper import Wrapper, perform, relay
 
 REFLECTED_ON = frozenset({"result", "invalid_input", "failed"})
 _RESULT_CHARS = 1_500
@@ -42,74 +41,64 @@ Verdict:"""
 
 
 def with_reflection(strategy: Strategy) -> Strategy:
-    """`strategy` with self-reflection on the tools that ask for it."""
-    return Wrapper(strategy, _reflected)
+    """Return `strategy` with self-reflection on the tools that ask for it."""
+    return Wrapper(strategy, _reflect)
 
 
-def _reflected(strategy: Strategy, task: Task) -> Flow:
-    """The inner strategy's reasoning, with better observations. Of two such around it, the outer does it."""
+def _reflect(strategy: Strategy, task: Task) -> Flow:
+    """Return the inner strategy's reasoning, with better observations. Of two such around it, the outer does it."""
     tools = {tool.name: tool for tool in task.tools if tool.reflections > 0}
-    inner = replace(task, tools=tuple(replace(tool, reflections=0) for tool in task.tools)) if tools else task
-    return _flow(strategy(inner), tools)
+    if not tools:
+        return strategy(task)
+
+    def improve_all(request: Act) -> Generator[Request, Sent, tuple[Observation, ...]]:
+        seen = list((yield from perform(request)))
+        for at, action in enumerate(request.actions):
+            if tool := tools.get(action.tool):
+                seen[at] = yield from _improve_observation(tool, action, seen[at], request.answer)
+        return tuple(seen)
+
+    inner = replace(task, tools=tuple(replace(tool, reflections=0) for tool in task.tools))
+    return relay(strategy(inner), on_act=improve_all)
 
 
-def _flow(inner: Flow, tools: Mapping[str, Tool]) -> Flow:
-    sent: Sent | None = None
-    try:
-        while not isinstance(request := advance(inner, sent), AgentFinish):
-            sent = yield request
-            if isinstance(request, Act) and isinstance(sent, tuple):
-                sent = yield from _all_better(request, sent, tools)
-        return request
-    finally:
-        inner.close()
-
-
-def _all_better(
-    request: Act, firsts: tuple[Observation, ...], tools: Mapping[str, Tool]
-) -> Generator[Request, Sent, tuple[Observation, ...]]:
-    seen = []
-    for action, first in zip(request.actions, firsts, strict=False):
-        tool = tools.get(action.tool)
-        seen.append(first if tool is None else (yield from _better(tool, action, first, request.answer)))
-    return tuple(seen)
-
-
-def _better(tool: Tool, action: AgentAction, first: Observation, answer: str) -> Generator[Request, Sent, Observation]:
-    """The observation that fits the action, or the last of those that `tool.reflections` allow."""
+def _improve_observation(
+    tool: Tool, action: AgentAction, first: Observation, answer: str
+) -> Generator[Request, Sent, Observation]:
+    """Return the observation that fits the action, or the last of those that `tool.reflections` allow."""
     seen = first
-    tried = [_key(action.tool_input)]
+    tried = [_input_key(action.tool_input)]
     for _ in range(tool.reflections):
         if seen.outcome not in REFLECTED_ON or (seen.outcome == "result" and _is_final(tool)):
             break
-        reply = yield from ask(_asked(tool, action, seen))
+        reply = yield from ask(_ask_verdict(tool, action, seen))
         rephrased = verdict(reply.text, tool)
-        if rephrased is None or _key(rephrased) in tried:
+        if rephrased is None or _input_key(rephrased) in tried:
             break
-        tried.append(_key(rephrased))
+        tried.append(_input_key(rephrased))
         action = replace(action, tool_input=rephrased)
         (again,) = yield from act(action, answer=answer)
-        told = f"(the input was rephrased to {neutralize_line(_text(rephrased), INPUT_CHARS)})"
+        told = f"(the input was rephrased to {neutralize_line(_input_text(rephrased), INPUT_CHARS)})"
         seen = replace(again, call_id=first.call_id, note=f"{told}\n{again.note}".strip())
     return seen
 
 
 def _is_final(tool: Tool) -> bool:
-    """Whether what the tool did is done for good, and nobody would be asked before it does more."""
+    """Return whether what the tool did is done for good, and nobody would be asked before it does more."""
     return tool.effects == "once" and not tool.approval
 
 
-def _asked(tool: Tool, action: AgentAction, seen: Observation) -> Ask:
-    """Ask whether tool, input and result agree, and for another input if not."""
+def _ask_verdict(tool: Tool, action: AgentAction, seen: Observation) -> Ask:
+    """Return the request that asks whether tool, input and result agree, and for another input if not."""
     result = neutralize_line(seen.text, _RESULT_CHARS)
-    given = neutralize_line(_text(action.tool_input), INPUT_CHARS)
+    given = neutralize_line(_input_text(action.tool_input), INPUT_CHARS)
     wording = _WORDING.format(name=tool.name, description=tool.description, given=given, result=result or "(nothing)")
     prompt = Prompt(Message("user", wording))
-    return Ask(prompt, result, partial(_written, tool=tool), (), _shape(tool), _REPLY_TOKENS, aside=True)
+    return Ask(prompt, result, partial(_format_verdict, tool=tool), (), _verdict_shape(tool), _REPLY_TOKENS, aside=True)
 
 
 def verdict(text: str, tool: Tool) -> ToolInput | None:
-    """The new input in a reply; `None` if the reply agrees, or cannot be read."""
+    """Return the new input in a reply; `None` if the reply agrees, or cannot be read."""
     written: Any = None
     if text.lstrip().startswith("{"):
         try:
@@ -127,8 +116,8 @@ def verdict(text: str, tool: Tool) -> ToolInput | None:
     return new if isinstance(new, str) == text_only and new else None
 
 
-def _shape(tool: Tool) -> Constraint:
-    """Agreement, or a new input that fits the tool."""
+def _verdict_shape(tool: Tool) -> Constraint:
+    """Return the constraint: agreement, or a new input that fits the tool."""
     signature = tool.signature
     parameters = {key: value for key, value in signature.parameters.items() if key != "$defs"}
     pattern: Pattern = json_pattern(signature.parameters)
@@ -146,16 +135,16 @@ def _shape(tool: Tool) -> Constraint:
     )
 
 
-def _written(decided: Decided, tool: Tool) -> Reply:
-    """A decision as a verdict: to use the same tool with another input is to rephrase, all else is to agree."""
+def _format_verdict(decided: Decided, tool: Tool) -> Reply:
+    """Format a decision as a verdict: to use the same tool with another input is to rephrase, all else is to agree."""
     if isinstance(decided, tuple) and decided and decided[0].tool == tool.name:
-        return Reply(f" rephrase: {_text(decided[0].tool_input)}\n")
+        return Reply(f" rephrase: {_input_text(decided[0].tool_input)}\n")
     return Reply(" agree\n")
 
 
-def _text(given: ToolInput) -> str:
+def _input_text(given: ToolInput) -> str:
     return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
 
 
-def _key(given: ToolInput) -> str:
-    return " ".join(_text(given).lower().split()) if isinstance(given, str) else json.dumps(given, sort_keys=True)
+def _input_key(given: ToolInput) -> str:
+    return " ".join(_input_text(given).lower().split()) if isinstance(given, str) else json.dumps(given, sort_keys=True)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...core.flow import advance
 from ...core.grammar import Constraint, json_pattern, seq
 from ...core.prompt import Ask, Decided, Prompt
-from ...core.protocols import Flow, Sent, Strategy, Task, ask
-from ...core.values import CUT_SHORT, AgentFinish, Message, Reply, StopReason
-from ..parsing.prose import uses_tool
-from ..parsing.react_text import FENCED
+from ...core.protocols import Act, Flow, Request, Sent, Strategy, Task, ask
+from ...core.values import CUT_SHORT, AgentFinish, Message, Observation, Reply, StopReason
+from ..parsing.actions import FENCED
+from ..parsing.final_answer import uses_tool
 from ..plan_text import neutralize_line
 from ..prompting.injection_guard import neutralize
-from .wrapper import Wrapper, without_visible_answer
+from .wrapper import Wrapper, perform, relay, without_visible_answer
 
 TRIES = 3
 _ANSWER_CHARS = 2_000
@@ -25,7 +24,7 @@ _REPLY_TOKENS = 1_024
 
 
 def with_structured_output(strategy: Strategy, schema: Mapping[str, Any], check: Callable[[Any], str]) -> Strategy:
-    """`strategy` with answers that fit the JSON Schema `schema`; `check` says what is wrong with a value."""
+    """Return `strategy` with answers that fit the JSON Schema `schema`; `check` says what is wrong with a value."""
     return Wrapper(strategy, _Answers(schema, check))
 
 
@@ -37,27 +36,25 @@ class _Answers:
     check: Callable[[Any], str] = field(repr=False)
 
     def __call__(self, strategy: Strategy, task: Task) -> Flow:
-        """The inner strategy's reasoning, then its answer as JSON; `INVALID_ANSWER` if it cannot be had."""
-        inner = strategy(task)
-        sent: Sent | None = None
+        """Run the inner strategy, then bring its answer into JSON; `INVALID_ANSWER` if it cannot be had."""
         evidence: list[str] = []
-        try:
-            while not isinstance(request := advance(inner, sent), AgentFinish):
-                sent = yield without_visible_answer(request) if isinstance(request, Ask) else request
-                if isinstance(sent, tuple):
-                    evidence += [seen.text for seen in sent if seen.outcome == "result"]
-        finally:
-            inner.close()
-        if request.reason is not StopReason.ANSWER:
-            return request
-        return (yield from self._conforming(task, request, evidence))
 
-    def _conforming(self, task: Task, finish: AgentFinish, evidence: Sequence[str]) -> Flow:
-        """`finish` with its answer as JSON: as it is, or as the model puts it."""
-        value, problem = self._read(finish.output)
+        def collect(request: Act) -> Generator[Request, Sent, tuple[Observation, ...]]:
+            seen = yield from perform(request)
+            evidence.extend(one.text for one in seen if one.outcome == "result")
+            return seen
+
+        finish = yield from relay(strategy(task), lambda request: ask(without_visible_answer(request)), collect)
+        if finish.reason is not StopReason.ANSWER:
+            return finish
+        return (yield from self._conform(task, finish, evidence))
+
+    def _conform(self, task: Task, finish: AgentFinish, evidence: Sequence[str]) -> Flow:
+        """Return `finish` with its answer as JSON: as it is, or as the model puts it."""
+        value, problem = self._read_answer(finish.output)
         if not problem:
-            return _with(finish, value, finish.log)
-        prompt = Prompt(Message("user", self._wording(task, finish.output, evidence)))
+            return _with_answer(finish, value, finish.log)
+        prompt = Prompt(Message("user", self._prompt(task, finish.output, evidence)))
         shape, text, again = self._shape(), finish.output, ""
         most = _REPLY_TOKENS if task.constrained else None
         for left in range(TRIES, 0, -1):
@@ -66,9 +63,9 @@ class _Answers:
             reply = yield from ask(Ask(prompt, news, _as_it_is, (), held, most, problem=again, aside=True))
             given = "" if uses_tool(reply.text, task.tools) else reply.text
             text = given.strip() or text
-            value, again = self._read(given)
+            value, again = self._read_answer(given)
             if not again:
-                return _with(finish, value, reply.text)
+                return _with_answer(finish, value, reply.text)
             said = Message("assistant", f"{reply.text.rstrip()}\n")
             prompt = prompt.add(said, Message("user", f"This does not fit the schema: {again}\nJSON:"))
         values = {**finish.return_values, "output": text, "problem": again}
@@ -76,27 +73,27 @@ class _Answers:
             return AgentFinish(values, finish.log, CUT_SHORT[reply.finish])
         return AgentFinish(values, finish.log, StopReason.INVALID_ANSWER)
 
-    def _read(self, text: str) -> tuple[Any, str]:
-        """The answer in `text`, or what is wrong with it."""
+    def _read_answer(self, text: str) -> tuple[Any, str]:
+        """Return the answer in `text`, or what is wrong with it."""
         problem = ""
         for value in _values(text):
             wrapped = isinstance(value, dict) and set(value) == {"answer"}
             for candidate in (value, value["answer"]) if wrapped else (value,):
-                wrong = self._problem(candidate)
+                wrong = self._find_problem(candidate)
                 if not wrong:
                     return candidate, ""
                 problem = problem or wrong
-        if text.strip() and not self._problem(text.strip()):  # a text that may be any
+        if text.strip() and not self._find_problem(text.strip()):  # a text that may be any
             return text.strip(), ""
         return None, problem or "this is not JSON"
 
-    def _problem(self, value: Any) -> str:
+    def _find_problem(self, value: Any) -> str:
         try:
             return self.check(value)
         except RecursionError:
             return "this is nested too deeply"
 
-    def _wording(self, task: Task, answer: str, evidence: Sequence[str]) -> str:
+    def _prompt(self, task: Task, answer: str, evidence: Sequence[str]) -> str:
         lines = [f"- {neutralize_line(text, _EVIDENCE_CHARS)}\n" for text in evidence[-_EVIDENCE:]]
         found = f"What was found out:\n{''.join(lines)}" if lines else ""
         said = neutralize(" ".join(answer.split()))[:_ANSWER_CHARS] or "(none)"
@@ -107,7 +104,8 @@ class _Answers:
         )
 
     def _shape(self) -> Constraint:
-        """JSON that fits the schema. An engine that knows only objects is asked for one with the answer in it."""
+        """Return the constraint: JSON that fits the schema. An engine that knows only objects is asked for one with the
+        answer in it."""
         defined = {**self.schema.get("definitions", {}), **self.schema.get("$defs", {})}
         pattern = seq(" ", json_pattern({**self.schema, "$defs": defined}), "\n")
         if self.schema.get("type") == "object":
@@ -122,13 +120,13 @@ class _Answers:
         return Constraint(pattern, wrapped | {key: self.schema[key] for key in apart if key in self.schema})
 
 
-def _with(finish: AgentFinish, value: Any, log: str) -> AgentFinish:
+def _with_answer(finish: AgentFinish, value: Any, log: str) -> AgentFinish:
     values = {**finish.return_values, "output": json.dumps(value, ensure_ascii=False), "answer": value}
     return AgentFinish(values, log)
 
 
 def _values(text: str) -> Iterator[Any]:
-    """What JSON there is in a text: all of it, in a fence, or between the first and the last bracket."""
+    """Yield what JSON there is in a text: all of it, in a fence, or between the first and the last bracket."""
     begin = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=len(text))
     end = max(text.rfind("}"), text.rfind("]")) + 1
     for candidate in (text, *FENCED.findall(text), text[begin:end]):

@@ -1,0 +1,121 @@
+"""Text and JSON from strangers. What no later step could use is refused or replaced where it enters.
+
+JSON may have numbers that are not finite, and nesting that no recursive function gets through. It may escape an emoji
+as two halves of a surrogate pair, and a stream may send them in two pieces. A lone half cannot be encoded, so it would
+break whatever the text is written to.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from math import isfinite
+from typing import Any
+
+MAX_DEPTH = 64
+
+
+class TooDeepError(ValueError):
+    """JSON is nested more than `MAX_DEPTH` levels deep."""
+
+    def __init__(self) -> None:
+        super().__init__(f"it is nested more than {MAX_DEPTH} levels deep")
+
+
+def _read_finite(text: str) -> float:
+    number = float(text)
+    return number if isfinite(number) else _refuse(text)
+
+
+def _refuse(text: str) -> Any:
+    raise ValueError(f"{text[:40]} is not a valid JSON number")
+
+
+STRICT = json.JSONDecoder(parse_float=_read_finite, parse_constant=_refuse)
+
+
+def _unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object. Duplicate keys are refused, since parsers differ on which value counts."""
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"duplicate key '{twice[:40]}' in an object")
+    return value
+
+
+STRICTEST = json.JSONDecoder(parse_float=_read_finite, parse_constant=_refuse, object_pairs_hook=_unique_object)
+"""Refuses duplicate keys, too."""
+
+
+LENIENT = json.JSONDecoder(strict=False, parse_float=_read_finite, parse_constant=_refuse)
+"""Accepts line breaks within a text, as models write them."""
+
+
+def read_strict_json(text: str, decoder: json.JSONDecoder = STRICT) -> Any:
+    """Return the value in `text`. Raises `ValueError`, and `TooDeepError`."""
+    try:
+        value = decoder.decode(text)
+    except RecursionError:
+        raise TooDeepError from None
+    check_depth(value, text)
+    return value
+
+
+def check_depth(value: Any, text: str) -> None:
+    """Raise `TooDeepError` if the value in `text` is nested too deep."""
+    if text.count("[") + text.count("{") > MAX_DEPTH and _is_deeper(value, MAX_DEPTH):
+        raise TooDeepError
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether `value` is nested more than `levels` deep."""
+    layer = [value]
+    for _ in range(levels):
+        layer = [
+            inner
+            for one in layer
+            if isinstance(one, dict | list)
+            for inner in (one.values() if isinstance(one, dict) else one)
+            if isinstance(inner, dict | list)
+        ]
+        if not layer:
+            return False
+    return True
+
+
+def well_formed(text: str) -> str:
+    """Return `text` with halves joined, and lone ones replaced by U+FFFD."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def well_formed_json(value: Any) -> Any:
+    """Return a JSON value with all its texts, keys included, well-formed."""
+    written = json.dumps(value, ensure_ascii=False)
+    made = well_formed(written)
+    return value if made is written else json.loads(made)
+
+
+class TextPieces:
+    """Makes the pieces of one text well-formed: half a pair at a piece's end waits for the other half."""
+
+    __slots__ = ("_half",)
+
+    def __init__(self) -> None:
+        self._half = ""
+
+    def feed(self, piece: str) -> str:
+        """Return what can be passed on now."""
+        piece, self._half = self._half + piece, ""
+        if piece and "\ud800" <= piece[-1] <= "\udbff":
+            piece, self._half = piece[:-1], piece[-1]
+        return well_formed(piece)
+
+    def flush(self) -> str:
+        """Return the rest at the end of the text."""
+        return well_formed(self._half)

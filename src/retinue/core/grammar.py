@@ -1,0 +1,359 @@
+"""Constraints on replies, written once and printed in each engine's notation.
+
+A `Pattern` is a regular expression as a tree. It prints itself as GBNF (llama.cpp) and as a regular expression
+(vLLM, TGI, and Python's `re`, with which the tests generate and check replies). `json_pattern` converts a JSON Schema
+into a pattern. Everything is bounded, so a rambling model terminates.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A literal text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chars:
+    """One character; `set` is the inside of a bracket expression, e.g. `a-z` or `^\\n`."""
+
+    set: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seq:
+    """A sequence of parts."""
+
+    parts: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of several alternatives."""
+
+    options: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A part repeated `least` to `most` times."""
+
+    part: Pattern
+    least: int
+    most: int
+
+
+Pattern = Text | Chars | Seq | Choice | Repeat
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constraint:
+    """A constraint on a reply: a `pattern` of its text, or for engines that only support JSON Schema (OpenAI's
+    `response_format`) an equivalent `schema` of a JSON reply.
+
+    Compared by identity: a strategy creates one and reuses it, so engines cache its printed form.
+    """
+
+    pattern: Pattern
+    schema: Mapping[str, Any]
+
+
+def seq(*parts: Pattern | str) -> Pattern:
+    """Return the parts in sequence; a string is a literal."""
+    return Seq(tuple(Text(part) if isinstance(part, str) else part for part in parts))
+
+
+def choice(*options: Pattern | str) -> Pattern:
+    """Return a choice of the options; a string is a literal."""
+    return Choice(tuple(Text(option) if isinstance(option, str) else option for option in options))
+
+
+def optional(part: Pattern) -> Pattern:
+    """Return an optional `part`."""
+    return Repeat(part, 0, 1)
+
+
+def line(most: int, but: str = "") -> Pattern:
+    """Match 1 to `most` characters of one line that does not start blank, excluding the characters in `but`."""
+    return seq(Chars(rf"^\s{but}"), Repeat(Chars(rf"^\r\n{but}"), 0, most - 1))
+
+
+# ── printing ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def gbnf(pattern: Pattern) -> str:
+    """Print `pattern` as a llama.cpp grammar (GBNF).
+
+    Each repeated part becomes a rule of its own, because llama.cpp refuses nested repetitions that expand to thousands.
+    """
+    rules: dict[Pattern, str] = {}
+    root = _gbnf(pattern, rules)
+    named = "".join(f"{name} ::= {_gbnf(part, rules)}\n" for part, name in _all(rules))
+    return f"root ::= {root}\n{named}"
+
+
+def _all(rules: dict[Pattern, str]) -> Iterator[tuple[Pattern, str]]:
+    """Yield all rules, including those added while others are printed."""
+    done = 0
+    while done < len(rules):
+        part, name = list(rules.items())[done]
+        done += 1
+        yield part, name
+
+
+def _gbnf(pattern: Pattern, rules: dict[Pattern, str]) -> str:
+    match pattern:
+        case Text(text):
+            return json.dumps(text, ensure_ascii=False)
+        case Chars(chars):
+            return f"[{chars.replace(chr(92) + 's', ' ' + chr(92) + 't' + chr(92) + 'r' + chr(92) + 'n')}]"
+        case Seq(parts):
+            return " ".join(_gbnf(part, rules) for part in parts) or '""'
+        case Choice(options):
+            return f"({' | '.join(_gbnf(option, rules) for option in options)})"
+        case Repeat(part, least, most):
+            simple = isinstance(part, Text | Chars)
+            name = f"({_gbnf(part, rules)})" if simple else rules.setdefault(part, f"r{len(rules)}")
+            return f"{name}?" if (least, most) == (0, 1) else f"{name}{{{least},{most}}}"
+
+
+def regex(pattern: Pattern) -> str:
+    """Print `pattern` as a regular expression without look-around or back-references."""
+    match pattern:
+        case Text(text):
+            return re.escape(text)
+        case Chars(chars):
+            return f"[{chars}]"
+        case Seq(parts):
+            return "".join(map(regex, parts))
+        case Choice(options):
+            return f"(?:{'|'.join(map(regex, options))})"
+        case Repeat(part, 0, 1):
+            return f"(?:{regex(part)})?"
+        case Repeat(part, least, most):
+            return f"(?:{regex(part)}){{{least},{most}}}"
+
+
+# ── from JSON Schema ─────────────────────────────────────────────────────────────────────────────
+
+MAX_STRING = 400  # characters of a JSON string without a maxLength
+MAX_ITEMS = 16  # items of an array without a maxItems
+_MAX_KEY = 64  # characters of a property's name that the schema leaves open
+MAX_DEPTH = 8  # nesting of objects, arrays and references; anything deeper is a scalar
+MAX_PRINTED = 200_000  # approximate characters of a pattern printed as a regular expression
+_MAX_PARTS = 4_000  # of a pattern
+_MAX_FREE = 16  # optional properties in fixed order; beyond that, any order, or the pattern would grow quadratically
+_MOST_LEAST = {"minLength": 1_000, "minItems": 64}  # engines expand repetitions
+
+_DIGIT = Chars("0-9")
+_INTEGER = seq(optional(Text("-")), choice("0", seq(Chars("1-9"), Repeat(_DIGIT, 0, 15))))
+_NUMBER = seq(
+    _INTEGER,
+    optional(seq(".", Repeat(_DIGIT, 1, 16))),
+    optional(seq(Chars("eE"), optional(Chars("+\\-")), Repeat(_DIGIT, 1, 2))),
+)
+_BOOLEAN = choice("true", "false")
+_CHARACTER = choice(
+    Chars(r'^"\\\x00-\x1f'),
+    seq("\\", choice(Chars(r'"\\/bfnrt'), seq("u", Chars("0-9a-cA-C"), Repeat(Chars("0-9a-fA-F"), 3, 3)))),
+)
+
+
+_ANY_TEXT = Repeat(Chars(r"^\x00"), 0, 1_500)
+
+
+class _TooLarge(Exception):
+    """The pattern would be too large for any engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """The state of a conversion: definitions, the string limit, the optional properties in fixed order, and how many
+    parts are still available.
+    """
+
+    defs: Mapping[str, Any]
+    string: int
+    free: int
+    left: list[int]
+
+    def spend(self, parts: int) -> None:
+        self.left[0] -= parts
+        if self.left[0] < 0:
+            raise _TooLarge
+
+
+def json_pattern(schema: Mapping[str, Any], max_string: int = MAX_STRING) -> Pattern:
+    """Return a pattern of the JSON texts that fit `schema`, in the layout of `json.dumps`.
+
+    Supports types, properties, required, additionalProperties, items, prefixItems, enum, const, anyOf, oneOf,
+    single-schema allOf, local $ref and length bounds. Other keywords (pattern, minimum, …) are left to later
+    validation. So is the order of optional properties, and then everything, if the pattern would exceed about
+    `MAX_PRINTED` characters, e.g. because references branch.
+    """
+    for free in (_MAX_FREE, 1):
+        reading = _Reading(schema.get("$defs", {}), max_string, free, [_MAX_PARTS])
+        with suppress(_TooLarge):
+            pattern = _json(schema, reading, MAX_DEPTH)
+            if _printed(pattern, {}) <= MAX_PRINTED:
+                return pattern
+    return _ANY_TEXT
+
+
+def _printed(pattern: Pattern, known: dict[int, int]) -> int:
+    """Return the approximate printed length; `known` caches parts, which are printed again at each occurrence."""
+    if (size := known.get(id(pattern))) is None:
+        match pattern:
+            case Text(text) | Chars(text):
+                size = len(text) + 2
+            case Seq(parts) | Choice(parts):
+                size = 2 + sum(_printed(part, known) for part in parts)
+            case Repeat(part):
+                size = 8 + _printed(part, known)
+        known[id(pattern)] = size
+    return size
+
+
+def _json(schema: Mapping[str, Any] | bool, reading: _Reading, depth: int) -> Pattern:
+    def again(inner: Mapping[str, Any] | bool) -> Pattern:
+        return _json(inner, reading, depth - 1)
+
+    reading.spend(1)
+    if isinstance(schema, bool):
+        schema = {}
+    if "$ref" in schema and depth > 0:
+        return again(reading.defs.get(str(schema["$ref"]).rpartition("/")[2], {}))
+    if "const" in schema:
+        return _value(schema["const"], reading)
+    if schema.get("enum"):
+        return choice(*(_value(value, reading) for value in schema["enum"]))
+    if options := schema.get("anyOf") or schema.get("oneOf"):
+        shallow = [option for option in options if depth > 0 or not _nests(option)]
+        return choice(*(_json(option, reading, depth) for option in shallow or options))
+    if len(schema.get("allOf", ())) == 1:
+        return _json(schema["allOf"][0], reading, depth)
+    kinds = schema.get("type", ())
+    kinds = [kinds] if isinstance(kinds, str) else list(kinds)
+    return _typed(kinds, schema, again, reading, depth)
+
+
+def _value(value: Any, reading: _Reading) -> Pattern:
+    text = json.dumps(value)
+    reading.spend(1 + len(text) // 20)
+    return Text(text)
+
+
+def _nests(schema: Mapping[str, Any] | bool) -> bool:
+    return not isinstance(schema, bool) and ("$ref" in schema or schema.get("type") in ("array", "object"))
+
+
+def _typed(kinds: Sequence[str], schema: Mapping[str, Any], again: Any, reading: _Reading, depth: int) -> Pattern:
+    patterns: list[Pattern] = []
+    for kind in kinds or ["string", "number", "boolean", "null"]:
+        match kind:
+            case "string":
+                patterns.append(_string(schema, reading.string))
+            case "integer":
+                patterns.append(_INTEGER)
+            case "number":
+                patterns.append(_NUMBER)
+            case "boolean":
+                patterns.append(_BOOLEAN)
+            case "null":
+                patterns.append(Text("null"))
+            case "array" if depth > 0:
+                patterns.append(_array(schema, again))
+            case "object" if depth > 0:
+                patterns.append(_object(schema, again, reading))
+            case _:
+                patterns.append(Text("[]" if kind == "array" else "{}"))
+    return patterns[0] if len(patterns) == 1 else Choice(tuple(patterns))
+
+
+def _least(schema: Mapping[str, Any], name: str) -> int:
+    least = int(schema.get(name, 0))
+    if least > _MOST_LEAST[name]:
+        raise _TooLarge
+    return least
+
+
+def _string(schema: Mapping[str, Any], most: int) -> Pattern:
+    least = _least(schema, "minLength")
+    return seq('"', Repeat(_CHARACTER, least, max(least, int(min(schema.get("maxLength", most), most)))), '"')
+
+
+def _array(schema: Mapping[str, Any], again: Any) -> Pattern:
+    first, rest = schema.get("prefixItems"), schema.get("items", {})
+    if isinstance(rest, list):  # how it was written before there was `prefixItems`
+        first, rest = rest, schema.get("additionalItems", {})
+    first = [again(one) for one in first] if isinstance(first, list) else []
+    least = _least(schema, "minItems")
+    most = max(least, int(min(schema.get("maxItems", MAX_ITEMS), MAX_ITEMS)))
+    if first:
+        return _tuple(first[: schema.get("maxItems", len(first))], rest, least, most, again)
+    if most == 0 or rest is False:
+        return Text("[]")
+    item = again(rest)
+    filled = seq("[", item, Repeat(seq(", ", item), max(least - 1, 0), most - 1), "]")
+    return filled if least else choice("[]", filled)
+
+
+def _tuple(first: Sequence[Pattern], rest: Any, least: int, most: int, again: Any) -> Pattern:
+    """Return a pattern of arrays that begin with `first`, all of which is written, also where less would do."""
+    listed = [part for one in first for part in (", ", one)][1:]
+    more = 0 if rest is False else most - len(first)
+    if more <= 0 or (rest in ({}, True) and least <= len(first)):
+        return seq("[", *listed, "]")
+    return seq("[", *listed, Repeat(seq(", ", again(rest)), max(least - len(first), 0), more), "]")
+
+
+def _object(schema: Mapping[str, Any], again: Any, reading: _Reading) -> Pattern:
+    properties = schema.get("properties", {})
+    wanted = set(schema.get("required", ()))
+    needed = [name for name in properties if name in wanted]
+    free = [name for name in properties if name not in wanted]
+    reading.spend(sum(len(name) // 20 for name in properties))
+    pairs = {name: seq(json.dumps(name) + ": ", again(inner)) for name, inner in properties.items()}
+    maybe = {name: optional(seq(", ", pairs[name])) for name in free}
+    other = _other_pair(schema, again)
+
+    if needed:
+        first = seq(pairs[needed[0]], *(seq(", ", pairs[name]) for name in needed[1:]), *maybe.values())
+        others = [] if other is None else [Repeat(seq(", ", other), 0, MAX_ITEMS)]
+        return seq("{", first, *others, "}")
+    if other is not None:
+        return _any_pairs(choice(*pairs.values(), other) if pairs else other, schema)
+    if not free:
+        return Text("{}")
+    if len(free) > reading.free:
+        pair = choice(*pairs.values())
+        return seq("{", optional(seq(pair, Repeat(seq(", ", pair), 0, len(free) - 1))), "}")
+    starts = [seq(pairs[name], *(maybe[later] for later in free[at + 1 :])) for at, name in enumerate(free)]
+    return seq("{", optional(choice(*starts)), "}")
+
+
+def _other_pair(schema: Mapping[str, Any], again: Any) -> Pattern | None:
+    """Return the pattern of a property that `schema` does not name, or `None` unless it says that there may be some."""
+    others = [*schema.get("patternProperties", {}).values()]
+    more = schema.get("additionalProperties")
+    if isinstance(more, Mapping) or more is True:
+        others.append(more)
+    if not others:
+        return None
+    key = seq('"', Repeat(_CHARACTER, 1, _MAX_KEY), '": ')
+    return seq(key, choice(*(again(inner) for inner in others)) if len(others) > 1 else again(others[0]))
+
+
+def _any_pairs(pair: Pattern, schema: Mapping[str, Any]) -> Pattern:
+    least = min(int(schema.get("minProperties", 0)), MAX_ITEMS)
+    filled = seq("{", pair, Repeat(seq(", ", pair), max(least - 1, 0), MAX_ITEMS - 1), "}")
+    return filled if least else choice("{}", filled)

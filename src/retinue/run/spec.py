@@ -1,0 +1,127 @@
+"""`RunSpec`: the frozen parts that a run uses. Changing the agent meanwhile does not affect the run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from .._internal.containment import call_contained, describe_error, is_own_error
+from .._internal.message_text import suggestion
+from ..core.answer_schema import Check
+from ..core.budgets import Budget
+from ..core.delegation import is_member
+from ..core.effects import Human
+from ..core.events import Started
+from ..core.prices import price_of
+from ..core.protocols import Flow, Memory, Model, Strategy, Task
+from ..core.tool import Tool
+from ..errors import UsageError
+from ..strategies.auto import choose_strategy
+from ..strategies.given_actions import GivenActions
+from ..strategies.wrappers.prompt_additions import with_files, with_instructions
+from ..strategies.wrappers.reflection import with_reflection
+from ..strategies.wrappers.structured_output import with_structured_output
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """The parts of an agent when a run is created; `Agent` documents them.
+
+    `answers` describes a structured answer. Raises `UsageError` for parts that do not fit together.
+    """
+
+    name: str
+    model: Model
+    strategy: Strategy
+    tools: tuple[Tool, ...]
+    instructions: str
+    budget: Budget
+    human: Human | None
+    require_human_feedback: bool | Collection[str]
+    answers: tuple[Mapping[str, Any], Check] | None
+    memories: tuple[Memory, ...]
+    trace: bool | None
+
+    def __post_init__(self) -> None:
+        if not self.tools and isinstance(self.strategy, GivenActions):
+            raise UsageError(f"{self.name} has no tools to run; pass some: Executor([…])")
+        asked = self.require_human_feedback
+        if asked and asked is not True:
+            names = [tool.name for tool in self.tools]
+            if unknown := [name for name in asked if name not in names]:
+                raise UsageError(f"require_human_feedback: no tool {unknown[0]!r}; {suggestion(unknown[0], names)}")
+        if self.answers is not None:  # no tool's result may be the answer then
+            object.__setattr__(self, "tools", tuple(replace(tool, return_direct=False) for tool in self.tools))
+
+    def begin(self, started: Started) -> tuple[Started, Flow]:
+        """Return the first event of a run, completed with what this agent is, and the strategy's generator. `started`
+        has the question and what the model can do; if the run is recorded, also its strategy and instructions. Raises
+        `UsageError` if the strategy cannot begin.
+        """
+        able = started.abilities
+        task = Task(
+            started.question,
+            self.tools,
+            started.history,
+            able.constrains,
+            able.calls_tools,
+            able.scripted,
+            started.files,
+            able.window,
+        )
+        strategy = choose_strategy(self.strategy, task, started.strategy)
+        named = getattr(strategy, "name", type(strategy).__name__)
+        instructions = self.instructions if started.instructions is None else started.instructions
+        try:
+            flow = call_contained(self._flow, task, strategy, instructions)
+        except Exception as error:
+            if is_own_error(error):
+                raise
+            raise UsageError(f"the strategy {named!r} failed: {describe_error(error)}") from error
+        if not isinstance(flow, Generator):
+            raise UsageError(f"the strategy {named!r} returned a {type(flow).__name__}; want a generator")
+        tools = tuple(tool.name for tool in self.tools)
+        started = replace(started, agent=self.name, strategy=strategy.name, model=self.model.name, tools=tools)
+        return started, flow
+
+    def _flow(self, task: Task, strategy: Strategy, instructions: str) -> Flow:
+        """Return the generator for one run: `strategy`, wrapped with instructions, reflection and answer checks as
+        configured.
+        """
+        strategy = with_instructions(strategy, instructions)
+        if any(tool.reflections for tool in task.tools):
+            strategy = with_reflection(strategy)
+        if self.answers is not None:
+            strategy = with_structured_output(strategy, *self.answers)
+        return with_files(strategy, task)(task)
+
+
+def check_prices(model: Model, tools: Iterable[Tool], budget: Budget) -> None:
+    """Raise `UsageError` if `budget` limits the cost, and the prices of `model`, or of a member among `tools`, are not
+    known."""
+    if budget.cost is None:
+        return
+    models, left, seen = [model], list(tools), set[int]()
+    while left:
+        tool = left.pop()
+        if is_member(tool) and id(tool.something) not in seen:
+            seen.add(id(tool.something))
+            spec: RunSpec = tool.something.run_spec()
+            models.append(spec.model)
+            left += spec.tools
+    for one in models:
+        if price_of(one) is None:
+            raise UsageError(
+                f"a budget of cost needs the prices of the model {one.name!r}: give it "
+                "price={'input': …, 'output': …}, for a million tokens each "
+                "(pip install 'retinue[facts]' brings those of many hosted models)"
+            )
+
+
+class Specified(Protocol):
+    """An object that has runs, such as an agent."""
+
+    def run_spec(self) -> RunSpec:
+        """Return the specification of a run created now."""
+        ...

@@ -1,0 +1,124 @@
+"""Strategies whose prompts have more in them: instructions before everything, and the files of the question, of the
+conversation before it and of tools' results."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+from ...core.file_format import MAX_BYTES_TOGETHER, MAX_FILES
+from ...core.protocols import Act, Flow, Request, Sent, Strategy, Task
+from ...core.values import File, Message, Observation
+from .wrapper import PromptMapper, Wrapper, perform, relay
+
+
+def with_instructions(strategy: Strategy, text: str) -> Strategy:
+    """Return `strategy`, whose every prompt begins with `text`."""
+    return Wrapper(strategy, Instructions(text.strip())) if text.strip() else strategy
+
+
+@dataclass(frozen=True)
+class Instructions:
+    """The reasoning of a strategy with `text` before its prompts."""
+
+    text: str
+
+    def __call__(self, strategy: Strategy, task: Task) -> Flow:
+        """Return the reasoning for one run."""
+        return relay(strategy(task), PromptMapper(self._add_text).ask)
+
+    def _add_text(self, messages: Sequence[Message], begun: bool | None) -> Iterator[tuple[Sequence[Message], bool]]:
+        for message in messages:
+            if begun:
+                yield [message], True
+            elif message.role == "system":
+                yield [replace(message, content=f"{self.text}\n\n{message.content}")], True
+            else:
+                yield [Message("system", f"{self.text}\n\n"), message], True
+            begun = True
+
+
+def with_files(strategy: Strategy, task: Task) -> Strategy:
+    """Return `strategy`, whose every prompt shows the files of `task` and of its tools' results: a strategy's format
+    has no place for them."""
+    files = tuple(dict.fromkeys([*(one for turn in task.history for one in turn.files), *task.files]))
+    return Wrapper(strategy, _ShownFiles(files)) if files or task.tools else strategy
+
+
+@dataclass(frozen=True)
+class _ShownFiles:
+    """The reasoning of a strategy with files in its prompts."""
+
+    files: tuple[File, ...] = field(repr=False)
+
+    def __call__(self, strategy: Strategy, task: Task) -> Flow:
+        placement = _FilePlacement(self.files, task.question)
+        return relay(strategy(task), PromptMapper(placement.place_files).ask, placement.observe)
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """What a prompt has of the files: each as often as it is shown, and the calls whose files have their place."""
+
+    files: tuple[File, ...] = ()
+    calls: frozenset[str] = frozenset()
+
+
+class _FilePlacement:
+    """Puts files where they belong: those of the question beside it, and those of a result into its message.
+
+    A format without messages of results shows them in the user's message that follows.
+    """
+
+    def __init__(self, files: tuple[File, ...], question: str) -> None:
+        self._files = files
+        self._question = question.strip()
+        self._results: dict[str, tuple[str, tuple[File, ...]]] = {}  # a call's tool and files
+
+    def observe(self, request: Act) -> Generator[Request, Sent, tuple[Observation, ...]]:
+        """Make the request, and note the files of the results."""
+        seen = yield from perform(request)
+        for action, one in zip(request.actions, seen, strict=True):
+            if one.files:
+                self._results[one.call_id] = action.tool, one.files
+        return seen
+
+    def place_files(
+        self, messages: Sequence[Message], placed: _Placed | None
+    ) -> Iterator[tuple[Sequence[Message], _Placed]]:
+        """Yield each of the new messages with the files that belong to it, and what the prompt has up to it."""
+        changed, before = list(messages), placed or _Placed()
+        users = [at for at, message in enumerate(messages) if message.role == "user"]
+        if placed is None:
+            self._place_beside_question(changed, users)
+        shown = [*before.files, *chain.from_iterable(message.files for message in changed)]
+        calls: dict[int, set[str]] = {}  # that get their place in a message
+        for call, (tool, files) in self._results.items():
+            own = [at for at, message in enumerate(messages) if message.call_id == call]
+            for at in (own or (users if call not in before.calls else []))[-1:]:
+                lacking = [one for one in files if one not in changed[at].files]
+                changed[at] = _add_result(changed[at], tool, lacking, shown)
+                calls.setdefault(at, set()).add(call)
+        for at, message in enumerate(changed):
+            if message.files or at in calls:
+                before = _Placed((*before.files, *message.files), before.calls | calls.get(at, set()))
+            yield [message], before
+
+    def _place_beside_question(self, messages: list[Message], users: Sequence[int]) -> None:
+        there = {file for message in messages for file in message.files}
+        lacking = [one for one in self._files if one not in there]
+        asking = [at for at in users if self._question in messages[at].content]
+        for at in (asking or users)[-1:] if lacking else ():
+            messages[at] = replace(messages[at], files=(*messages[at].files, *lacking))
+
+
+def _add_result(message: Message, tool: str, files: Sequence[File], shown: list[File]) -> Message:
+    """Return the message with the files of a result, if a prompt may have them beside those that are `shown`."""
+    if not files:
+        return message
+    together = [*shown, *files]
+    if len(together) > MAX_FILES or sum(len(one.data) for one in together) > MAX_BYTES_TOGETHER:
+        return replace(message, content=f"{message.content}\n(Its files are not shown: there were too many before.)")
+    shown[:] = together
+    return replace(message, files=(*message.files, *files), tool=message.tool or tool)
