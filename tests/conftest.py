@@ -23,10 +23,16 @@ from retinue.store.engines import engine_of
 pytest_plugins = ["sampling", "shuffling"]
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Programs have an interpreter of their own only where there is time for it. No test waits for the disk."""
+def pytest_configure() -> None:
+    """No test waits for the disk."""
     forget_the_disk()
-    fork_server.use(programs=not (config.getoption("--full") or config.getoption("--rest")))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Programs have an interpreter of their own with `--full`, and with `--rest` those of tests that ask for `full`."""
+    asks = item.config.getoption("--rest") and "full" in getattr(item, "fixturenames", ())
+    fork_server.use(programs=not (item.config.getoption("--full") or asks))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,8 +1,9 @@
 """Starts of Python without its second of imports: a process that has imported Retinue and built its routes, and forks.
 
 What is started is a process as any other, with the environment, the folder and the output that it was given: it can be
-killed, has an exit status, and ends as Python ends. What may differ is what it imports itself: with `--full` and
-`--rest`, `python` starts an interpreter of its own for each program. Nor does it take its modules apart in the end.
+killed, has an exit status, and ends as Python ends. What may differ is what it imports itself: with `--full`, and
+for some tests with `--rest`, `python` starts an interpreter of its own for each. Nor does it take its modules apart in
+the end.
 """
 
 from __future__ import annotations
