@@ -14,7 +14,7 @@ from fakes.scripted_server import Answer
 from retinue import PromptModel
 from retinue.core.prices import FREE, Price, PriceList, use_price_list
 from retinue.core.values import Usage
-from retinue.models.facts import UNKNOWN, ModelFacts, describe_sources, find_facts, listed_vendors, vendor_at
+from retinue.models.facts import UNKNOWN, ModelFacts, describe_sources, find_facts, find_vendor_at, list_vendors
 from retinue.models.vendors import NAMES, find_vendor
 
 
@@ -56,9 +56,9 @@ def test_what_nobody_publishes_is_unknown() -> None:
 
 
 def test_each_vendor_is_known_by_its_address() -> None:
-    own = {name: vendor_at(find_vendor(name).url) for name in NAMES if find_vendor(name).url}
+    own = {name: find_vendor_at(find_vendor(name).url) for name in NAMES if find_vendor(name).url}
     assert {name: found for name, found in own.items() if found} == {
-        name: name for name in own if name in listed_vendors()
+        name: name for name in own if name in list_vendors()
     }
     for address, vendor in {
         "https://API.OpenAI.com/v1": "openai",
@@ -74,7 +74,7 @@ def test_each_vendor_is_known_by_its_address() -> None:
         "https://example.org/api.openai.com": "",
         "": "",
     }.items():
-        assert vendor_at(address) == vendor, address
+        assert find_vendor_at(address) == vendor, address
 
 
 def test_costs_are_those_that_the_data_package_works_out() -> None:

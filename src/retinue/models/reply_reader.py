@@ -81,7 +81,7 @@ class ReplyReader:
             yield from self._show_thought(self._thought_pieces.feed(thought))
         if said := arriving.said:
             arriving.said = ""
-            yield from self._pass(self._thoughts.feed(self._pieces.feed(said)))
+            yield from self._pass_text(self._thoughts.feed(self._pieces.feed(said)))
 
     def _read_body(self, body: Any) -> None:
         if body is DONE:
@@ -100,7 +100,7 @@ class ReplyReader:
         if error := error or self._arriving.failed:
             raise error_in_stream(error, self._redacted)
 
-    def _pass(self, said: str) -> Iterator[Delta | Retry]:
+    def _pass_text(self, said: str) -> Iterator[Delta | Retry]:
         """Yield the next part of the text, up to a stop word."""
         thoughts = self._thoughts
         if thoughts.retracts:
@@ -113,14 +113,14 @@ class ReplyReader:
         yield from self._show_thought(thought if self._reasoning else thought.lstrip())
         if self._in_json and not self._text and said.lstrip().startswith("{"):
             self._cutter = StopCutter(())
-        yield from self._show(self._cutter.feed(said))
+        yield from self._show_text(self._cutter.feed(said))
 
     def _show_thought(self, piece: str) -> Iterator[Delta]:
         if piece:
             self._reasoning += piece
             yield Delta("", reasoning=piece)
 
-    def _show(self, piece: str) -> Iterator[Delta]:
+    def _show_text(self, piece: str) -> Iterator[Delta]:
         if piece:
             self._text += piece
             yield Delta(piece)
@@ -149,14 +149,14 @@ class ReplyReader:
         """Yield the text held back so far. Raises `ModelUnavailable` if the reply is incomplete."""
         arriving = self._arriving
         yield from self._show_thought(self._thought_pieces.flush())
-        yield from self._pass(self._thoughts.flush(self._pieces.flush()))
+        yield from self._pass_text(self._thoughts.flush(self._pieces.flush()))
         if self._cutter.stopped:
             arriving.finish, arriving.calls = "stop", {}
         if not arriving.finish and arriving.ended and (self._text or arriving.calls):
             arriving.finish = "stop"
         if not arriving.finish:
             raise ModelUnavailable("the engine disconnected in the middle of its reply")
-        yield from self._show(self._cutter.flush())
+        yield from self._show_text(self._cutter.flush())
 
     def reply(self, origin: str, unsent: str = "") -> Reply:
         """Return the complete reply, with its vendor's state, if any, of this `origin`, and with `unsent`. Raises
@@ -185,7 +185,7 @@ class StopCutter:
 
     def __init__(self, stop: Sequence[str]) -> None:
         self._stop = [word for word in stop if word]
-        self._begun, self._ends, self._longest = _beginnings(tuple(stop))
+        self._begun, self._ends, self._longest = _find_beginnings(tuple(stop))
         self._held = ""
         self.stopped = False
 
@@ -198,13 +198,13 @@ class StopCutter:
         if found:
             self.stopped = True
             return self._release(min(found)[1])
-        return self._release(len(self._held) - self._maybe_begun())
+        return self._release(len(self._held) - self._count_begun())
 
     def flush(self) -> str:
         """Return the rest at the end of the text."""
         return "" if self.stopped else self._release(len(self._held))
 
-    def _maybe_begun(self) -> int:
+    def _count_begun(self) -> int:
         held = self._held
         if held[-1:] not in self._ends:
             return 0
@@ -219,7 +219,7 @@ class StopCutter:
 
 
 @lru_cache(maxsize=16)  # the same for each reply of a run
-def _beginnings(words: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str], int]:
+def _find_beginnings(words: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str], int]:
     """Return all beginnings of `words`, their last characters, and the length of the longest."""
     begun = frozenset(word[:size] for word in words for size in range(1, len(word)))
     return begun, frozenset(one[-1] for one in begun), max(map(len, begun), default=0)
@@ -306,7 +306,7 @@ class ThoughtFilter:
 
     def _read(self, opened: bool | None) -> Iterator[None]:
         if opened is None:
-            opened = yield from self._seems_opened()
+            opened = yield from self._check_opening()
         if opened:
             yield from self._leave_opened()
         while (yield from self._leave_thoughts()):
@@ -314,11 +314,11 @@ class ThoughtFilter:
             if is_over:
                 return
         while not self._ended:  # JSON, in which there are no thoughts
-            self._pass(len(self._held))
+            self._pass_text(len(self._held))
             yield
-        self._pass(len(self._held))
+        self._pass_text(len(self._held))
 
-    def _seems_opened(self) -> Generator[None, None, bool]:
+    def _check_opening(self) -> Generator[None, None, bool]:
         """Return whether the first words are like those of a thought."""
         while not (self._ended or self._is_apart):
             begun = self._held.lstrip()
@@ -376,20 +376,20 @@ class ThoughtFilter:
             found = _TOKEN.search(self._held)
             token = found.group().lower() if found else ""
             if found is None or (token == self._held and token[0] == "`"):  # of which there may be more
-                self._pass(len(self._held) - (0 if self._ended else _maybe_begun(self._held) or len(token)))
+                self._pass_text(len(self._held) - (0 if self._ended else _count_begun(self._held) or len(token)))
                 if self._ended:
                     return True
                 yield
             elif found.start():
-                self._pass(found.start())
+                self._pass_text(found.start())
             elif token[0] == "`" or self._code:
-                self._pass(len(token))
+                self._pass_text(len(token))
                 self._note_code(token)
             elif token in _PAIRS and (self._end or not self._line.strip()):
                 yield from self._leave_block(found.group())
             elif token in _PAIRS or literal or self._end or self._is_apart:
                 literal += 1 if token in _PAIRS else -1 if literal else 0
-                self._pass(len(token))
+                self._pass_text(len(token))
             else:
                 self.thought += self._passed
                 self._held, self._passed, self._line, self._end = self._held[len(token) :], "", "", token
@@ -405,7 +405,7 @@ class ThoughtFilter:
             block, self._held = block + rest[: len(rest) - keep], rest[len(rest) - keep :]
             if self._ended:
                 self._held = tag + block + self._held
-                self._pass(len(self._held))
+                self._pass_text(len(self._held))
                 return
             yield
             rest = self._held
@@ -422,7 +422,7 @@ class ThoughtFilter:
     def _think(self, length: int) -> None:
         self.thought, self._held = self.thought + self._held[:length], self._held[length:]
 
-    def _pass(self, length: int) -> None:
+    def _pass_text(self, length: int) -> None:
         text, self._held = self._held[:length], self._held[length:]
         self._passed += text
         _, newline, line = text.rpartition("\n")
@@ -431,7 +431,7 @@ class ThoughtFilter:
             self._code = ""  # code in a line ends with it
 
 
-def _maybe_begun(text: str) -> int:
+def _count_begun(text: str) -> int:
     """Return how many characters at the end of `text` may begin a tag."""
     lower = text[-_LONGEST:].lower()
     if not ("<" in lower or "[" in lower or "◁" in lower):

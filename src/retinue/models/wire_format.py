@@ -156,7 +156,7 @@ class PartialReply:
         """Add a piece to the call that it belongs to, which is none of `taken`, and return that."""
         function = piece.get("function")
         said = function if isinstance(function, dict) else piece
-        id, name = _text(piece.get("id")), text_or_empty(said.get("name"))  # noqa: A001
+        id, name = _read_id(piece.get("id")), text_or_empty(said.get("name"))  # noqa: A001
         given = next((said[key] for key in ("arguments", "parameters", "input") if key in said), None)
         arguments = given if isinstance(given, str | dict) else "" if given is None else json.dumps(given)
         call = self._call_of(index, id, taken)
@@ -167,7 +167,7 @@ class PartialReply:
             self.calls[len(self.calls)] = call
         elif name and id and id == call.id and arguments == call.arguments:
             return call  # some engines repeat a call at its end
-        call.id, call.name = call.id or id, _joined(call.name, name)
+        call.id, call.name = call.id or id, _join_names(call.name, name)
         call.extra = piece.get("extra_content") or call.extra  # Gemini's signatures, over OpenAI's format
         if isinstance(arguments, dict):
             call.given = arguments
@@ -198,7 +198,7 @@ class PartialReply:
         return tuple(call.action(number) for number, call in enumerate(self.whole_calls()))
 
 
-def _joined(begun: str, name: str) -> str:
+def _join_names(begun: str, name: str) -> str:
     """Return a name of which some engines send the whole again with each piece, and others the next part."""
     return name if name.startswith(begun) else begun if begun.startswith(name) else begun + name
 
@@ -380,7 +380,7 @@ def read_arguments(text: str) -> ToolInput:
     The object may be in a fence, encoded twice, alone in a list, or followed by the model's control tokens.
     """
     text = well_formed(text)
-    given = _decoded(text.strip())
+    given = _decode(text.strip())
     if isinstance(given, list) and len(given) == 1 and isinstance(given[0], dict):
         given = given[0]
     if given in (None, []):  # an empty object, as PHP writes it
@@ -390,7 +390,7 @@ def read_arguments(text: str) -> ToolInput:
     return given if isinstance(given, str) and given != text.strip() else text
 
 
-def _decoded(text: str, depth: int = 2) -> Any:
+def _decode(text: str, depth: int = 2) -> Any:
     """Return the JSON in `text`, decoded again if it is a text with an object; otherwise `text`."""
     if begun := _FENCE.match(text):
         text = text[begun.end() :].removesuffix("```").strip()
@@ -407,7 +407,7 @@ def _decoded(text: str, depth: int = 2) -> Any:
     if rest and not _TRAILING.fullmatch(rest) and rest.strip() != text[:end].strip():
         return text
     if isinstance(value, str) and depth:
-        inner = _decoded(value.strip(), depth - 1)
+        inner = _decode(value.strip(), depth - 1)
         return inner if isinstance(inner, dict) or inner is None else value
     return value
 
@@ -446,7 +446,7 @@ def json_at(body: Any, *path: str) -> Any:
     return body
 
 
-def _text(value: Any) -> str:
+def _read_id(value: Any) -> str:
     """Return an id as text; some are numbers."""
     return str(value) if isinstance(value, str | int) else ""
 

@@ -30,7 +30,7 @@ _SAMPLING = {"temperature": "temperature", "top_p": "p", "top_k": "k"}
 _SAMPLING |= {name: name for name in ("seed", "frequency_penalty", "presence_penalty")}
 
 
-def _parameters(terms: Terms) -> dict[str, Any]:
+def _build_parameters(terms: Terms) -> dict[str, Any]:
     parameters: dict[str, Any] = {"model": terms.model, "stream": terms.stream}
     if terms.temperature is not None:
         parameters["temperature"] = min(terms.temperature, 1.0)
@@ -51,18 +51,18 @@ def _parameters(terms: Terms) -> dict[str, Any]:
     return parameters
 
 
-def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+def _add_sampling(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     known = {_SAMPLING[name]: value for name, value in options.items() if name in _SAMPLING}
     if "temperature" in known:
         known["temperature"] = min(known["temperature"], 1.0)
     return parameters | known
 
 
-def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
-    return append_messages(kept, [_message(message) for message in new])
+def _encode_messages(kept: Encoded, new: Sequence[Message]) -> Encoded:
+    return append_messages(kept, [_encode_message(message) for message in new])
 
 
-def _message(message: Message) -> dict[str, Any]:
+def _encode_message(message: Message) -> dict[str, Any]:
     content = message.content.strip()
     if message.calls:
         turn: dict[str, Any] = {"role": "assistant", "tool_calls": function_calls(message.calls)}
@@ -78,7 +78,7 @@ def _message(message: Message) -> dict[str, Any]:
 # ── the reply ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
+def _read_body(body: Mapping[str, Any], arriving: PartialReply) -> None:
     message = json_at(body, "delta", "message")
     match body.get("type"):
         case None:
@@ -130,7 +130,7 @@ def _keep_piece(name: str, piece: str, arriving: PartialReply) -> None:
     arriving.turn = kept | {name: kept.get(name, "") + piece}
 
 
-def _kept_turn(arriving: PartialReply) -> Any:
+def _keep_turn(arriving: PartialReply) -> Any:
     """Return what was thought, planned and said, if something was thought or planned."""
     kept: dict[str, str] = arriving.turn or {}
     turn: dict[str, Any] = {"tool_plan": kept["tool_plan"]} if "tool_plan" in kept else {}
@@ -153,13 +153,13 @@ def _read_end(end: Any, arriving: PartialReply) -> None:
 CHAT = Wire(
     "cohere",
     "/chat",
-    _parameters,
-    _encode,
+    _build_parameters,
+    _encode_messages,
     with_messages,
-    _read,
+    _read_body,
     frozenset(("temperature", "stop_sequences", "response_format", "thinking")),
-    sampled=_sampled,
-    keep=_kept_turn,
+    sampled=_add_sampling,
+    keep=_keep_turn,
 )
 VENDOR = Vendor(
     "Cohere",

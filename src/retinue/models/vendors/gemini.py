@@ -33,12 +33,12 @@ def sign_others(vendor: Vendor) -> Vendor:
     (https://ai.google.dev/gemini-api/docs/thought-signatures#openai)."""
 
     def encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
-        return vendor.chat.encode(kept, [_signed(message) for message in new])
+        return vendor.chat.encode(kept, [_sign(message) for message in new])
 
     return replace(vendor, chat=replace(vendor.chat, encode=encode))
 
 
-def _signed(message: Message) -> Message:
+def _sign(message: Message) -> Message:
     if message.state is not None or not message.calls:
         return message
     first, *others = function_calls(message.calls)

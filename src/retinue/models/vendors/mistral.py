@@ -20,25 +20,25 @@ _ID = re.compile(r"[a-zA-Z0-9]{9}")
 _BETWEEN = {"role": "assistant", "content": "Noted."}  # no user may follow a tool
 
 
-def _parameters(terms: Terms) -> dict[str, Any]:
+def _build_parameters(terms: Terms) -> dict[str, Any]:
     """Mistral counts tokens at the end of each stream, and refuses to be asked for it."""
     parameters = chat.CHAT.parameters(terms)
     parameters.pop("stream_options", None)
     return parameters
 
 
-def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+def _add_sampling(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     return parameters | {"random_seed" if name == "seed" else name: value for name, value in options.items()}
 
 
-def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
+def _encode_messages(kept: Encoded, new: Sequence[Message]) -> Encoded:
     turns, ids = chat.encode_turns(kept, new)
     last, ordered = kept.last, list[dict[str, Any]]()
     for turn in turns:
         for call in turn.get("tool_calls", ()):
-            call["id"] = _short_id(call["id"])
+            call["id"] = _shorten_id(call["id"])
         if "tool_call_id" in turn:
-            turn["tool_call_id"] = _short_id(turn["tool_call_id"])
+            turn["tool_call_id"] = _shorten_id(turn["tool_call_id"])
         if last == "tool" and turn["role"] == "user":
             ordered.append(_BETWEEN)
         last = turn["role"]
@@ -46,19 +46,19 @@ def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
     return replace(append_messages(kept, ordered), ids=ids, last=last)
 
 
-def _short_id(id: str) -> str:  # noqa: A002
+def _shorten_id(id: str) -> str:  # noqa: A002
     """Return the id if Mistral accepts it, and otherwise one that is derived from it."""
     return id if _ID.fullmatch(id) else hashlib.sha256(id.encode()).hexdigest()[:9]
 
 
-def _body(head: bytes, encoded: Encoded) -> bytes:
+def _write_body(head: bytes, encoded: Encoded) -> bytes:
     """Return the request; an assistant's turn at its end is the beginning of the reply."""
     if encoded.last == "assistant":
         encoded = replace(encoded, messages=encoded.messages[:-1] + b', "prefix": true}')
     return with_messages(head, encoded)
 
 
-def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
+def _read_body(body: Mapping[str, Any], arriving: PartialReply) -> None:
     chat.CHAT.read(body, arriving)
     choices = body.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
@@ -85,7 +85,7 @@ def _add_part(parts: list[dict[str, Any]], part: dict[str, Any]) -> None:
         last |= part | {"thinking": [{"type": "text", "text": whole}]}
 
 
-def _keep(arriving: PartialReply) -> Any:
+def _keep_turn(arriving: PartialReply) -> Any:
     """Return the turn; without thoughts its content is the message's own."""
     turn = arriving.turn or {}
     if not any(part.get("type") == "thinking" for part in turn.get("content", ())):
@@ -93,7 +93,15 @@ def _keep(arriving: PartialReply) -> Any:
     return chat.CHAT.keep(arriving)
 
 
-CHAT = replace(chat.CHAT, parameters=_parameters, sampled=_sampled, encode=_encode, body=_body, read=_read, keep=_keep)
+CHAT = replace(
+    chat.CHAT,
+    parameters=_build_parameters,
+    sampled=_add_sampling,
+    encode=_encode_messages,
+    body=_write_body,
+    read=_read_body,
+    keep=_keep_turn,
+)
 VENDOR = Vendor(
     "Mistral",
     "https://api.mistral.ai/v1",

@@ -29,7 +29,7 @@ _LEVELS = {"minimal": "low", "xhigh": "high", "max": "high"}
 _BESIDE = ("keep_alive", "think", "format", "logprobs", "top_logprobs", "truncate", "shift")
 
 
-def _parameters(terms: Terms) -> dict[str, Any]:
+def _build_parameters(terms: Terms) -> dict[str, Any]:
     # Without num_ctx it uses a small window of its own and silently truncates the prompt.
     options: dict[str, Any] = {
         "num_predict": terms.context if terms.max_tokens is None else terms.max_tokens,  # otherwise it may never stop
@@ -47,22 +47,22 @@ def _parameters(terms: Terms) -> dict[str, Any]:
     return parameters
 
 
-def _with_options(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+def _add_options(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Merge Ollama's sampling options into `options`, and the others into the top level."""
     beside = {name: value for name, value in options.items() if name in _BESIDE}
     inside = {name: value for name, value in options.items() if name not in _BESIDE}
     return parameters | beside | {"options": parameters["options"] | inside}
 
 
-def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    return _with_options(parameters, {name: value for name, value in options.items() if name in _SAMPLING})
+def _add_sampling(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    return _add_options(parameters, {name: value for name, value in options.items() if name in _SAMPLING})
 
 
-def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
-    return append_messages(kept, [_message(message) for message in new])
+def _encode_messages(kept: Encoded, new: Sequence[Message]) -> Encoded:
+    return append_messages(kept, [_encode_message(message) for message in new])
 
 
-def _message(message: Message) -> dict[str, Any]:
+def _encode_message(message: Message) -> dict[str, Any]:
     turn: dict[str, Any] = {"role": message.role, "content": message.content.strip()}
     if message.calls:
         turn["tool_calls"] = [
@@ -77,7 +77,7 @@ def _message(message: Message) -> dict[str, Any]:
     return turn
 
 
-def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
+def _read_body(body: Mapping[str, Any], arriving: PartialReply) -> None:
     message = body.get("message")
     arriving.said += text_of(json_at(message, "content"))
     if thinking := text_or_empty(json_at(message, "thinking")):
@@ -95,13 +95,13 @@ def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
 CHAT = Wire(
     "ollama",
     "/chat",
-    _parameters,
-    _encode,
+    _build_parameters,
+    _encode_messages,
     with_messages,
-    _read,
+    _read_body,
     frozenset(("format", "think")),
-    _with_options,
-    _sampled,
+    _add_options,
+    _add_sampling,
     keep=lambda arriving: arriving.turn,
 )
 VENDOR = Vendor(

@@ -39,7 +39,7 @@ _NO_CALLS = "tool_choice.none"
 _MOST = 1024  # tokens of a completion; without a limit, servers stop after 16 or never
 
 
-def _parameters(terms: Terms) -> dict[str, Any]:
+def _build_parameters(terms: Terms) -> dict[str, Any]:
     parameters: dict[str, Any] = {"model": terms.model}
     if terms.temperature is not None:
         parameters["temperature"] = terms.temperature
@@ -52,8 +52,8 @@ def _parameters(terms: Terms) -> dict[str, Any]:
     return parameters
 
 
-def _completion_parameters(terms: Terms) -> dict[str, Any]:
-    return _parameters(terms) | {"max_tokens": _MOST if terms.max_tokens is None else terms.max_tokens}
+def _build_completion_parameters(terms: Terms) -> dict[str, Any]:
+    return _build_parameters(terms) | {"max_tokens": _MOST if terms.max_tokens is None else terms.max_tokens}
 
 
 def openai_thinking(terms: Terms) -> dict[str, Any]:
@@ -67,20 +67,22 @@ def openai_thinking(terms: Terms) -> dict[str, Any]:
     return thinking | ({"verbosity": terms.verbosity} if terms.verbosity else {})
 
 
-def _chat_parameters(terms: Terms, thinking: Callable[[Terms], dict[str, Any]] = openai_thinking) -> dict[str, Any]:
-    parameters = _parameters(terms) | thinking(terms)
+def _build_chat_parameters(
+    terms: Terms, thinking: Callable[[Terms], dict[str, Any]] = openai_thinking
+) -> dict[str, Any]:
+    parameters = _build_parameters(terms) | thinking(terms)
     if terms.tools and not (terms.tool_choice == "none" and _NO_CALLS in terms.without):
         parameters |= {"tools": functions(terms.tools, terms.model, terms.in_words), "tool_choice": terms.tool_choice}
     return parameters
 
 
-def _refuses(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
+def _find_refused(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
     """Return whether it is forbidding calls that a server refuses; then the tools are left out. GLM takes only `auto`:
     https://docs.z.ai/api-reference/llm/chat-completion"""
     return _NO_CALLS if sent.get("tool_choice") == "none" and names_parameter(refused, "tool_choice") else ""
 
 
-def _messages(kept: Encoded, new: Sequence[Message]) -> Encoded:
+def _encode_messages(kept: Encoded, new: Sequence[Message]) -> Encoded:
     turns, ids = encode_turns(kept, new)
     return replace(append_messages(kept, turns), ids=ids)
 
@@ -90,7 +92,7 @@ def encode_turns(kept: Encoded, new: Sequence[Message]) -> tuple[list[dict[str, 
     turns: list[dict[str, Any]] = []
     ids = kept.ids
     for message in new:
-        turn = _turn_with_calls(message) if message.calls else _message(message, ids)
+        turn = _restore_turn(message) if message.calls else _encode_message(message, ids)
         if message.calls:
             ids = {call.id: sent["id"] for call, sent in zip(message.calls, turn["tool_calls"], strict=True)}
         if message.role == "assistant":
@@ -106,7 +108,7 @@ def _leave_out(turn: dict[str, Any], names: Collection[str]) -> None:
             part.pop(name, None)
 
 
-def _turn_with_calls(message: Message) -> dict[str, Any]:
+def _restore_turn(message: Message) -> dict[str, Any]:
     """Return an assistant's turn as its vendor wrote it, as far as it wants that back."""
     turn: dict[str, Any] = {"role": message.role, "content": message.content.strip() or None}
     calls = function_calls(message.calls)
@@ -121,18 +123,18 @@ def _turn_with_calls(message: Message) -> dict[str, Any]:
     return {**turn, **kept, "tool_calls": calls}
 
 
-def _message(message: Message, ids: Mapping[str, str]) -> dict[str, Any]:
+def _encode_message(message: Message, ids: Mapping[str, str]) -> dict[str, Any]:
     content = message.content.strip()
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": ids.get(message.call_id, message.call_id), "content": content}
     return {"role": message.role, "content": content_parts(message) if message.files else content}
 
 
-def _text(kept: Encoded, new: Sequence[Message]) -> Encoded:
+def _encode_text(kept: Encoded, new: Sequence[Message]) -> Encoded:
     return Encoded(kept.messages + b"".join([to_json(message.content)[1:-1] for message in new]))
 
 
-def _with_text(head: bytes, encoded: Encoded) -> bytes:
+def _join_text(head: bytes, encoded: Encoded) -> bytes:
     return b'%b, "prompt": "%b"}' % (head, encoded.messages)
 
 
@@ -148,7 +150,7 @@ _NO_THOUGHT = " "
 https://github.com/NousResearch/hermes-agent/pull/18263"""
 
 
-def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
+def _read_body(body: Mapping[str, Any], arriving: PartialReply) -> None:
     choices = body.get("choices")
     if isinstance(choices, list) and choices and isinstance(choices[0], dict):
         index = choices[0].get("index") or 0
@@ -156,9 +158,9 @@ def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
         if index == arriving.choice:  # of several choices, each event of a stream has one
             _read_choice(choices[0], arriving)
     elif not choices:
-        arriving.failed = arriving.failed or _error_in(body)
+        arriving.failed = arriving.failed or _find_error(body)
     if counted := body.get("usage"):
-        arriving.usage = _usage(counted)
+        arriving.usage = _read_usage(counted)
         arriving.counted = True
 
 
@@ -171,7 +173,7 @@ def _read_choice(choice: Mapping[str, Any], arriving: PartialReply) -> None:
     arriving.reasoning += thoughts_of(content)
     _read_thoughts(inner, arriving, whole=inner is not delta)
     if calls := inner.get("tool_calls"):
-        arriving.add_calls(calls, _index if inner is delta else _place)
+        arriving.add_calls(calls, _get_index if inner is delta else _get_place)
     if isinstance(called := inner.get("function_call"), dict):  # of the time before there could be several
         arriving.add_call("function_call", called)
     arriving.end(choice.get("finish_reason"))
@@ -220,22 +222,22 @@ def _add_detail(details: list[dict[str, Any]], piece: dict[str, Any], *, whole: 
     return said
 
 
-def _kept_turn(arriving: PartialReply) -> Any:
+def _keep_turn(arriving: PartialReply) -> Any:
     """Return the thoughts and the calls, if the vendor gave anything beside what a call always has."""
     calls = arriving.whole_calls()
     if not arriving.turn and not any(call.extra for call in calls):
         return None
-    return {**(arriving.turn or {}), "tool_calls": [_kept_call(call) for call in calls]}
+    return {**(arriving.turn or {}), "tool_calls": [_keep_call(call) for call in calls]}
 
 
-def _kept_call(call: PartialCall) -> dict[str, Any]:
+def _keep_call(call: PartialCall) -> dict[str, Any]:
     arguments = call.arguments if call.given is None else json.dumps(call.given, ensure_ascii=False)
     made: dict[str, Any] = {"type": "function", "function": {"name": call.name, "arguments": arguments}}
     made |= {"id": call.id} if call.id else {}
     return made | {"extra_content": call.extra} if call.extra else made
 
 
-def _error_in(body: Mapping[str, Any]) -> Any:
+def _find_error(body: Mapping[str, Any]) -> Any:
     """Return what a body without choices gives as an error, in the form of vendors that answer it with status 200."""
     outcome = body.get("base_resp")  # MiniMax
     if isinstance(outcome, dict) and outcome.get("status_code"):
@@ -244,15 +246,15 @@ def _error_in(body: Mapping[str, Any]) -> Any:
     return body.get("errors") or (body if any(isinstance(one, str) and one for one in said) else "")
 
 
-def _index(_: int, piece: Any) -> Any:
+def _get_index(_: int, piece: Any) -> Any:
     return piece.get("index")
 
 
-def _place(at: int, _: Any) -> Any:
+def _get_place(at: int, _: Any) -> Any:
     return at
 
 
-def _usage(counted: Any) -> Usage:
+def _read_usage(counted: Any) -> Usage:
     """Return the tokens. xAI counts thoughts beside the reply, which shows in the total:
     https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/grok/capabilities/reasoning"""
     asked, said = token_count(json_at(counted, "prompt_tokens")), token_count(json_at(counted, "completion_tokens"))
@@ -273,18 +275,20 @@ _DISPENSABLE = frozenset(
 CHAT = Wire(
     "chat",
     "/chat/completions",
-    _chat_parameters,
-    _messages,
+    _build_chat_parameters,
+    _encode_messages,
     with_messages,
-    _read,
+    _read_body,
     _DISPENSABLE,
-    keep=_kept_turn,
-    refuses=_refuses,
+    keep=_keep_turn,
+    refuses=_find_refused,
     turn_fields=frozenset((*_APART, "extra_content")),
 )
-COMPLETIONS = Wire("completions", "/completions", _completion_parameters, _text, _with_text, _read, _DISPENSABLE)
+COMPLETIONS = Wire(
+    "completions", "/completions", _build_completion_parameters, _encode_text, _join_text, _read_body, _DISPENSABLE
+)
 
 
-def thinking_by(thinking: Callable[[Terms], dict[str, Any]]) -> Wire:
+def make_chat(thinking: Callable[[Terms], dict[str, Any]]) -> Wire:
     """Return the chat format of a vendor that has its own parameters of how much to think."""
-    return replace(CHAT, parameters=lambda terms: _chat_parameters(terms, thinking))
+    return replace(CHAT, parameters=lambda terms: _build_chat_parameters(terms, thinking))

@@ -87,12 +87,12 @@ def find_path(model: str, stream: bool) -> str:
 # ── the parameters ───────────────────────────────────────────────────────────────────────────────
 
 
-def _parameters(terms: Terms) -> dict[str, Any]:
+def _build_parameters(terms: Terms) -> dict[str, Any]:
     config = {
         "temperature": terms.temperature,
         "maxOutputTokens": terms.max_tokens,
         "stopSequences": [word for word in terms.stop if word][:_MOST_STOPS] or None,
-        "thinkingConfig": _thinking(terms) or None,
+        "thinkingConfig": _build_thinking(terms) or None,
     }
     config = {name: value for name, value in config.items() if value is not None}
     parameters: dict[str, Any] = {"generationConfig": config} if config else {}
@@ -105,7 +105,7 @@ def _parameters(terms: Terms) -> dict[str, Any]:
     return parameters
 
 
-def _thinking(terms: Terms) -> dict[str, Any]:
+def _build_thinking(terms: Terms) -> dict[str, Any]:
     """Return how much the model shall think, and whether its thoughts shall be summed up, if that was asked for."""
     effort, budget = terms.effort, terms.thinking_tokens
     shown = {"includeThoughts": True} if terms.summary and effort != "none" and budget != 0 else {}
@@ -119,7 +119,7 @@ def _thinking(terms: Terms) -> dict[str, Any]:
     return {"thinkingLevel": level, **shown} if level else shown
 
 
-def _refuses(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
+def _find_refused(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
     said, config = str(refused), sent.get("generationConfig", {})
     if found := _REFUSED_LEVEL.search(said):
         return _LEVEL + found[1].upper()
@@ -155,12 +155,12 @@ def _decode_name(name: str) -> str:
     return name if re.match(r"_*[A-Za-z]|_+$", name) else name.removeprefix("_")
 
 
-def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+def _add_sampling(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     known = {_SAMPLING[name]: value for name, value in options.items() if name in _SAMPLING}
     return merge_parameters(parameters, {"generationConfig": known}) if known else parameters
 
 
-def _body(head: bytes, encoded: Encoded) -> bytes:
+def _write_body(head: bytes, encoded: Encoded) -> bytes:
     contents, system = encoded.messages, encoded.system
     if not contents:  # at least one is required, so a lone system prompt becomes one
         contents, system = b'{"role": "user", "parts": [%b' % to_json({"text": system or "?"}), ""
@@ -196,13 +196,13 @@ class _Contents(Encoded):
             return replace(self, system=f"{self.system}\n\n{content}" if self.system else content)
         if message.role == "tool" and message.call_id in self.calls:
             left = {id: call for id, call in self.calls.items() if id != message.call_id}  # noqa: A001
-            return self._extend("user", [_response(self.calls[message.call_id], {"output": content})], left)
-        missing = [_response(call, {"error": "There is no result."}) for call in self.calls.values()]
+            return self._extend("user", [_encode_response(self.calls[message.call_id], {"output": content})], left)
+        missing = [_encode_response(call, {"error": "There is no result."}) for call in self.calls.values()]
         answered = self._extend("user", missing)
         if message.role == "assistant":
-            parts, calls = _turn(message)
+            parts, calls = _encode_turn(message)
             return answered._extend("model", parts, calls)
-        return answered._extend("user", _parts(message))
+        return answered._extend("user", _encode_parts(message))
 
     def _extend(
         self, role: str, parts: Sequence[Mapping[str, Any]], calls: Mapping[str, Mapping[str, Any]] = {}
@@ -217,7 +217,7 @@ class _Contents(Encoded):
         return replace(self, messages=self.messages + begin + added, role=role, calls=calls)
 
 
-def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
+def _encode_messages(kept: Encoded, new: Sequence[Message]) -> Encoded:
     contents = kept if isinstance(kept, _Contents) else _Contents()
     for are_results, group in groupby(new, key=lambda message: message.role == "tool"):
         messages = list(group)
@@ -229,7 +229,7 @@ def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
     return contents
 
 
-def _parts(message: Message) -> list[dict[str, Any]]:
+def _encode_parts(message: Message) -> list[dict[str, Any]]:
     """Return the parts of what a user said, or of another's message that can be no other part."""
     parts: list[dict[str, Any]] = [
         {"inlineData": {"mimeType": file.media_type, "data": base64_of(file)}} for file in message.files
@@ -238,17 +238,17 @@ def _parts(message: Message) -> list[dict[str, Any]]:
     return [*parts, {"text": text}] if text else parts
 
 
-def _response(call: Mapping[str, Any], response: Mapping[str, Any]) -> dict[str, Any]:
+def _encode_response(call: Mapping[str, Any], response: Mapping[str, Any]) -> dict[str, Any]:
     """Return a result. It has an id if the call has: Vertex AI assigns none, and refuses ours
     (https://github.com/pydantic/pydantic-ai/issues/5081)."""
     return {"functionResponse": {name: call[name] for name in ("id", "name") if name in call} | {"response": response}}
 
 
-def _turn(message: Message) -> tuple[list[dict[str, Any]], dict[str, Mapping[str, Any]]]:
+def _encode_turn(message: Message) -> tuple[list[dict[str, Any]], dict[str, Mapping[str, Any]]]:
     """Return the parts of a model's turn, and its calls by the loop's ids."""
     if message.state is None:
-        parts = _parts(message)
-        called = [{"functionCall": _call(call)} for call in message.calls]
+        parts = _encode_parts(message)
+        called = [{"functionCall": _encode_call(call)} for call in message.calls]
         parts += [{**part, "thoughtSignature": UNSIGNED} if at == 0 else part for at, part in enumerate(called)]
     else:
         parts, left = [], list(message.calls)
@@ -256,21 +256,21 @@ def _turn(message: Message) -> tuple[list[dict[str, Any]], dict[str, Mapping[str
             if not _is_call(part):
                 parts.append(part)
             elif left:  # a strategy may have taken only the first calls
-                parts.append(_with_call(part, left.pop(0)))
+                parts.append(_replace_call(part, left.pop(0)))
     calls = [part["functionCall"] for part in parts if _is_call(part)]
     return parts, {call.id: made for call, made in zip(message.calls, calls, strict=False)}
 
 
-def _call(call: AgentAction) -> dict[str, Any]:
+def _encode_call(call: AgentAction) -> dict[str, Any]:
     return {"name": _encode_name(call.tool), "args": input_object(call.tool_input)}
 
 
-def _with_call(part: dict[str, Any], call: AgentAction) -> dict[str, Any]:
+def _replace_call(part: dict[str, Any], call: AgentAction) -> dict[str, Any]:
     """Return a part as it came, or with the call as it was repaired."""
     made = part["functionCall"]
     if _decode_name(made["name"]) == call.tool and (made.get("args") or {}) == input_object(call.tool_input):
         return part
-    return {**part, "functionCall": made | _call(call)}
+    return {**part, "functionCall": made | _encode_call(call)}
 
 
 def _is_call(part: Mapping[str, Any]) -> bool:
@@ -280,7 +280,7 @@ def _is_call(part: Mapping[str, Any]) -> bool:
 # ── the reply ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
+def _read_body(body: Mapping[str, Any], arriving: PartialReply) -> None:
     candidates = body.get("candidates")
     listed = candidates if isinstance(candidates, list) else []
     first = next((one for one in listed if isinstance(one, dict) and not one.get("index")), None)
@@ -289,7 +289,7 @@ def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
     elif json_at(body, "promptFeedback", "blockReason"):
         arriving.end("content_filter")
     if counted := body.get("usageMetadata"):  # so far; the last one counts
-        arriving.usage = _usage(counted)
+        arriving.usage = _read_usage(counted)
         arriving.counted = bool(arriving.finish)
 
 
@@ -323,7 +323,7 @@ def _read_part(part: dict[str, Any], arriving: PartialReply) -> None:
     arriving.turn.append(part)
 
 
-def _kept_turn(arriving: PartialReply) -> Any:
+def _keep_turn(arriving: PartialReply) -> Any:
     """Return the parts as they came. Only pieces of one text are joined, and none that has a signature."""
     turn: list[dict[str, Any]] = []
     for kind, parts in groupby(arriving.turn or (), key=_kind_of_text):
@@ -340,7 +340,7 @@ def _kind_of_text(part: Mapping[str, Any]) -> str:
     return "thought" if part.get("thought") is True else "text"
 
 
-def _usage(counted: Any) -> Usage:
+def _read_usage(counted: Any) -> Usage:
     """Return the tokens: thoughts come beside the reply's, and results of Google's own tools beside the prompt's."""
     thought = token_count(json_at(counted, "thoughtsTokenCount"))
     said = token_count(json_at(counted, "candidatesTokenCount")) + thought
@@ -352,13 +352,13 @@ def _usage(counted: Any) -> Usage:
 GENERATE_CONTENT = Wire(
     "generate_content",
     ":generateContent",
-    _parameters,
-    _encode,
-    _body,
-    _read,
+    _build_parameters,
+    _encode_messages,
+    _write_body,
+    _read_body,
     with_options=merge_options,
-    sampled=_sampled,
-    keep=_kept_turn,
+    sampled=_add_sampling,
+    keep=_keep_turn,
     address=find_path,
-    refuses=_refuses,
+    refuses=_find_refused,
 )
