@@ -182,7 +182,7 @@ class HttpEngine:
             turn = receiver.paused_turn(self._name_origin(wire)) if pauses < _MOST_PAUSES else None
             if turn is None:
                 break
-            sent = wire.encode(encoded, [turn])
+            sent = wire.encode_messages(encoded, [turn])
         for chunk in receiver.rest():
             yield chunk
         reply = receiver.reply(self._name_origin(wire), encoded.unsent)
@@ -196,9 +196,9 @@ class HttpEngine:
         return ReplyReader(wire, request.stop, in_json=in_json, redacted=self._client.redacted, thinks=thinks)
 
     def _send(self, request: Ask, wire: Wire, encoded: Encoded, adapted: Adapted) -> AsyncGenerator[list[Any], None]:
-        path = wire.path if wire.address is None else wire.address(self._model, self._settings.stream)
+        path = wire.path if wire.find_path is None else wire.find_path(self._model, self._settings.stream)
         head, headers = self._build_head(request, wire, encoded, adapted)
-        return self._client.exchange(path, wire.body(head, encoded), headers)
+        return self._client.exchange(path, wire.write_body(head, encoded), headers)
 
     async def close(self) -> None:
         """Close the connections of the running event loop."""
@@ -311,10 +311,10 @@ class HttpEngine:
             str(options.pop("reasoning_summary", settings.summary) or ""),
             self._facts.most_output,
         )
-        parameters = merge_parameters(wire.parameters(terms), self._build_constraint(request, wire, adapted))
-        parameters = wire.with_options(parameters, settings.options)
+        parameters = merge_parameters(wire.build_parameters(terms), self._build_constraint(request, wire, adapted))
+        parameters = wire.add_options(parameters, settings.options)
         if options:
-            parameters = wire.sampled(parameters, options)
+            parameters = wire.add_sampling(parameters, options)
         if "max_tokens" in without and "max_tokens" in parameters:
             parameters["max_completion_tokens"] = parameters["max_tokens"]
         kept = drop_parameters(parameters, without)
@@ -351,7 +351,7 @@ class HttpEngine:
         head = next((head for known, head in self._heads if known == key), None)
         if head is None:
             parameters = well_formed_json(self._build_parameters(request, wire, adapted, encoded.unfit))
-            headers = wire.headers(parameters)
+            headers = wire.take_headers(parameters)
             head = json.dumps(parameters)[:-1].encode(), headers
             self._heads = [(key, head), *self._heads[:1]]
         return head
@@ -367,7 +367,7 @@ class HttpEngine:
             new = tuple([replace(one, state=None) if one.state and one.state.origin in foreign else one for one in new])
         if any(one.tool and one.files for one in new):
             new = place_result_files(new, await self.sees(), wire)
-        encoded = wire.encode(kept or Encoded(turns_without=turns[0], turns_want=turns[1]), new)
+        encoded = wire.encode_messages(kept or Encoded(turns_without=turns[0], turns_want=turns[1]), new)
         if unsent := next(iter(foreign), kept.unsent if kept else ""):
             encoded = replace(encoded, unsent=unsent)
         if kept is not None or any(message.role == "assistant" for message in new):
@@ -413,7 +413,7 @@ class HttpEngine:
             for name in wire.dispensable.union(*(_WISHES[wish] for wish in wishes))
             if names_parameter(refused, name) and drop_parameters(sent, {name}) != sent
         ]
-        name = wire.refuses(refused, sent) or max(named, key=lambda name: (name.count("."), name), default="")
+        name = wire.find_refused(refused, sent) or max(named, key=lambda name: (name.count("."), name), default="")
         if name and name not in sent_as.without:
             return Adapted(without=frozenset((name,)))
         tools = find_refused_tools(refused, request.tools) - sent_as.in_words

@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -44,23 +43,22 @@ class ModelFacts:
 UNKNOWN = ModelFacts()
 
 
-@cache
-def list_vendors() -> tuple[str, ...]:
+def list_vendors() -> list[str]:
     """Return the engines about whose models facts are published."""
-    return tuple(name for name in NAMES if find_vendor(name).priced_as)
+    return [name for name in NAMES if find_vendor(name).priced_as]
 
 
 def find_vendor_at(address: str) -> str:
     """Return the engine whose vendor answers at `address`, or an empty string: a proxy has prices of its own."""
     host = address.partition("://")[2].partition("/")[0].partition(":")[0].lower()
-    return next((name for name in list_vendors() if find_vendor(name).is_at(host)), "")
+    names = NAMES if re.search(r"\.[a-z]+$", host) else ()  # vendors are at no bare name and no IP address
+    return next((name for name in names if (vendor := find_vendor(name)).priced_as and vendor.is_at(host)), "")
 
 
 def find_facts(engine: str, model: str) -> ModelFacts:
     """Return what is published about the `model` of an engine's vendor. The first call may load for half a second."""
-    if engine not in list_vendors() or not model:
+    if engine not in NAMES or not model or not (vendor := find_vendor(engine)).priced_as:
         return UNKNOWN
-    vendor = find_vendor(engine)
     priced_as, listed_as = vendor.priced_as, vendor.listed_as or vendor.priced_as
     priced = _find_priced(priced_as, model)
     names = [model]

@@ -37,11 +37,6 @@ class ReplyReader:
     within a thought (`None`: not known); `found_open` says whether it did.
     """
 
-    __slots__ = (
-        "_arriving", "_cutter", "_in_json", "_keep", "_pieces", "_read", "_reasoning", "_redacted", "_stop", "_text",
-        "_thought_pieces", "_thoughts", "_used",
-    )  # fmt: skip
-
     def __init__(
         self,
         wire: Wire,
@@ -51,7 +46,7 @@ class ReplyReader:
         redacted: Callable[[str], str],
         thinks: bool | None = False,
     ) -> None:
-        self._read = wire.read
+        self._read = wire.read_body
         self._stop = stop
         self._cutter = StopCutter(stop)
         self._in_json = in_json
@@ -60,7 +55,7 @@ class ReplyReader:
         self._pieces = TextPieces()
         self._thought_pieces = TextPieces()
         self._reasoning = ""
-        self._keep = wire.keep
+        self._keep = wire.keep_turn
         self._thoughts = ThoughtFilter(opened=thinks)
         self._text = ""
         self._used = Usage()  # by the requests before, if the turn was paused
@@ -181,8 +176,6 @@ class StopCutter:
     The stop word completed first wins, so the result does not depend on how the text is split.
     """
 
-    __slots__ = ("_begun", "_ends", "_held", "_longest", "_stop", "stopped")
-
     def __init__(self, stop: Sequence[str]) -> None:
         self._stop = [word for word in stop if word]
         self._begun, self._ends, self._longest = _find_beginnings(tuple(stop))
@@ -271,11 +264,6 @@ class ThoughtFilter:
 
     The reply is read from its beginning to its end by one generator, which yields wherever it needs more text.
     """
-
-    __slots__ = (
-        "_code", "_end", "_ended", "_held", "_is_apart", "_line", "_passed", "_reader", "found_open", "retracts",
-        "thought",
-    )  # fmt: skip
 
     def __init__(self, *, opened: bool | None) -> None:
         self._held = ""  # what has arrived and was not yet read

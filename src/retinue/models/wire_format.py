@@ -119,7 +119,7 @@ class PartialCall:
 
 @dataclass(slots=True)
 class PartialReply:
-    """A reply received so far; `Wire.read` adds the contents of a body or event.
+    """A reply received so far; `Wire.read_body` adds the contents of a body or event.
 
     `said`: text not yet passed on. `finish`: empty until the engine reports why it ended. `ended`: the engine says that
     it is over, whatever the reason. `counted`: token counts are final. `failed`: the error, if the engine reports one
@@ -245,31 +245,41 @@ Merge = Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A wire format. `dispensable`: parameters that are omitted if a server rejects them; one within another has a
-    dotted name (`text.format`). `turn_fields`: fields of an assistant's turn that some servers reject and others miss.
+    """A wire format.
 
-    `refuses` returns what a server refuses of the parameters `sent`, by a name that `parameters` finds in
-    `Terms.without`; empty if it is nothing that the wire can send otherwise. `headers` moves what is sent as headers
-    out of the parameters. `address` gives the path for a model, and whether it streams, where that depends on them.
-    `keep` returns the turn as its vendor wants it back, or `None` if the vendor wants nothing back. `with_options`
-    merges the user's own options. `sampled` merges one request's options, which have OpenAI's names, and drops those
-    unknown to the vendor. `results_have_files`: the results of tools may have files; otherwise they follow in a user's
-    message.
+    Args:
+        name: Part of the origin of its vendor's state.
+        path: Of requests, below the address.
+        build_parameters: Returns the parameters of a request.
+        encode_messages: Appends messages to what was encoded before.
+        write_body: Joins the parameters, as JSON without its last brace, with the messages.
+        read_body: Adds a body, or an event of a stream, to the reply.
+        dispensable: Parameters that are omitted if a server rejects them; one within another has a dotted name
+            (`text.format`).
+        add_options: Merges the user's own options.
+        add_sampling: Merges one request's options, which have OpenAI's names, and drops those unknown to the vendor.
+        keep_turn: Returns the turn as its vendor wants it back, or `None` if the vendor wants nothing back.
+        find_path: Returns the path for a model, and whether it streams, where that depends on them.
+        take_headers: Moves what is sent as headers out of the parameters.
+        find_refused: Returns what a server refuses of the parameters that were sent, by a name that `build_parameters`
+            finds in `Terms.without`; empty if it is nothing that the wire can send otherwise.
+        turn_fields: Fields of an assistant's turn that some servers reject and others miss.
+        results_have_files: The results of tools may have files; otherwise they follow in a user's message.
     """
 
     name: str
     path: str
-    parameters: Callable[[Terms], dict[str, Any]]
-    encode: Callable[[Encoded, Sequence[Message]], Encoded]
-    body: Callable[[bytes, Encoded], bytes]
-    read: Callable[[Mapping[str, Any], PartialReply], None]
+    build_parameters: Callable[[Terms], dict[str, Any]]
+    encode_messages: Callable[[Encoded, Sequence[Message]], Encoded]
+    write_body: Callable[[bytes, Encoded], bytes]
+    read_body: Callable[[Mapping[str, Any], PartialReply], None]
     dispensable: frozenset[str] = frozenset()
-    with_options: Merge = lambda parameters, options: {**parameters, **options}
-    sampled: Merge = lambda parameters, options: {**parameters, **options}
-    keep: Callable[[PartialReply], Any] = lambda arriving: None
-    address: Callable[[str, bool], str] | None = None
-    headers: Callable[[dict[str, Any]], Mapping[str, str]] = lambda parameters: {}
-    refuses: Callable[[ModelRefused, Mapping[str, Any]], str] = lambda refused, sent: ""
+    add_options: Merge = lambda parameters, options: {**parameters, **options}
+    add_sampling: Merge = lambda parameters, options: {**parameters, **options}
+    keep_turn: Callable[[PartialReply], Any] = lambda arriving: None
+    find_path: Callable[[str, bool], str] | None = None
+    take_headers: Callable[[dict[str, Any]], Mapping[str, str]] = lambda parameters: {}
+    find_refused: Callable[[ModelRefused, Mapping[str, Any]], str] = lambda refused, sent: ""
     turn_fields: frozenset[str] = frozenset()
     results_have_files: bool = False
 

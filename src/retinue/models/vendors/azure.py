@@ -24,7 +24,7 @@ from .openai import read_kinds, reasons
 
 _DEPLOYMENT = re.compile(r"/deployments/([^/]+)")
 _DATED = re.compile(r"\d{4}-\d\d-\d\d")
-_DEPLOYED_CHAT = replace(chat.CHAT, address=lambda model, stream: f"/deployments/{quote(model)}/chat/completions")
+_DEPLOYED_CHAT = replace(chat.CHAT, find_path=lambda model, stream: f"/deployments/{quote(model)}/chat/completions")
 
 
 def entra_id(token: Callable[[], str]) -> Sign:

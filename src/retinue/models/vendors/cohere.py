@@ -158,8 +158,8 @@ CHAT = Wire(
     with_messages,
     _read_body,
     frozenset(("temperature", "stop_sequences", "response_format", "thinking")),
-    sampled=_add_sampling,
-    keep=_keep_turn,
+    add_sampling=_add_sampling,
+    keep_turn=_keep_turn,
 )
 VENDOR = Vendor(
     "Cohere",

@@ -33,9 +33,9 @@ def sign_others(vendor: Vendor) -> Vendor:
     (https://ai.google.dev/gemini-api/docs/thought-signatures#openai)."""
 
     def encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
-        return vendor.chat.encode(kept, [_sign(message) for message in new])
+        return vendor.chat.encode_messages(kept, [_sign(message) for message in new])
 
-    return replace(vendor, chat=replace(vendor.chat, encode=encode))
+    return replace(vendor, chat=replace(vendor.chat, encode_messages=encode))
 
 
 def _sign(message: Message) -> Message:

@@ -22,7 +22,7 @@ _BETWEEN = {"role": "assistant", "content": "Noted."}  # no user may follow a to
 
 def _build_parameters(terms: Terms) -> dict[str, Any]:
     """Mistral counts tokens at the end of each stream, and refuses to be asked for it."""
-    parameters = chat.CHAT.parameters(terms)
+    parameters = chat.CHAT.build_parameters(terms)
     parameters.pop("stream_options", None)
     return parameters
 
@@ -59,7 +59,7 @@ def _write_body(head: bytes, encoded: Encoded) -> bytes:
 
 
 def _read_body(body: Mapping[str, Any], arriving: PartialReply) -> None:
-    chat.CHAT.read(body, arriving)
+    chat.CHAT.read_body(body, arriving)
     choices = body.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
     inner = choice.get("delta") or choice.get("message")
@@ -90,17 +90,17 @@ def _keep_turn(arriving: PartialReply) -> Any:
     turn = arriving.turn or {}
     if not any(part.get("type") == "thinking" for part in turn.get("content", ())):
         turn.pop("content", None)
-    return chat.CHAT.keep(arriving)
+    return chat.CHAT.keep_turn(arriving)
 
 
 CHAT = replace(
     chat.CHAT,
-    parameters=_build_parameters,
-    sampled=_add_sampling,
-    encode=_encode_messages,
-    body=_write_body,
-    read=_read_body,
-    keep=_keep_turn,
+    build_parameters=_build_parameters,
+    add_sampling=_add_sampling,
+    encode_messages=_encode_messages,
+    write_body=_write_body,
+    read_body=_read_body,
+    keep_turn=_keep_turn,
 )
 VENDOR = Vendor(
     "Mistral",

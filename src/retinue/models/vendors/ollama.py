@@ -102,7 +102,7 @@ CHAT = Wire(
     frozenset(("format", "think")),
     _add_options,
     _add_sampling,
-    keep=lambda arriving: arriving.turn,
+    keep_turn=lambda arriving: arriving.turn,
 )
 VENDOR = Vendor(
     "Ollama",

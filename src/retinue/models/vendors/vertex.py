@@ -134,7 +134,7 @@ def _find_claude_path(model: str, stream: bool) -> str:
 def _build_claude_parameters(terms: Terms) -> dict[str, Any]:
     """Return the parameters; the path names the model
     (https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/use-claude)."""
-    parameters = messages.MESSAGES.parameters(terms)
+    parameters = messages.MESSAGES.build_parameters(terms)
     del parameters["model"]
     return {"anthropic_version": "vertex-2023-10-16", **parameters}
 
@@ -143,7 +143,7 @@ VENDOR = replace(
     gemini.VENDOR,
     title="Vertex AI",
     url="",
-    chat=replace(generate_content.GENERATE_CONTENT, address=_find_gemini_path),
+    chat=replace(generate_content.GENERATE_CONTENT, find_path=_find_gemini_path),
     keys=(),
     environment="",
     root="",
@@ -153,7 +153,7 @@ VENDOR = replace(
 )
 _CLAUDE = replace(
     VENDOR,
-    chat=replace(messages.MESSAGES, address=_find_claude_path, parameters=_build_claude_parameters),
+    chat=replace(messages.MESSAGES, find_path=_find_claude_path, build_parameters=_build_claude_parameters),
     dialect="anthropic",
     headers=bearer,
     reads=anthropic.read_kinds,

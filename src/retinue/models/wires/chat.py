@@ -280,8 +280,8 @@ CHAT = Wire(
     with_messages,
     _read_body,
     _DISPENSABLE,
-    keep=_keep_turn,
-    refuses=_find_refused,
+    keep_turn=_keep_turn,
+    find_refused=_find_refused,
     turn_fields=frozenset((*_APART, "extra_content")),
 )
 COMPLETIONS = Wire(
@@ -291,4 +291,4 @@ COMPLETIONS = Wire(
 
 def make_chat(thinking: Callable[[Terms], dict[str, Any]]) -> Wire:
     """Return the chat format of a vendor that has its own parameters of how much to think."""
-    return replace(CHAT, parameters=lambda terms: _build_chat_parameters(terms, thinking))
+    return replace(CHAT, build_parameters=lambda terms: _build_chat_parameters(terms, thinking))

@@ -410,8 +410,8 @@ MESSAGES = Wire(
     _add_options,
     _add_sampling,
     _keep_turn,
-    headers=_take_headers,
-    refuses=_find_refused,
+    take_headers=_take_headers,
+    find_refused=_find_refused,
     results_have_files=True,
 )
 
@@ -427,5 +427,5 @@ def _write_cloud_body(head: bytes, encoded: Encoded) -> bytes:
     return body.removesuffix(end) + b', "cache_control": {"type": "ephemeral"}' + end if body.endswith(end) else body
 
 
-CLOUD_MESSAGES = replace(MESSAGES, parameters=_build_cloud_parameters, body=_write_cloud_body)
+CLOUD_MESSAGES = replace(MESSAGES, build_parameters=_build_cloud_parameters, write_body=_write_cloud_body)
 """As clouds speak it, where nothing is cached by itself."""
