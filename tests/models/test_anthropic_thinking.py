@@ -21,7 +21,7 @@ from retinue.core.grammar import Constraint, Text
 from retinue.core.prompt import Ask, Prompt
 from retinue.core.values import AgentAction, ProviderState, Reply, Usage
 from retinue.models.wire_format import Encoded, PartialReply, Terms
-from retinue.models.wires.messages import CLOUD_MESSAGES, MESSAGES
+from retinue.models.wires.messages import MESSAGES, CloudMessages
 from retinue.strategies.tool_calling import ToolCalling
 from retinue.testing import SCRIPT, Rule, Turn
 
@@ -532,6 +532,6 @@ def test_a_refusal_of_something_else_is_final() -> None:
 
 def test_clouds_are_told_what_to_cache() -> None:
     talk = [Message("system", "Be kind."), Message("user", "Hi")]
-    body = json.loads(CLOUD_MESSAGES.write_body(b'{"a": 1', CLOUD_MESSAGES.encode_messages(Encoded(), talk)))
+    body = json.loads(CloudMessages().write_body(b'{"a": 1', CloudMessages().encode_messages(Encoded(), talk)))
     assert body["messages"][-1]["content"] == [text("Hi", cache_control={"type": "ephemeral"})]
-    assert "cache_control" not in CLOUD_MESSAGES.build_parameters(terms("claude-opus-4-7"))
+    assert "cache_control" not in CloudMessages().build_parameters(terms("claude-opus-4-7"))

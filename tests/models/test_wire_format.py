@@ -54,7 +54,9 @@ KINDS = [None, "message", "message_start", "content_block_start", "content_block
 KINDS += ["content-delta", "tool-plan-delta", "tool-call-start", "tool-call-delta", "message-end"]
 
 
-@pytest.mark.parametrize("wire", [chat.CHAT, chat.COMPLETIONS, messages.MESSAGES, cohere.CHAT, ollama.CHAT])
+@pytest.mark.parametrize(
+    "wire", [chat.CHAT, chat.COMPLETIONS, messages.MESSAGES, cohere.VENDOR.chat, ollama.VENDOR.chat]
+)
 @given(st.sampled_from(KINDS), ODD)
 def test_no_event_is_too_odd_to_be_read(wire: Wire, kind: str | None, odd: object) -> None:
     arriving = PartialReply()

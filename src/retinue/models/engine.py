@@ -196,7 +196,7 @@ class HttpEngine:
         return ReplyReader(wire, request.stop, in_json=in_json, redacted=self._client.redacted, thinks=thinks)
 
     def _send(self, request: Ask, wire: Wire, encoded: Encoded, adapted: Adapted) -> AsyncGenerator[list[Any], None]:
-        path = wire.path if wire.find_path is None else wire.find_path(self._model, self._settings.stream)
+        path = wire.find_path(self._model, self._settings.stream)
         head, headers = self._build_head(request, wire, encoded, adapted)
         return self._client.exchange(path, wire.write_body(head, encoded), headers)
 
@@ -479,7 +479,7 @@ def make_engine(name: str, settings: Settings) -> HttpEngine:
             raise UsageError(f"{vendor.title} needs a key: set {keys} (or name another server: base_url)")
         if not settings.model:
             raise UsageError(f"{vendor.title} has many models; name one: {name}:MODEL")
-    if vendor.chat.name == "chat" and settings.model.removeprefix("models/").startswith("gemini"):
+    if settings.model.removeprefix("models/").startswith("gemini"):
         vendor = sign_others(vendor)
     if settings.api == "completions" and vendor.completions is None:
         raise UsageError(f"{vendor.title} has no completions; omit `api`")

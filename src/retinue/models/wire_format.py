@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 from .._internal.foreign_text import LENIENT, check_depth, well_formed, well_formed_json
 from ..core.tool import Tool
@@ -240,48 +240,61 @@ def drop_parameters(parameters: Mapping[str, Any], names: Collection[str], withi
     return kept
 
 
-Merge = Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
 class Wire:
-    """A wire format.
+    """A wire format, which is a subclass.
 
-    Args:
-        name: Part of the origin of its vendor's state.
-        path: Of requests, below the address.
-        build_parameters: Returns the parameters of a request.
-        encode_messages: Appends messages to what was encoded before.
-        write_body: Joins the parameters, as JSON without its last brace, with the messages.
-        read_body: Adds a body, or an event of a stream, to the reply.
-        dispensable: Parameters that are omitted if a server rejects them; one within another has a dotted name
-            (`text.format`).
-        add_options: Merges the user's own options.
-        add_sampling: Merges one request's options, which have OpenAI's names, and drops those unknown to the vendor.
-        keep_turn: Returns the turn as its vendor wants it back, or `None` if the vendor wants nothing back.
-        find_path: Returns the path for a model, and whether it streams, where that depends on them.
-        take_headers: Moves what is sent as headers out of the parameters.
-        find_refused: Returns what a server refuses of the parameters that were sent, by a name that `build_parameters`
-            finds in `Terms.without`; empty if it is nothing that the wire can send otherwise.
-        turn_fields: Fields of an assistant's turn that some servers reject and others miss.
-        results_have_files: The results of tools may have files; otherwise they follow in a user's message.
+    `name` is part of the origin of its vendor's state. `path` is that of requests, below the address. `dispensable` are
+    parameters that are omitted if a server rejects them; one within another has a dotted name (`text.format`).
+    `turn_fields` are fields of an assistant's turn that some servers reject and others miss. If `results_have_files`,
+    the results of tools may have files; otherwise they follow in a user's message.
     """
 
-    name: str
-    path: str
-    build_parameters: Callable[[Terms], dict[str, Any]]
-    encode_messages: Callable[[Encoded, Sequence[Message]], Encoded]
-    write_body: Callable[[bytes, Encoded], bytes]
-    read_body: Callable[[Mapping[str, Any], PartialReply], None]
-    dispensable: frozenset[str] = frozenset()
-    add_options: Merge = lambda parameters, options: {**parameters, **options}
-    add_sampling: Merge = lambda parameters, options: {**parameters, **options}
-    keep_turn: Callable[[PartialReply], Any] = lambda arriving: None
-    find_path: Callable[[str, bool], str] | None = None
-    take_headers: Callable[[dict[str, Any]], Mapping[str, str]] = lambda parameters: {}
-    find_refused: Callable[[ModelRefused, Mapping[str, Any]], str] = lambda refused, sent: ""
-    turn_fields: frozenset[str] = frozenset()
-    results_have_files: bool = False
+    name: ClassVar[str]
+    path: ClassVar[str]
+    dispensable: ClassVar[frozenset[str]] = frozenset()
+    turn_fields: ClassVar[frozenset[str]] = frozenset()
+    results_have_files: ClassVar[bool] = False
+
+    def find_path(self, model: str, stream: bool) -> str:
+        """Return the path for a model, and whether it streams, where that depends on them."""
+        return self.path
+
+    def build_parameters(self, terms: Terms) -> dict[str, Any]:
+        """Return the parameters of a request."""
+        raise NotImplementedError
+
+    def add_options(self, parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+        """Merge the user's own options."""
+        return {**parameters, **options}
+
+    def add_sampling(self, parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+        """Merge one request's options, which have OpenAI's names, and drop those unknown to the vendor."""
+        return {**parameters, **options}
+
+    def take_headers(self, parameters: dict[str, Any]) -> Mapping[str, str]:
+        """Move what is sent as headers out of the parameters."""
+        return {}
+
+    def encode_messages(self, kept: Encoded, new: Sequence[Message]) -> Encoded:
+        """Append messages to those that were encoded before."""
+        raise NotImplementedError
+
+    def write_body(self, head: bytes, encoded: Encoded) -> bytes:
+        """Join the parameters, as JSON without its last brace, with the messages, which come last."""
+        return b'%b, "messages": [%b]}' % (head, encoded.messages)
+
+    def read_body(self, body: Mapping[str, Any], arriving: PartialReply) -> None:
+        """Add a body, or an event of a stream, to the reply."""
+        raise NotImplementedError
+
+    def keep_turn(self, arriving: PartialReply) -> Any:
+        """Return the turn as its vendor wants it back, or `None` if the vendor wants nothing back."""
+        return None
+
+    def find_refused(self, refused: ModelRefused, sent: Mapping[str, Any]) -> str:
+        """Return what a server refuses of the parameters that were sent, by a name that `build_parameters` finds in
+        `Terms.without`; empty if it is nothing that the wire can send otherwise."""
+        return ""
 
 
 _BESIDE_RESULTS = "(The files of the results above.)"
@@ -294,11 +307,6 @@ def append_messages(kept: Encoded, new: Sequence[Mapping[str, Any]]) -> Encoded:
     """Append the `new` messages to `kept`."""
     texts = [to_json(message) for message in new]
     return replace(kept, messages=b", ".join([kept.messages, *texts] if kept.messages else texts))
-
-
-def with_messages(head: bytes, encoded: Encoded) -> bytes:
-    """Join the parameters with the messages, which come last."""
-    return b'%b, "messages": [%b]}' % (head, encoded.messages)
 
 
 def place_result_files(messages: Iterable[Message], kinds: Collection[Kind], wire: Wire) -> tuple[Message, ...]:

@@ -142,7 +142,7 @@ VENDOR = Vendor(  # of models with open weights
 )
 _CLAUDE = replace(
     VENDOR,
-    chat=messages.CLOUD_MESSAGES,
+    chat=messages.CloudMessages(),
     root="/anthropic/v1",
     dialect="anthropic",
     headers=lambda key: {**bearer(key), **_VERSION},

@@ -89,7 +89,7 @@ def _hosted(
     **more: Any,
 ) -> Vendor:
     """Return a hosted vendor, of which `more` is said as in `Vendor`."""
-    wire = chat.make_chat(thinking)
+    wire = chat.Chat(thinking)
     return Vendor(title, url, wire, responses=responses.RESPONSES, keys=(key,), priced_as=priced_as, **more)
 
 

@@ -120,30 +120,34 @@ def _shorten_name(model: str) -> str:
     return model.rpartition("/")[2]
 
 
-def _find_gemini_path(model: str, stream: bool) -> str:
-    """Return the path of a model: Google's own, a tuned one (`endpoints/…`), or one named with its `publishers/…`."""
-    published = model.startswith(("publishers/", "endpoints/"))
-    path = generate_content.find_path(model, stream)
-    return path if published else f"/publishers/google{path}"
+class _Gemini(generate_content.GenerateContent):
+    """Gemini's format, at the address of a publisher."""
+
+    def find_path(self, model: str, stream: bool) -> str:
+        """Return the path of a model: Google's own, a tuned one (`endpoints/…`), or one of other `publishers/…`."""
+        published = model.startswith(("publishers/", "endpoints/"))
+        path = super().find_path(model, stream)
+        return path if published else f"/publishers/google{path}"
 
 
-def _find_claude_path(model: str, stream: bool) -> str:
-    return f"/publishers/anthropic/models/{_shorten_name(model)}:{'streamRawPredict' if stream else 'rawPredict'}"
+class _Claude(messages.Messages):
+    """Anthropic's format without the model, which the path names:
+    https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/use-claude"""
 
+    def find_path(self, model: str, stream: bool) -> str:
+        return f"/publishers/anthropic/models/{_shorten_name(model)}:{'streamRawPredict' if stream else 'rawPredict'}"
 
-def _build_claude_parameters(terms: Terms) -> dict[str, Any]:
-    """Return the parameters; the path names the model
-    (https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/use-claude)."""
-    parameters = messages.MESSAGES.build_parameters(terms)
-    del parameters["model"]
-    return {"anthropic_version": "vertex-2023-10-16", **parameters}
+    def build_parameters(self, terms: Terms) -> dict[str, Any]:
+        parameters = super().build_parameters(terms)
+        del parameters["model"]
+        return {"anthropic_version": "vertex-2023-10-16", **parameters}
 
 
 VENDOR = replace(
     gemini.VENDOR,
     title="Vertex AI",
     url="",
-    chat=replace(generate_content.GENERATE_CONTENT, find_path=_find_gemini_path),
+    chat=_Gemini(),
     keys=(),
     environment="",
     root="",
@@ -153,7 +157,7 @@ VENDOR = replace(
 )
 _CLAUDE = replace(
     VENDOR,
-    chat=replace(messages.MESSAGES, find_path=_find_claude_path, build_parameters=_build_claude_parameters),
+    chat=_Claude(),
     dialect="anthropic",
     headers=bearer,
     reads=anthropic.read_kinds,

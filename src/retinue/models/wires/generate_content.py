@@ -78,31 +78,108 @@ def headers(key: str) -> Mapping[str, str]:
     return {"x-goog-api-key": key}
 
 
-def find_path(model: str, stream: bool) -> str:
-    """Return the path of `model`, which may be named with its collection, as in `tunedModels/…`."""
-    name = model if "/" in model else f"models/{model}"
-    return f"/{name}:streamGenerateContent?alt=sse" if stream else f"/{name}:generateContent"
-
-
 # ── the parameters ───────────────────────────────────────────────────────────────────────────────
 
 
-def _build_parameters(terms: Terms) -> dict[str, Any]:
-    config = {
-        "temperature": terms.temperature,
-        "maxOutputTokens": terms.max_tokens,
-        "stopSequences": [word for word in terms.stop if word][:_MOST_STOPS] or None,
-        "thinkingConfig": _build_thinking(terms) or None,
-    }
-    config = {name: value for name, value in config.items() if value is not None}
-    parameters: dict[str, Any] = {"generationConfig": config} if config else {}
-    if _NO_SYSTEM in terms.without:
-        parameters["systemInstruction"] = None
-    if terms.tools:
-        parameters["tools"] = [{"functionDeclarations": [_declare(tool, terms) for tool in terms.tools]}]
-        if mode := _MODES.get(terms.tool_choice):
-            parameters["toolConfig"] = {"functionCallingConfig": {"mode": mode}}
-    return parameters
+class GenerateContent(Wire):
+    """The API's `generateContent`."""
+
+    name, path = "generate_content", ":generateContent"
+
+    def find_path(self, model: str, stream: bool) -> str:
+        """Return the path of `model`, which may be named with its collection, as in `tunedModels/…`."""
+        name = model if "/" in model else f"models/{model}"
+        return f"/{name}:streamGenerateContent?alt=sse" if stream else f"/{name}:generateContent"
+
+    def build_parameters(self, terms: Terms) -> dict[str, Any]:
+        config = {
+            "temperature": terms.temperature,
+            "maxOutputTokens": terms.max_tokens,
+            "stopSequences": [word for word in terms.stop if word][:_MOST_STOPS] or None,
+            "thinkingConfig": _build_thinking(terms) or None,
+        }
+        config = {name: value for name, value in config.items() if value is not None}
+        parameters: dict[str, Any] = {"generationConfig": config} if config else {}
+        if _NO_SYSTEM in terms.without:
+            parameters["systemInstruction"] = None
+        if terms.tools:
+            parameters["tools"] = [{"functionDeclarations": [_declare(tool, terms) for tool in terms.tools]}]
+            if mode := _MODES.get(terms.tool_choice):
+                parameters["toolConfig"] = {"functionCallingConfig": {"mode": mode}}
+        return parameters
+
+    def add_options(self, parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+        return merge_options(parameters, options)
+
+    def add_sampling(self, parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+        known = {_SAMPLING[name]: value for name, value in options.items() if name in _SAMPLING}
+        return merge_parameters(parameters, {"generationConfig": known}) if known else parameters
+
+    def encode_messages(self, kept: Encoded, new: Sequence[Message]) -> Encoded:
+        contents = kept if isinstance(kept, _Contents) else _Contents()
+        for are_results, group in groupby(new, key=lambda message: message.role == "tool"):
+            messages = list(group)
+            if are_results:
+                places = {id: place for place, id in enumerate(contents.calls)}  # noqa: A001
+                messages.sort(key=lambda message: places.get(message.call_id, len(places)))
+            for message in messages:
+                contents = contents.add(message)
+        return contents
+
+    def write_body(self, head: bytes, encoded: Encoded) -> bytes:
+        contents, system = encoded.messages, encoded.system
+        if not contents:  # at least one is required, so a lone system prompt becomes one
+            contents, system = b'{"role": "user", "parts": [%b' % to_json({"text": system or "?"}), ""
+        elif isinstance(encoded, _Contents) and encoded.role == "model":  # the last one is a user's
+            contents += _GO_ON
+        head, without_system = _NULL_SYSTEM.subn(b"", head, 1)
+        if system and without_system:
+            begin = b'{"role": "user", "parts": ['
+            contents, system = begin + to_json({"text": system}) + b", " + contents.removeprefix(begin), ""
+        fields = [head[1:].removeprefix(b", "), b'"contents": [%b]}]' % contents]
+        if system:
+            fields.insert(1, b'"systemInstruction": ' + to_json({"parts": [{"text": system}]}))
+        return b"{%b}" % b", ".join(filter(None, fields))
+
+    def read_body(self, body: Mapping[str, Any], arriving: PartialReply) -> None:
+        candidates = body.get("candidates")
+        listed = candidates if isinstance(candidates, list) else []
+        first = next((one for one in listed if isinstance(one, dict) and not one.get("index")), None)
+        if first is not None:
+            _read_candidate(first, arriving)
+        elif json_at(body, "promptFeedback", "blockReason"):
+            arriving.end("content_filter")
+        if counted := body.get("usageMetadata"):  # so far; the last one counts
+            arriving.usage = _read_usage(counted)
+            arriving.counted = bool(arriving.finish)
+
+    def keep_turn(self, arriving: PartialReply) -> Any:
+        """Return the parts as they came. Only pieces of one text are joined, and none that has a signature."""
+        turn: list[dict[str, Any]] = []
+        for kind, parts in groupby(arriving.turn or (), key=_kind_of_text):
+            if not kind:
+                turn += parts
+            elif text := "".join([part["text"] for part in parts]):
+                turn.append({"text": text, "thought": True} if kind == "thought" else {"text": text})
+        return turn or None
+
+    def find_refused(self, refused: ModelRefused, sent: Mapping[str, Any]) -> str:
+        said, config = str(refused), sent.get("generationConfig", {})
+        if found := _REFUSED_LEVEL.search(said):
+            return _LEVEL + found[1].upper()
+        if "Budget 0 is invalid" in said:
+            return _NO_BUDGET
+        if "Developer instruction is not enabled" in said:  # of Gemma, and of models that make images
+            return _NO_SYSTEM
+        refusals = [name for name, words in _REFUSALS if name in config and words.search(said)]
+        for name in config.keys() - {"maxOutputTokens"}:
+            snake = re.sub(r"[A-Z]", lambda capital: f"_{capital[0].lower()}", name)
+            ways = (name, snake, f"generation_config.{snake}")
+            refusals += [name] * any(names_parameter(refused, way) for way in ways)
+        return f"generationConfig.{refusals[0]}" if refusals else ""
+
+
+GENERATE_CONTENT = GenerateContent()
 
 
 def _build_thinking(terms: Terms) -> dict[str, Any]:
@@ -117,22 +194,6 @@ def _build_thinking(terms: Terms) -> dict[str, Any]:
     while _LEVEL + level in terms.without:
         level = _NEXT_LEVEL.get(level, "")
     return {"thinkingLevel": level, **shown} if level else shown
-
-
-def _find_refused(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
-    said, config = str(refused), sent.get("generationConfig", {})
-    if found := _REFUSED_LEVEL.search(said):
-        return _LEVEL + found[1].upper()
-    if "Budget 0 is invalid" in said:
-        return _NO_BUDGET
-    if "Developer instruction is not enabled" in said:  # of Gemma, and of models that make images
-        return _NO_SYSTEM
-    refusals = [name for name, words in _REFUSALS if name in config and words.search(said)]
-    for name in config.keys() - {"maxOutputTokens"}:
-        snake = re.sub(r"[A-Z]", lambda capital: f"_{capital[0].lower()}", name)
-        ways = (name, snake, f"generation_config.{snake}")
-        refusals += [name] * any(names_parameter(refused, way) for way in ways)
-    return f"generationConfig.{refusals[0]}" if refusals else ""
 
 
 def _declare(tool: Tool, terms: Terms) -> dict[str, Any]:
@@ -153,27 +214,6 @@ def _encode_name(name: str) -> str:
 
 def _decode_name(name: str) -> str:
     return name if re.match(r"_*[A-Za-z]|_+$", name) else name.removeprefix("_")
-
-
-def _add_sampling(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    known = {_SAMPLING[name]: value for name, value in options.items() if name in _SAMPLING}
-    return merge_parameters(parameters, {"generationConfig": known}) if known else parameters
-
-
-def _write_body(head: bytes, encoded: Encoded) -> bytes:
-    contents, system = encoded.messages, encoded.system
-    if not contents:  # at least one is required, so a lone system prompt becomes one
-        contents, system = b'{"role": "user", "parts": [%b' % to_json({"text": system or "?"}), ""
-    elif isinstance(encoded, _Contents) and encoded.role == "model":  # the last one is a user's
-        contents += _GO_ON
-    head, without_system = _NULL_SYSTEM.subn(b"", head, 1)
-    if system and without_system:
-        begin = b'{"role": "user", "parts": ['
-        contents, system = begin + to_json({"text": system}) + b", " + contents.removeprefix(begin), ""
-    fields = [head[1:].removeprefix(b", "), b'"contents": [%b]}]' % contents]
-    if system:
-        fields.insert(1, b'"systemInstruction": ' + to_json({"parts": [{"text": system}]}))
-    return b"{%b}" % b", ".join(filter(None, fields))
 
 
 # ── the conversation: roles alternate, and results follow their calls in number and order ─────────────────────────
@@ -215,18 +255,6 @@ class _Contents(Encoded):
             begin += b'{"role": "%b", "parts": [' % role.encode()
         added = b", ".join(map(to_json, parts))
         return replace(self, messages=self.messages + begin + added, role=role, calls=calls)
-
-
-def _encode_messages(kept: Encoded, new: Sequence[Message]) -> Encoded:
-    contents = kept if isinstance(kept, _Contents) else _Contents()
-    for are_results, group in groupby(new, key=lambda message: message.role == "tool"):
-        messages = list(group)
-        if are_results:
-            places = {id: place for place, id in enumerate(contents.calls)}  # noqa: A001
-            messages.sort(key=lambda message: places.get(message.call_id, len(places)))
-        for message in messages:
-            contents = contents.add(message)
-    return contents
 
 
 def _encode_parts(message: Message) -> list[dict[str, Any]]:
@@ -280,19 +308,6 @@ def _is_call(part: Mapping[str, Any]) -> bool:
 # ── the reply ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_body(body: Mapping[str, Any], arriving: PartialReply) -> None:
-    candidates = body.get("candidates")
-    listed = candidates if isinstance(candidates, list) else []
-    first = next((one for one in listed if isinstance(one, dict) and not one.get("index")), None)
-    if first is not None:
-        _read_candidate(first, arriving)
-    elif json_at(body, "promptFeedback", "blockReason"):
-        arriving.end("content_filter")
-    if counted := body.get("usageMetadata"):  # so far; the last one counts
-        arriving.usage = _read_usage(counted)
-        arriving.counted = bool(arriving.finish)
-
-
 def _read_candidate(candidate: Mapping[str, Any], arriving: PartialReply) -> None:
     parts = json_at(candidate, "content", "parts")
     for part in parts if isinstance(parts, list) else ():
@@ -323,17 +338,6 @@ def _read_part(part: dict[str, Any], arriving: PartialReply) -> None:
     arriving.turn.append(part)
 
 
-def _keep_turn(arriving: PartialReply) -> Any:
-    """Return the parts as they came. Only pieces of one text are joined, and none that has a signature."""
-    turn: list[dict[str, Any]] = []
-    for kind, parts in groupby(arriving.turn or (), key=_kind_of_text):
-        if not kind:
-            turn += parts
-        elif text := "".join([part["text"] for part in parts]):
-            turn.append({"text": text, "thought": True} if kind == "thought" else {"text": text})
-    return turn or None
-
-
 def _kind_of_text(part: Mapping[str, Any]) -> str:
     if not isinstance(part.get("text"), str) or part.keys() - {"text", "thought"}:
         return ""
@@ -347,18 +351,3 @@ def _read_usage(counted: Any) -> Usage:
     asked = token_count(json_at(counted, "promptTokenCount")) + token_count(json_at(counted, "toolUsePromptTokenCount"))
     cached = min(asked, token_count(json_at(counted, "cachedContentTokenCount")))
     return Usage(asked, said, cached, 1, reasoning_tokens=thought)
-
-
-GENERATE_CONTENT = Wire(
-    "generate_content",
-    ":generateContent",
-    _build_parameters,
-    _encode_messages,
-    _write_body,
-    _read_body,
-    add_options=merge_options,
-    add_sampling=_add_sampling,
-    keep_turn=_keep_turn,
-    find_path=find_path,
-    find_refused=_find_refused,
-)

@@ -36,7 +36,6 @@ from ..wire_format import (
     text_or_empty,
     to_json,
     token_count,
-    with_messages,
 )
 
 _VERSION = re.compile(r"claude-(?:[a-z]+-)?v?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
@@ -84,23 +83,136 @@ def headers(key: str) -> Mapping[str, str]:
     return {"x-api-key": key, "anthropic-version": "2023-06-01"}
 
 
-def _build_parameters(terms: Terms) -> dict[str, Any]:
-    parameters: dict[str, Any] = {
-        "model": terms.model,
-        "max_tokens": _find_most(terms) if terms.max_tokens is None else terms.max_tokens,  # required by the API
-        "cache_control": {"type": "ephemeral"},  # caches the longest prefix; leaves the messages unchanged
-    }
-    if terms.temperature is not None:
-        parameters["temperature"] = min(terms.temperature, 1.0)
-    if stop := [word for word in terms.stop if word.strip()]:  # the API rejects blank ones
-        parameters["stop_sequences"] = stop
-    if terms.stream:
-        parameters["stream"] = True
-    if terms.tools:
-        choice = "auto" if terms.tool_choice == "required" and _FORCED in terms.without else _CHOICE[terms.tool_choice]
-        parameters["tools"] = [_declare(declare_tool(tool, terms.model, terms.in_words)) for tool in terms.tools]
-        parameters["tool_choice"] = {"type": choice}
-    return parameters | _build_thinking(terms)
+class Messages(Wire):
+    """The Messages API."""
+
+    name, path = "messages", "/messages"
+    dispensable = frozenset(
+        (
+            *("temperature", "top_p", "top_k", "stop_sequences", "cache_control", "thinking", "thinking.display"),
+            *("output_config", "output_config.effort", "output_config.format"),
+        )
+    )
+    results_have_files = True
+
+    def build_parameters(self, terms: Terms) -> dict[str, Any]:
+        parameters: dict[str, Any] = {
+            "model": terms.model,
+            "max_tokens": _find_most(terms) if terms.max_tokens is None else terms.max_tokens,  # required by the API
+            "cache_control": {"type": "ephemeral"},  # caches the longest prefix; leaves the messages unchanged
+        }
+        if terms.temperature is not None:
+            parameters["temperature"] = min(terms.temperature, 1.0)
+        if stop := [word for word in terms.stop if word.strip()]:  # the API rejects blank ones
+            parameters["stop_sequences"] = stop
+        if terms.stream:
+            parameters["stream"] = True
+        if terms.tools:
+            choice = (
+                "auto" if terms.tool_choice == "required" and _FORCED in terms.without else _CHOICE[terms.tool_choice]
+            )
+            parameters["tools"] = [_declare(declare_tool(tool, terms.model, terms.in_words)) for tool in terms.tools]
+            parameters["tool_choice"] = {"type": choice}
+        return parameters | _build_thinking(terms)
+
+    def add_options(self, parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+        return _reconcile(merge_options(parameters, options, ("tools", "betas")))
+
+    def add_sampling(self, parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+        known = {name: value for name, value in options.items() if name in _SAMPLING}
+        if "temperature" in known:
+            known["temperature"] = min(known["temperature"], 1.0)
+        choice = parameters.get("tool_choice")
+        if choice and choice["type"] != "none" and options.get("parallel_tool_calls") is False:
+            known["tool_choice"] = choice | {"disable_parallel_tool_use": True}
+        return _reconcile(parameters | known)
+
+    def take_headers(self, parameters: dict[str, Any]) -> Mapping[str, str]:
+        """Move the names of trial features, which the SDKs call `betas`, into their header."""
+        betas = parameters.pop("betas", ())
+        return {"anthropic-beta": ",".join(dict.fromkeys(betas))} if betas else {}
+
+    def encode_messages(self, kept: Encoded, new: Sequence[Message]) -> Encoded:
+        """Append the `new` messages to `kept`. The results of one step's calls share a user turn, which stays open."""
+        messages, system, opened, ids, unfit = kept.messages, kept.system, kept.open, kept.ids, kept.unfit
+        for message in new:
+            content = message.content.strip()
+            if message.role == "system" and not messages:
+                system = f"{system}\n\n{content}" if system else content
+            elif message.role == "tool":
+                messages += b", " if opened else _join(messages, opened) + b'{"role": "user", "content": ['
+                messages += to_json(_encode_result(message, ids.get(message.call_id, message.call_id), content))
+                opened = True
+            elif blocks := list(_restore_blocks(message) if message.state else _encode_blocks(message, content)):
+                if message.calls:
+                    uses = _name_calls(blocks, b"" if message.state else messages)
+                    if not ids and blocks[0]["type"] not in _THOUGHTS:
+                        unfit |= {_UNOPENED}
+                    ids = {**ids, **{call.id: use["id"] for call, use in zip(message.calls, uses, strict=False)}}
+                elif message.role != "assistant" and not opened:  # a question, and not a remark after results
+                    ids, unfit = {}, unfit - {_UNOPENED}
+                turn = {"role": "assistant" if message.role == "assistant" else "user", "content": blocks}
+                if message.role == "assistant" and not messages:
+                    messages = to_json({"role": "user", "content": "(nothing)"})  # the first message must be a user's
+                messages += _join(messages, opened) + to_json(turn)
+                opened = False
+        return replace(kept, messages=messages, system=system, open=opened, ids=ids, unfit=unfit)
+
+    def write_body(self, head: bytes, encoded: Encoded) -> bytes:
+        messages, system = encoded.messages + b"]}" * encoded.open, encoded.system
+        if not messages:  # at least one message is required, so a lone system prompt becomes one
+            messages, system = to_json({"role": "user", "content": system or "?"}), ""
+        if system:
+            head += b', "system": ' + to_json(system)
+        return super().write_body(head, Encoded(messages))
+
+    def read_body(self, body: Mapping[str, Any], arriving: PartialReply) -> None:
+        match body.get("type"):
+            case "message":
+                blocks = body.get("content")
+                for block in blocks if isinstance(blocks, list) else [{"type": "text", "text": blocks}]:
+                    _read_block(None, block, arriving)
+                _read_end(body.get("stop_reason"), body.get("usage"), arriving)
+            case "message_start":
+                arriving.usage = _read_usage(json_at(body, "message", "usage"), arriving.usage)
+            case "content_block_start":
+                _read_block(body.get("index"), body.get("content_block"), arriving)
+            case "content_block_delta":
+                _read_delta(body.get("index"), body.get("delta"), arriving)
+            case "message_delta":
+                _read_end(json_at(body, "delta", "stop_reason"), body.get("usage"), arriving)
+
+    def keep_turn(self, arriving: PartialReply) -> Any:
+        """Return the turn's blocks, if any are more than text and calls; calls that are not whole are left out."""
+        whole = [call.extra for call in arriving.whole_calls()]
+        turn = [
+            one for one in arriving.turn or () if one[1]["type"] != "tool_use" or any(one[1] is call for call in whole)
+        ]
+        blocks = [_join_pieces(block, pieces) for _, block, pieces in turn]
+        by_code = [json_at(block, "caller", "type") not in (None, "direct") for block in blocks]
+        wanted = any(by_code) or any(block["type"] not in _PLAIN for block in blocks)
+        return {"content": blocks} if wanted or arriving.paused else None
+
+    def find_refused(self, refused: ModelRefused, sent: Mapping[str, Any]) -> str:
+        return next((name for name, words in _REFUSALS if words.search(str(refused))), "")
+
+
+class CloudMessages(Messages):
+    """The format as clouds speak it, where nothing is cached by itself."""
+
+    def build_parameters(self, terms: Terms) -> dict[str, Any]:
+        return {name: value for name, value in super().build_parameters(terms).items() if name != "cache_control"}
+
+    def write_body(self, head: bytes, encoded: Encoded) -> bytes:
+        """Return the body with the end of the conversation marked, up to which the prompt is cached."""
+        body = super().write_body(head, encoded)
+        end = b"}]}]}"
+        return (
+            body.removesuffix(end) + b', "cache_control": {"type": "ephemeral"}' + end if body.endswith(end) else body
+        )
+
+
+MESSAGES = Messages()
 
 
 def _read_version(model: str) -> tuple[int, int] | None:
@@ -160,30 +272,6 @@ def _choose_effort(terms: Terms, *, newest: bool) -> str:
     return {"minimal": "low", "xhigh": "xhigh" if newest else "high"}.get(effort, effort)
 
 
-def _find_refused(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
-    return next((name for name, words in _REFUSALS if words.search(str(refused))), "")
-
-
-def _take_headers(parameters: dict[str, Any]) -> Mapping[str, str]:
-    """Move the names of trial features, which the SDKs call `betas`, into their header."""
-    betas = parameters.pop("betas", ())
-    return {"anthropic-beta": ",".join(dict.fromkeys(betas))} if betas else {}
-
-
-def _add_options(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    return _reconcile(merge_options(parameters, options, ("tools", "betas")))
-
-
-def _add_sampling(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    known = {name: value for name, value in options.items() if name in _SAMPLING}
-    if "temperature" in known:
-        known["temperature"] = min(known["temperature"], 1.0)
-    choice = parameters.get("tool_choice")
-    if choice and choice["type"] != "none" and options.get("parallel_tool_calls") is False:
-        known["tool_choice"] = choice | {"disable_parallel_tool_use": True}
-    return _reconcile(parameters | known)
-
-
 def _reconcile(parameters: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters without those that the API refuses beside others, and with a budget that leaves a quarter
     of the tokens for the reply."""
@@ -202,33 +290,6 @@ def _reconcile(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 # ── the conversation ─────────────────────────────────────────────────────────────────────────────
-
-
-def _encode_messages(kept: Encoded, new: Sequence[Message]) -> Encoded:
-    """Append the `new` messages to `kept`. The results of one step's calls share a user turn, which stays open."""
-    messages, system, opened, ids, unfit = kept.messages, kept.system, kept.open, kept.ids, kept.unfit
-    for message in new:
-        content = message.content.strip()
-        if message.role == "system" and not messages:
-            system = f"{system}\n\n{content}" if system else content
-        elif message.role == "tool":
-            messages += b", " if opened else _join(messages, opened) + b'{"role": "user", "content": ['
-            messages += to_json(_encode_result(message, ids.get(message.call_id, message.call_id), content))
-            opened = True
-        elif blocks := list(_restore_blocks(message) if message.state else _encode_blocks(message, content)):
-            if message.calls:
-                uses = _name_calls(blocks, b"" if message.state else messages)
-                if not ids and blocks[0]["type"] not in _THOUGHTS:
-                    unfit |= {_UNOPENED}
-                ids = {**ids, **{call.id: use["id"] for call, use in zip(message.calls, uses, strict=False)}}
-            elif message.role != "assistant" and not opened:  # a question, and not a remark after results
-                ids, unfit = {}, unfit - {_UNOPENED}
-            turn = {"role": "assistant" if message.role == "assistant" else "user", "content": blocks}
-            if message.role == "assistant" and not messages:
-                messages = to_json({"role": "user", "content": "(nothing)"})  # the first message must be a user's
-            messages += _join(messages, opened) + to_json(turn)
-            opened = False
-    return replace(kept, messages=messages, system=system, open=opened, ids=ids, unfit=unfit)
 
 
 def _name_calls(blocks: Sequence[dict[str, Any]], before: bytes) -> list[dict[str, Any]]:
@@ -289,33 +350,7 @@ def _encode_result(message: Message, call_id: str, content: str) -> dict[str, An
     return result | {"content": content} if content else result
 
 
-def _write_body(head: bytes, encoded: Encoded) -> bytes:
-    messages, system = encoded.messages + b"]}" * encoded.open, encoded.system
-    if not messages:  # at least one message is required, so a lone system prompt becomes one
-        messages, system = to_json({"role": "user", "content": system or "?"}), ""
-    if system:
-        head += b', "system": ' + to_json(system)
-    return with_messages(head, Encoded(messages))
-
-
 # ── the reply ────────────────────────────────────────────────────────────────────────────────────
-
-
-def _read_body(body: Mapping[str, Any], arriving: PartialReply) -> None:
-    match body.get("type"):
-        case "message":
-            blocks = body.get("content")
-            for block in blocks if isinstance(blocks, list) else [{"type": "text", "text": blocks}]:
-                _read_block(None, block, arriving)
-            _read_end(body.get("stop_reason"), body.get("usage"), arriving)
-        case "message_start":
-            arriving.usage = _read_usage(json_at(body, "message", "usage"), arriving.usage)
-        case "content_block_start":
-            _read_block(body.get("index"), body.get("content_block"), arriving)
-        case "content_block_delta":
-            _read_delta(body.get("index"), body.get("delta"), arriving)
-        case "message_delta":
-            _read_end(json_at(body, "delta", "stop_reason"), body.get("usage"), arriving)
 
 
 def _read_block(index: Any, block: Any, arriving: PartialReply) -> None:
@@ -358,16 +393,6 @@ def _read_end(reason: Any, usage: Any, arriving: PartialReply) -> None:
         arriving.counted = True
 
 
-def _keep_turn(arriving: PartialReply) -> Any:
-    """Return the turn's blocks, if any are more than text and calls; calls that are not whole are left out."""
-    whole = [call.extra for call in arriving.whole_calls()]
-    turn = [one for one in arriving.turn or () if one[1]["type"] != "tool_use" or any(one[1] is call for call in whole)]
-    blocks = [_join_pieces(block, pieces) for _, block, pieces in turn]
-    by_code = [json_at(block, "caller", "type") not in (None, "direct") for block in blocks]
-    wanted = any(by_code) or any(block["type"] not in _PLAIN for block in blocks)
-    return {"content": blocks} if wanted or arriving.paused else None
-
-
 def _join_pieces(block: dict[str, Any], pieces: Mapping[str, list[Any]]) -> dict[str, Any]:
     """Return a block with what came after its start in a stream."""
     whole = dict(block)
@@ -392,40 +417,3 @@ def _read_usage(counted: Any, before: Usage) -> Usage:
     thought = token_count(json_at(counted, "output_tokens_details", "thinking_tokens"))
     read, kept = cached or before.cached_tokens, written or before.cache_write_tokens
     return Usage(asked or before.input_tokens, said, read, 1, reasoning_tokens=thought, cache_write_tokens=kept)
-
-
-MESSAGES = Wire(
-    "messages",
-    "/messages",
-    _build_parameters,
-    _encode_messages,
-    _write_body,
-    _read_body,
-    frozenset(
-        (
-            *("temperature", "top_p", "top_k", "stop_sequences", "cache_control", "thinking", "thinking.display"),
-            *("output_config", "output_config.effort", "output_config.format"),
-        )
-    ),
-    _add_options,
-    _add_sampling,
-    _keep_turn,
-    take_headers=_take_headers,
-    find_refused=_find_refused,
-    results_have_files=True,
-)
-
-
-def _build_cloud_parameters(terms: Terms) -> dict[str, Any]:
-    return {name: value for name, value in _build_parameters(terms).items() if name != "cache_control"}
-
-
-def _write_cloud_body(head: bytes, encoded: Encoded) -> bytes:
-    """Return the body with the end of the conversation marked, up to which the prompt is cached."""
-    body = _write_body(head, encoded)
-    end = b"}]}]}"
-    return body.removesuffix(end) + b', "cache_control": {"type": "ephemeral"}' + end if body.endswith(end) else body
-
-
-CLOUD_MESSAGES = replace(MESSAGES, build_parameters=_build_cloud_parameters, write_body=_write_cloud_body)
-"""As clouds speak it, where nothing is cached by itself."""

@@ -40,23 +40,100 @@ _ENCRYPTED = "reasoning.encrypted_content"
 _SAMPLED = frozenset(("temperature", "top_p", "parallel_tool_calls", "user", "safety_identifier", "prompt_cache_key"))
 
 
-def _build_parameters(terms: Terms) -> dict[str, Any]:
-    parameters: dict[str, Any] = {"model": terms.model, "store": False, "include": [_ENCRYPTED]}
-    if terms.stream:
-        parameters["stream"] = True
-    if terms.temperature is not None:
-        parameters["temperature"] = terms.temperature
-    if terms.max_tokens is not None:
-        parameters["max_output_tokens"] = max(terms.max_tokens, _LEAST)
-    asked = {"effort": terms.effort, "summary": terms.summary}
-    if reasoning := {name: value for name, value in asked.items() if value}:
-        parameters["reasoning"] = reasoning
-    if terms.verbosity:
-        parameters["text"] = {"verbosity": terms.verbosity}
-    if terms.tools:
-        tools = [_declare(tool, terms) for tool in terms.tools]
-        parameters |= {"tools": tools, "tool_choice": terms.tool_choice}
-    return parameters
+class Responses(Wire):
+    """The Responses API."""
+
+    name, path = "responses", "/responses"
+    dispensable = frozenset(("include", "stream", "text.format", "parallel_tool_calls", "reasoning.summary"))
+    results_have_files = True
+
+    def build_parameters(self, terms: Terms) -> dict[str, Any]:
+        parameters: dict[str, Any] = {"model": terms.model, "store": False, "include": [_ENCRYPTED]}
+        if terms.stream:
+            parameters["stream"] = True
+        if terms.temperature is not None:
+            parameters["temperature"] = terms.temperature
+        if terms.max_tokens is not None:
+            parameters["max_output_tokens"] = max(terms.max_tokens, _LEAST)
+        asked = {"effort": terms.effort, "summary": terms.summary}
+        if reasoning := {name: value for name, value in asked.items() if value}:
+            parameters["reasoning"] = reasoning
+        if terms.verbosity:
+            parameters["text"] = {"verbosity": terms.verbosity}
+        if terms.tools:
+            tools = [_declare(tool, terms) for tool in terms.tools]
+            parameters |= {"tools": tools, "tool_choice": terms.tool_choice}
+        return parameters
+
+    def add_options(self, parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+        return merge_options(parameters, options, ("tools", "include"))
+
+    def add_sampling(self, parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+        return merge_parameters(parameters, {name: options[name] for name in _SAMPLED & set(options)})
+
+    def encode_messages(self, kept: Encoded, new: Sequence[Message]) -> Encoded:
+        items: list[dict[str, Any]] = []
+        ids = kept.ids
+        for message in new:
+            content = _encode_content(message)
+            if message.role == "tool":
+                call_id = ids.get(message.call_id) or _shorten_id(message.call_id)
+                items.append({"type": "function_call_output", "call_id": call_id, "output": content})
+            elif message.calls and message.state:
+                turn = _restore_turn(message)
+                items += turn
+                ids = {call.id: item["call_id"] for call, item in zip(message.calls, _find_calls(turn), strict=False)}
+            else:
+                if content or not message.calls:
+                    items.append({"role": message.role, "content": content})
+                items += map(_encode_call, message.calls)
+                ids = {} if message.calls else ids
+        return replace(append_messages(kept, items), ids=ids)
+
+    def write_body(self, head: bytes, encoded: Encoded) -> bytes:
+        return b'%b, "input": [%b]}' % (head, encoded.messages)
+
+    def read_body(self, body: Mapping[str, Any], arriving: PartialReply) -> None:
+        turn: _Turn = arriving.turn or _Turn()
+        arriving.turn = turn
+        delta = text_or_empty(body.get("delta"))
+        match body.get("type"):
+            case "response.output_item.added" if json_at(body, "item", "type") == "message":
+                turn.comments = json_at(body, "item", "phase") == "commentary"
+            case "response.output_text.delta" | "response.refusal.delta":
+                _add_text(delta, arriving, turn)
+            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
+                _add_thought(delta, body.get("summary_index", 0), arriving, turn)
+            case "response.output_item.done":
+                _add_item(body.get("item"), arriving, turn)
+            case "response.completed" | "response.incomplete" | "response.failed":
+                _read_end(body.get("response"), arriving, turn)
+            case "error":
+                arriving.failed = {name: body[name] for name in body if name != "type"}
+            case None if body.get("object") == "response" or "output" in body:
+                _read_end(body, arriving, turn)
+
+    def keep_turn(self, arriving: PartialReply) -> Any:
+        """Return the items of the turn that can be sent back.
+
+        A call that was cut off is left out. So is reasoning without its content, which only a server that stores it
+        knows ("Items are not persisted when `store` is set to false",
+        https://github.com/langchain-ai/langchain/pull/38372), and with it the ids by which the other items refer to it.
+        """
+        turn: _Turn = arriving.turn
+        whole = [call.id for call in arriving.whole_calls()]
+        items = [item for item in turn.items if item.get("type") != "function_call" or item.get("call_id", "") in whole]
+        known = [
+            item
+            for item in items
+            if item.get("type") != "reasoning" or item.get("encrypted_content") or item.get("content")
+        ]
+        if len(known) < len(items):
+            known = [{name: item[name] for name in item if name != "id"} for item in known]
+        return _drop_last_reasoning(known)
+
+
+RESPONSES = Responses()
 
 
 def _declare(tool: Tool, terms: Terms) -> dict[str, Any]:
@@ -65,31 +142,7 @@ def _declare(tool: Tool, terms: Terms) -> dict[str, Any]:
     return {"type": "function", "strict": False, **declare_tool(tool, terms.model, terms.in_words)}
 
 
-def _add_sampling(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    return merge_parameters(parameters, {name: options[name] for name in _SAMPLED & set(options)})
-
-
 # ── the conversation ─────────────────────────────────────────────────────────────────────────────
-
-
-def _encode_messages(kept: Encoded, new: Sequence[Message]) -> Encoded:
-    items: list[dict[str, Any]] = []
-    ids = kept.ids
-    for message in new:
-        content = _encode_content(message)
-        if message.role == "tool":
-            call_id = ids.get(message.call_id) or _shorten_id(message.call_id)
-            items.append({"type": "function_call_output", "call_id": call_id, "output": content})
-        elif message.calls and message.state:
-            turn = _restore_turn(message)
-            items += turn
-            ids = {call.id: item["call_id"] for call, item in zip(message.calls, _find_calls(turn), strict=False)}
-        else:
-            if content or not message.calls:
-                items.append({"role": message.role, "content": content})
-            items += map(_encode_call, message.calls)
-            ids = {} if message.calls else ids
-    return replace(append_messages(kept, items), ids=ids)
 
 
 def _encode_content(message: Message) -> str | list[dict[str, Any]]:
@@ -152,10 +205,6 @@ def _drop_last_reasoning(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]
     return kept
 
 
-def _write_body(head: bytes, encoded: Encoded) -> bytes:
-    return b'%b, "input": [%b]}' % (head, encoded.messages)
-
-
 # ── the reply ────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -174,27 +223,6 @@ class _Turn:
     aside: str = ""
     has_text: bool = False
     has_thoughts: bool = False
-
-
-def _read_body(body: Mapping[str, Any], arriving: PartialReply) -> None:
-    turn: _Turn = arriving.turn or _Turn()
-    arriving.turn = turn
-    delta = text_or_empty(body.get("delta"))
-    match body.get("type"):
-        case "response.output_item.added" if json_at(body, "item", "type") == "message":
-            turn.comments = json_at(body, "item", "phase") == "commentary"
-        case "response.output_text.delta" | "response.refusal.delta":
-            _add_text(delta, arriving, turn)
-        case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
-            _add_thought(delta, body.get("summary_index", 0), arriving, turn)
-        case "response.output_item.done":
-            _add_item(body.get("item"), arriving, turn)
-        case "response.completed" | "response.incomplete" | "response.failed":
-            _read_end(body.get("response"), arriving, turn)
-        case "error":
-            arriving.failed = {name: body[name] for name in body if name != "type"}
-        case None if body.get("object") == "response" or "output" in body:
-            _read_end(body, arriving, turn)
 
 
 def _add_text(text: str, arriving: PartialReply, turn: _Turn) -> None:
@@ -273,39 +301,3 @@ def _read_usage(counted: Any) -> Usage:
         reasoning_tokens=token_count(json_at(counted, "output_tokens_details", "reasoning_tokens")),
         cache_write_tokens=token_count(json_at(counted, "input_tokens_details", "cache_write_tokens")),
     )
-
-
-def _keep_turn(arriving: PartialReply) -> Any:
-    """Return the items of the turn that can be sent back.
-
-    A call that was cut off is left out. So is reasoning without its content, which only a server that stores it knows
-    ("Items are not persisted when `store` is set to false", https://github.com/langchain-ai/langchain/pull/38372), and
-    with it the ids by which the other items refer to it.
-    """
-    turn: _Turn = arriving.turn
-    whole = [call.id for call in arriving.whole_calls()]
-    items = [item for item in turn.items if item.get("type") != "function_call" or item.get("call_id", "") in whole]
-    known = [
-        item
-        for item in items
-        if item.get("type") != "reasoning" or item.get("encrypted_content") or item.get("content")
-    ]
-    if len(known) < len(items):
-        known = [{name: item[name] for name in item if name != "id"} for item in known]
-    return _drop_last_reasoning(known)
-
-
-_DISPENSABLE = frozenset(("include", "stream", "text.format", "parallel_tool_calls", "reasoning.summary"))
-RESPONSES = Wire(
-    "responses",
-    "/responses",
-    _build_parameters,
-    _encode_messages,
-    _write_body,
-    _read_body,
-    _DISPENSABLE,
-    lambda parameters, options: merge_options(parameters, options, ("tools", "include")),
-    _add_sampling,
-    _keep_turn,
-    results_have_files=True,
-)
