@@ -22,8 +22,7 @@ from ..core.values import Capabilities, Kind
 from ..errors import ModelNotFound, ModelRefused, ModelUnavailable, UsageError, WindowExceeded
 from ..net.error_mapping import field_of_turn, names_parameter, output_limit
 from ..net.http_client import HttpClient
-from ..net.retry import Retries, next_retry
-from ..net.time_limits import TimeLimits
+from ..net.retry import Attempts, Retries, TimeLimits
 from .dialects import DIALECTS, HOLD_TO_PATTERN, constraint_parameters
 from .facts import UNKNOWN, find_facts, find_vendor_at
 from .known_servers import (
@@ -139,7 +138,7 @@ class HttpEngine:
 
     async def reply(self, request: Ask) -> Chunks:
         """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""
-        failures, has_switched = 0, False
+        attempts, has_switched = Attempts(self._settings.retries), False
         while True:
             adapted: Adapted | None = None
             try:
@@ -163,8 +162,7 @@ class HttpEngine:
                 remember(self._identity)
                 continue
             except ModelUnavailable as error:
-                failures += 1
-                retry = next_retry(failures, error, self._settings.retries)
+                retry = attempts.next_retry(error)
             yield retry
             await asyncio.sleep(retry.seconds)
 

@@ -31,7 +31,7 @@ from ..core.protocols import Chunks
 from ..core.values import Capabilities, Kind, Reply
 from ..errors import ModelRefused, RetinueError, UsageError
 from ..net.http_client import HttpClient
-from ..net.time_limits import TimeLimits
+from ..net.retry import TimeLimits
 from .engine import HttpEngine
 from .prompt_states import PromptBeginnings, PromptStates, make_folder
 from .settings import Settings

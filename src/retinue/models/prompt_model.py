@@ -6,13 +6,14 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 from .._internal.message_text import nearest, one_line_repr, suggestion
 from .._internal.redaction import address_without_secrets
 from .._internal.sync_bridge import run_blocking
 from .._internal.tracebacks import install_excepthook, shorten_traceback
 from ..core.completion import ask_once
+from ..core.component import Configurable
 from ..core.prices import Price, listed_price, price_of
 from ..core.prompt import Ask
 from ..core.protocols import Chunks, Model, kinds_read
@@ -20,7 +21,7 @@ from ..core.values import Capabilities, Kind, Message, Reply
 from ..errors import RetinueError, UsageError
 from ..net.retry import Retries
 from .fallbacks import FALL_BACK_ON, Fallbacks
-from .settings import Settings
+from .settings import Reason, Settings
 from .vendors import NAMES as VENDOR_NAMES
 
 
@@ -36,7 +37,7 @@ ENGINES = ("local", *VENDOR_NAMES, "scripted")
 _OTHER_NAMES = {"llm_engine": "engine", "llm_endpoint_url": "base_url", "llm_model_id": "model_name_or_path"}
 
 
-class PromptModel:
+class PromptModel(Configurable):
     """A client of one model at one engine: text in, text or tool calls out, streamed, with token usage.
 
     Raises `UsageError` for an unknown engine or setting, missing weights, or a missing key.
@@ -64,13 +65,10 @@ class PromptModel:
         base_url: str | None = None,
         api_key: str | None = None,
         models: Sequence[str | Model] = (),
-        fall_back_on: Sequence[str] = FALL_BACK_ON,
+        fall_back_on: Annotated[Sequence[str], Reason] = FALL_BACK_ON,
         **settings: Any,
     ) -> None:
         install_excepthook()
-        self.given: dict[str, Any] = {"model_name_or_path": model_name_or_path, "engine": engine, "base_url": base_url}
-        self.given |= {"api_key": api_key, "models": models, "fall_back_on": fall_back_on}
-        self.given |= settings  # the original arguments, for export
         if models:
             self._use_models(models, fall_back_on)
             return

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core.values import Document
-from ..documents.filters import Where
-from ..documents.store_protocol import Store
+from ..documents.document_store import Store
+from ..documents.store_database import Where
 from ..errors import UsageError
 from .case import Case, collect_cases, require, require_same, shown, skip
 
