@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, get_args
@@ -168,10 +168,14 @@ class HttpEngine:
 
     async def _stream_once(self, request: Ask, wire: Wire, adapted: Adapted) -> Chunks:
         """Send the request once and stream the reply."""
-        receiver = self._make_reader(request, wire, adapted)
+        thinks = False if request.constraint and self._dialect in HOLD_TO_PATTERN else self._thinks
+        in_json, redacted = self._wants_json(request, wire, adapted), self._client.redacted
+        receiver = ReplyReader(wire, request.stop, in_json=in_json, redacted=redacted, thinks=thinks)
         encoded = sent = await self._encode_prompt(request.prompt, wire, adapted)
+        path = wire.find_path(self._model, self._settings.stream)
         for pauses in range(_MOST_PAUSES + 1):
-            async with aclosing(self._send(request, wire, sent, adapted)) as reads:
+            head, headers = self._build_head(request, wire, sent, adapted)
+            async with aclosing(self._client.exchange(path, wire.write_body(head, sent), headers)) as reads:
                 async for bodies in reads:
                     for chunk in receiver.take(bodies):
                         yield chunk
@@ -187,16 +191,6 @@ class HttpEngine:
         if receiver.found_open or (reply.text and request.constraint is None):
             self._thinks = receiver.found_open  # whether replies begin within a thought
         yield reply
-
-    def _make_reader(self, request: Ask, wire: Wire, adapted: Adapted) -> ReplyReader:
-        thinks = False if request.constraint and self._dialect in HOLD_TO_PATTERN else self._thinks
-        in_json = self._wants_json(request, wire, adapted)
-        return ReplyReader(wire, request.stop, in_json=in_json, redacted=self._client.redacted, thinks=thinks)
-
-    def _send(self, request: Ask, wire: Wire, encoded: Encoded, adapted: Adapted) -> AsyncGenerator[list[Any], None]:
-        path = wire.find_path(self._model, self._settings.stream)
-        head, headers = self._build_head(request, wire, encoded, adapted)
-        return self._client.exchange(path, wire.write_body(head, encoded), headers)
 
     async def close(self) -> None:
         """Close the connections of the running event loop."""

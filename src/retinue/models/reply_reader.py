@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
-from functools import lru_cache
 from typing import Any
 
 from .._internal.foreign_text import TextPieces
@@ -178,7 +177,6 @@ class StopCutter:
 
     def __init__(self, stop: Sequence[str]) -> None:
         self._stop = [word for word in stop if word]
-        self._begun, self._ends, self._longest = _find_beginnings(tuple(stop))
         self._held = ""
         self.stopped = False
 
@@ -198,24 +196,16 @@ class StopCutter:
         return "" if self.stopped else self._release(len(self._held))
 
     def _count_begun(self) -> int:
-        held = self._held
-        if held[-1:] not in self._ends:
-            return 0
-        for size in range(min(self._longest, len(held)), 0, -1):
-            if held[-size:] in self._begun:
+        """Return how many characters at the end of the text may begin a stop word."""
+        longest = max(map(len, self._stop), default=1) - 1
+        for size in range(min(longest, len(self._held)), 0, -1):
+            if any(word.startswith(self._held[-size:]) for word in self._stop):
                 return size
         return 0
 
     def _release(self, length: int) -> str:
         text, self._held = self._held[:length], self._held[length:]
         return text
-
-
-@lru_cache(maxsize=16)  # the same for each reply of a run
-def _find_beginnings(words: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str], int]:
-    """Return all beginnings of `words`, their last characters, and the length of the longest."""
-    begun = frozenset(word[:size] for word in words for size in range(1, len(word)))
-    return begun, frozenset(one[-1] for one in begun), max(map(len, begun), default=0)
 
 
 # ── thoughts in the text ──────────────────────────────────────────────────────────────────────────
