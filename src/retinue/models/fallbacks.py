@@ -1,4 +1,4 @@
-"""Several models in order: where one gives way, the next is asked, and a run stays with it."""
+"""Several models in order: if one fails, the next is asked, and the run stays with it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OF_THE_ACCOUNT = (401, 402, 403, 404, 429)  # statuses of refusals that the nex
 
 
 def find_reason(error: ModelError) -> Reason:
-    """Return why a model gives way: a used-up quota counts as its rate."""
+    """Classify an error; a used-up quota counts as `rate`."""
     if isinstance(error, WindowExceeded):
         return "too_long"
     if error.code == "rate_limit_exceeded" or error.status in (402, 429):
@@ -111,7 +111,7 @@ class Fallbacks:
             yield Retry(why, 0.0, model=self._names[at])
 
     def _let_rest(self, at: int, error: ModelError) -> str:
-        """Note that a model gives way, and return why."""
+        """Put a model at the end of the order for a while, if its failure will last; return the reason."""
         why = f"{self._names[at]} gives way ({find_reason(error)}): {error}"
         wait = error.retry_after if isinstance(error, ModelUnavailable) else None
         if isinstance(error, ModelUnavailable) or error.status in _OF_THE_ACCOUNT:

@@ -174,7 +174,7 @@ class LocalEngine:
         return (await self._load(_count_threads()))[1]
 
     async def _choose_server(self, prompt: Prompt) -> tuple[RunningServer, HttpEngine]:
-        """Return the server that has read what `prompt` extends, or the one that suits the machine's load."""
+        """Return the server whose cache holds a prefix of `prompt`, else the one with the threads for the current load."""
         known, _ = self._read_by.extend(prompt)
         chosen = known or _count_threads()
         self._read_by.keep(prompt, chosen)
@@ -219,7 +219,7 @@ def _count_threads() -> int:
 
 
 def _correct_usage(reply: Reply, read: int) -> Reply:
-    """Return `reply` without the `read` tokens, which were read for it, among the cached ones."""
+    """Return `reply` with fewer cached tokens: `read` of them were read for this very request."""
     cached = max(0, reply.usage.cached_tokens - read)
     return replace(reply, usage=replace(reply.usage, cached_tokens=cached))
 

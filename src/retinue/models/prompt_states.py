@@ -89,7 +89,7 @@ class PromptBeginnings:
         return 0
 
     def _note_prompt(self, beginning: str, news: str) -> tuple[Literal["first", "again", "settled"], bool]:
-        """Note a prompt; return whether its beginning is new, and whether any prompt was sent before it."""
+        """Record a prompt; return whether its beginning is new, and whether any prompt was sent before."""
         with self._lock:
             busy, self._busy = self._busy, True
             if beginning not in self._news:
@@ -100,7 +100,7 @@ class PromptBeginnings:
             return ("settled" if self._news[beginning] in (None, news) else "again"), busy
 
     def _settle(self, beginning: str) -> None:
-        """Note that there is nothing more to do for `beginning`."""
+        """Record that nothing more is to be done for `beginning`."""
         with self._lock:
             self._news[beginning] = None
 
@@ -114,7 +114,7 @@ class PromptBeginnings:
             raise
 
     async def _save(self, server: HttpClient, beginning: str) -> int:
-        """Read `beginning` by itself, and save the state if the server holds exactly that."""
+        """Have the server read only `beginning`, and save its state if that is exactly what it holds."""
         body = {"prompt": beginning, "n_predict": 0, "cache_prompt": True}
         read = await server.get("/completion", to_json(body))
         partial = await asyncio.to_thread(self._states.create, beginning)

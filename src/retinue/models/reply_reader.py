@@ -267,7 +267,7 @@ class ThoughtFilter:
         self._reader = self._read(opened)
 
     def separates(self) -> None:
-        """Note that the engine sends the thoughts apart from the text."""
+        """Stop looking for thoughts in the text, as the engine sends them in a field of their own."""
         self._is_apart = True
 
     def feed(self, text: str) -> str:

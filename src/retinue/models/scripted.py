@@ -68,7 +68,7 @@ class ScriptedEngine:
         return Capabilities(calls_tools=True, scripted=True)
 
     async def sees(self) -> frozenset[Kind]:
-        """Return the kinds of files that the script is said to see."""
+        """Return the kinds of files in the setting `sees`."""
         return kinds_of(self._settings.sees)
 
     def reply(self, request: Ask) -> Chunks:

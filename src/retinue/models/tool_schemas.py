@@ -54,7 +54,7 @@ def declare_tool(tool: Tool, model: str, in_words: Iterable[str], *, gemini: boo
 
 
 def find_refused_tools(refused: ModelRefused, tools: Sequence[Tool]) -> frozenset[str]:
-    """Return the names of the tools whose schemas a refusal is about: those that it names, or else all."""
+    """Return the names of the tools whose schemas were rejected: those named in the error, or else all."""
     said = str(refused)
     if not _OF_SCHEMAS.search(said) or "response_format" in said:
         return frozenset()

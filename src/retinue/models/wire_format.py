@@ -181,7 +181,7 @@ class PartialReply:
         return next((call for call in reversed(calls) if id and call.id == id), calls[-1] if calls else None)
 
     def end(self, reason: Any) -> None:
-        """Note why the reply ended, in any engine's words."""
+        """Record why the reply ended; each engine has its own words for it."""
         said = str(reason or "").strip().lower()
         if _FAILED.search(said):
             self.failed = str(reason)
@@ -311,7 +311,7 @@ def append_messages(kept: Encoded, new: Sequence[Mapping[str, Any]]) -> Encoded:
 
 def place_result_files(messages: Iterable[Message], kinds: Collection[Kind], wire: Wire) -> tuple[Message, ...]:
     """Return `messages` with the files of tools' results where `wire` has a place for them: in the result, or in a
-    user's message after the results. A model is told of those whose kind is none of `kinds`, which it reads."""
+    user's message after the results. Files whose kind is not in `kinds`, which the model reads, become a note."""
     placed: list[Message] = []
     after: list[File] = []
     for message in messages:

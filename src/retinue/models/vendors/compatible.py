@@ -88,7 +88,7 @@ def _hosted(
     priced_as: str = "",
     **more: Any,
 ) -> Vendor:
-    """Return a hosted vendor, of which `more` is said as in `Vendor`."""
+    """Return a hosted vendor; `more` are further fields of `Vendor`."""
     wire = chat.Chat(thinking)
     return Vendor(title, url, wire, responses=responses.RESPONSES, keys=(key,), priced_as=priced_as, **more)
 

@@ -183,7 +183,7 @@ GENERATE_CONTENT = GenerateContent()
 
 
 def _build_thinking(terms: Terms) -> dict[str, Any]:
-    """Return how much the model shall think, and whether its thoughts shall be summed up, if that was asked for."""
+    """Return the parameters of thinking: how much, and whether a summary is returned; empty if nothing is set."""
     effort, budget = terms.effort, terms.thinking_tokens
     shown = {"includeThoughts": True} if terms.summary and effort != "none" and budget != 0 else {}
     if budget is None and effort and _TAKES_BUDGETS.search(terms.model):
@@ -258,7 +258,7 @@ class _Contents(Encoded):
 
 
 def _encode_parts(message: Message) -> list[dict[str, Any]]:
-    """Return the parts of what a user said, or of another's message that can be no other part."""
+    """Return a message's files and text as parts."""
     parts: list[dict[str, Any]] = [
         {"inlineData": {"mimeType": file.media_type, "data": base64_of(file)}} for file in message.files
     ]

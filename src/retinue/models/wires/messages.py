@@ -198,7 +198,7 @@ class Messages(Wire):
 
 
 class CloudMessages(Messages):
-    """The format as clouds speak it, where nothing is cached by itself."""
+    """The format on clouds, which cache nothing without a breakpoint."""
 
     def build_parameters(self, terms: Terms) -> dict[str, Any]:
         return {name: value for name, value in super().build_parameters(terms).items() if name != "cache_control"}
@@ -240,7 +240,7 @@ def _declare(declared: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _build_thinking(terms: Terms) -> dict[str, Any]:
-    """Return the parameters of thinking, if anything was said about it.
+    """Return the parameters of thinking; empty if nothing is set.
 
     Models before 4.6, and other vendors', are given a budget, and those from 4.7 on an effort; 4.6 takes either.
     """

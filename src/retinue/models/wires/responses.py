@@ -137,7 +137,7 @@ RESPONSES = Responses()
 
 
 def _declare(tool: Tool, terms: Terms) -> dict[str, Any]:
-    """Describe a tool. Its schema would be made strict if nothing said otherwise, so that optional arguments became
+    """Describe a tool. By default its schema would be made strict, so that optional arguments became
     required: https://developers.openai.com/api/docs/guides/migrate-to-responses."""
     return {"type": "function", "strict": False, **declare_tool(tool, terms.model, terms.in_words)}
 
