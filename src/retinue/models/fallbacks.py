@@ -111,7 +111,7 @@ class Fallbacks:
             yield Retry(why, 0.0, model=self._names[at])
 
     def _let_rest(self, at: int, error: ModelError) -> str:
-        """Put a model at the end of the order for a while, if its failure will last; return the reason."""
+        """Have new runs skip a model for a while, if its failure may last; return the reason."""
         why = f"{self._names[at]} gives way ({find_reason(error)}): {error}"
         wait = error.retry_after if isinstance(error, ModelUnavailable) else None
         if isinstance(error, ModelUnavailable) or error.status in _OF_THE_ACCOUNT:

@@ -174,7 +174,7 @@ class LocalEngine:
         return (await self._load(_count_threads()))[1]
 
     async def _choose_server(self, prompt: Prompt) -> tuple[RunningServer, HttpEngine]:
-        """Return the server whose cache holds a prefix of `prompt`, else the one with the threads for the current load."""
+        """Return the server whose cache holds a prefix of `prompt`, else the one that suits the current load."""
         known, _ = self._read_by.extend(prompt)
         chosen = known or _count_threads()
         self._read_by.keep(prompt, chosen)
