@@ -14,6 +14,7 @@ from fakes.scripted_server import Answer
 from retinue import PromptModel
 from retinue.core.prices import FREE, Price, PriceList, use_price_list
 from retinue.core.values import Usage
+from retinue.models.dialects import DIALECTS
 from retinue.models.facts import UNKNOWN, ModelFacts, describe_sources, find_facts, find_vendor_at, list_vendors
 from retinue.models.vendors import NAMES, find_vendor
 
@@ -179,3 +180,12 @@ async def test_tokens_of_caches_and_of_thoughts_are_counted_as_each_vendor_repor
             server.replies.append(Answer("Hello.", usage=False, extra={"usage": usage}))
             assert (await model.run_async("Hi")).usage == wanted, case
         await model.close()
+
+
+def test_each_vendor_says_who_it_is_and_where() -> None:
+    for name in NAMES:
+        vendor = find_vendor(name)
+        assert vendor.title, name
+        assert vendor.url or vendor.connect, name
+        assert vendor.dialect in DIALECTS, name
+        assert not (vendor.listed_as or vendor.hosts) or vendor.priced_as, f"nobody looks at the hosts of {name}"

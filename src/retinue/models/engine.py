@@ -23,21 +23,10 @@ from ..errors import ModelNotFound, ModelRefused, ModelUnavailable, UsageError, 
 from ..net.error_mapping import field_of_turn, names_parameter, output_limit
 from ..net.http_client import HttpClient
 from ..net.retry import Attempts, Retries, TimeLimits
+from . import known_servers
 from .dialects import DIALECTS, HOLD_TO_PATTERN, constraint_parameters
 from .facts import UNKNOWN, find_facts, find_vendor_at
-from .known_servers import (
-    Adapted,
-    detect_server,
-    find_adapted,
-    find_call_problem,
-    find_kinds,
-    find_ollama_model,
-    find_window,
-    learn,
-    recall,
-    remember,
-    suggest_model,
-)
+from .known_servers import Adapted
 from .reply_reader import ReplyReader, may_think
 from .settings import Api, Settings
 from .tool_schemas import find_refused_tools
@@ -120,7 +109,9 @@ class HttpEngine:
         if self._vendor.dialect == "ollama":
             self._window = self._settings.options.get("num_ctx", self._settings.context)
         elif self._window is None:
-            self._window = await find_window(self._client, self._dialect, self._model) or self._facts.window
+            self._window = (
+                await known_servers.find_window(self._client, self._dialect, self._model) or self._facts.window
+            )
         constrains = self._dialect in HOLD_TO_PATTERN and not (self._dialect == "tgi" and self._only_completes)
         problem = await self._find_call_problem() if native else ""
         return Capabilities(constrains, native and not problem, self._window, problem)
@@ -129,7 +120,7 @@ class HttpEngine:
         """Return the kinds of files that the model can be sent. Raises `ModelError`."""
         if self._sees is None:
             await self._learn_server()
-            found = await find_kinds(self._client, self._dialect, self._model, self._vendor)
+            found = await known_servers.find_kinds(self._client, self._dialect, self._model, self._vendor)
             facts, takes = self._facts, bool(self._host) and find_vendor(self._host).takes_files
             listed = {"image": facts.sees, "pdf": takes and facts.reads_pdf, "audio": takes and facts.hears}
             found |= {kind for kind in get_args(Kind) if listed[kind]}
@@ -156,10 +147,10 @@ class HttpEngine:
                 if adapted and not has_switched and self._learn_api(request, adapted, refused):
                     has_switched = True
                 elif isinstance(refused, ModelNotFound):
-                    raise await suggest_model(self._client, self._vendor, self._model, refused) from None
+                    raise await known_servers.suggest_model(self._client, self._vendor, self._model, refused) from None
                 else:
                     self._adapt(request, adapted, refused)
-                remember(self._identity)
+                known_servers.remember(self._identity)
                 continue
             except ModelUnavailable as error:
                 retry = attempts.next_retry(error)
@@ -202,15 +193,15 @@ class HttpEngine:
             await self._detect_server()
         if not self._recalled:
             self._recalled = True
-            recall(self._identity)
+            known_servers.recall(self._identity)
             if self._host:
                 self._facts = await asyncio.to_thread(find_facts, self._host, self._model)
 
     async def _detect_server(self) -> None:
         if self._vendor.dialect == "ollama":
-            self._model = await find_ollama_model(self._client)
+            self._model = await known_servers.find_ollama_model(self._client)
         else:
-            found = await detect_server(self._client)
+            found = await known_servers.detect_server(self._client)
             kind = self._vendor.detected or "none" if found.dialect == "none" else found.dialect
             self._dialect = self._dialect or kind
             self._model = self._model or found.model
@@ -221,7 +212,7 @@ class HttpEngine:
         if self._only_completes:
             return "its completions know no tool calls"
         title = f"{self.name} at {self._client.redacted(self._client.base_url)}"
-        return await find_call_problem(self._identity, title, self.reply)
+        return await known_servers.find_call_problem(self._identity, title, self.reply)
 
     @property
     def _identity(self) -> tuple[str, ...]:
@@ -229,7 +220,7 @@ class HttpEngine:
 
     @property
     def _adapted(self) -> Adapted:
-        return find_adapted(self._identity) | Adapted(in_words=self._in_words)
+        return known_servers.find_adapted(self._identity) | Adapted(in_words=self._in_words)
 
     # ── the request ──────────────────────────────────────────────────────────────────────────────
 
@@ -383,7 +374,7 @@ class HttpEngine:
             raise refused
         logger.info("%s is adapted to (%s): %s", self.name, found, refused)
         self._in_words |= found.in_words
-        learn(self._identity, replace(found, in_words=frozenset()))
+        known_servers.learn(self._identity, replace(found, in_words=frozenset()))
 
     def _find_rejected(self, request: Ask, sent_as: Adapted, refused: ModelRefused) -> Adapted | None:
         wire = self._choose_wire(request, sent_as)
@@ -426,7 +417,7 @@ class HttpEngine:
             wanted = "responses" if _WANTS_RESPONSES.search(str(refused)) else None
         if wanted:
             logger.info("%s is asked by its %s API from now on: %s", self.name, wanted, refused)
-            learn(self._identity, Adapted(api=wanted))
+            known_servers.learn(self._identity, Adapted(api=wanted))
         return wanted is not None
 
 
