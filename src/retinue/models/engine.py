@@ -109,9 +109,8 @@ class HttpEngine:
         if self._vendor.dialect == "ollama":
             self._window = self._settings.options.get("num_ctx", self._settings.context)
         elif self._window is None:
-            self._window = (
-                await known_servers.find_window(self._client, self._dialect, self._model) or self._facts.window
-            )
+            told = await known_servers.find_window(self._client, self._dialect, self._model)
+            self._window = told or self._facts.window
         constrains = self._dialect in HOLD_TO_PATTERN and not (self._dialect == "tgi" and self._only_completes)
         problem = await self._find_call_problem() if native else ""
         return Capabilities(constrains, native and not problem, self._window, problem)
