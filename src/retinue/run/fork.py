@@ -27,9 +27,8 @@ from ..core.run_result import LIMITS, RESUMABLE, RunResult
 from ..core.values import Observation
 from ..errors import UsageError
 from ..net.file_source import FileSource
-from .nested import Earlier
 from .recorded_effects import closing_place
-from .run import Run
+from .run import Earlier, Run
 from .spec import Specified
 
 _CONSULTED = "consult_"  # begins the ids of what a strategy asks a person; there is no outcome of these

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ..core.budgets import Budget
+from ..core.effects import LibraryEffects
+from ..core.event_stream import tell
 from ..core.events import (
     ENDINGS,
     Asked,
@@ -31,7 +33,7 @@ from ..core.events import (
     call_of,
 )
 from ..core.prompt import Ask
-from ..core.protocols import Chunks, Effects, Retry
+from ..core.protocols import Chunks, Retry
 from ..core.run_result import LIMITS
 from ..core.serialization import dump
 from ..core.values import AgentAction, Decision, Message, Observation, StopReason
@@ -181,15 +183,15 @@ class ContinuedRun(RecordedEffects):
     With `regardless`, requests are compared by their kind only.
     """
 
-    def __init__(self, world: Effects, log: Sequence[Event], *, regardless: bool = False) -> None:
+    def __init__(self, world: LibraryEffects, log: Sequence[Event], *, regardless: bool = False) -> None:
         super().__init__(number_events(log), _ALL if regardless else -1)
         self._world = world
         self._regardless = regardless
-        self.call = world.call
-        self.must_ask = world.must_ask
-        self.same = world.same
-        self.restore = world.restore
-        self.recall = world.recall
+        self.call = world.toolbox.run
+        self.must_ask = world.toolbox.needs_human
+        self.same = world.toolbox.same
+        self.restore = world.toolbox.restore
+        self.recall = world.toolbox.remember
 
     async def tell(self, event: Event | Delta) -> None:
         """Emit `event` unless it is recorded. Raises `LogMismatch` if the log has a different one."""
@@ -197,7 +199,7 @@ class ContinuedRun(RecordedEffects):
         if recorded is not None and self._is(recorded, event):
             self._at += 1
             return
-        await self._world.tell(self._prompts.translate(event) if isinstance(event, Asked) else event)
+        await tell(self._prompts.translate(event) if isinstance(event, Asked) else event)
 
     def _is(self, recorded: Event, event: Event | Delta) -> bool:
         """Return whether `event` is the `recorded` one. Answers come from the log; requests must be equal."""

@@ -54,6 +54,10 @@ class RunSpec:
         if self.answers is not None:  # no tool's result may be the answer then
             object.__setattr__(self, "tools", tuple(replace(tool, return_direct=False) for tool in self.tools))
 
+    def run_spec(self) -> RunSpec:
+        """Return this; so a specification has runs as an agent has."""
+        return self
+
     def begin(self, started: Started) -> tuple[Started, Flow]:
         """Return the first event of a run, completed with what this agent is, and the strategy's generator. `started`
         has the question and what the model can do; if the run is recorded, also its strategy and instructions. Raises
