@@ -7,10 +7,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..core.budgets import Budget
 from ..core.effects import LibraryEffects
@@ -32,6 +32,7 @@ from ..core.events import (
     Stopped,
     call_of,
 )
+from ..core.grammar import Pattern, gbnf
 from ..core.prompt import Ask
 from ..core.protocols import Chunks, Retry
 from ..core.run_result import LIMITS
@@ -47,6 +48,7 @@ _OUTSIDE = {  # what ends a run there is not the agent's doing
     StopReason.MAX_EXECUTION_TIME_EXCEEDED,
 }
 _ALL = 2**31  # steps
+_MOST_PRINTED = 20_000  # characters of a grammar
 _OfACall = Called | Observed | Paused | Resumed
 
 
@@ -240,12 +242,38 @@ class ReplayEnd(LogMismatch):
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedRequest:
-    """A request to the model that a log answers: the number of its event, its step, and the request itself."""
+class ModelRequest:
+    """What a log does not hold of a request to the model.
+
+    Args:
+        event: The number of the event `asked`.
+        step: Its step.
+        pattern: What the reply had to look like, as a grammar in GBNF; `None` if it was free.
+        schema: The same as a JSON Schema, for engines that only know these.
+        stop: Texts before which the reply ends.
+        tools: The tools that were offered for native calls.
+        max_tokens: The limit of the reply.
+    """
 
     event: int
     step: int
-    request: Ask
+    pattern: str | None
+    schema: Mapping[str, Any] | None
+    stop: tuple[str, ...]
+    tools: tuple[str, ...]
+    max_tokens: int | None
+
+    @classmethod
+    def describe(cls, event: int, step: int, request: Ask, grammars: dict[Pattern, str]) -> ModelRequest:
+        """Return what to tell of a request; `grammars` has those that are printed already."""
+        constraint, grammar = request.constraint, None
+        if constraint is not None and (grammar := grammars.get(constraint.pattern)) is None:
+            text = gbnf(constraint.pattern)
+            cut = f"{text[:_MOST_PRINTED]}\n# … {len(text):,} characters in all"
+            grammar = grammars[constraint.pattern] = text if len(text) <= _MOST_PRINTED else cut
+        schema = None if constraint is None else constraint.schema
+        tools = tuple(tool.name for tool in request.tools)
+        return cls(event, step, grammar, schema, request.stop, tools, request.max_tokens)
 
 
 class ComparedRun(RecordedEffects):
@@ -276,7 +304,8 @@ class ComparedRun(RecordedEffects):
         if isinstance(end, Stopped) and end.reason in LIMITS:
             self._limit = end.reason
         self.same = same
-        self.requests: list[RecordedRequest] = []
+        self.requests: list[ModelRequest] = []
+        self._grammars: dict[Pattern, str] = {}
         self.events: list[Event] = []
         self.ended = False
         self._limited = limited
@@ -345,7 +374,8 @@ class ComparedRun(RecordedEffects):
 
     def ask(self, request: Ask) -> Chunks:
         """Stream the recorded reply."""
-        self.requests.append(RecordedRequest(self._log[self._at - 1].number, self._step, request))
+        number = self._log[self._at - 1].number
+        self.requests.append(ModelRequest.describe(number, self._step, request, self._grammars))
         return super().ask(request)
 
     def _ask_further(self, request: Ask) -> Chunks:

@@ -5,46 +5,19 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from .._internal.sync_bridge import run_blocking
 from ..core.budgets import Budget
 from ..core.deadline import Deadline
 from ..core.delegation import is_member
 from ..core.events import Called, Event, Said, Started
-from ..core.grammar import Pattern, gbnf
 from ..core.loop import drive
 from ..core.run_result import RunResult
 from ..core.toolbox import Toolbox
 from ..errors import LogMismatch, ModelError
 from .difference import Difference
-from .recorded_effects import ComparedRun, NumberedEvent, RecordedRequest, ReplayEnd, number_events
+from .recorded_effects import ComparedRun, ModelRequest, NumberedEvent, ReplayEnd, number_events
 from .spec import RunSpec, Specified
-
-_MOST_PRINTED = 20_000  # characters of a grammar
-
-
-@dataclass(frozen=True, slots=True)
-class ModelRequest:
-    """What a log does not hold of a request to the model.
-
-    Args:
-        event: The number of the event `asked`.
-        step: Its step.
-        pattern: What the reply had to look like, as a grammar in GBNF; `None` if it was free.
-        schema: The same as a JSON Schema, for engines that only know these.
-        stop: Texts before which the reply ends.
-        tools: The tools that were offered for native calls.
-        max_tokens: The limit of the reply.
-    """
-
-    event: int
-    step: int
-    pattern: str | None
-    schema: Mapping[str, Any] | None
-    stop: tuple[str, ...]
-    tools: tuple[str, ...]
-    max_tokens: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,34 +130,9 @@ async def replay_run(spec: RunSpec, recording: Recording) -> Replay:
             await drive(flow, effects, now, budget, Deadline())()
     except ReplayEnd as end:
         differs = end.difference
-    printed: dict[Pattern, str] = {}
-    requests = tuple(_described(one, printed) for one in effects.requests)
-    return Replay(differs, requests, tuple(effects.events))
+    return Replay(differs, tuple(effects.requests), tuple(effects.events))
 
 
 def _unlimited(budget: Budget) -> Budget:
     """Return the budget without limits: a member's share is not known any more."""
     return Budget(None, stale_steps=None, early_stopping_method=budget.early_stopping_method)
-
-
-def _described(one: RecordedRequest, printed: dict[Pattern, str]) -> ModelRequest:
-    request, constraint = one.request, one.request.constraint
-    pattern = None
-    if constraint is not None:
-        pattern = printed.get(constraint.pattern) or printed.setdefault(
-            constraint.pattern, _printed(constraint.pattern)
-        )
-    return ModelRequest(
-        one.event,
-        one.step,
-        pattern,
-        None if constraint is None else constraint.schema,
-        request.stop,
-        tuple(tool.name for tool in request.tools),
-        request.max_tokens,
-    )
-
-
-def _printed(pattern: Pattern) -> str:
-    text = gbnf(pattern)
-    return text if len(text) <= _MOST_PRINTED else f"{text[:_MOST_PRINTED]}\n# … {len(text):,} characters in all"
