@@ -39,7 +39,7 @@ from ..core.run_result import LIMITS
 from ..core.serialization import dump
 from ..core.values import AgentAction, Decision, Message, Observation, StopReason
 from ..errors import LogMismatch, WindowExceeded
-from .difference import Difference, difference
+from .difference import Difference, find_difference
 
 _OUTSIDE = {  # what ends a run there is not the agent's doing
     StopReason.CANCELLED,
@@ -86,7 +86,7 @@ class PromptNumbers:
         if not self._logged:
             return asked
         number, messages = self._numbers.get(asked.prompt), asked.messages
-        if number is None or not self._goes_on(asked.prompt, number):
+        if number is None or not self._has_all(asked.prompt, number):
             messages = (*self._sent[asked.prompt], *messages)
             number = asked.prompt if asked.prompt not in self._logged else max(self._logged) + 1
         self._checked.add(asked.prompt)
@@ -95,7 +95,7 @@ class PromptNumbers:
         self._sent[asked.prompt] += asked.messages
         return replace(asked, prompt=number, messages=messages)
 
-    def _goes_on(self, prompt: int, number: int) -> bool:
+    def _has_all(self, prompt: int, number: int) -> bool:
         """Whether the log has all that was sent of this prompt, and in the same words."""
         return prompt in self._checked or self._logged[number] == self._sent[prompt]
 
@@ -109,7 +109,7 @@ class RecordedEffects:
     """
 
     def __init__(self, log: Sequence[NumberedEvent], kept: int) -> None:
-        self._log = _repeated(log)
+        self._log = _select_repeated(log)
         self._at = 0
         self._kept = kept
         self._prompts = PromptNumbers()
@@ -120,7 +120,7 @@ class RecordedEffects:
         """The next event of the log, or `None` at its end."""
         return self._log[self._at].event if self._at < len(self._log) else None
 
-    def _skips(self, asked: Asked) -> bool:
+    def _skip_request(self, asked: Asked) -> bool:
         """Whether the next event is a request that may have other words than `asked`."""
         recorded = self._next
         if not isinstance(recorded, Asked) or recorded.step > self._kept:
@@ -198,15 +198,15 @@ class ContinuedRun(RecordedEffects):
     async def tell(self, event: Event | Delta) -> None:
         """Emit `event` unless it is recorded. Raises `LogMismatch` if the log has a different one."""
         recorded = self._next
-        if recorded is not None and self._is(recorded, event):
+        if recorded is not None and self._matches(recorded, event):
             self._at += 1
             return
         await tell(self._prompts.translate(event) if isinstance(event, Asked) else event)
 
-    def _is(self, recorded: Event, event: Event | Delta) -> bool:
+    def _matches(self, recorded: Event, event: Event | Delta) -> bool:
         """Return whether `event` is the `recorded` one. Answers come from the log; requests must be equal."""
         match event:
-            case Asked() if self._skips(event):
+            case Asked() if self._skip_request(event):
                 return True
             case Started() | Asked():
                 if recorded != event and not (self._regardless and type(recorded) is type(event)):
@@ -307,7 +307,6 @@ class ComparedRun(RecordedEffects):
         self.requests: list[ModelRequest] = []
         self._grammars: dict[Pattern, str] = {}
         self.events: list[Event] = []
-        self.ended = False
         self._limited = limited
         self._accepting = accepting
         self._paused: set[str] = set()
@@ -322,7 +321,7 @@ class ComparedRun(RecordedEffects):
         if isinstance(event, Finished | Stopped):
             self._compare_end(event)
         elif recorded is None:
-            raise self._over(event)
+            raise self._end_replay(event)
         else:
             event = self._compare(recorded, event)
             self._at += 1
@@ -331,25 +330,25 @@ class ComparedRun(RecordedEffects):
     def _compare(self, recorded: Event, event: Event) -> Event:
         """Return `event` as the log has it. Raises `ReplayEnd` if it differs."""
         equal = type(recorded) is type(event) and call_of(recorded) == call_of(event)  # the log's own, or its first
-        if isinstance(event, Asked) and not self._skips(event):
+        if isinstance(event, Asked) and not self._skip_request(event):
             event = self._prompts.translate(event)
             equal = recorded == event or (self._accepting and isinstance(recorded, Asked))
         elif isinstance(event, Paused):
-            equal = isinstance(recorded, Paused) and _alike(recorded.action, event.action)
+            equal = isinstance(recorded, Paused) and _is_same_call(recorded.action, event.action)
         if not equal:
-            raise self._differ(event)
+            raise self._describe_difference(event)
         return event
 
-    def _differ(self, now: Event) -> ReplayEnd:
+    def _describe_difference(self, now: Event) -> ReplayEnd:
         """Return the difference between the next recorded event and what comes now."""
         recorded = self._next or self._end
         number = self._log[self._at].number if self._next is not None else self._last + (self._end is None)
-        return ReplayEnd(difference(number, getattr(recorded, "step", self._step), recorded, now))
+        return ReplayEnd(find_difference(number, getattr(recorded, "step", self._step), recorded, now))
 
-    def _over(self, now: Event) -> ReplayEnd:
+    def _end_replay(self, now: Event) -> ReplayEnd:
         """Return the end of the replay at the log's end, where the run would do more: a difference if the agent ended
         the run."""
-        return ReplayEnd() if self._ended_from_outside else self._differ(now)
+        return ReplayEnd() if self._ended_from_outside else self._describe_difference(now)
 
     @property
     def _ended_from_outside(self) -> bool:
@@ -365,12 +364,11 @@ class ComparedRun(RecordedEffects):
 
     def _compare_end(self, event: Finished | Stopped) -> None:
         if self._next is not None:
-            raise self._differ(event)
-        self.ended = True
+            raise self._describe_difference(event)
         if self._accepting or self._end is None or self._ended_from_outside:
             return
         if _describe_end(self._end) != _describe_end(event):
-            raise self._differ(event)
+            raise self._describe_difference(event)
 
     def ask(self, request: Ask) -> Chunks:
         """Stream the recorded reply."""
@@ -379,17 +377,17 @@ class ComparedRun(RecordedEffects):
         return super().ask(request)
 
     def _ask_further(self, request: Ask) -> Chunks:
-        raise self._over(self._log[self._at - 1].event)
+        raise self._end_replay(self._log[self._at - 1].event)
 
     async def call(self, action: AgentAction, share: Callable[[], Budget]) -> Observation:
         """Call nothing."""
-        raise self._over(Called(self._step, action))
+        raise self._end_replay(Called(self._step, action))
 
     def must_ask(self, action: AgentAction, *, begun: bool) -> str:
         """Return why the recorded run asked a person about a call; the log has no outcome of any other."""
         if action.id in self._paused:
             return "a person was asked"
-        raise self._over(Called(self._step, action))
+        raise self._end_replay(Called(self._step, action))
 
     def restore(self, action: AgentAction, observation: Observation | None) -> None:
         """Do nothing: no call is made."""
@@ -403,8 +401,12 @@ class ComparedRun(RecordedEffects):
         known: set[str] = set()
         for event in super().past(wanted.values()):
             call = call_of(event)
-            if call not in known and isinstance(event, Called | Paused) and not _alike(event.action, wanted[call]):
-                raise self._differ(Called(event.step, wanted[call]))
+            if (
+                call not in known
+                and isinstance(event, Called | Paused)
+                and not _is_same_call(event.action, wanted[call])
+            ):
+                raise self._describe_difference(Called(event.step, wanted[call]))
             known.add(call)
             (self._paused.add if isinstance(event, Paused) else self._paused.discard)(call)
             self._step = getattr(event, "step", self._step)
@@ -412,23 +414,23 @@ class ComparedRun(RecordedEffects):
             yield event
         for action in wanted.values():
             if action.id not in known and self._next is not None:
-                raise self._differ(Called(self._step, action))
+                raise self._describe_difference(Called(self._step, action))
 
 
-def _repeated(log: Sequence[NumberedEvent]) -> list[NumberedEvent]:
+def _select_repeated(log: Sequence[NumberedEvent]) -> list[NumberedEvent]:
     """Return the part of `log` that is repeated: not its endings, nor the closing questions of limits."""
     kept: list[NumberedEvent] = []
     for one in log:
         if isinstance(one.event, Said) or "/" in call_of(one.event):  # a question of a member, which its own run asks
             continue
         if isinstance(one.event, Stopped) and one.event.reason in LIMITS:
-            del kept[closing_place([earlier.event for earlier in kept]) :]
+            del kept[find_closing([earlier.event for earlier in kept]) :]
         if not isinstance(one.event, ENDINGS):
             kept.append(one)
     return kept
 
 
-def closing_place(log: Sequence[Event]) -> int:
+def find_closing(log: Sequence[Event]) -> int:
     """Return where the closing question of `log` is; its end if there is none, or a tool was called later: no call is
     forgotten."""
     closing = [at for at, asked in enumerate(log) if isinstance(asked, Asked) and asked.closing]
@@ -437,7 +439,7 @@ def closing_place(log: Sequence[Event]) -> int:
     return closing[-1]
 
 
-def _alike(one: AgentAction, other: AgentAction) -> bool:
+def _is_same_call(one: AgentAction, other: AgentAction) -> bool:
     return (one.tool, one.tool_input, one.id) == (other.tool, other.tool_input, other.id)
 
 

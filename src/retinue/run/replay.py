@@ -85,12 +85,12 @@ async def replay_team(spec: RunSpec, recording: Recording, children: Mapping[str
     found = await replay_run(spec, recording)
     members = {
         path: await replay_run(member, Recording(number_events(children[path]), accepting=recording.accepting))
-        for path, member in _members_of(spec, [one.event for one in recording.log], children)
+        for path, member in _find_members(spec, [one.event for one in recording.log], children)
     }
     return replace(found, members=members)
 
 
-def _members_of(
+def _find_members(
     spec: RunSpec, log: Sequence[Event], children: Mapping[str, Sequence[Event]], path: str = ""
 ) -> Generator[tuple[str, RunSpec], None, None]:
     """Yield the paths of the members' logs in `children`, each with the member. Raises `LogMismatch` for one that is
@@ -104,7 +104,7 @@ def _members_of(
             raise LogMismatch(f"{spec.name} has no member {event.action.tool!r} any more, which has the call {call}")
         member: RunSpec = tool.something.run_spec()
         yield call, member
-        yield from _members_of(member, children[call], children, f"{call}/")
+        yield from _find_members(member, children[call], children, f"{call}/")
 
 
 async def replay_run(spec: RunSpec, recording: Recording) -> Replay:
@@ -123,7 +123,7 @@ async def replay_run(spec: RunSpec, recording: Recording) -> Replay:
         accepting=recording.accepting,
         kept=recording.kept,
     )
-    budget = replace(recording.budget or _unlimited(spec.budget), seconds=None)  # the log says when time was up
+    budget = replace(recording.budget or _lift_limits(spec.budget), seconds=None)  # the log says when time was up
     differs: Difference | None = None
     try:
         with suppress(ModelError):  # the log has it
@@ -133,6 +133,6 @@ async def replay_run(spec: RunSpec, recording: Recording) -> Replay:
     return Replay(differs, tuple(effects.requests), tuple(effects.events))
 
 
-def _unlimited(budget: Budget) -> Budget:
+def _lift_limits(budget: Budget) -> Budget:
     """Return the budget without limits: a member's share is not known any more."""
     return Budget(None, stale_steps=None, early_stopping_method=budget.early_stopping_method)

@@ -16,7 +16,7 @@ from .._internal.tracebacks import shorten_traceback
 from ..core.deadline import Deadline, Interrupted
 from ..core.delegation import Delegate, MemberAnswer, MemberCall, Pending, answer_of, with_effects
 from ..core.effects import Human, LibraryEffects
-from ..core.event_stream import told
+from ..core.event_stream import stream_events
 from ..core.events import ENDINGS, Delta, Event, Started, Stopped, find_started
 from ..core.file_format import check_together, event_with_data, messages_with_data, with_data
 from ..core.loop import drive
@@ -119,13 +119,13 @@ class Run:
         Raises `ModelError` if the model never replies (before the first event, or after `Stopped`), and other
         `RetinueError`s if the run cannot begin.
         """
-        with run_context(self._enter()):
+        with run_context(self._make_context()):
             work = await self._begin()
             within = copy_context()  # the reader has a context of its own
         if work is None:
             yield self.log[-1]
             return
-        driven = told(work, within)
+        driven = stream_events(work, within)
         try:
             async for event in driven:
                 self._note(event)
@@ -139,7 +139,7 @@ class Run:
             charge_usage(lambda: usage_of(self.log[len(self._begun) :]))
             await driven.aclose()
 
-    def _enter(self) -> RunContext:
+    def _make_context(self) -> RunContext:
         """Return the context of the run where it begins; the run's driver may have set it already."""
         here, name = current_run(), self._spec.name
         return replace(here, agent=name) if here.run == self.key else here.of_run(self.key, name)
@@ -154,7 +154,7 @@ class Run:
             self._spans = live_spans(self.key, self._spec.model, self._begun, member=self.member)
         self._context = current_run()
         try:
-            return self._drive(await self._start())
+            return self._prepare_drive(await self._make_started())
         except Interrupted as end:
             self._note(Stopped(end.reason))
             return None
@@ -171,7 +171,7 @@ class Run:
                 self._spans.see(event)
         self._seconds = time.perf_counter() - self._since
 
-    async def _start(self) -> Started:
+    async def _make_started(self) -> Started:
         """Return the first event as far as it is known; a continued run takes it from its log."""
         if (begun := find_started(self._begun)) is not None:
             data = {one.id: one.data for one in await load_files(self.files)}
@@ -182,8 +182,8 @@ class Run:
             }
             files = with_data(begun.files, data)
             return replace(begun, question=self._task.question, history=history, files=files)
-        abilities = await self._abilities()
-        files = await self._loaded()
+        abilities = await self._ask_abilities()
+        files = await self._load_files()
         check_together(files)
         return Started(
             self._task.question,
@@ -192,12 +192,12 @@ class Run:
             model=self._spec.model.name,
             tools=(),
             abilities=abilities,
-            history=await self._history(),
+            history=await self._recall_history(),
             instructions=self._spec.instructions,
             files=files,
         )
 
-    def _drive(self, begun: Started) -> Callable[[], Coroutine[Any, Any, None]]:
+    def _prepare_drive(self, begun: Started) -> Callable[[], Coroutine[Any, Any, None]]:
         """Return what drives the run from its first event."""
         spec = self._spec
         started, flow = spec.begin(begun)
@@ -220,17 +220,17 @@ class Run:
             raise shorten_traceback(error) from error.__cause__
         return self.result
 
-    async def _abilities(self) -> Capabilities:
+    async def _ask_abilities(self) -> Capabilities:
         """Return the model's capabilities."""
         self._deadline.start(None)
         try:
-            return await self._deadline.wait(self._found())
+            return await self._deadline.wait(self._find_abilities())
         except Exception as error:
             if is_own_error(error) or isinstance(error, Interrupted):
                 raise
             raise ModelError(f"the model's `abilities` failed: {describe_error(error)}") from error
 
-    async def _found(self) -> Capabilities:
+    async def _find_abilities(self) -> Capabilities:
         """Return the engine's capabilities; whether native tool calls work is found out by a probe."""
         model, strategy = self._spec.model, self._spec.strategy
         if self.files or any(turn.files for turn in self._task.history):
@@ -246,17 +246,20 @@ class Run:
         """Raise `UsageError` for a file that the model is not known to read. What tools returned it is told of."""
         if not read and self.files:
             raise UsageError(unreadable(self._spec.model.name, "image"))  # whatever they are, they need not be loaded
-        files = [*await self._loaded(), *(one for turn in self._task.history if not turn.tool for one in turn.files)]
+        files = [
+            *await self._load_files(),
+            *(one for turn in self._task.history if not turn.tool for one in turn.files),
+        ]
         if lacking := [one.kind for one in files if one.kind not in read]:
             raise UsageError(unreadable(self._spec.model.name, lacking[0]))
 
-    async def _loaded(self) -> tuple[File, ...]:
+    async def _load_files(self) -> tuple[File, ...]:
         """Return the question's files, which are then loaded."""
         if self.files:
             self.files = await self._deadline.wait(load_files(self.files))
         return tuple(one for one in self.files if isinstance(one, File))
 
-    async def _history(self) -> tuple[Message, ...]:
+    async def _recall_history(self) -> tuple[Message, ...]:
         """Return the earlier conversation: recalled memories first, then the history passed in."""
         found = await self._deadline.wait(recall_history(self._spec.memories, self._task.question))
         return (*found, *self._task.history)

@@ -78,7 +78,7 @@ class RunSpec:
         named = getattr(strategy, "name", type(strategy).__name__)
         instructions = self.instructions if started.instructions is None else started.instructions
         try:
-            flow = call_contained(self._flow, task, strategy, instructions)
+            flow = call_contained(self._make_flow, task, strategy, instructions)
         except Exception as error:
             if is_own_error(error):
                 raise
@@ -89,7 +89,7 @@ class RunSpec:
         started = replace(started, agent=self.name, strategy=strategy.name, model=self.model.name, tools=tools)
         return started, flow
 
-    def _flow(self, task: Task, strategy: Strategy, instructions: str) -> Flow:
+    def _make_flow(self, task: Task, strategy: Strategy, instructions: str) -> Flow:
         """Return the generator for one run: `strategy`, wrapped with instructions, reflection and answer checks as
         configured.
         """
