@@ -17,8 +17,8 @@ from ..agent import Run
 from ..core.events import Delta, Event
 from ..core.run_context import current_run, run_context
 from ..core.values import StopReason
-from ..display.branch import View
 from ..display.live_trace import run_traced
+from ..display.run_tree import View
 from .event_lines import event_line
 
 

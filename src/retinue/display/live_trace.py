@@ -16,7 +16,7 @@ from .._internal.progress import progress_to
 from ..core.events import Delta, Event
 from ..core.run_context import current_run, run_context
 from ..core.run_result import RunResult
-from .branch import View
+from .run_tree import View
 from .status_lines import StatusLines
 from .terminal import is_seen, put
 from .watched_run import WatchedRun

@@ -24,6 +24,8 @@ _PATIENCE = 2.0  # seconds that a process waits at its end
 MISSING = "telemetry needs the extra 'telemetry': pip install 'retinue[telemetry]'"
 _ENDPOINTS = [f"OTEL_EXPORTER_OTLP_{name}ENDPOINT" for name in ("", "TRACES_", "METRICS_")]
 _active: list[Recorder] = []
+_NAMES = {"local": "retinue", "scripted": "retinue"}  # the others are called like their engines
+_DEPTH = 5
 
 
 def enable(
@@ -151,10 +153,6 @@ def live_spans(key: str, model: object, begun: Sequence[Event], *, member: bool)
     enter_run_context(replace(current_run(), trace=traced.span))
     spans = _active[0].spans(traced, provider_of(model))
     return None if spans is None else _active[0].live(spans, begun)
-
-
-_NAMES = {"local": "retinue", "scripted": "retinue"}  # the others are called like their engines
-_DEPTH = 5
 
 
 def provider_of(model: object) -> str:
