@@ -37,10 +37,9 @@ from .events import (
     Stopped,
     stopped_by,
 )
-from .flow import advance
 from .prices import FREE, Price
 from .prompt import Ask, Prompt, PromptCache
-from .protocols import Act, Chunks, Effects, Flow, HumanRequest, Request, Retry, Sent
+from .protocols import Act, Chunks, Effects, Flow, HumanRequest, Request, Retry, Sent, advance
 from .tool_turn import ToolTurn
 from .values import CUT_SHORT, UNUSED, AgentFinish, Decision, Message, Observation, Reply, StopReason, Usage
 
