@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from .core.component import Component as Component
     from .core.component_declaration import component as component
     from .core.events import Delta as Delta, Event as Event
+    from .core.run_context import idempotency_key as idempotency_key
     from .core.run_result import RunResult as RunResult
     from .core.tool import Tool as Tool, tool as tool
     from .core.tool_example import ExampleCall as ExampleCall, ToolExample as ToolExample
-    from .core.toolbox import idempotency_key as idempotency_key
     from .core.values import (
         AgentAction as AgentAction,
         AgentFinish as AgentFinish,

@@ -26,8 +26,7 @@ from fakes.fork_server import retinue
 from fakes.mcp_server import served
 from fakes.parrot import Parrot
 from retinue import Agent, Pipeline, PromptModel, PromptNode, Tool, UsageError, __version__, tool
-from retinue.mcp.http_server import app_of
-from retinue.mcp.mcp_server import server_of
+from retinue.mcp.mcp_server import app_of, server_of
 from retinue.net.retry import Retries
 from retinue.tools import calculator
 

@@ -8,9 +8,8 @@ from math import isfinite
 
 from .._internal.concurrency import run_in_thread
 from ..core.values import Document
-from ..documents.cross_encoders import CrossEncoder, OnnxCrossEncoder
+from ..documents.cross_encoders import CrossEncoder, EmbeddingScorer, OnnxCrossEncoder
 from ..documents.embedding import titled
-from ..documents.embedding_scorer import EmbeddingScorer
 from ..errors import DataError, UsageError
 from .hosted_models import RERANKERS, HostedReranker
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from .._internal.redaction import register_named_secrets, register_url_secrets
 from ..core.call_failure import call_failure
-from ..core.toolbox import idempotency_header
+from ..core.run_context import idempotency_header
 from ..errors import ToolError, UsageError
 from ..net.connection_pool import (
     FAILURES,
