@@ -87,8 +87,11 @@ def test_a_user_in_an_endpoints_address_is_sent_as_its_login_unless_a_header_has
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/", "http://127.0.0.1:x/", "http://a b/"])
 def test_an_endpoint_that_nothing_was_sent_to_has_done_nothing(url: str) -> None:
+    async def call() -> None:
+        await endpoint(url)()
+
     with pytest.raises(NotDone, match="the endpoint cannot be reached"):
-        asyncio.run(endpoint(url)())
+        asyncio.run(call())
 
 
 def test_an_endpoint_that_breaks_off_may_have_done_it() -> None:
