@@ -96,7 +96,7 @@ def differences(served: Serving, customer: Customer) -> list[Any]:
         read_only(served.database.engine.url.render_as_string(hide_password=False)) as connection,
         snapshot(connection),
     ):
-        found = [*use_differences(connection), *bytes_differences(connection)]
+        found: list[Any] = [*use_differences(connection), *bytes_differences(connection)]
         return [one for one in found if one.tenant.startswith(customer.tenant)]
 
 
