@@ -283,6 +283,7 @@ def test_a_run_that_wrote_nothing_begins_with_the_agent_of_today(office: Office)
     assert office.stored("SELECT snapshot FROM runs") != [before]
 
 
+@pytest.mark.full
 def test_a_run_that_was_cut_off_waits_where_it_is_until_its_tool_is_back(office: Office) -> None:
     office.server.stop()
     office.server.restart(RETINUE_CRASHPOINT="before reply is written:2")

@@ -241,6 +241,7 @@ def doors(customer: Customer) -> dict[str, tuple[str, Any]]:
     }
 
 
+@pytest.mark.full
 def test_texts_of_every_kind_count_where_they_are_written(served: Serving, customer: Customer) -> None:
     found = doors(customer)
     for what, (path, body) in found.items():

@@ -233,6 +233,7 @@ def test_its_models_do_not_ask_the_server_itself(tmp_path: Path) -> None:
         assert "OPENAI_BASE_URL is this server's own address" in server.log
 
 
+@pytest.mark.full
 def test_the_environment_may_describe_the_agent_as_opeas_do(tmp_path: Path) -> None:
     (tmp_path / "tools.yml").write_text("duckduckgo: {callable_api: calculator, description: Sums.}\n")
     with OpenAIServer() as model:

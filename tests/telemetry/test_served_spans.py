@@ -158,6 +158,7 @@ POINTS = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("never", [True, False], ids=["nothing was sent before", "most was sent before"])
 @pytest.mark.parametrize(("point", "passage"), POINTS)
 @pytest.mark.matrix
