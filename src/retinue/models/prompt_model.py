@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from .._internal.message_text import nearest, one_line_repr, suggestion
 from .._internal.redaction import address_without_secrets
 from .._internal.sync_bridge import run_blocking
-from .._internal.tracebacks import install_excepthook, shorten_traceback
+from .._internal.tracebacks import shorten_traceback
 from ..core.completion import ask_once
 from ..core.prices import Price, listed_price, price_of
 from ..core.prompt import Ask
@@ -91,7 +91,6 @@ class PromptModel:
         fall_back_on: Sequence[str] = FALL_BACK_ON,
         **settings: Any,
     ) -> None:
-        install_excepthook()
         self.given: dict[str, Any] = {"model_name_or_path": model_name_or_path, "engine": engine, "base_url": base_url}
         self.given |= {"api_key": api_key, "models": models, "fall_back_on": fall_back_on}
         self.given |= settings  # the original arguments, for export

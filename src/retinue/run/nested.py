@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol
 
 from .._internal.containment import describe_error
@@ -18,8 +19,8 @@ from ..errors import ModelError
 from .spec import RunSpec, Specified
 
 Listener = Callable[[str, Event | Delta], None]
-"""Is called with what happens in members' runs: the path of call ids to the run, such as `call_1_0/call_2_0`, and its
-event."""
+"""Is called with what happens in a run and in its members': the path of call ids to the run, such as
+`call_1_0/call_2_0` (empty: the run itself), and the event."""
 
 
 class NestedRun(Protocol):
@@ -98,9 +99,11 @@ class NestedRuns:
         given = Given(replace(spec, budget=member.budget(spec.budget), human=spec.human or self._human))
         task = self._task if member.passes_conversation else Task(member.question)
         run = self._start(given, task, self._earlier.of(member.call), f"{self._key}/{member.call}")
-        run.listener = lambda path, event: self._heard(f"{member.call}/{path}", event)
+        run.listener = partial(self._pass_on, member.call)
         try:
-            await self._listen(member.call, run)
+            async with aclosing(run.events()) as events:
+                async for _ in events:
+                    pass
         finally:
             self._keep(member.call, run.result)
         result = run.result
@@ -109,14 +112,9 @@ class NestedRuns:
             raise Pending(result.stop_reason, f"{member.tool.name}: no person has decided on {calls}")
         return answer_of(member.tool.name, ending(result.events), result.usage, 0.0)
 
-    async def _listen(self, call: str, run: NestedRun) -> None:
-        async with aclosing(run.events()) as events:
-            async for event in events:
-                self._heard(call, event)
-
-    def _heard(self, path: str, event: Event | Delta) -> None:
+    def _pass_on(self, call: str, path: str, event: Event | Delta) -> None:
         if self.listener is not None:
-            self.listener(path, event)
+            self.listener(f"{call}/{path}" if path else call, event)
 
     def _keep(self, call: str, result: RunResult) -> None:
         self.children[call] = result.events

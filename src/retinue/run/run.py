@@ -26,7 +26,7 @@ from ..core.run_log import log_event
 from ..core.run_result import RunResult, result, usage_of
 from ..core.toolbox import KeepFiles, Toolbox
 from ..core.values import Capabilities, File, Kind, Message
-from ..display.live_trace import run_traced, should_show
+from ..display.run_display import RunDisplay
 from ..errors import ModelError, RetinueError, UsageError
 from ..memory.recall import recall_history, remember
 from ..net.file_source import FileSource, load_files
@@ -60,7 +60,7 @@ class Run:
     `key` is the idempotency key that services receive with calls (`idempotency_key`); random if empty. A run
     that continues a `log` should have the original key. With `regardless` set, it continues the log of an agent that
     asked for the same in other words. `files` are shown with the question, to a model that can see. `delegate` runs
-    the agents among its tools; by default they run where this run does, and `listener` hears of their events.
+    the agents among its tools; by default they run where this run does. `listener` hears of all events.
     Telemetry records it, as the run of a team's `member` or its own, unless `recorded` says that its driver does that.
     """
 
@@ -164,6 +164,8 @@ class Run:
             if self._spans is not None:
                 self._spans.see(event)
         self._seconds = time.perf_counter() - self._since
+        if self.listener is not None:
+            self.listener("", event)
 
     async def _conclude(self) -> None:
         if self.log and isinstance(self.log[-1], ENDINGS):
@@ -211,24 +213,31 @@ class Run:
         return drive(flow, effects, started, self.budget, self._deadline, price_of(self._spec.model) or FREE)
 
     async def finish(self) -> RunResult:
-        """Run to the end and return the result; the run is shown if the agent's `trace` asks for it. Raises as `events`
-        does.
+        """Run to the end and return the result. If the agent has a `trace` and nobody listens yet, the run is shown on
+        standard error. Raises as `events` does.
         """
         with run_context(self._entered()):
             try:
-                if should_show(self._spec.trace):
-                    return await run_traced(self)
-                # Without a reader, who would cost each event a way through all that wait for it.
-                work = await self._begin(self._noted)
-                if work is None:
+                if not self._spec.trace or self.listener is not None:
+                    await self._drive()
                     return self.result
-                try:
-                    await work()
-                finally:
-                    await self._conclude()
+                with RunDisplay() as display:
+                    self.listener = display
+                    await self._drive()
+                    display.end(self.result)
             except RetinueError as error:
                 raise shorten_traceback(error) from error.__cause__
         return self.result
+
+    async def _drive(self) -> None:
+        """Run to the end without a reader, who would cost each event a way through all that wait for it."""
+        work = await self._begin(self._noted)
+        if work is None:
+            return
+        try:
+            await work()
+        finally:
+            await self._conclude()
 
     async def _abilities(self) -> Capabilities:
         """Return the model's capabilities."""
