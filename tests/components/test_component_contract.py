@@ -66,6 +66,7 @@ SUBJECTS: Mapping[str, ComponentSubject] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("subject", SUBJECTS.values(), ids=SUBJECTS)
 @every_case
 def test_a_component_keeps_to_the_contract(case: Case[ComponentSubject], subject: ComponentSubject) -> None:

@@ -191,7 +191,6 @@ def test_without_documents_no_model_is_asked() -> None:
 # ── pipelines, tools, files of agents ────────────────────────────────────────────────────────────
 
 
-@pytest.mark.usefixtures("full")  # with which the program has an interpreter of its own
 def test_the_example_runs() -> None:
     example = Path(__file__).parents[2] / "examples" / "documents.py"
     done = fork_server.python(["-W", "error", example])

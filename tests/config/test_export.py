@@ -25,8 +25,7 @@ from retinue import (
     tool,
 )
 from retinue.config import check, dump, load_spec
-from retinue.config.yaml_reader import read_text
-from retinue.config.yaml_writer import dump_value
+from retinue.config.yaml_text import dump_value, read_text
 from retinue.strategies import STRATEGIES
 from retinue.strategies.planexec import Planner
 from retinue.tools import calculator

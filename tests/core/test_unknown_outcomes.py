@@ -75,6 +75,7 @@ UNKNOWN: list[BaseException | None] = [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("error", UNKNOWN, ids=repr)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_whatever_it_ended_with_a_person_is_asked_before_it_is_made_again(

@@ -122,6 +122,7 @@ ANSWERING = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("said", ANSWERING.values(), ids=ANSWERING)
 @pytest.mark.parametrize("name", [name for name in STRATEGIES if name != "react_json"])
 def test_words_without_an_action_are_the_answer(name: str, said: tuple[str, str]) -> None:

@@ -222,6 +222,7 @@ def test_deeply_nested_json_is_unreadable_at_worst(depth: int) -> None:
         assert decided('{"action": "weather", "action_input": ' + "[" * depth + "]" * depth + "}")[0] == "weather"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "begun", ["Action", "Action: x", "Final Answer: x", "Thought", "```", "Final", "thought\n", ""]
 )

@@ -39,6 +39,7 @@ ALL: dict[str, Strategy] = {
 ABILITIES = {"free": (False, False), "held": (True, False), "calling": (False, True)}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("abilities", ABILITIES.values(), ids=ABILITIES)
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("case", strategy_cases(), ids=str)

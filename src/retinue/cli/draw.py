@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from ..config import load_spec
-from ..config.group_parts import outline_of
 from ..config.specs import FileSpec
+from ..config.team_builder import outline_of
 from ..config.yaml_files import chosen
 from ..display.terminal import clean
 from ..errors import UsageError

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import Annotated, TypedDict
 
-from ..core.component import Component
+from ..core.component import Component, ComponentReference
 from ..core.values import Document
 from ..documents.document_store import Store, checked_store
 from ..documents.embedding import Embedder
@@ -25,9 +25,14 @@ class DocumentWriter(Component):
     Raises `UsageError` without a store.
     """
 
-    def __init__(self, store: Store, embedder: Embedder | str | None = None, *, name: str = "DocumentWriter") -> None:
+    def __init__(
+        self,
+        store: Annotated[Store, ComponentReference("DocumentStore")],
+        embedder: Embedder | str | None = None,
+        *,
+        name: str = "DocumentWriter",
+    ) -> None:
         self.name = name
-        self.given = {"store": store, "embedder": embedder}  # for export
         self.store = checked_store(store, name)
         self.embedder = None if embedder is None else named(embedder, name)
 

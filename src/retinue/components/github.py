@@ -6,18 +6,18 @@ import os
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal
+from copy import copy
+from typing import Any, Literal, Self
 from urllib.parse import parse_qsl
 
 from .._internal.message_text import suggestion
+from ..core.component import QueryComponent
 from ..core.tool import Tool
 from ..errors import ToolError, UsageError
 from ..net.retry import parse_retry_after
-from ..net.retry_after import ask_service, checked_query, error_text
-from ..net.service_client import Service, ServiceAnswer, ServiceRequest
+from ..net.service_client import Service, ServiceAnswer, ServiceRequest, ask_service, checked_query, error_text
 from .github_json import code_of, comment_of, issue_of, read, searched
 from .issue_link import REPOSITORY
-from .query_component import QueryComponent
 from .web_search import Searched
 
 OPERATIONS = ("search_issues", "search_code", "read_issue", "list_issues")
@@ -64,14 +64,6 @@ class GitHubAPI(QueryComponent[Searched]):
         if repository is not None and not REPOSITORY.fullmatch(repository):
             raise UsageError(f"GitHubAPI: want repository as owner/name, not {repository!r}")
         self.name = "GitHubAPI"
-        self.given = {
-            "token": token,
-            "repository": repository,
-            "operation": operation,
-            "top_k": top_k,
-            "base_url": base_url,
-            "seconds": seconds,
-        }  # fmt: skip -- for export
         self.top_k = top_k
         self._repository = repository or ""
         key = (token or os.environ.get("GITHUB_TOKEN") or "").strip()
@@ -80,8 +72,13 @@ class GitHubAPI(QueryComponent[Searched]):
 
     def tools(self) -> list[Tool]:
         """Return each operation as a tool with its own name."""
-        given: dict[str, Any] = self.given
-        return [Tool(name, GitHubAPI(**given | {"operation": name}), effects="read") for name in OPERATIONS]
+        return [Tool(name, self._with_operation(name), effects="read") for name in OPERATIONS]
+
+    def _with_operation(self, operation: str) -> Self:
+        other = copy(self)
+        other.given = self.given | {"operation": operation}
+        other.tool_function = getattr(other, operation)
+        return other
 
     async def run_async(self, query: str) -> Searched:
         """Its operation: the words to search for, the number of the issue, or the label.

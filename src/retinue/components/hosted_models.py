@@ -61,7 +61,7 @@ class HostedReranker:
     `base_url` and usually no key. Relevances between 0 and 1 are converted to logits, so that softmax can separate
     them. `score` blocks.
 
-    Raises `UsageError` for an unknown service, without a key, or without the extra `web`.
+    Raises `UsageError` for an unknown service, or without a key.
     """
 
     effects = "read"
@@ -107,7 +107,7 @@ class HostedEmbedder:
     """An `Embedder` at a server that implements OpenAI's `/v1/embeddings`.
 
     `base_url` includes the version (`http://localhost:8080/v1`). The key is `api_key`, or else `OPENAI_API_KEY` in the
-    environment; only OpenAI itself requires one. `embed` blocks. Raises `UsageError` without the extra `web`.
+    environment; only OpenAI itself requires one. `embed` blocks.
     """
 
     effects = "read"

@@ -72,7 +72,6 @@ class IssueLink(Component):
     ) -> None:
         self.name = "IssueLink"
         labels = [labels] if isinstance(labels, str) else list(labels)
-        self.given = {"repository": repository, "labels": labels, "template": template, "base_url": base_url}
         self._link = partial(issue_link, repository, labels=labels, template=template, base_url=base_url)
         self._link("title")
 

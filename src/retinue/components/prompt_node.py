@@ -9,7 +9,7 @@ from .._internal.concurrency import gather_bounded
 from .._internal.message_text import one_line_repr
 from .._internal.sync_bridge import run_blocking
 from ..core.completion import ask_once
-from ..core.component import DeclaredComponent, Input
+from ..core.component import Configurable, DeclaredComponent, Input
 from ..core.protocols import Model
 from ..errors import UsageError
 from ..models import PromptModel
@@ -18,7 +18,7 @@ from .prompt_template import PromptTemplate, resolve_template
 _QUERY = PromptTemplate("query", "$query")
 
 
-class PromptNode:
+class PromptNode(Configurable):
     """Fills a template with its inputs and sends it to a model.
 
     It is stateless. An agent uses its `model`, `stop_words` and `default_prompt_template`.
@@ -58,6 +58,7 @@ class PromptNode:
             raise UsageError(f"PromptNode: top_k must be at least 1, not {top_k}")
         template = default_prompt_template
         self.default_prompt_template = PromptTemplate(template) if isinstance(template, str) else template
+        self.given["default_prompt_template"] = self.default_prompt_template  # whose text may be that of a file
         self.output_variable = output_variable
         words = (stop_words,) if isinstance(stop_words, str) else tuple(stop_words)
         self.stop_words = tuple(word for word in words if word)

@@ -34,7 +34,6 @@ class Ranker(Component):
             raise UsageError(f"{name}: top_k must be at least 1, not {top_k}")
         self.name = name
         self.top_k = top_k
-        self.given = {"cross_encoder": cross_encoder, "top_k": top_k}  # for export
         self._scorer = named(cross_encoder, name)
 
     async def run_async(self, query: str, documents: Sequence[Document]) -> Ranked:

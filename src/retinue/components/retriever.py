@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from .._internal.message_text import suggestion
-from ..core.component import Component
+from ..core.component import Component, ComponentReference
 from ..core.values import Document
 from ..documents.document_store import Store, checked_store
 from ..documents.embedding import Embedder
@@ -38,7 +38,7 @@ class Retriever(Component):
 
     def __init__(  # noqa: PLR0913 -- the parts of Haystack's retrievers, and how results are shown
         self,
-        store: Store,
+        store: Annotated[Store, ComponentReference("DocumentStore")],
         mode: Mode = "keyword",
         top_k: int = 10,
         embedder: Embedder | str | None = None,
@@ -54,9 +54,6 @@ class Retriever(Component):
         if top_k < 1:
             raise UsageError(f"{name}: top_k must be at least 1, not {top_k}")
         self.name = name
-        self.given = {
-            "store": store, "mode": mode, "top_k": top_k, "embedder": embedder, "where": where, "sources": sources,
-        }  # for export  # fmt: skip
         self.sources = sources
         self.store, self.mode, self.top_k, self.where = checked_store(store, name), mode, top_k, where
         self.embedder = None if embedder is None else named(embedder, name)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Annotated
 
 from .._internal.message_text import suggestion
+from ..core.component import QueryComponent
 from ..core.tool_example import ExampleCall, ToolExample
 from ..core.values import Document
 from ..errors import UsageError
-from .query_component import QueryComponent
-from .search_providers import PROVIDERS
+from .search_providers import PROVIDERS, ProviderName
 from .web_search import Provider, Question, Search, Searched
 
 _DOMAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?:/[A-Za-z0-9._~/-]*)?")
@@ -57,7 +57,7 @@ class SearchEngine(QueryComponent[Searched]):
 
     def __init__(  # noqa: PLR0913 -- what a search is scoped to stands side by side
         self,
-        provider: str | Provider = "serper",
+        provider: Annotated[str | Provider, ProviderName] = "serper",
         api_key: str | None = None,
         top_k: int = 10,
         allowed_domains: Iterable[str] = (),
@@ -80,10 +80,6 @@ class SearchEngine(QueryComponent[Searched]):
             if not _CODE.fullmatch(code):
                 raise UsageError(f"{name}: {code!r} is not the code of a language or country; want one such as 'de'")
         self.name = name
-        self.given: dict[str, Any] = {
-            "provider": provider, "api_key": api_key, "top_k": top_k, "allowed_domains": domains,
-            "language": language, "country": country, "base_url": base_url, "seconds": seconds,
-        }  # for export  # fmt: skip
         engine = PROVIDERS[provider]() if isinstance(provider, str) else provider
         asked = Question("", top_k, domains, language or "", country or "")
         self._search = Search(engine, api_key, asked, base_url, seconds)

@@ -32,7 +32,6 @@ class SerpAPIComponent(SearchEngine):
         if list(inputs) != ["Query"]:
             raise UsageError(f"{name}: set its inputs where it is added: add_node(search, {name!r}, inputs=…)")
         super().__init__("serpapi", api_key, top_k, name=name, base_url=base_url, seconds=seconds)
-        self.given = {"api_key": api_key, "top_k": top_k, "base_url": base_url, "seconds": seconds}
 
     async def run_async(self, query: str) -> Searched:
         """Search the web with Google.

@@ -15,7 +15,7 @@ from .._internal.processes import read_output
 from ..core.component import Component
 from ..documents.file_documents import data_in
 from ..errors import DataError, ToolError, UsageError
-from ..models import bundles
+from ..models import weights
 
 WORKER = "retinue.components.speech_worker"
 
@@ -72,9 +72,6 @@ class SpeechToText(Component):
             raise UsageError("phrases are for pocketsphinx, and Whisper needs none: leave out phrases or model")
         self.name = name
         phrases = [phrases] if isinstance(phrases, str) else list(phrases)
-        self.given = {  # for export
-            "folder": folder, "phrases": phrases, "model": model, "language": language, "seconds": seconds
-        }  # fmt: skip
         self.folder = Path(folder).expanduser()
         self.phrases = tuple(phrases)
         self.model = model
@@ -113,10 +110,10 @@ class SpeechToText(Component):
         return Transcript(**answer)
 
     def _model_folder(self) -> str:
-        if self.model in bundles.BUNDLES:
-            return str(bundles.find(bundles.BUNDLES[self.model]))
+        if self.model in weights.bundles():
+            return str(weights.find(self.model))
         if self.model and not (Path(self.model).expanduser() / "model.bin").is_file():
-            raise UsageError(f"model: want {bundles.WHISPER.name} or a folder with a model.bin, not {self.model!r}")
+            raise UsageError(f"model: want whisper-base or a folder with a model.bin, not {self.model!r}")
         return str(Path(self.model).expanduser()) if self.model else ""
 
 

@@ -59,9 +59,6 @@ class TextToSpeech(Component):
         if not 80 <= words_per_minute <= 450:
             raise UsageError(f"words_per_minute: want 80 to 450, not {words_per_minute}")
         self.name = name
-        self.given = {  # for export
-            "folder": folder, "voice": voice, "words_per_minute": words_per_minute, "seconds": seconds
-        }  # fmt: skip
         self.folder = Path(folder).expanduser()
         self.voice = voice
         self.words_per_minute = words_per_minute

@@ -36,7 +36,6 @@ class TopPSampler(Component):
             raise UsageError(f"{name}: top_p must be above 0 and at most 1, not {top_p}")
         self.name = name
         self.top_p = top_p
-        self.given = {"top_p": top_p, "cross_encoder": cross_encoder}  # for export
         self._scorer = None if cross_encoder is None else named(cross_encoder, name)
 
     async def run_async(self, query: str, documents: Sequence[Document]) -> Ranked:

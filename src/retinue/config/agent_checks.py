@@ -1,18 +1,21 @@
-"""Checks of agents: model, role, strategy, tools and limits. Nothing is imported."""
+"""Checks of agents: model, role, strategy, tools and limits. Nothing is imported.
+
+Checks of agents' prompts for variables that are never filled in.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from string import Template
 
 from ..core.delegation import HANDOFF
 from ..strategies import STRATEGIES
 from .component_checks import SECTIONS, check_circles, check_reference, names
 from .memories import check_memory
-from .places import Found, Node, shown, unknown
-from .prompt_checks import check_prompts
+from .problems import Found, Node, shown, unknown
 from .references import tool_name
 from .registry import ENGINES, TOOLS
-from .tool_checks import ToolFiles, check_entries
+from .tool_files import ToolFiles, check_entries
 
 _MODELS = ("model", "models", "prompt_node", "llm_model_id", "script")  # each of these names the model
 _MODEL_KEYS = (*_MODELS, "llm_engine", "llm_endpoint_url")
@@ -143,7 +146,7 @@ def _check_tools(
     """Check a `tools` value of any shape, and add the tools' names to `own`."""
     if isinstance(tools.value, dict):
         own.update({str(entry.path[-1]): entry for entry in tools})
-        yield from check_entries(tools, files.folder, files.roots)
+        yield from check_entries(tools, files.folder)
         return
     for item in [tools] if tools.text else tools:
         try:
@@ -204,3 +207,45 @@ def _brought(item: Node, targets: Mapping[str, Node], files: ToolFiles, shared: 
 
 def _named(item: Node) -> Node:
     return item.at("name") if item.name else item
+
+
+_FILLED = (
+    "tools",
+    "tool_names",
+    "answer",
+    "examples",
+    "history",
+    "question",
+    "query",
+)  # by `React.question`
+_TRANSCRIPT = "; the transcript follows the prompt automatically, so leave it out"
+
+
+def check_prompts(params: Node, components: Mapping[str, Node]) -> Iterator[Found]:
+    """Yield a warning for each variable of an agent's prompt that is not filled in."""
+    if (params.at("strategy").text or "react") != "react":
+        return
+    prompts = [params.at("custom_prompt"), _template(params.at("prompt_node"), components)]
+    for prompt in prompts:
+        names = list(dict.fromkeys(_variables(prompt.text)))
+        if not {"question", "query"} & set(names):
+            continue  # not a whole prompt, but text before ours
+        for name in names:
+            if name not in _FILLED:
+                more = _TRANSCRIPT if name == "transcript" else " (for a dollar sign, write $$)"
+                said = unknown("variable", f"${name}", [f"${one}" for one in _FILLED])
+                yield Found(prompt.path, f"{prompt.path[-1]}: {said}{more}", warning=True)
+
+
+def _template(prompt_node: Node, components: Mapping[str, Node]) -> Node:
+    """Return the text of the prompt node's template, if it is in the file."""
+    node = components.get(prompt_node.text, Node(None))
+    named = node.at("params").at("default_prompt_template")
+    template = components.get(named.text)
+    return named if template is None else template.at("params").at("prompt_text")
+
+
+def _variables(text: str) -> Iterator[str]:
+    for match in Template.pattern.finditer(text):
+        if name := match["named"] or match["braced"]:
+            yield name

@@ -2,15 +2,23 @@
 
 `file` is the part of its file that an agent can be rebuilt from. The rest says what it comes to: what a person reads,
 and what is compared. Secrets are in neither: those of today's file and environment are used again.
+
+What an object is, as JSON: a strategy or a model with its settings, to be compared and read.
+
+How the JSON Schema of a tool's input changed, in words.
 """
 
 from __future__ import annotations
 
 import copy
 import hashlib
+import inspect
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, fields, is_dataclass, replace
+from functools import partial
+from importlib.resources import files
+from pathlib import PurePath
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -23,12 +31,12 @@ from ..core.protocols import Strategy
 from ..core.signature import Signature
 from ..core.tool import Tool
 from ..errors import AgentChanged, DataError, UsageError
+from ..strategies.auto import Auto
+from ..strategies.react import React
 from .builder import Builder
-from .object_description import described
-from .origins import Origin
-from .places import Source
-from .schema_changes import schema_changes, without_words
-from .secret_variables import value_without_secrets
+from .environment import value_without_secrets
+from .export import Origin
+from .problems import Source
 from .specs import FileSpec
 
 _FORMAT = 1
@@ -213,3 +221,82 @@ def _restored(kept: Any, clean: Any, whole: Any) -> Any:
 def _place(item: Any, at: int) -> Any:
     """Return what an item of a list is known by: its name, or where it stands."""
     return item["name"] if isinstance(item, dict) and isinstance(item.get("name"), str) else at
+
+
+_PACKAGE = "retinue.strategies"
+
+
+def described(something: Any) -> Any:
+    """Return JSON that says what an object is: the type and fields of a dataclass, what an object was made with
+    (`given`), and the qualified names of functions and of anything else. Secrets are not removed."""
+    if something is None or isinstance(something, bool | int | float | str):
+        return something
+    if isinstance(something, PurePath):
+        return str(something)
+    if isinstance(something, Mapping):
+        return {str(key): described(one) for key, one in something.items()}
+    if isinstance(something, list | tuple):
+        return [described(one) for one in something]
+    if isinstance(something, Set):
+        return sorted(map(str, something))
+    if isinstance(something, partial):
+        return {"type": "partial", "function": described(something.func), "args": described(something.args)}
+    if inspect.isroutine(something) or isinstance(something, type):
+        return f"{something.__module__}.{something.__qualname__}"
+    return _object(something)
+
+
+def _object(something: Any) -> dict[str, Any]:
+    kind = type(something)
+    about: dict[str, Any] = {"type": f"{kind.__module__}.{kind.__qualname__}"}
+    if isinstance(given := getattr(something, "given", None), Mapping):
+        return about | {"settings": {key: described(one) for key, one in given.items() if one is not None}}
+    if isinstance(name := getattr(something, "name", None), str):
+        about["name"] = name
+    if is_dataclass(something):
+        about |= {one.name: described(getattr(something, one.name)) for one in fields(something)}
+    if isinstance(something, Auto):
+        about["otherwise"] = described(React())
+    return about | _template(kind)
+
+
+def _template(kind: type) -> dict[str, str]:
+    """Return the built-in prompt of a strategy, which stands beside its module."""
+    package, _, module = kind.__module__.rpartition(".")
+    if package != _PACKAGE or not (file := files(_PACKAGE).joinpath(f"{module}.txt")).is_file():
+        return {}
+    return {"template": file.read_text(encoding="utf-8")}
+
+
+_WORDS = ("title", "description", "examples")
+_BY_NAME = ("properties", "$defs", "patternProperties")
+
+
+def without_words(schema: Any) -> Any:
+    """Return a schema without what only describes values."""
+    if isinstance(schema, list):
+        return [without_words(one) for one in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    return {key: _inner(key, one) for key, one in schema.items() if key not in _WORDS}
+
+
+def _inner(key: str, value: Any) -> Any:
+    if key in _BY_NAME and isinstance(value, Mapping):  # names of arguments, which may be called `title`
+        return {name: without_words(one) for name, one in value.items()}
+    return value if key in ("default", "const", "enum") else without_words(value)
+
+
+def schema_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Return what changed between two schemas of type `object`, by the names of their properties."""
+    return ", ".join(_changes(before, after)) or "its schema"
+
+
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    old, new = before.get("properties", {}), after.get("properties", {})
+    yield from (f"`{name}` is gone" for name in old if name not in new)
+    yield from (f"`{name}` is new" for name in new if name not in old)
+    yield from (f"`{name}` is another" for name in old if name in new and old[name] != new[name])
+    required, demanded = set(before.get("required", ())), set(after.get("required", ()))
+    yield from (f"`{name}` is required" for name in sorted(demanded - required) if name in old)
+    yield from (f"`{name}` may be left out" for name in sorted(required - demanded) if name in new)

@@ -6,13 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ..tools.packages import lock_file, requirements
-from .callables import existing_path
 from .file_check import load_spec
-from .places import fail
-from .pydantic_errors import validate
+from .problems import fail, validate
 from .registry import TOOLS
 from .specs import ToolEntry, ToolFile, Tools
-from .tool_checks import check_tool_file, tool_files
+from .tool_files import check_tool_file, existing_path, tool_files
 
 
 def dependencies(path: str | Path) -> dict[Path, tuple[str, ...]]:

@@ -1,10 +1,19 @@
-"""Exports agents and pipelines as a file's content, from their original file or from the objects themselves."""
+"""The origin of a built object: the part of a file that defines it, which is written again on export.
+
+Exports agents and pipelines as a file's content, from their original file or from the objects themselves.
+
+Exports an agent built in code as the parameters of a file.
+
+A tool's options as a file has them.
+"""
 
 from __future__ import annotations
 
 import inspect
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +21,104 @@ from pydantic import ValidationError
 
 from .._internal.yaml_io import YamlSerializable
 from ..agent import Agent
-from ..components import PromptNode
+from ..core.budgets import Budget
+from ..core.component import Configurable
+from ..core.declared_exceptions import exceptions
+from ..core.protocols import Strategy
 from ..core.tool import Tool
+from ..core.tool_example import ToolExample
 from ..errors import UsageError
+from ..executor import Executor
 from ..mcp import MCPTools
 from ..mcp.mcp_tools import Remote
 from ..mcp.tool_pins import PINS
 from ..models import PromptModel
 from ..models.reply_limits import Limited
 from ..pipelines import Pipeline, inputs_of
-from .agent_export import agent_parameters
-from .agent_tools import built_in
-from .builder import builder_of
-from .origins import SECTIONS, VERSION, Origin
+from ..strategies import STRATEGIES
+from ..strategies.planexec import Planner
+from ..strategies.react import React
+from ..strategies.wrappers.prompt_additions import Instructions
+from ..strategies.wrappers.wrapper import Wrapper
+from .builder import built_in
+from .environment import without_secrets
+from .references import parts, reached, shares
 from .registry import COMPONENTS, TOOLS
-from .secret_variables import without_secrets
-from .specs import FileSpec
-from .tool_options import given_options
+from .specs import AgentSpec, FileSpec
 
-_OF_THE_MODEL = ("api_key", "model_kwargs")  # of a prompt node, passed on to its model
+VERSION = 1
+_WORDS = ("description", "script", "questions")  # which name no files
+SECTIONS = ("components", "pipelines", "agents", "groups", "chains")
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """The file and name of an object, with its `state` when built. Two origins are equal if they export the same
+    content."""
+
+    spec: FileSpec = field(repr=False)
+    name: str
+    state: Any
+
+    @classmethod
+    def of(cls, made: YamlSerializable, spec: FileSpec, name: str) -> Origin:
+        """Return the origin of `made`, which was just built."""
+        return cls(spec, name, made.state())
+
+    @property
+    def folder(self) -> Path:
+        """The file's folder, to which its paths are relative."""
+        return Path(self.spec.source.file).parent.resolve()
+
+    @cached_property
+    def whole(self) -> dict[str, Any]:
+        """The content of a file with only the parts it needs."""
+        wanted, whole = reached(self.spec, [self.name]), self.spec.model_dump(exclude_unset=True, by_alias=True)
+        file: dict[str, Any] = {"retinue": VERSION}
+        for section in SECTIONS:
+            if kept := [item for item in whole.get(section) or () if item["name"] in wanted]:
+                file[section] = kept
+        agents = [part for name, part in parts(self.spec).items() if name in wanted and isinstance(part, AgentSpec)]
+        if whole.get("tools") and any(shares(agent, self.spec) for agent in agents):
+            file["tools"] = whole["tools"]
+        return file
+
+    @cached_property
+    def written(self) -> dict[str, Any]:
+        """The content of a file with only the parts it needs, without secrets."""
+        return without_secrets(self.whole)
+
+    @cached_property
+    def names_files(self) -> bool:
+        """Whether it refers to other files in its folder."""
+        components = self.written.get("components", ())
+        given = [(one["type"], key) for one in components for key in one.get("params") or ()]
+        named = any(COMPONENTS[type_].parameters[key].path for type_, key in given)
+        pinned = any(component["type"] == "MCPTools" for component in components)
+        return named or pinned or any(map(_is_path, _texts(self.written)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Origin) and self.written == other.written
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        own = [value["pipeline_or_node"]] if "pipeline_or_node" in value else []
+        inner = [text for key, one in value.items() if key not in _WORDS for text in _texts(one)]
+        tools = value.get("tools")
+        named = [tools] if isinstance(tools, str) else [t for t in tools or () if isinstance(t, str)]
+        return [text for text in inner if text not in own] + [f"{text}/" for text in named if "/" in text]
+    if isinstance(value, list):
+        return [text for one in value for text in _texts(one)]
+    return [value] if isinstance(value, str) else []
+
+
+def _is_path(text: str) -> bool:
+    plain = "\n" not in text and "://" not in text and " " not in text
+    return plain and (".py:" in text or text.endswith((".py", ".yaml", ".yml", ".txt", ".json", ".jsonl", "/")))
 
 
 def file_value(something: YamlSerializable, folder: Path) -> dict[str, Any]:
@@ -186,34 +274,13 @@ class SpecWriter:
         if isinstance(something, Limited) and not told and isinstance(something.inner, PromptModel):
             length, something = {"max_length": something.max_tokens}, something.inner
         type_ = type(something).__name__
-        if type_ not in COMPONENTS or type(something) is not builder_of(type_):
+        if type_ not in COMPONENTS or type(something) is not COMPONENTS[type_].constructor:
             kinds = ", ".join(COMPONENTS)
             raise UsageError(f"{name}: a {type_} cannot be written; a file can have components of type {kinds}")
-        paths = [key for key, one in COMPONENTS[type_].parameters.items() if one.path]
-        params = {
-            key: self._path(name, key, value) if key in paths else self._value(name, key, value)
-            for key, value in {**self._params(something), **length}.items()
-        }
+        params = {key: self._value(name, key, value, type_) for key, value in _given(something).items()} | length
         item = {"name": self._named(something, name), "type": type_} | ({"params": params} if params else {})
         self._put("components", item)
         return name
-
-    def _params(self, something: Any) -> dict[str, Any]:
-        """Return the constructor arguments that differ from their defaults, from `given` or else from attributes."""
-        type_ = type(something)
-        known, given = inspect.signature(type_).parameters, getattr(something, "given", None)
-        if given is None:
-            keys = [
-                key
-                for key in COMPONENTS[type_.__name__].parameters
-                if type_ is not PromptNode or key not in _OF_THE_MODEL
-            ]
-            owns = {key: "model" if key == "model_name_or_path" else key for key in keys}
-            if missing := [key for key, own in owns.items() if not hasattr(something, own)]:
-                raise UsageError(f"a {type_.__name__} has no attribute {missing[0]}, so it cannot be written")
-            given = {key: getattr(something, own) for key, own in owns.items()}
-        defaults = {name: one.default for name, one in known.items()}
-        return {key: one for key, one in given.items() if one not in (None, (), [], {}, defaults.get(key))}
 
     def _path(self, name: str, key: str, value: str | Path) -> str:
         path = Path(value).expanduser().resolve()
@@ -221,14 +288,19 @@ class SpecWriter:
             raise UsageError(f"{name}: {key} cannot be written: {value} is not under {self._folder}")
         return path.relative_to(self._folder).as_posix()
 
-    def _value(self, name: str, key: str, value: Any) -> Any:
-        if type(value).__name__ in ("Limited", *COMPONENTS):
+    def _value(self, name: str, key: str, value: Any, type_: str) -> Any:
+        """Return the value of a component's parameter as a file has it."""
+        parameter = COMPONENTS[type_].parameters.get(key)
+        if parameter is not None and parameter.path:
+            return self._path(name, key, value)
+        if _is_component(value):
             role = "template" if "template" in key else "model" if "model" in key else key
             return self.component(value, self._free(f"{name}_{role}"))
-        value = list(value) if isinstance(value, tuple) else value
-        if key == "models" and isinstance(value, list):
-            return [self._value(name, key, one) for one in value]
-        if key not in {key for known in COMPONENTS.values() for key in known.parameters} or not _is_plain(value):
+        if parameter is not None and parameter.kind == "list":
+            items = [value] if isinstance(value, str) else value
+            value = [self._value(name, key, one, type_) if _is_component(one) else one for one in items]
+        value = list(value) if isinstance(value, tuple | set | frozenset) else value
+        if parameter is None or not _is_plain(value):
             raise UsageError(f"{name}: {key} cannot be written: files hold only texts, numbers, lists and mappings")
         return value
 
@@ -262,6 +334,21 @@ class SpecWriter:
         return next(free for free in (name, *(f"{name}_{at}" for at in range(2, 10_000))) if free not in taken)
 
 
+def _is_component(value: Any) -> bool:
+    return type(value).__name__ in ("Limited", *COMPONENTS)
+
+
+def _given(something: Any) -> dict[str, Any]:
+    """Return the arguments with which a component was made, unless they are the defaults."""
+    entry = COMPONENTS[type(something).__name__]
+    if isinstance(something, Configurable):
+        given = {key: value for key, value in something.given.items() if key not in entry.hidden}
+    else:
+        given = {key: getattr(something, key) for key in entry.parameters}
+    defaults = {key: one.default for key, one in inspect.signature(entry.constructor).parameters.items()}
+    return {key: one for key, one in given.items() if one not in (None, (), [], {}, defaults.get(key))}
+
+
 def _unique(items: Iterable[Any]) -> Iterator[Any]:
     """Yield each item once."""
     seen: list[Any] = []
@@ -282,3 +369,85 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, list):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, str | int | float | bool)
+
+
+AddComponent = Callable[[Any, str], str]
+
+
+def agent_parameters(agent: Agent, add: AddComponent) -> dict[str, Any]:
+    """Return the agent's parameters, without its tools. `add` adds a component to the file. Raises `UsageError`."""
+    params: dict[str, Any] = {}
+    if isinstance(agent, Executor):
+        params["role"] = "executor"
+    else:
+        params |= _strategy(agent, agent.strategy)
+        if agent.instructions:
+            params["instructions"] = "\n".join(filter(None, (agent.instructions, params.get("instructions"))))
+        if agent.questions:
+            params["questions"] = list(agent.questions)
+        if agent.prompt_node is not None:
+            params["prompt_node"] = add(agent.prompt_node, "prompt_node")
+        else:
+            params["model"] = add(agent.model, "model")
+    if memories := [add(memory, "memory") for memory in agent.memories]:
+        params["memory"] = memories
+    if agent.budget != Budget():
+        params["budget"] = {
+            one.name: value for one in fields(Budget) if (value := getattr(agent.budget, one.name)) != one.default
+        }
+    if agent.require_human_feedback and "require_human_feedback" not in params:
+        asked = agent.require_human_feedback
+        params["require_human_feedback"] = True if asked is True else sorted(asked)
+    if agent.schema is not None:
+        params["answer_schema"] = dict(agent.schema)
+    return params
+
+
+def _strategy(agent: Agent, strategy: Strategy) -> dict[str, Any]:
+    if isinstance(strategy, Wrapper) and isinstance(strategy.reason, Instructions):
+        return _strategy(agent, strategy.inner) | {"instructions": strategy.reason.text}
+    if isinstance(strategy, Planner) and replace(strategy, approve=False) == Planner():
+        return {"role": "planner"} | ({"require_human_feedback": True} if strategy.approve else {})
+    if isinstance(strategy, React) and replace(strategy, prompt="") == React():
+        template = getattr(agent.prompt_node, "default_prompt_template", None)
+        own = strategy.prompt and strategy.prompt != getattr(template, "prompt_text", None)
+        return {"strategy": "react"} | ({"custom_prompt": strategy.prompt} if own else {})
+    for name, known in STRATEGIES.items():
+        if known == strategy:
+            return {"strategy": name}
+    raise UsageError(f"{agent.name}: the custom strategy {strategy.name} cannot be written; use one of STRATEGIES")
+
+
+_OPTIONS = ("effects", "timeout", "approval", "polls", "return_direct", "reflections", "not_done")
+
+
+def given_options(tool: Tool, written_as: Tool | None) -> dict[str, Any]:
+    """Return the options in which `tool` differs from a plain one. Raises `UsageError` if a file cannot express one.
+
+    A built-in tool that it is `written_as` has its examples already.
+    """
+    plain = Tool(tool.name, tool.something, takes=tool.takes)
+    options = {key: getattr(tool, key) for key in _OPTIONS if getattr(tool, key) != getattr(plain, key)}
+    if "not_done" in options:
+        options["not_done"] = _not_done(tool)
+    if tool.examples != (written_as or plain).examples:
+        options["examples"] = [_example(one) for one in tool.examples]
+    return options
+
+
+def _example(example: ToolExample) -> dict[str, Any]:
+    given = {key: value for key, value in asdict(example).items() if value}
+    return given | {"calls": list(given["calls"])}
+
+
+def _not_done(tool: Tool) -> str:
+    """Return a tool's `not_done` as names. Raises `UsageError` for exceptions that a file cannot name."""
+    declared = exceptions(tool.not_done)
+    said = ", ".join(one.__name__ for one in declared)
+    try:
+        same = exceptions(said) == declared
+    except ValueError:
+        same = False
+    if not same:
+        raise UsageError(f"tool {tool.name}: not_done cannot be written; a file can only name built-in exceptions")
+    return said

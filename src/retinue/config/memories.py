@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ..core.protocols import Memory
-from .callables import path_within
-from .places import Found, Node, unknown
+from .problems import Found, Node, unknown
 from .registry import MEMORIES, MEMORY_TYPES
+from .tool_files import path_within
 
 _WANT = "want {path: FILE}, a JSON file that stores the memory"
 

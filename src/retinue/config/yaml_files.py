@@ -11,24 +11,21 @@ from ..errors import DataError, UsageError
 from .builder import Builder
 from .export import file_value, write_atomically
 from .file_check import load_spec
-from .places import unknown
+from .problems import unknown
 from .references import exposed
 from .specs import FileSpec
-from .tool_files import Loading
-from .yaml_writer import dump_value
+from .yaml_text import dump_value
 
 _WORDS = {"agents": "agent_name", "pipelines": "pipeline_name"}
 
 
-def load(
-    path: str | Path, section: str, name: str | None = None, loading: Loading | None = None, human: Human | None = None
-) -> Any:
+def load(path: str | Path, section: str, name: str | None = None, human: Human | None = None) -> Any:
     """Build the part called `name` in the file's `section` ("agents" or "pipelines"); `name` may be omitted if there is
     only one. Groups and chains are agents, too. Raises `DataError` with all problems of the file, and `UsageError` if
     the name is needed."""
     spec = load_spec(path)
     choice = chosen_agent(spec, name) if section == "agents" else chosen(spec, section, name)
-    return Builder(spec, loading or Loading(), human).get(choice)
+    return Builder(spec, human).get(choice)
 
 
 def chosen_agent(spec: FileSpec, name: str | None) -> str:

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, runtime_checkable
 
 from .._internal.message_text import one_line_repr
+from ..core.component import Configurable
 from ..core.values import Document
 from ..errors import UsageError
 from ..tools.keyword_search import TITLE_WEIGHT, match_expression, storable
@@ -78,7 +79,7 @@ def checked_store(store: Any, name: str) -> Store:
     return store
 
 
-class DocumentStore:
+class DocumentStore(Configurable):
     """Stores documents persistently in a file, which is created if missing; without a path, in memory.
 
     It may be used by several threads and processes at once. `dimensions` is that of the vectors; by default, that of
@@ -96,7 +97,6 @@ class DocumentStore:
         if dimensions is not None and dimensions < 1:
             raise UsageError(f"dimensions must be at least 1, not {dimensions}")
         self.path = path
-        self.given = {"path": str(path), "dimensions": dimensions}  # for export
         self.database = Database(path)
         if dimensions is not None:
             with self.database.writing() as connection:

@@ -13,7 +13,7 @@ from ..agent import Agent
 from ..config.agent_snapshot import snapshot_of
 from ..config.builder import Builder
 from ..config.file_check import load_spec
-from ..config.places import unknown
+from ..config.problems import unknown
 from ..config.references import parts
 from ..config.specs import AgentSpec, ChainSpec, FileSpec, GroupSpec
 from ..config.yaml_files import chosen_agent

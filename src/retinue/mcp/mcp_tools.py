@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._internal.sync_bridge import run_blocking, run_in_background
+from ..core.component import Configurable
 from ..core.signature import signature_of_schema
 from ..core.tool import Tool
 from ..core.tool_example import ToolExample
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 
-class MCPTools:
+class MCPTools(Configurable):
     """The tools of an MCP server: `Agent(tools=[*MCPTools("files", command="uvx", args=["…"]).tools()])`.
 
     The server is started on first use and runs until `stop`, or until this object or the program ends. If it dies, the
@@ -62,10 +63,9 @@ class MCPTools:
         cwd: str | Path | None = None,
         guard: SsrfGuard | None = None,
     ) -> None:
-        self.given: dict[str, Any] = {  # written to a file
-            "command": command, "args": list(args), "env": dict(env or {}), "url": url, "headers": dict(headers or {}),
-            "tools": list(tools or ()), "options": {name: dict(one) for name, one in (options or {}).items()},
-            "seconds": seconds,
+        self.given |= {
+            "args": list(args), "env": dict(env or {}), "headers": dict(headers or {}), "tools": list(tools or ()),
+            "options": {name: dict(one) for name, one in (options or {}).items()},
         }  # fmt: skip
         for _, problem in server_problems(name, self.given):
             raise UsageError(f"{name}: {problem}")

@@ -75,12 +75,6 @@ class ConversationMemory(StoredMemory[Conversation]):
     ) -> None:
         if window < 1 or max_tokens < 40:
             raise UsageError("ConversationMemory: window must be at least 1, and max_tokens at least 40")
-        self.given = {
-            "window": window,
-            "max_tokens": max_tokens,
-            "summary": summary,
-            "path": None if path is None else str(path),
-        }
         self._window = window
         self._node = summary if isinstance(summary, PromptNode | None) else PromptNode(summary)
         self._for_summary = max_tokens // _SHARE if self._node else 0

@@ -65,7 +65,6 @@ class EntityExtractor(Component):
 
     def __init__(self, model: Model | str = "local", *, name: str = "EntityExtractor") -> None:
         self.name = name
-        self.given = {"model": model}
         self.model: Model = PromptModel(model) if isinstance(model, str) else model
         self._form = _make_constraint()
 
@@ -273,7 +272,6 @@ class EntitySummarizer(Component):
         if characters < 40:
             raise UsageError(f"{name}: characters must be at least 40, not {characters}")
         self.name = name
-        self.given = {"model": model, "characters": characters}
         self._model: Model = PromptModel(model) if isinstance(model, str) else model
         self._characters = characters
         schema = record(summary=text(characters))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from ..core.completion import ask_once
 from ..core.grammar import Chars, Constraint, Repeat, choice, seq
@@ -80,13 +80,6 @@ class EntityMemory(StoredMemory[Entities]):
     ) -> None:
         if every < 1 or max_tokens < 40 or half_life <= 0:
             raise UsageError("EntityMemory: every must be at least 1, max_tokens at least 40, half_life more than 0")
-        self.given: dict[str, Any] = {
-            "extractor": extractor,
-            "summarizer": summarizer,
-            "every": every,
-            "max_tokens": max_tokens,
-        }
-        self.given |= {"half_life": half_life, "path": None if path is None else str(path)}
         self._extractor = extractor if isinstance(extractor, EntityExtractor) else EntityExtractor(extractor)
         other = self._extractor.model if summarizer is None else summarizer
         self._summarizer = other if isinstance(other, EntitySummarizer) else EntitySummarizer(other)

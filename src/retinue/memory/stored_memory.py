@@ -20,6 +20,7 @@ from typing import Generic, Self, TypeVar
 from .._internal.concurrency import run_in_thread
 from .._internal.processes import in_forked_child
 from .._internal.sync_bridge import run_blocking, start_in_background
+from ..core.component import Configurable
 from ..errors import DataError, RetinueError, UsageError
 
 logger = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ VERSION = 1
 _MAX_BYTES = 16_000_000
 
 
-class StoredMemory(ABC, Generic[S]):
+class StoredMemory(Configurable, ABC, Generic[S]):
     """A memory with a state, a dataclass, which catches up with its turns in the background. `label` names what is
     brought up to date."""
 

@@ -4,8 +4,8 @@ They are imported on first use, because an agent needs one of them.
 """
 
 from collections.abc import Iterator, Mapping
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from .._internal.lazy_names import lazy_names
 from ..core.protocols import Strategy
@@ -27,43 +27,41 @@ __all__ = ["STRATEGIES", "simple", *_LAZY]
 
 
 class _Strategies(Mapping[str, Strategy]):
-    """Strategies by name, each made when it is asked for."""
+    """Strategies by name. Each is imported and made when it is asked for."""
 
-    def __init__(self, made: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
-        """`made` tells the class and the settings of each."""
-        self._made = made
-        self._strategy = cache(self._make)
+    def __init__(self, makers: Mapping[str, str]) -> None:
+        """`makers` has the class or function that makes each, with its module."""
+        self._makers = makers
+        self._made: dict[str, Strategy] = {}
 
     def __getitem__(self, name: str) -> Strategy:
         """Return the strategy `name`. Raises `KeyError`."""
-        return self._strategy(name)
+        if name not in self._made:
+            module, _, maker = self._makers[name].partition(".")
+            self._made[name] = getattr(import_module(f".{module}", __name__), maker)()
+        return self._made[name]
 
     def __contains__(self, name: object) -> bool:
         """Return whether there is a strategy `name`, without importing it."""
-        return name in self._made
+        return name in self._makers
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names."""
-        return iter(self._made)
+        return iter(self._makers)
 
     def __len__(self) -> int:
         """Return how many there are."""
-        return len(self._made)
-
-    def _make(self, name: str) -> Strategy:
-        made, settings = self._made[name]
-        strategy: Strategy = __getattr__(made)(**settings)
-        return strategy
+        return len(self._makers)
 
 
 STRATEGIES: Mapping[str, Strategy] = _Strategies({
-    "auto": ("Auto", {}),
-    "react": ("React", {}),
-    "react_json": ("ReactJson", {}),
-    "tool_calling": ("ToolCalling", {}),
-    "self_ask": ("SelfAsk", {}),
-    "careful": ("Careful", {}),
-    "corrective": ("Corrective", {}),
-    "planexec": ("PlanExec", {}),
-    "humanInLoopPlanExec": ("PlanExec", {"approve": True}),
+    "auto": "auto.Auto",
+    "react": "react.React",
+    "react_json": "react_json.ReactJson",
+    "tool_calling": "tool_calling.ToolCalling",
+    "self_ask": "self_ask.SelfAsk",
+    "careful": "careful.Careful",
+    "corrective": "corrective.Corrective",
+    "planexec": "planexec.PlanExec",
+    "humanInLoopPlanExec": "planexec.human_in_loop",
 })  # fmt: skip

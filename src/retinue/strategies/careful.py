@@ -10,14 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
 
-from ..core.grammar import Constraint
-from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, Task, act
 from ..core.tool import Tool
-from ..core.values import AgentAction, AgentFinish, Message, Reply
+from ..core.values import AgentAction, AgentFinish, Message
 from .facts.copied_answers import NOT_STATED, asks_for
 from .facts.descriptions import in_words, names_listed
 from .facts.fact_finder import FOUND, YES_OR_NO, FactFinder
@@ -33,8 +29,7 @@ from .facts.question_plan import (
     planned,
     worked_out,
 )
-from .facts.sub_prompts import Closing, Part, looks_up, one_of, reply_to, standalone, sub_prompt
-from .parsing import final_answer
+from .facts.sub_prompts import NarrowRun, Part, looks_up, name_references, one_of, sub_prompt
 from .prompting.constraints import answer_shape
 from .react import React
 
@@ -67,80 +62,74 @@ class Careful:
         return _Run(self, task, finders[0], sums).flow()
 
 
-class _Run:
+class _Run(NarrowRun):
     """The state of one run: what steps found (`values`), and the facts as sentences."""
 
     def __init__(self, by: Careful, task: Task, finder: Tool, sums: Tool | None) -> None:
+        super().__init__(answer_shape(by.answer_chars), _REPLY_TOKENS, NOT_STATED)
         self._task, self._sums = task, sums
-        self._answer_shape = answer_shape(by.answer_chars)
         self._is_missing = False
-        self._facts = FactFinder(self._said, finder.name, task.question)
+        self._facts = FactFinder(self.say, finder.name, task.question)
 
-    def flow(self) -> Flow:
-        try:
-            return (yield from self._answered())
-        except Closing as closing:
-            return self._finish(final_answer.visible_answer(str(closing)))
-
-    def _answered(self) -> Flow:
+    def find_answer(self) -> Flow:
         """Answer one question after the other, each with names for what it refers to in those before it."""
-        *earlier, last = _questions(self._task.question)
+        *earlier, last = _split_questions(self._task.question)
         said = list(self._task.history)
         for question in earlier:
-            finish = yield from self._answered_alone(question, said)
+            finish = yield from self._answer_one(question, said)
             said += [Message("user", question), Message("assistant", finish.output)]
-        return (yield from self._answered_alone(last, said))
+        return (yield from self._answer_one(last, said))
 
-    def _answered_alone(self, question: str, history: Sequence[Message]) -> Flow:
-        terms = terms_of((yield from standalone(self._said, question, history, self._task.window)))
+    def _answer_one(self, question: str, history: Sequence[Message]) -> Flow:
+        terms = terms_of((yield from name_references(self.say, question, history, self._task.window)))
         question, self._facts.units = terms.question, terms.units
-        steps = yield from planned(self._said, question)
-        finish = yield from self._worked(question, steps)
+        steps = yield from planned(self.say, question)
+        finish = yield from self._do_steps(question, steps)
         if self._is_missing:
-            finish = (yield from self._otherwise(question, steps)) or finish
+            finish = (yield from self._answer_otherwise(question, steps)) or finish
         return replace(finish, return_values={"output": terms.rounded(finish.output)})
 
-    def _otherwise(self, question: str, steps: Sequence[QuestionStep]) -> Part[AgentFinish | None]:
+    def _answer_otherwise(self, question: str, steps: Sequence[QuestionStep]) -> Part[AgentFinish | None]:
         """Choose one of two, or count what no passage gives the number of."""
         options = names_listed(question)
         if options and asks_for(question) == "words":
             value = yield from self._facts.chosen(question, in_words(question, options))
-            return self._finish(value) if value != NOT_STATED else None
+            return self.finish(value) if value != NOT_STATED else None
         if len(steps) == 1 and question.casefold().startswith(_COUNTS):
-            steps = yield from counted(self._said, question)
-            finish = (yield from self._worked(question, steps)) if steps else None
+            steps = yield from counted(self.say, question)
+            finish = (yield from self._do_steps(question, steps)) if steps else None
             return finish if finish and finish.output != "1" else None  # one thing is no list
         return None
 
-    def _worked(self, question: str, steps: Sequence[QuestionStep]) -> Flow:
+    def _do_steps(self, question: str, steps: Sequence[QuestionStep]) -> Flow:
         """Do the steps; return the last one's result, or that something was not found."""
         values: list[str] = []
         self._is_missing = False
         for at, step in enumerate(steps, 1):
             try:
-                value = yield from self._done(step, values, listed=is_list(at, steps))
+                value = yield from self._do_step(step, values, listed=is_list(at, steps))
             except Unreadable as error:
-                value = yield from self._judged(question)
-                return self._finish(value, str(error))
+                value = yield from self._judge(question)
+                return self.finish(value, str(error))
             if NOT_STATED in value:
                 self._is_missing = True
-                return self._finish(f"The answer is {NOT_STATED}: nothing was found on: {filled(step.text, values)}")
+                return self.finish(f"The answer is {NOT_STATED}: nothing was found on: {filled(step.text, values)}")
             values.append(value)
-        return self._finish(values[-1])
+        return self.finish(values[-1])
 
-    def _done(self, step: QuestionStep, values: list[str], *, listed: bool) -> Part[str]:
+    def _do_step(self, step: QuestionStep, values: list[str], *, listed: bool) -> Part[str]:
         match step.kind:
             case "find":
                 return (yield from self._facts.found(filled(step.text, values), listed=listed))
             case "each":
-                return (yield from self._found_each(step, values))
+                return (yield from self._find_each(step, values))
             case "compute":
-                return (yield from self._computed(expression(step.text, values)))
+                return (yield from self._compute(expression(step.text, values)))
             case "judge":
-                return (yield from self._judged(filled(step.text, values)))
+                return (yield from self._judge(filled(step.text, values)))
         return worked_out(step, values)
 
-    def _found_each(self, step: QuestionStep, values: list[str]) -> Part[str]:
+    def _find_each(self, step: QuestionStep, values: list[str]) -> Part[str]:
         if not step.uses:
             return (yield from self._facts.found(step.text))
         used = step.uses[0]
@@ -150,7 +139,7 @@ class _Run:
             found.append((yield from self._facts.found(filled(step.text, each))))
         return joined(found)
 
-    def _computed(self, text: str) -> Part[str]:
+    def _compute(self, text: str) -> Part[str]:
         if self._sums is None:
             raise Unreadable("there is no tool that calculates")
         (seen,) = yield from act(AgentAction(self._sums.name, text))
@@ -158,43 +147,33 @@ class _Run:
             raise Unreadable(seen.text)
         return seen.text.strip()
 
-    def _judged(self, question: str) -> Part[str]:
+    def _judge(self, question: str) -> Part[str]:
         options = in_words(question, names_listed(question)) if " or " in question else []
         shape = self._answer_shape
         if asks_for(question) == "truth":
             shape = YES_OR_NO
         elif options:
             shape = one_of("answer", options)
-        return (yield from self._said(self._judging(question), question, shape))
+        return (yield from self.say(self._judge_prompt(question), question, shape))
 
-    def _judging(self, question: str) -> str:
+    def closing_prompt(self, news: str) -> str:
+        """Return the prompt that asks for a judgement of the question from the facts that are known."""
+        return self._judge_prompt(self._task.question)
+
+    def _judge_prompt(self, question: str) -> str:
         facts = "\n".join(f"{asked} {value}" for asked, value in self._facts.known.items()) or "(nothing was found)"
         return sub_prompt("judge", facts=facts, question=question)
 
-    def _said(self, text: str, news: str, shape: Constraint, **more: Any) -> Part[str]:
-        """Ask for a reply of that shape; raise `Closing` with the answer if the budget allows no more."""
-        prompt = Prompt(Message("user", text))
-        closing = partial(self._closing, news)
-        return (yield from reply_to(Ask(prompt, news, _written, (), shape, _REPLY_TOKENS, closing=closing, **more)))
-
-    def _closing(self, news: str) -> Ask:
-        prompt = Prompt(Message("user", self._judging(self._task.question)))
-        shown = final_answer.visible_answer
-        return Ask(prompt, news, _written, (), self._answer_shape, _REPLY_TOKENS, answer=shown)
-
-    def _finish(self, value: str, log: str = "") -> AgentFinish:
+    def finish(self, value: str, log: str = "") -> AgentFinish:
+        """Return the run's result, with names for what the question describes."""
         for described, name in self._facts.names.items():
             value = value.replace(described, name)
-        return AgentFinish({"output": value}, log)
+        return super().finish(value, log)
 
 
-def _questions(text: str) -> list[str]:
+def _split_questions(text: str) -> list[str]:
     """Return the questions of a text, each with the sentences before it, and the last one with those after it."""
     *parts, rest = re.split(r"(?<=\?)\s+(?=[A-Z])", text.strip())
     if parts and "?" not in rest:
         rest = f"{parts.pop()} {rest}"
     return [*parts, rest]
-
-
-def _written(decided: Decided) -> Reply:
-    return Reply(f" {decided.output}\n" if isinstance(decided, AgentFinish) else f" {NOT_STATED}\n")

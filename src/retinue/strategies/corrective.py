@@ -11,20 +11,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import takewhile
 from typing import Any
 
-from ..core.grammar import Chars, Constraint, Repeat, seq
-from ..core.prompt import Ask, Decided, Prompt
+from ..core.grammar import Chars, Repeat, seq
 from ..core.protocols import Flow, Task, act
 from ..core.tool import Tool
-from ..core.values import AgentAction, AgentFinish, Message, Reply
+from ..core.values import AgentAction, AgentFinish
 from .facts.copied_answers import copied_shape
 from .facts.descriptions import names_in
 from .facts.fact_finder import FOUND, YES_OR_NO
-from .facts.sub_prompts import Closing, Part, looks_up, one_field, one_of, reply_to, standalone
-from .parsing import final_answer
+from .facts.sub_prompts import NarrowRun, Part, looks_up, name_references, one_field, one_of
 from .prompting.constraints import answer_shape
 from .prompting.injection_guard import neutralize
 from .prompting.prompt_parts import prompt_parts
@@ -37,7 +34,6 @@ _FEW = Repeat(seq(" ", Repeat(Chars("A-Za-z0-9_.\u00c0-\u024f-"), 3, 30)), 1, 4)
 _WORDS = one_field("words", seq(_FEW, "\n"))
 _CALCULATOR = "calculator"
 _SEVERAL = 2  # words, or sources
-_ANSWER = answer_shape(200)
 _NOTHING = "I found nothing that answers this"
 
 
@@ -60,10 +56,11 @@ class Corrective:
         return _Run(task, sources, self.rewordings).flow()
 
 
-class _Run:
+class _Run(NarrowRun):
     """The state of one run: what was searched for so far, in which source."""
 
     def __init__(self, task: Task, sources: Sequence[Tool], rewordings: int) -> None:
+        super().__init__(answer_shape(200), _REPLY_TOKENS)
         self._question, self._history, self._window = task.question.strip(), task.history, task.window
         self._sources = [tool.name for tool in sources]
         self._described = {tool.name: tool.description for tool in sources}
@@ -73,21 +70,14 @@ class _Run:
         self._names: Sequence[str] = ()  # in that
         self._seen: dict[tuple[str, str], list[str]] = {}
 
-    def flow(self) -> Flow:
-        """Search and answer, or answer with what is known when the budget is used up."""
-        try:
-            return (yield from self._answered())
-        except Closing as closing:
-            return AgentFinish({"output": final_answer.visible_answer(str(closing))})
-
-    def _answered(self) -> Flow:
+    def find_answer(self) -> Flow:
         """Search the sources in turn: the first one, that which the question is for, and the others."""
-        self._question = yield from standalone(self._said, self._question, self._history, self._window)
-        wanted = yield from self._wanted()
+        self._question = yield from name_references(self.say, self._question, self._history, self._window)
+        wanted = yield from self._choose_source()
         first, question = self._sources[0], self._question
         queries, thought = [question], ""
         if wanted != first:
-            known = yield from self._known(first)
+            known = yield from self._describe_things(first)
             names = [] if known is None else [one for one in names_in(known.sentence) if one not in question][:_NAMES]
             searched = f"Found nothing in {first}. Will continue with {wanted}."
             queries, thought = [*names, question], searched if self._seen else f"Will look in {wanted} first."
@@ -97,49 +87,48 @@ class _Run:
         others = [one for one in self._sources if one not in (first, wanted)]
         before = first
         for source in [wanted, *([] if wanted == first else [first]), *others]:
-            found = yield from self._in_source(source, queries, thought or _goes_on(before, source))
+            found = yield from self._search_source(source, queries, thought or _tell_next(before, source))
             if found is not None:
                 return AgentFinish({"output": found.answer})
             queries, thought, before = [question], "", source
             self._about, self._names = "", ()
         return (yield from self._way_out(before))
 
-    def _wanted(self) -> Part[str]:
+    def _choose_source(self) -> Part[str]:
         """Return the source that the question is for."""
         described = "\n".join(f"{name}: {self._described[name]}" for name in self._sources)
         places = {"first": self._sources[0], "middle": self._sources[len(self._sources) // 2]}
         text = _prompt("route", sources=described, last=self._sources[-1], question=self._question, **places)
-        said = yield from self._said(text, self._question, one_of("where", self._sources))
+        said = yield from self.say(text, self._question, one_of("where", self._sources))
         return said if said in self._sources else self._sources[0]
 
-    def _known(self, source: str) -> Part[FoundSentence | None]:
+    def _describe_things(self, source: str) -> Part[FoundSentence | None]:
         """Return what a source says of the things that the question is about."""
         shape = copied_shape(self._question, "", "words", must=True)
         if shape is None:
             return None
         text = _prompt("things", question=self._question)
-        said = yield from self._said(text, self._question, shape, aside=True)
+        said = yield from self.say(text, self._question, shape, aside=True)
         rest = takewhile(lambda word: word.isalnum() and word not in _AFTER, self._question.partition(said)[2].split())
         things = " ".join((said, *rest))
         if len(stems_of(things)) < _SEVERAL:  # a name alone
             return None
-        passages = yield from self._passages(source, [things], "")
-        return (yield from self._judged(f"What are {things}?", source, passages))
+        passages = yield from self._find_passages(source, [things], "")
+        return (yield from self._choose_sentence(f"What are {things}?", source, passages))
 
-    def _in_source(self, source: str, queries: list[str], thought: str) -> Part[FoundSentence | None]:
+    def _search_source(self, source: str, queries: list[str], thought: str) -> Part[FoundSentence | None]:
         """Search a source, with other words if it has to be; return the sentence that answers the question."""
-        found = yield from self._judged(self._question, source, (yield from self._passages(source, queries, thought)))
-        for _ in range(self._rewordings):
+        for attempt in range(self._rewordings + 1):
+            if attempt:
+                queries = [(yield from self._reword())]
+                thought = f"Found nothing on that in {source}. Will try other words."
+            passages = yield from self._find_passages(source, queries, thought)
+            found = yield from self._choose_sentence(self._question, source, passages)
             if found is not None:
-                break
-            other = yield from self._reworded()
-            thought = f"Found nothing on that in {source}. Will try other words."
-            found = yield from self._judged(
-                self._question, source, (yield from self._passages(source, [other], thought))
-            )
-        return found
+                return found
+        return None
 
-    def _passages(self, source: str, queries: Sequence[str], thought: str) -> Part[list[str]]:
+    def _find_passages(self, source: str, queries: Sequence[str], thought: str) -> Part[list[str]]:
         """Search a source by each of the queries; return the passages."""
         found: list[str] = []
         for query in queries:
@@ -150,7 +139,7 @@ class _Run:
             found += [row for row in self._seen[source, query] if row not in found]
         return found
 
-    def _judged(self, question: str, source: str, passages: Sequence[str]) -> Part[FoundSentence | None]:
+    def _choose_sentence(self, question: str, source: str, passages: Sequence[str]) -> Part[FoundSentence | None]:
         """Have the model choose a sentence, and say whether it answers the question."""
         sentences = nearest_sentences(source, passages, f"{self._about} {question}")
         if not sentences:
@@ -160,7 +149,7 @@ class _Run:
         number = "1"
         if len(sentences) > 1:
             asked = _prompt("choose", sentences=text, question=question)
-            number = yield from self._said(asked, text, one_of("sentence", numbers), aside=True)
+            number = yield from self.say(asked, text, one_of("sentence", numbers), aside=True)
         chosen = sentences[int(number) - 1] if number in numbers else sentences[0]
         wanted = stems_of(question)
         nearest = max(sentences, key=lambda one: words_in_common(wanted, one))
@@ -168,7 +157,7 @@ class _Run:
             if not self._is_near(one, wanted):
                 continue  # a small model says of many things that they are an answer
             asked = _prompt("says", text=f"{self._about} {one.sentence}".strip(), question=question)
-            if (yield from self._said(asked, one.sentence, YES_OR_NO)) == "yes":
+            if (yield from self.say(asked, one.sentence, YES_OR_NO)) == "yes":
                 return one
         return None
 
@@ -178,9 +167,9 @@ class _Run:
             return any(name in found.passage for name in self._names)
         return 2 * words_in_common(wanted, found) >= len(wanted)
 
-    def _reworded(self) -> Part[str]:
+    def _reword(self) -> Part[str]:
         text = _prompt("reword", question=self._question)
-        words = yield from self._said(text, self._question, _WORDS, aside=True)
+        words = yield from self.say(text, self._question, _WORDS, aside=True)
         return " ".join({word.casefold(): word for word in words.split()}.values())
 
     def _way_out(self, last: str) -> Flow:
@@ -197,15 +186,9 @@ class _Run:
             return AgentFinish({"output": nothing})
         return AgentFinish({"output": f"{_NOTHING}. You can ask it here: {seen.text.strip()}"})
 
-    def _said(self, text: str, news: str, shape: Constraint, **more: Any) -> Part[str]:
-        closing = partial(self._closing, news)
-        prompt = Prompt(Message("user", text))
-        return (yield from reply_to(Ask(prompt, news, _written, (), shape, _REPLY_TOKENS, closing=closing, **more)))
-
-    def _closing(self, news: str) -> Ask:
-        text = _prompt("close", text=news, question=self._question)
-        shown = final_answer.visible_answer
-        return Ask(Prompt(Message("user", text)), news, _written, (), _ANSWER, _REPLY_TOKENS, answer=shown)
+    def closing_prompt(self, news: str) -> str:
+        """Return the prompt that asks for the answer from what was read last."""
+        return _prompt("close", text=news, question=self._question)
 
 
 def _is_source(tool: Tool) -> bool:
@@ -221,13 +204,11 @@ def _prompt(part: str, **values: str) -> str:
     return prompt_parts("corrective")[part].substitute(values).rstrip("\n")
 
 
-def _goes_on(before: str, source: str) -> str:
+def _tell_next(before: str, source: str) -> str:
     return "" if before == source else f"Found nothing in {before}. Will continue with {source}."
 
 
-def _written(decided: Decided) -> Reply:
-    return Reply(f" {decided.output}\n" if isinstance(decided, AgentFinish) else " \n")
-
+# ── the sentences of passages ────────────────────────────────────────────────────────────────────
 
 _CHOICES = 8  # sentences that a model chooses from
 _SENTENCE_CHARS = 400

@@ -85,6 +85,11 @@ class PlanExec:
         return _Run(self, task).agreed()
 
 
+def human_in_loop() -> PlanExec:
+    """Return OPEA's `humanInLoopPlanExec`, in which a person approves each plan."""
+    return PlanExec(approve=True)
+
+
 class _StepEnded(Exception):
     """Ends a step before its executor does, and the run with it if `run_ends`."""
 

@@ -20,7 +20,7 @@ from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply,
 from .parsing.actions import UnreadableReply, finish_with, match_tool, needs_input, read_input
 from .parsing.final_answer import any_prefix, before_fence, json_answer, prose_reader, uses_tool
 from .parsing.json_reply import CUT_OFF, read_reply
-from .parsing.react_text import without_empty_fence
+from .parsing.react_text import Part, parts_of, without_empty_fence
 from .parsing.tagged_calls import find_calls
 from .prompting.constraints import answer_shape, decision_schema, input_pattern
 from .prompting.prompt_parts import Example, describe_tools, examples_for, history_lines, input_text, prompt_text
@@ -94,19 +94,11 @@ class FollowUp(NamedTuple):
     length: int
 
 
-class _Part(NamedTuple):
-    kind: str
-    name: str
-    text: str
-    begin: int
-    end: int
-
-
 def parse_self_ask(text: str, tools: Sequence[Tool]) -> FollowUp:
     """Parse the decision in a reply. Raises `UnreadableReply`, and nothing else, for any text."""
-    parts = _parts(text, _AT_LINE_START)
+    parts = parts_of(text, _AT_LINE_START, _kind_of)
     if not any(part.kind in ("follow up", "answer") for part in parts):
-        parts = _parts(text, _ANYWHERE)
+        parts = parts_of(text, _ANYWHERE, _kind_of)
     called = next(find_calls(text), None)
     if text.lstrip().startswith("{") or (called and all(called.begin < part.begin for part in parts)):
         found = read_reply(text, tools)
@@ -127,29 +119,14 @@ def parse_self_ask(text: str, tools: Sequence[Tool]) -> FollowUp:
     return FollowUp(tuple(actions), end)
 
 
-def _parts(text: str, marker: re.Pattern[str]) -> list[_Part]:
-    matches = list(marker.finditer(text))
-    ends = [*(match.start() for match in matches[1:]), len(text)]
-    return [
-        _Part(
-            _kind(match.group(1)),
-            (match.group(2) or match.group(3) or "").strip(),
-            text[match.end() : end].strip(),
-            match.start(),
-            end,
-        )
-        for match, end in zip(matches, ends, strict=False)
-    ]
-
-
-def _kind(word: str) -> str:
+def _kind_of(word: str, before: str = "") -> str:
     word = word.lower()
     if word.startswith("follow"):
         return "follow up"
     return "answer" if "final" in word else word
 
 
-def _action(part: _Part, tools: Sequence[Tool], log: str) -> AgentAction:
+def _action(part: Part, tools: Sequence[Tool], log: str) -> AgentAction:
     tool = match_tool(part.name, tools) if part.name else next(iter(tools), None)
     if not part.text and needs_input(tool):
         raise UnreadableReply("Invalid Format: nothing after 'Follow up:'")
@@ -161,7 +138,7 @@ def visible_follow_up(text: str) -> str:
     if text.lstrip().startswith("{"):
         return json_answer(text)
     marker = _AT_LINE_START.search(text)
-    if marker is None or _kind(marker.group(1)) != "answer":
+    if marker is None or _kind_of(marker.group(1)) != "answer":
         return ""
     if after := _AT_LINE_START.search(text, marker.end()):
         return before_fence(text[marker.end() : after.start()])
@@ -183,7 +160,7 @@ def _as_marked(text: str) -> str:
 
 def _goes_on(text: str, tools: Sequence[Tool]) -> bool:
     """Return whether a reply goes on to a follow-up question before it gives or invents an answer."""
-    parts = _parts(text, _AT_LINE_START) or _parts(text, _ANYWHERE)
+    parts = parts_of(text, _AT_LINE_START, _kind_of) or parts_of(text, _ANYWHERE, _kind_of)
     return (bool(parts) and parts[0].kind == "follow up") or uses_tool(text, tools)
 
 

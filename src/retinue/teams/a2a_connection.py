@@ -20,8 +20,7 @@ from ..core.call_failure import call_failure
 from ..core.run_context import current_run
 from ..errors import ModelError, ModelUnavailable, NotDone, ToolError, UsageError
 from ..net.http_client import DONE, HttpClient, bearer
-from ..net.retry import Retries, next_retry
-from ..net.time_limits import TimeLimits
+from ..net.retry import Attempts, Retries, TimeLimits
 from ..net.url_policy import WebAddress, parse_url, url_excerpt
 from .remote_agent import hide_address
 
@@ -156,21 +155,16 @@ def _result(body: Any, *, rpc: bool) -> Any:
 
 async def _retried(ask: Callable[[], Awaitable[Any]], may: Callable[[ModelError], bool], url: str) -> Any:
     """Return what `ask` returns. It is asked again where it was unavailable, and `may` agrees."""
-    failures = 0
-    while True:
-        try:
-            return await ask()
-        except ModelError as error:
-            failures += 1
-            await asyncio.sleep(_pause(failures, error, may, url))
-
-
-def _pause(failures: int, error: ModelError, may: Callable[[ModelError], bool], url: str) -> float:
-    """Return the seconds before the next try. Raises `ToolError` if there is none."""
+    attempts = Attempts(_RETRIES)
     try:
-        if not isinstance(error, ModelUnavailable) or not may(error):
-            raise error
-        return next_retry(failures, error, _RETRIES).seconds
+        while True:
+            try:
+                return await ask()
+            except ModelUnavailable as error:
+                if not may(error):
+                    raise
+                retry = attempts.next_retry(error)
+            await asyncio.sleep(retry.seconds)
     except ModelError as last:
         logger.warning("%s", last)
         raise call_failure(hide_address(str(last), url), sent=_was_sent(last)) from None

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -24,8 +24,7 @@ from ..core.values import AgentAction, AgentFinish, Capabilities, Decision, Mess
 from ..errors import ModelRefused, ModelUnavailable, UsageError
 from ..models import PromptModel
 from ..net.http_client import HttpClient, Unsigned
-from ..net.retry import Retries, next_retry
-from ..net.time_limits import TimeLimits
+from ..net.retry import Attempts, Retries, TimeLimits
 from ..strategies.parsing.final_answer import mark_truncated
 
 _RETRIES = Retries()
@@ -89,6 +88,16 @@ class RemoteAgent(Agent):
         super().__init__(model_there, strategy=RemoteChat(name), budget=budget, name=name, human=human)
 
 
+@dataclass(slots=True)
+class _Sending:
+    """What is known of a request: whether it may be sent again if it arrived, whether it may have arrived, and why its
+    last attempt failed."""
+
+    repeatable: bool
+    arrived: bool = False
+    failure: ModelUnavailable | None = None
+
+
 @dataclass(frozen=True)
 class RemoteModel:
     """The other server as a model. What it refuses is told with its reason, which is about the question; a model's own
@@ -116,28 +125,42 @@ class RemoteModel:
     async def reply(self, request: Ask) -> Chunks:
         """Stream the reply. Raises `ToolError` if the request is refused, and `ModelError`. A request that may have
         been executed is sent again only where that does no harm."""
-        failures, sent, harmless = 0, False, self.effects != "once"
+        attempts, sending = Attempts(_RETRIES), _Sending(repeatable=self.effects != "once")
         while True:
-            if not sent or harmless:
-                try:
-                    async with aclosing(self.inner.reply(request)) as chunks:
-                        async for chunk in chunks:
-                            yield chunk
-                    return
-                except ModelRefused as error:
-                    raise call_failure(hide_address(str(error), self.url), sent=True) from None
-                except ModelUnavailable as error:
-                    last, sent = error, sent or error.code != "model_unreachable"
-            failures += 1
-            if sent and not harmless:
-                with suppress(ModelUnavailable):  # it may be starting again
-                    harmless = await self._knows_keys()
-                    if not harmless:
-                        break
-            retry = next_retry(failures, last, _RETRIES)
+            async with aclosing(self._ask_once(request, sending)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+            if sending.failure is None:
+                return
+            if sending.arrived and not sending.repeatable:
+                sending.repeatable = await self._check_repeatable(sending.failure)
+            retry = attempts.next_retry(sending.failure)
             yield retry
             await asyncio.sleep(retry.seconds)
-        raise last
+
+    async def _ask_once(self, request: Ask, sending: _Sending) -> Chunks:
+        """Stream the reply, or note why there is none. Does nothing while it is not known whether to ask again."""
+        if sending.arrived and not sending.repeatable:
+            return
+        sending.failure = None
+        try:
+            async with aclosing(self.inner.reply(request)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        except ModelRefused as error:
+            raise call_failure(hide_address(str(error), self.url), sent=True) from None
+        except ModelUnavailable as error:
+            sending.failure, sending.arrived = error, sending.arrived or error.code != "model_unreachable"
+
+    async def _check_repeatable(self, failure: ModelUnavailable) -> bool:
+        """Return whether a request may be sent again that may have arrived; false if that is not known yet. Raises the
+        `failure` if it may not."""
+        try:
+            if await self._knows_keys():
+                return True
+        except ModelUnavailable:  # it may be starting again
+            return False
+        raise failure
 
     async def _knows_keys(self) -> bool:
         """Whether a request that is repeated under its key gets the same run. Raises `ModelUnavailable`."""

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from ...core.grammar import Constraint, Pattern, choice, line, optional, seq
-from ...core.prompt import Ask
-from ...core.protocols import Request, Sent, ask
+from ...core.prompt import Ask, Decided, Prompt
+from ...core.protocols import Flow, Request, Sent, ask
 from ...core.tool import Tool
-from ...core.values import Message
+from ...core.values import AgentFinish, Message, Reply
+from ..parsing.final_answer import visible_answer
 from ..prompting.constraints import object_schema
 from ..prompting.prompt_parts import history_lines, prompt_parts
 
 T = TypeVar("T")
 Part = Generator[Request, Sent, T]
-
-
-class Closing(Exception):
-    """The budget allows no more than this answer."""
 
 
 class Say(Protocol):
@@ -31,12 +31,58 @@ class Say(Protocol):
         ...
 
 
-def reply_to(request: Ask) -> Part[str]:
-    """Return the text of the reply. Raises `Closing` with the answer if the budget allows no more."""
-    reply = yield from ask(request)
-    if reply.closing:
-        raise Closing(reply.text)
-    return reply.text.strip()
+class _Closing(Exception):
+    """The budget allows no more than this answer."""
+
+
+class NarrowRun(ABC):
+    """A run whose prompts are narrow: each stands alone, and its reply has a given shape.
+
+    `answer` is the shape of the answer that is asked for when the budget is used up, `nothing` what a scripted model
+    replies that wants something else.
+    """
+
+    def __init__(self, answer: Constraint, reply_tokens: int, nothing: str = "") -> None:
+        self._answer_shape = answer
+        self._reply_tokens = reply_tokens
+        self._nothing = nothing
+
+    def flow(self) -> Flow:
+        """Answer the question, or if the budget is used up before, with what is known."""
+        try:
+            return (yield from self.find_answer())
+        except _Closing as closing:
+            return self.finish(visible_answer(str(closing)))
+
+    @abstractmethod
+    def find_answer(self) -> Flow:
+        """Answer the question."""
+
+    @abstractmethod
+    def closing_prompt(self, news: str) -> str:
+        """Return the prompt that asks for the answer, where `news` is the last that was read."""
+
+    def finish(self, value: str, log: str = "") -> AgentFinish:
+        """Return the run's result."""
+        return AgentFinish({"output": value}, log)
+
+    def say(self, text: str, news: str, shape: Constraint, **more: Any) -> Part[str]:
+        """Ask for a reply of that shape; return its text."""
+        request = self._request(text, news, shape)
+        reply = yield from ask(replace(request, closing=partial(self._ask_closing, news), **more))
+        if reply.closing:
+            raise _Closing(reply.text)
+        return reply.text.strip()
+
+    def _ask_closing(self, news: str) -> Ask:
+        request = self._request(self.closing_prompt(news), news, self._answer_shape)
+        return replace(request, answer=visible_answer)
+
+    def _request(self, text: str, news: str, shape: Constraint) -> Ask:
+        return Ask(Prompt(Message("user", text)), news, self._format_reply, (), shape, self._reply_tokens)
+
+    def _format_reply(self, decided: Decided) -> Reply:
+        return Reply(f" {decided.output if isinstance(decided, AgentFinish) else self._nothing}\n")
 
 
 def looks_up(tool: Tool) -> bool:
@@ -62,7 +108,7 @@ def one_of(name: str, options: Sequence[str]) -> Constraint:
 _ALONE = one_field("question", seq(" ", line(300, but="?"), optional(seq("?")), "\n"))
 
 
-def standalone(say: Say, question: str, history: Sequence[Message], window: int | None) -> Part[str]:
+def name_references(say: Say, question: str, history: Sequence[Message], window: int | None) -> Part[str]:
     """Return the question with names for what it refers to in the conversation. `window` is the model's."""
     if not history:
         return question

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -42,29 +42,43 @@ ANYWHERE = re.compile(rf"(?<![\w\"']){_KIND}{AFTER}", re.IGNORECASE)
 
 
 class Part(NamedTuple):
-    """A part of a reply: its kind and text, the position of its marker, and its end."""
+    """A part of a reply: its kind and text, the position of its marker, its end, and the name in its marker."""
 
     kind: str
     text: str
     begin: int
     end: int
+    name: str = ""
 
 
-def parts_of(text: str, marker: re.Pattern[str]) -> list[Part]:
-    """Split a reply into its marked parts. An input may contain `Input:` and `Tool:` lines of its own."""
+def parts_of(text: str, marker: re.Pattern[str], kind_of: Callable[[str, str], str] | None = None) -> list[Part]:
+    """Split a reply into its marked parts. An input may contain `Input:` and `Tool:` lines of its own.
+
+    `kind_of` returns the kind of a part with this word in its marker, after a part of the kind given second; nothing
+    for what is no marker there. The marker's other groups are its name.
+    """
     if ":" not in text and "\uff1a" not in text:  # each marker ends in one
         return []
-    found: list[tuple[str, int, int]] = []
+    found: list[tuple[str, re.Match[str]]] = []
     for match in marker.finditer(text):
-        kind = _kind(match.group(1), found[-1][0] if found else "")
+        kind = (kind_of or _kind_of)(match.group(1), found[-1][0] if found else "")
         if kind:
-            found.append((kind, match.start(), match.end()))
-    ends = [*(start for _, start, _ in found[1:]), len(text)]
-    return [Part(kind, text[at:end].strip(), begin, end) for (kind, begin, at), end in zip(found, ends, strict=False)]
+            found.append((kind, match))
+    ends = [*(match.start() for _, match in found[1:]), len(text)]
+    return [
+        Part(
+            kind, text[match.end() : end].strip(), match.start(), end, "".join(filter(None, match.groups()[1:])).strip()
+        )
+        for (kind, match), end in zip(found, ends, strict=False)
+    ]
+
+
+def _name_in(marker: re.Match[str]) -> str:
+    return next(filter(None, marker.groups()[1:]), "").strip()
 
 
 @lru_cache(maxsize=32)
-def _kind(word: str, before: str) -> str:
+def _kind_of(word: str, before: str) -> str:
     word = " ".join(word.lower().replace("_", " ").split())
     if word.endswith("input"):
         return "input" if before == "action" else ""

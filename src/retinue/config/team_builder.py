@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import isroutine
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Any
 
 from ..agent import Agent
@@ -18,11 +18,10 @@ from ..models import PromptModel
 from ..teams import Chain, HumanGate, MessageGroup, ModelChoice, Role, StateField, When
 from ..teams.graph_check import GraphOutline
 from ..teams.message_group import MAX_RUNS, MAX_VISITS, NO_STEPS, Selector
-from .group_specs import ConditionalSpec, FieldSpec, RoleSpec
-from .places import Path, Source
+from .problems import KeyPath, Source
 from .references import models_of
-from .specs import BudgetSpec, ChainSpec, FileSpec, GroupSpec, ToolEntry
-from .tool_files import Loading, entry_tools
+from .specs import BudgetSpec, ChainSpec, ConditionalSpec, FieldSpec, FileSpec, GroupSpec, RoleSpec, ToolEntry
+from .tool_files import entry_tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +32,10 @@ class Teammaker:
     """
 
     spec: FileSpec
-    loading: Loading
     part: Callable[[str], Any]
     human: Human | None
 
-    def group(self, group: GroupSpec, path: Path) -> Agent:
+    def group(self, group: GroupSpec, path: KeyPath) -> Agent:
         """Return the compiled group."""
         made = MessageGroup(
             group.name,
@@ -58,15 +56,15 @@ class Teammaker:
             made.add_conditional_edges(edges.head, edges.tails, selector)
         return made.compile()
 
-    def chain(self, chain: ChainSpec, path: Path) -> Agent:
+    def chain(self, chain: ChainSpec, path: KeyPath) -> Agent:
         """Return the chain."""
         steps = [self._step(step, (*path, "steps", at)) for at, step in enumerate(chain.steps)]
         return Chain(steps, name=chain.name, human=self.human, budget=_budget(chain.budget))
 
-    def _step(self, step: str | RoleSpec, path: Path) -> Any:
+    def _step(self, step: str | RoleSpec, path: KeyPath) -> Any:
         return self.part(step) if isinstance(step, str) else self._role(step, path)
 
-    def _role(self, role: RoleSpec, path: Path) -> Role | HumanGate:
+    def _role(self, role: RoleSpec, path: KeyPath) -> Role | HumanGate:
         if role.human is not None:
             return HumanGate(role.name, role.human.shows, role.human.question, role.max_visits)
         something = self._called(role.callable_api, path) if role.callable_api else self.part(role.part)
@@ -81,14 +79,14 @@ class Teammaker:
             role.timeout,
         )
 
-    def _called(self, api: str, path: Path) -> Any:
+    def _called(self, api: str, path: KeyPath) -> Any:
         """Return what `callable_api` names: a function of a file as it is, anything else as a tool."""
-        entry, folder = ToolEntry(callable_api=api), FilePath(self.spec.source.file).parent
+        entry, folder = ToolEntry(callable_api=api), Path(self.spec.source.file).parent
         source = Source(self.spec.source.file, values={("role", "callable_api"): self.spec.source.place(path)})
-        (made,) = entry_tools({"role": entry}, folder, source, self.loading)
+        (made,) = entry_tools({"role": entry}, folder, source)
         return made.something if isroutine(made.something) and made.takes is None and ".py:" in api else made
 
-    def _field(self, field: str | FieldSpec, path: Path) -> StateField:
+    def _field(self, field: str | FieldSpec, path: KeyPath) -> StateField:
         if isinstance(field, str):
             return StateField(field)
         reducer: Any = field.reducer
@@ -97,7 +95,7 @@ class Teammaker:
         given = {"default": field.default} if field.default is not None else {}
         return StateField(field.type, reducer, **given)
 
-    def _selector(self, edges: ConditionalSpec, path: Path) -> Selector:
+    def _selector(self, edges: ConditionalSpec, path: KeyPath) -> Selector:
         selector = edges.selector
         if isinstance(selector, str):
             return selector

@@ -1,7 +1,11 @@
-"""Parses YAML 1.2 to plain values with positions. Strict and bounded, without object construction.
+"""Unquoted scalars in YAML 1.2, where `no` is text and `012` is twelve.
+
+Parses YAML 1.2 to plain values with positions. Strict and bounded, without object construction.
 
 It consumes parser events, so nothing recurses and tags construct nothing, and it stops at the first event beyond a
 limit.
+
+Writes a spec as YAML that `load_spec` reads back as the same spec. It contains nothing from the environment.
 """
 
 from __future__ import annotations
@@ -13,13 +17,47 @@ import re
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Any
 
 import yaml
 
-from .places import Path, Place, Problem, Source
-from .scalars import scalar
+from .problems import KeyPath, Place, Problem, Source
+from .specs import FileSpec
+
+MAX_DIGITS = 400  # per integer
+_INT = re.compile(r"[-+]?[0-9]+")
+_BASED_INT = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_WORDS = {"": None, "~": None} | {
+    form: value
+    for word, value in (("null", None), ("true", True), ("false", False))
+    for form in (word, word.title(), word.upper())
+}
+
+
+def scalar(text: str) -> Any:
+    """Return the value of an unquoted scalar in YAML 1.2's core schema. Raises `ValueError` for too many digits."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] not in "+-.0123456789":
+        return text
+    if _INT.fullmatch(text) or _BASED_INT.fullmatch(text):
+        if len(text) > MAX_DIGITS:
+            raise ValueError(f"a number of {len(text):,} digits")
+        return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+    if not _FLOAT.fullmatch(text):
+        return text
+    return float(text if text[-1] in "0123456789." else text.replace(".", ""))  # .inf and .nan are Python's inf and nan
+
+
+def scalar_or_text(text: str) -> Any:
+    """Return the value of an unquoted scalar; a number that is too long stays a text."""
+    try:
+        return scalar(text)
+    except ValueError:
+        return text
+
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 50
@@ -55,13 +93,13 @@ _HOW = {
 }
 
 
-def read_file(path: str | FilePath) -> Source:
+def read_file(path: str | Path) -> Source:
     """Read the YAML file at `path`. Never raises: problems are in the source's `problems`."""
     file = str(path)
     try:
-        if not stat.S_ISREG(FilePath(path).stat().st_mode):
+        if not stat.S_ISREG(Path(path).stat().st_mode):
             return _refused(file, "not a file")
-        with FilePath(path).open("rb") as opened:
+        with Path(path).open("rb") as opened:
             data = opened.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return _refused(file, "there is no such file")
@@ -109,7 +147,7 @@ class _Open:
     """An open mapping or list. `path` is `None` if its content is dropped: inside a key, or under a refused key."""
 
     value: Any
-    path: Path | None
+    path: KeyPath | None
     is_key: bool = False
     key: str | None = None
     skip: bool = False  # drop the next value
@@ -121,8 +159,8 @@ class _Reader:
     def __init__(self, file: str) -> None:
         self.file = file
         self.value: Any = None
-        self.keys: dict[Path, Place] = {}
-        self.values: dict[Path, Place] = {}
+        self.keys: dict[KeyPath, Place] = {}
+        self.values: dict[KeyPath, Place] = {}
         self.problems: list[Problem] = []
         self._open: list[_Open] = []
         self._nodes = 0
@@ -233,13 +271,13 @@ class _Reader:
         if self._open.pop().is_key:
             self._open[-1].skip = True
 
-    def _put(self, value: Any) -> Path | None:
+    def _put(self, value: Any) -> KeyPath | None:
         """Store `value` at its place. Return its path, if it is kept."""
         if self._awaits_key:  # an alias as a key
             self._open[-1].skip = True
             return None
         if not self._open:
-            path: Path | None = ()
+            path: KeyPath | None = ()
             self.value = value
         else:
             path = self._put_into(self._open[-1], value)
@@ -247,7 +285,7 @@ class _Reader:
             self.values[path] = self._place
         return path
 
-    def _put_into(self, top: _Open, value: Any) -> Path | None:
+    def _put_into(self, top: _Open, value: Any) -> KeyPath | None:
         if isinstance(top.value, list):
             top.value.append(value)
             return None if top.path is None else (*top.path, len(top.value) - 1)
@@ -274,3 +312,40 @@ def _end(text: str) -> Place:
     """Return the position after `text`."""
     lines = _BREAK.split(text)
     return Place(len(lines), len(lines[-1]) + 1)
+
+
+_ESCAPED = re.compile("[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd]")
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes strings so that YAML 1.1 and 1.2 read them as strings, and never uses aliases."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    style = "|" if "\n" in text else None
+    if _ESCAPED.search(text) or not _is_text(text):
+        style = '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+def _is_text(text: str) -> bool:
+    try:
+        return isinstance(scalar(text), str)
+    except ValueError:
+        return False
+
+
+_Dumper.add_representer(str, _text)
+
+
+def dump(spec: FileSpec) -> str:
+    """Return `spec` as YAML, with only the keys that were given. `${NAME}` is kept as it is."""
+    return dump_value(spec.model_dump(exclude_unset=True))
+
+
+def dump_value(value: Any) -> str:
+    """Return plain dicts, lists and scalars as YAML."""
+    return yaml.dump(value, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=120)
