@@ -1,9 +1,10 @@
-"""`PythonRuntime`: runs Python code written by a model in a sandbox."""
+"""`PythonRuntime` and `CodeInterpreter`: run Python code written by a model in a sandbox."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from textwrap import dedent
 from typing import Any, ClassVar
 
@@ -66,6 +67,25 @@ class PythonRuntime(Component):
     ) -> dict[str, Any]:
         """Run `run_async` and block."""
         return run_blocking(self.run_async(python_runtime_input, query))
+
+
+class CodeInterpreter:
+    """A sandbox that behaves like interactive Python. Raises `UsageError` without the extra `sandbox`."""
+
+    effects = "read"
+
+    def __init__(self, limits: SandboxLimits = SandboxLimits()) -> None:
+        self._sandbox = Sandbox(limits)
+
+    async def run_async(self, code: str, given: Mapping[str, Any] | None = None) -> str:
+        """What `code` prints, and the value of its last expression; `given` are values that it finds, by name. What
+        is wrong with it is told as Python does, behind what it printed before.
+
+        Raises `ToolError` if the code was stopped, or its result is too large.
+        """
+        printed, value = await run_in_thread(partial(self._sandbox.interact, code_in(code), dict(given or {})))
+        shown = [printed.rstrip("\n"), "" if value is None else repr(plain(value))]
+        return "\n".join(filter(None, shown))
 
 
 def code_in(given: str | Sequence[str] | None) -> str:

@@ -1,9 +1,7 @@
-"""Checks of components and pipelines: names, types, parameters, references and graphs. Nothing is imported.
+"""Checks of components, pipelines and MCP servers: named_nodes, types, parameters, references and graphs.
 
-Checks of MCP servers. Nothing is started.
-
-Every command that a file would run passes through here. Files are the operator's; definitions from an API may not
-contain a command, and will be refused here.
+Nothing is imported or started. Every command that a file would run passes through here. Files are the operator's;
+definitions from an API may not contain a command.
 """
 
 from __future__ import annotations
@@ -24,9 +22,10 @@ _OWN = ". A component of your own can be a tool (callable_api: file.py:function)
 SECTIONS = {
     "components": "component", "pipelines": "pipeline", "agents": "agent", "groups": "group", "chains": "chain"
 }  # fmt: skip
+_MANY = ("args", "env", "headers", "tools", "options")
 
 
-def names(root: Node, section: str) -> dict[str, Node]:
+def named_nodes(root: Node, section: str) -> dict[str, Node]:
     """Return the parts that a section defines, by name."""
     found: dict[str, Node] = {}
     for item in root.at(section):
@@ -36,7 +35,7 @@ def names(root: Node, section: str) -> dict[str, Node]:
 
 
 def check_names(root: Node) -> Iterator[Found]:
-    """Check that names are unique in the whole file."""
+    """Check that named_nodes are unique in the whole file."""
     taken: dict[str, str] = {}
     for section, what in SECTIONS.items():
         for item in root.at(section):
@@ -52,7 +51,7 @@ def check_names(root: Node) -> Iterator[Found]:
 
 def check_components(root: Node, folder: Path) -> Iterator[Found]:
     """Check the types, parameters and references of components; references must not be circular."""
-    defined = names(root, "components")
+    defined = named_nodes(root, "components")
     uses: dict[str, dict[str, Node]] = {}
     for component in root.at("components"):
         type_ = component.at("type").text
@@ -113,7 +112,7 @@ def check_circles(uses: Mapping[str, Mapping[str, Node]]) -> Iterator[Found]:
 
 def check_pipelines(root: Node) -> Iterator[Found]:
     """Check each pipeline: nodes must be components, connected to one root, without circles."""
-    components = names(root, "components")
+    components = named_nodes(root, "components")
     for pipeline in root.at("pipelines"):
         nodes = list(pipeline.at("nodes"))
         seen: set[str] = set()
@@ -178,6 +177,3 @@ def check_servers(root: Node) -> Iterator[Found]:
         for tool in params.at("options"):
             _, found = validate(ToolOptions, Source("", tool.value))
             yield from (one._replace(path=(*tool.path, *one.path)) for one in found)
-
-
-_MANY = ("args", "env", "headers", "tools", "options")

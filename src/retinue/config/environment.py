@@ -1,9 +1,7 @@
-"""Environment variables in parameters, resolved when something is built, and never stored in a spec.
+"""Environment variables in files: resolved when something is built, and put in the place of secrets when it is written.
 
 `${NAME}` in a text stands for the variable NAME. A variable can also set a component's parameter: `SERP_PARAMS_API_KEY`
-sets `api_key` of the component `Serp`.
-
-Replaces secrets in exported files by the variables that will hold them.
+sets `api_key` of the component `Serp`. No spec holds a value of the environment.
 """
 
 from __future__ import annotations
@@ -22,6 +20,10 @@ from .yaml_text import scalar_or_text
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
+_QUERY = re.compile(r"([?&]([^=&#\s]+)=)([^&#\s]+)")
+_ONLY_VARIABLE = re.compile(r"(bearer |basic )?\$\{[^}]*\}", re.IGNORECASE)
+_ASSIGNED = re.compile(r"([^=,\s]+)=([^,]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ def resolve(value: Any, environ: Mapping[str, str] = os.environ, path: KeyPath =
             return [inner(one, (*at, index)) for index, one in enumerate(value)]
         if not isinstance(value, str) or "${" not in value:
             return value
-        missing.extend(Found((*path, *at), problem) for problem in _missing(value, environ))
+        missing.extend(Found((*path, *at), problem) for problem in _missing_variables(value, environ))
         return _VARIABLE.sub(lambda found: environ.get(found[1], ""), value)
 
     return Resolved(inner(value, ()), tuple(missing))
@@ -77,7 +79,7 @@ def resolve_component(spec: FileSpec, index: int, environ: Mapping[str, str] = o
     return Resolved(value, tuple(wrong))
 
 
-def _missing(text: str, environ: Mapping[str, str]) -> Iterator[str]:
+def _missing_variables(text: str, environ: Mapping[str, str]) -> Iterator[str]:
     for name in _VARIABLE.findall(text):
         if not _NAME.fullmatch(name):
             yield f"{'${' + name[:60] + '}'!r} is not a valid variable name; want letters, digits and underscores"
@@ -92,88 +94,82 @@ def _overrides(component: ComponentSpec, environ: Mapping[str, str]) -> Iterator
             yield variable, variable.removeprefix(prefix).lower()
 
 
-_LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
-_QUERY = re.compile(r"([?&]([^=&#\s]+)=)([^&#\s]+)")
-_ONLY_VARIABLE = re.compile(r"(bearer |basic )?\$\{[^}]*\}", re.IGNORECASE)
-_ASSIGNED = re.compile(r"([^=,\s]+)=([^,]*)")
-
-
 def without_secrets(file: dict[str, Any]) -> dict[str, Any]:
     """Replace every secret in a file's value by a `${NAME}`. `${SERP_PARAMS_API_KEY}` stands for the parameter
     `api_key` of the component `Serp`, which can also be set by that variable."""
     clean = dict(file)
     for section in ("components", "agents"):
         if file.get(section):
-            clean[section] = [_cleaned(item) for item in file[section]]
+            clean[section] = [_clean_item(item) for item in file[section]]
     if isinstance(file.get("tools"), dict):
-        clean["tools"] = _inner(file["tools"], "TOOLS")
+        clean["tools"] = _clean_value(file["tools"], "TOOLS")
     return clean
 
 
 def value_without_secrets(value: Any, name: str) -> Any:
     """Any value of a file, or of an object's settings, in which every secret is a variable that begins with `name`."""
-    return _inner(value, name)
+    return _clean_value(value, name)
 
 
-def _cleaned(item: dict[str, Any]) -> dict[str, Any]:
-    return item | {"params": _inner(item["params"], f"{item['name']}_PARAMS")} if item.get("params") else item
+def _clean_item(item: dict[str, Any]) -> dict[str, Any]:
+    return item | {"params": _clean_value(item["params"], f"{item['name']}_PARAMS")} if item.get("params") else item
 
 
-def _inner(value: Any, name: str) -> Any:
+def _clean_value(value: Any, name: str) -> Any:
     """Replace secrets in `value`; `name` derives from its position in the file."""
     if isinstance(value, dict):
-        return {key: _entry(key, one, name) for key, one in value.items()}
+        return {key: _clean_entry(key, one, name) for key, one in value.items()}
     if isinstance(value, list):
-        return [_inner(one, f"{name}_{at}") for at, one in enumerate(value)]
+        return [_clean_value(one, f"{name}_{at}") for at, one in enumerate(value)]
     if isinstance(value, str):
-        return _address(value, _upper(name)) if "://" in value else value
+        return _clean_address(value, _variable_name(name)) if "://" in value else value
     return value
 
 
-def _address(text: str, name: str) -> str:
-    text = _LOGIN.sub(lambda found: found[0] if _refers(found[0][:-1]) else f"${{{name}_LOGIN}}@", text)
+def _clean_address(text: str, name: str) -> str:
+    text = _LOGIN.sub(lambda found: found[0] if _is_variable(found[0][:-1]) else f"${{{name}_LOGIN}}@", text)
     return _QUERY.sub(lambda found: f"{found[1]}${{{name}_KEY}}" if _is_secret(found[2], found[3]) else found[0], text)
 
 
 def _is_secret(parameter: str, value: str) -> bool:
-    return PARAMETERS.search(parameter) is not None and not _refers(value)
+    return PARAMETERS.search(parameter) is not None and not _is_variable(value)
 
 
-def _refers(text: str) -> bool:
+def _is_variable(text: str) -> bool:
     """Whether a text is empty or only a variable."""
     return not text or _ONLY_VARIABLE.fullmatch(text) is not None
 
 
-def _entry(key: str, value: Any, name: str) -> Any:
+def _clean_entry(key: str, value: Any, name: str) -> Any:
     place = f"{name}_{key}"
     if NAMES.search(key) and isinstance(value, str | int | float) and not isinstance(value, bool):
-        return value if _refers(str(value)) else f"${{{_upper(place)}}}"
+        return value if _is_variable(str(value)) else f"${{{_variable_name(place)}}}"
     if key in ("env", "headers") and isinstance(value, dict):  # of an MCP server: any value may be a secret
         server = name.removesuffix("_PARAMS")
-        return {k: one if _refers(one) else f"${{{_upper(f'{server}_{k}')}}}" for k, one in value.items()}
+        return {k: one if _is_variable(one) else f"${{{_variable_name(f'{server}_{k}')}}}" for k, one in value.items()}
     if key == "args" and isinstance(value, list):
-        return _arguments(value, name.removesuffix("_PARAMS"))
+        return _clean_arguments(value, name.removesuffix("_PARAMS"))
     if key == "env" and isinstance(value, str):
         return _ASSIGNED.sub(
-            lambda found: found[0] if _refers(found[2].strip()) else f"{found[1]}=${{{found[1]}}}",
+            lambda found: found[0] if _is_variable(found[2].strip()) else f"{found[1]}=${{{found[1]}}}",
             value,
         )
-    return _inner(value, place)
+    return _clean_value(value, place)
 
 
-def _arguments(args: list[Any], name: str) -> list[Any]:
+def _clean_arguments(args: list[Any], name: str) -> list[Any]:
     """Replace secrets in a command's arguments, such as `--token secret` and `--token=secret`."""
     clean: list[Any] = []
     for before, given in zip(["", *args], args, strict=False):
         option, equals, value = str(given).partition("=")
-        if equals and NAMES.search(option) and not _refers(value):
-            clean.append(f"{option}=${{{_upper(name + option)}}}")
-        elif str(before).startswith("-") and NAMES.search(str(before)) and not _refers(str(given)):
-            clean.append(f"${{{_upper(name + str(before))}}}")
+        if equals and NAMES.search(option) and not _is_variable(value):
+            clean.append(f"{option}=${{{_variable_name(name + option)}}}")
+        elif str(before).startswith("-") and NAMES.search(str(before)) and not _is_variable(str(given)):
+            clean.append(f"${{{_variable_name(name + str(before))}}}")
         else:
-            clean.append(_inner(given, name))
+            clean.append(_clean_value(given, name))
     return clean
 
 
-def _upper(name: str) -> str:
+def _variable_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9]", "_", name).upper()

@@ -1,7 +1,4 @@
-"""RFC 003's role blocks: converts one agent's configuration, or an executor's tools, to a whole file.
-
-Checks a whole file and reports all problems at once, without importing or running anything.
-"""
+"""Checks a whole file and reports all problems at once, without importing or running anything of its author's."""
 
 from __future__ import annotations
 
@@ -9,10 +6,10 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from .agent_checks import check_agents
-from .component_checks import check_components, check_names, check_pipelines, check_servers
+from .component_checks import SECTIONS, check_components, check_names, check_pipelines, check_servers
 from .group_checks import check_groups
 from .problems import Found, KeyPath, Node, Place, Problem, Source, fail, validate
 from .references import check_depth
@@ -21,56 +18,8 @@ from .specs import AgentParams, FileSpec
 from .tool_files import ToolFiles
 from .yaml_text import read_file
 
-Kind = Literal["file", "agent", "tools", "unknown"]
-_VERSION = "retinue"
-_SECTIONS = ("components", "pipelines", "agents", "groups", "chains")
-_NAME = "agent_name"
-
-
-def kind_of(value: Any) -> Kind:
-    """Return what a file's value holds: a file of agents, one agent's parameters, a tool file's tools, or none of
-    these."""
-    given = {key: one for key, one in value.items() if key != _VERSION} if isinstance(value, dict) else {}
-    if not given or any(key in given for key in _SECTIONS):
-        return "file"
-    if any(key in AgentParams.model_fields or key == _NAME for key in given if key != "tools"):
-        return "agent"
-    if all(isinstance(entry, dict) and "callable_api" in entry for entry in given.values()):
-        return "tools"
-    return "file" if any(key in FileSpec.model_fields for key in value) else "unknown"
-
-
-def lifted(source: Source) -> Source:
-    """Return `source` as a file of agents. An agent's block becomes its only agent, a tool file an executor."""
-    kind = kind_of(source.value)
-    if kind == "agent":
-        params = {key: value for key, value in source.value.items() if key not in (_NAME, _VERSION)}
-        name = source.value.get(_NAME, "agent")
-        return _moved(source, {"name": name, "params": params}, _in_agent)
-    if kind == "tools":
-        tools = {key: value for key, value in source.value.items() if key != _VERSION}
-        params = {"role": "executor", "tools": tools}
-        return _moved(source, {"name": "executor", "params": params}, lambda path: ("params", "tools", *path))
-    return source
-
-
-def _in_agent(path: KeyPath) -> KeyPath:
-    return ("name", *path[1:]) if path[:1] == (_NAME,) else ("params", *path)
-
-
-def _moved(source: Source, agent: Mapping[str, Any], where: Callable[[KeyPath], KeyPath]) -> Source:
-    def places(known: Mapping[KeyPath, Place]) -> dict[KeyPath, Place]:
-        return {
-            path if path[0] == _VERSION else ("agents", 0, *where(path)): place for path, place in known.items() if path
-        }
-
-    version = {_VERSION: source.value[_VERSION]} if _VERSION in source.value else {}
-    return Source(
-        source.file, {**version, "agents": [agent]}, places(source.keys), places(source.values), source.problems
-    )
-
-
 logger = logging.getLogger(__name__)
+_VERSION, _NAME = "retinue", "agent_name"
 
 
 def check(path: str | Path) -> list[Problem]:
@@ -99,7 +48,7 @@ def _check(source: Source, files: ToolFiles) -> tuple[FileSpec | None, list[Prob
         return None, list(source.problems)
     if source.value is None:
         source = Source(source.file, {}, problems=source.problems)
-    source = lifted(source)
+    source = _as_whole_file(source)
     root = Node(source.value)
     spec, found = validate(FileSpec, source)
     parts = (
@@ -115,3 +64,33 @@ def _check(source: Source, files: ToolFiles) -> tuple[FileSpec | None, list[Prob
         warnings = chain(check_rule_of_two(spec), check_depth(spec))
     problems = source.placed(chain(found, more, warnings)) + sorted(files.problems)
     return spec, problems
+
+
+def _as_whole_file(source: Source) -> Source:
+    """Return `source` as a file of agents: RFC 003's block of one agent becomes the only agent, and a tool file an
+    executor."""
+    given = {key: one for key, one in source.value.items() if key != _VERSION} if isinstance(source.value, dict) else {}
+    if not given or any(key in given for key in SECTIONS):
+        return source
+    if any(key in AgentParams.model_fields or key == _NAME for key in given if key != "tools"):
+        params = {key: value for key, value in given.items() if key != _NAME}
+        return _with_agent(source, {"name": given.get(_NAME, "agent"), "params": params}, _path_in_agent)
+    if all(isinstance(entry, dict) and "callable_api" in entry for entry in given.values()):
+        agent = {"name": "executor", "params": {"role": "executor", "tools": given}}
+        return _with_agent(source, agent, lambda path: ("params", "tools", *path))
+    return source
+
+
+def _path_in_agent(path: KeyPath) -> KeyPath:
+    return ("name", *path[1:]) if path[:1] == (_NAME,) else ("params", *path)
+
+
+def _with_agent(source: Source, agent: Mapping[str, Any], moved: Callable[[KeyPath], KeyPath]) -> Source:
+    """Return a file with only this agent; `moved` says where in it the values of `source` are."""
+
+    def move(known: Mapping[KeyPath, Place]) -> dict[KeyPath, Place]:
+        places = {path: place for path, place in known.items() if path}
+        return {path if path[0] == _VERSION else ("agents", 0, *moved(path)): one for path, one in places.items()}
+
+    version = {_VERSION: source.value[_VERSION]} if _VERSION in source.value else {}
+    return Source(source.file, {**version, "agents": [agent]}, move(source.keys), move(source.values), source.problems)

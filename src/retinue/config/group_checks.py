@@ -11,7 +11,7 @@ from ..teams.graph_check import GraphOutline, GraphProblem, structure_problems
 from ..teams.role import END, START, check_role_name
 from ..teams.shared_state import OWN, REDUCERS, StateField
 from ..teams.state_expression import ExpressionError, field_names, parse_expression
-from .component_checks import SECTIONS, check_circles, check_reference, names
+from .component_checks import SECTIONS, check_circles, check_reference, named_nodes
 from .problems import Found, KeyPath, Node, shown, unknown
 from .specs import FieldType
 from .tool_files import parse_callable
@@ -25,7 +25,7 @@ _SELECTORS = ("selector", "should_continue", "Should_Continue")
 
 def check_groups(root: Node, folder: Path) -> Iterator[Found]:
     """Check every group and chain."""
-    sections = {section: names(root, section) for section in SECTIONS}
+    sections = {section: named_nodes(root, section) for section in SECTIONS}
     for group in root.at("groups"):
         yield from _Group(group, sections, folder).problems()
     for chain in root.at("chains"):

@@ -1,7 +1,4 @@
-"""Positions in a file, and the problems found there.
-
-Converts pydantic's validation errors to problems with positions in the file.
-"""
+"""Positions in a file, and the problems found there; also those that pydantic finds."""
 
 from __future__ import annotations
 
@@ -19,6 +16,26 @@ from .registry import COMPONENTS
 
 KeyPath = tuple[str | int, ...]  # the keys and indexes that lead to a value
 MAX_FOUND = 100  # problems per file
+_WANTED = {
+    "string_type": "a text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "literal_error": "{expected}",
+    "greater_than": "more than {gt:g}",
+    "greater_than_equal": "at least {ge:g}",
+    "less_than_equal": "at most {le:g}",
+    "string_too_short": "a text that is not empty",
+    "string_too_long": "at most {max_length} characters",
+    "too_short": "a list that is not empty",
+    "too_long": "a list of at most {max_length}",
+}
+_NAME = "only letters (a-z, A-Z), digits (0-9) and underscores (_), at most 64 of them"
 
 
 class Place(NamedTuple):
@@ -172,28 +189,6 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:56]}…{text[-1:]}"
 
 
-_WANTED = {
-    "string_type": "a text",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "finite_number": "a finite number",
-    "bool_type": "true or false",
-    "list_type": "a list",
-    "dict_type": "a mapping",
-    "model_type": "a mapping",
-    "literal_error": "{expected}",
-    "greater_than": "more than {gt:g}",
-    "greater_than_equal": "at least {ge:g}",
-    "less_than_equal": "at most {le:g}",
-    "string_too_short": "a text that is not empty",
-    "string_too_long": "at most {max_length} characters",
-    "too_short": "a list that is not empty",
-    "too_long": "a list of at most {max_length}",
-}
-_NAME = "only letters (a-z, A-Z), digits (0-9) and underscores (_), at most 64 of them"
-
-
 def validate(kind: Any, source: Source) -> tuple[Any, list[Found]]:
     """Validate `source.value` as a `kind` (a spec, or a type built from specs). Return the value, and the problems if
     it is invalid."""
@@ -201,13 +196,13 @@ def validate(kind: Any, source: Source) -> tuple[Any, list[Found]]:
         return TypeAdapter(kind).validate_python(source.value), []
     except ValidationError as error:
         details = error.errors(include_url=False, include_context=True)[:MAX_FOUND]
-        return None, [_found(detail, kind, source.value) for detail in details]
+        return None, [_describe_error(detail, kind, source.value) for detail in details]
 
 
-def _found(detail: ErrorDetails, kind: Any, value: Any) -> Found:
-    path, what = _in_file(detail["loc"], value), detail["type"]
+def _describe_error(detail: ErrorDetails, kind: Any, value: Any) -> Found:
+    path, what = _path_in_file(detail["loc"], value), detail["type"]
     if what == "extra_forbidden":
-        return Found(path, _unknown_key(str(path[-1]), kind, detail["loc"][:-1]), at_key=True)
+        return Found(path, _describe_unknown_key(str(path[-1]), kind, detail["loc"][:-1]), at_key=True)
     if what == "missing":
         return Found(path, f"needs {str(detail['loc'][-1])!r}")
     label = next((f"{part}: " for part in reversed(path) if isinstance(part, str)), "")
@@ -221,16 +216,16 @@ def _found(detail: ErrorDetails, kind: Any, value: Any) -> Found:
     return Found(path, f"{label}want {wanted}{but}")
 
 
-def _unknown_key(name: str, kind: Any, loc: tuple[int | str, ...]) -> str:
-    keys = sorted(_keys(kind, loc))
+def _describe_unknown_key(name: str, kind: Any, loc: tuple[int | str, ...]) -> str:
+    keys = sorted(_allowed_keys(kind, loc))
     if "params" in keys and not nearest(name, keys):
-        deeper = _keys(kind, (*loc, "params")) or {key for one in COMPONENTS.values() for key in one.parameters}
+        deeper = _allowed_keys(kind, (*loc, "params")) or {key for one in COMPONENTS.values() for key in one.parameters}
         if name in deeper:
             return f"unknown key {shown(name)} here; it belongs under 'params'"
     return unknown("key", name, keys)
 
 
-def _in_file(loc: tuple[int | str, ...], value: Any) -> KeyPath:
+def _path_in_file(loc: tuple[int | str, ...], value: Any) -> KeyPath:
     """Return the part of pydantic's location that is in the file, without the tags of union members."""
     path: list[int | str] = []
     for part in loc:
@@ -242,31 +237,31 @@ def _in_file(loc: tuple[int | str, ...], value: Any) -> KeyPath:
     return tuple(path)
 
 
-def _keys(kind: Any, loc: tuple[int | str, ...]) -> set[str]:
+def _allowed_keys(kind: Any, loc: tuple[int | str, ...]) -> set[str]:
     """Return the keys allowed for a spec at `loc` in a `kind`."""
-    kinds = list(_members(kind))
+    kinds = list(_union_members(kind))
     for part in loc:
         if isinstance(part, str) and part.startswith("<"):
             continue
-        kinds = [inner for one in kinds for inner in _inside(one, part)]
+        kinds = [inner for one in kinds for inner in _types_inside(one, part)]
     return {known.alias or key for one in kinds if _is_spec(one) for key, known in one.model_fields.items()}
 
 
-def _inside(kind: Any, part: int | str) -> Iterator[Any]:
+def _types_inside(kind: Any, part: int | str) -> Iterator[Any]:
     if _is_spec(kind):
         if part in kind.model_fields:
-            yield from _members(kind.model_fields[str(part)].annotation)
+            yield from _union_members(kind.model_fields[str(part)].annotation)
     elif get_origin(kind) in (list, dict):
-        yield from _members(get_args(kind)[-1])
+        yield from _union_members(get_args(kind)[-1])
 
 
-def _members(kind: Any) -> Iterator[Any]:
+def _union_members(kind: Any) -> Iterator[Any]:
     """Yield the members of a union."""
     if _is_spec(kind) or get_origin(kind) in (list, dict):
         yield kind
     else:
         for member in get_args(kind):
-            yield from _members(member)
+            yield from _union_members(member)
 
 
 def _is_spec(kind: Any) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +16,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from ..core.component import ComponentReference
 from ..core.protocols import Model
-from ..core.tool import Tool
+from ..core.tool import Tool, tool_of
+from ..errors import UsageError
 from ..models.prompt_model import ENGINES as _ENGINES
 from ..pipelines.graph import INPUTS
 
@@ -189,3 +190,12 @@ def fits(value: object, kind: Kind) -> bool:
     if isinstance(value, str) and value.startswith("${") and value.endswith("}"):
         return True
     return isinstance(value, _TYPES[kind]) and (not isinstance(value, bool) or bool in _TYPES[kind])
+
+
+def built_in_tool(name: str) -> Tool:
+    """Return a built-in tool under its name in files. Raises `UsageError` if it needs parameters."""
+    known = TOOLS[name]
+    if known.required:
+        needs = ", ".join(f"{one}: …" for one in known.required)
+        raise UsageError(f"{name} needs parameters; write {name}: {{callable_api: {name}, params: {{{needs}}}}}")
+    return replace(tool_of(known.constructor), name=name)

@@ -1,9 +1,4 @@
-"""What all specs are made of: their base, and the types of their values.
-
-The parts of groups and chains in a file: roles, edges, selectors and fields of the state.
-
-The content of a file as frozen, validated specs. Objects are built from them elsewhere.
-"""
+"""The content of a file as frozen, validated specs. Objects are built from them elsewhere."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from .tool_files import entry_tools
 
 
 @dataclass(frozen=True, slots=True)
-class Teammaker:
+class TeamBuilder:
     """Builds groups and chains. `part` returns what the file defines under a name; `human` decides at gates.
 
     Every method raises `UsageError` and `DataError`.

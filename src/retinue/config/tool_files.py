@@ -1,8 +1,4 @@
-"""Resolves a tool's `callable_api` from its text and folder alone, without importing.
-
-Checks of tools in files: entries of tool files, paths, and duplicate names.
-
-Loads tools from tool files (OPEA's RFC on agents): a mapping of names to descriptions, callables and arguments.
+"""Tool files (OPEA's RFC on agents): a mapping of names to descriptions, callables and arguments; checked and loaded.
 
 A function with `env` or `pip_dependencies` runs in a separate process, with its own variables and packages. The
 packages must have been installed by `retinue lock`; nothing is installed here.
@@ -37,6 +33,11 @@ from .specs import ToolEntry, ToolFile
 from .yaml_text import read_file
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+TYPES: Mapping[str, Any] = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
+_NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
+_RESERVED = re.compile(
+    r"_.*|model_(config|fields|computed_fields|extra|fields_set|dump.*|copy|construct|json_.*|para.*|post_init|rebuild|validate.*)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ Target = Endpoint | FileFunction | ModuleTool | BuiltIn
 def parse_callable(text: str, folder: Path) -> Target:
     """Return what `callable_api: text` means in a file of `folder`. Raises `ValueError` if it is not allowed."""
     if text.startswith(("http://", "https://")):
-        return Endpoint(_url(text))
+        return Endpoint(_check_url(text))
     if ".py:" in text:
         file, _, function = text.rpartition(":")
         if not function.isidentifier() or function.startswith("__"):
@@ -117,7 +118,7 @@ def path_within(folder: Path, name: str) -> Path:
     return found
 
 
-def environment(text: str) -> dict[str, str]:
+def parse_environment(text: str) -> dict[str, str]:
     """Parse `env: NAME=value,NAME=value` to a dict. Raises `ValueError`."""
     values = {}
     for part in filter(None, map(str.strip, text.split(","))):
@@ -130,7 +131,7 @@ def environment(text: str) -> dict[str, str]:
     return values
 
 
-def _url(text: str) -> str:
+def _check_url(text: str) -> str:
     try:
         address = urlsplit(text.replace("${", "").replace("}", ""))
         whole = bool(address.hostname) and address.port != 0
@@ -145,12 +146,7 @@ def _is_public(part: str) -> bool:
     return part.isidentifier() and not part.startswith("_")
 
 
-TYPES: Mapping[str, Any] = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
-_LISTS: Mapping[str, Callable[[str], Any]] = {"env": environment, "pip_dependencies": requirements}
-_NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
-_RESERVED = re.compile(
-    r"_.*|model_(config|fields|computed_fields|extra|fields_set|dump.*|copy|construct|json_.*|para.*|post_init|rebuild|validate.*)"
-)
+_LISTS: Mapping[str, Callable[[str], Any]] = {"env": parse_environment, "pip_dependencies": requirements}
 
 
 def check_entries(entries: Node, folder: Path) -> Iterator[Found]:
@@ -310,9 +306,9 @@ def load_tools(path: str | Path) -> list[Tool]:
         if file in sources:
             entries, _ = validate(ToolFile, sources[file])
             tools += entry_tools(entries or {}, file.parent, sources[file], modules)
-        elif file.resolve() not in _called(sources):
-            tools += _described(file, modules)
-    _refuse_twins(tools, path)
+        elif file.resolve() not in _files_called(sources):
+            tools += _tools_of_module(file, modules)
+    _check_names(tools, path)
     return tools
 
 
@@ -323,7 +319,7 @@ def entry_tools(
     modules, tools, problems = modules or _Modules(), [], []
     for name, entry in entries.items():
         env = resolve(entry.env or "")
-        own = {} if env.missing else environment(env.value)
+        own = {} if env.missing else parse_environment(env.value)
         api = resolve(entry.callable_api, {**os.environ, **own})
         headers = resolve(entry.headers or {}, {**os.environ, **own})
         parts = (("callable_api", api), ("env", env), ("headers", headers))
@@ -332,7 +328,7 @@ def entry_tools(
         if missing:
             continue
         try:
-            tools.append(_tool(name, entry, _Place(folder, api.value, own, headers.value), modules))
+            tools.append(_build_tool(name, entry, _Call(folder, api.value, own, headers.value), modules))
         except (DataError, UsageError, ValueError) as error:
             problems.append(Problem(source.file, *source.place((name, "callable_api")), f"{name}: {error}"))
     fail(sorted(problems))
@@ -340,7 +336,7 @@ def entry_tools(
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Call:
     """An entry's folder, callable and headers, with environment variables resolved."""
 
     folder: Path
@@ -357,24 +353,24 @@ class _Modules(dict[Path, ModuleType]):
         return self[file]
 
 
-def _tool(name: str, entry: ToolEntry, place: _Place, modules: _Modules) -> Tool:
+def _build_tool(name: str, entry: ToolEntry, place: _Call, modules: _Modules) -> Tool:
     described = entry.description or ""
-    takes = _takes(name, entry)
+    takes = _signature_of(name, entry)
     what = parse_callable(place.api, place.folder)
     if isinstance(what, Endpoint):
         takes = takes or signature_of(name, {"query": Argument(str, "the question")})
         call = endpoint(what.url, entry.return_output, headers=place.headers)
         return Tool(name, call, described, takes=takes, **entry.options)
     if isinstance(what, BuiltIn):
-        return _named(_built_in(what, entry, place.folder), name, entry)
+        return _with_options(_built_in(what, entry, place.folder), name, entry)
     if isinstance(what, ModuleTool):
-        return _named(tool_of_module(what.module, what.attribute), name, entry)
+        return _with_options(tool_of_module(what.module, what.attribute), name, entry)
     if place.env or entry.pip_dependencies:
-        function = _separate(name, what, entry, place)
+        function = _function_in_process(name, what, entry, place)
         return Tool(name, function, described, takes=takes or signature_of(name, {}), **entry.options)
     found = function_of(modules[what.file], what.function)
     if isinstance(found, Tool):
-        return _named(found, name, entry)
+        return _with_options(found, name, entry)
     if takes is not None:
         _check_arguments(what.function, found, takes)
     return Tool(name, pick_output(found, entry.return_output), described, takes=takes, **entry.options)
@@ -397,13 +393,13 @@ def _check_arguments(name: str, function: Callable[..., Any], takes: Signature) 
             raise UsageError(f"args_schema: {name} needs {one!r}, which is not declared")
 
 
-def _separate(name: str, what: FileFunction, entry: ToolEntry, place: _Place) -> Callable[..., Any]:
+def _function_in_process(name: str, what: FileFunction, entry: ToolEntry, place: _Call) -> Callable[..., Any]:
     wanted = requirements(entry.pip_dependencies or "")
     python = installed(lock_file(place.folder, name), wanted) if wanted else Path(sys.executable)
     return pick_output(in_subprocess(what.file, what.function, place.env, python), entry.return_output)
 
 
-def _takes(name: str, entry: ToolEntry) -> Signature | None:
+def _signature_of(name: str, entry: ToolEntry) -> Signature | None:
     if entry.args_schema is None:
         return None
     arguments = {
@@ -421,12 +417,12 @@ def _built_in(what: BuiltIn, entry: ToolEntry, folder: Path) -> Tool:
     return tool_of(made if isinstance(made, Tool) else made(**params))
 
 
-def _named(tool: Tool, name: str, entry: ToolEntry) -> Tool:
+def _with_options(tool: Tool, name: str, entry: ToolEntry) -> Tool:
     """Return a tool that has its own description and arguments, with the file's name and options."""
     return replace(tool, name=name, description=entry.description or tool.description, **entry.options)
 
 
-def _described(file: Path, modules: _Modules) -> list[Tool]:
+def _tools_of_module(file: Path, modules: _Modules) -> list[Tool]:
     try:
         return [tool_of(one) for one in described_tools(modules[file.resolve()])]
     except UsageError as error:
@@ -439,7 +435,7 @@ def _checked_source(file: Path) -> Source:
     return source
 
 
-def _called(sources: Mapping[Path, Source]) -> set[Path]:
+def _files_called(sources: Mapping[Path, Source]) -> set[Path]:
     """Return the Python files that tool files refer to."""
     return {
         (file.parent / str(entry.get("callable_api", "")).rpartition(":")[0]).resolve()
@@ -448,7 +444,7 @@ def _called(sources: Mapping[Path, Source]) -> set[Path]:
     }
 
 
-def _refuse_twins(tools: Iterable[Tool], path: Path) -> None:
+def _check_names(tools: Iterable[Tool], path: Path) -> None:
     seen: set[str] = set()
     for tool in tools:
         if tool.name in seen:

@@ -1,11 +1,7 @@
-"""Unquoted scalars in YAML 1.2, where `no` is text and `012` is twelve.
+"""YAML 1.2: read to plain values with positions, strictly and within bounds, and written.
 
-Parses YAML 1.2 to plain values with positions. Strict and bounded, without object construction.
-
-It consumes parser events, so nothing recurses and tags construct nothing, and it stops at the first event beyond a
-limit.
-
-Writes a spec as YAML that `load_spec` reads back as the same spec. It contains nothing from the environment.
+The reader consumes parser events, so nothing recurses and tags construct nothing, and it stops at the first event
+beyond a limit.
 """
 
 from __future__ import annotations
@@ -26,6 +22,38 @@ from .problems import KeyPath, Place, Problem, Source
 from .specs import FileSpec
 
 MAX_DIGITS = 400  # per integer
+MAX_BYTES = 1_000_000
+MAX_DEPTH = 50
+MAX_NODES = 20_000
+MAX_PROBLEMS = 50
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_HALVES = re.compile(r"(?<!\\)((?:\\\\)*)(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})")
+_BREAK = re.compile(r"\r\n|\r|\n")
+_BOMS = {
+    codecs.BOM_UTF32_LE: "UTF-32", codecs.BOM_UTF32_BE: "UTF-32", codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}  # fmt: skip
+_PLAINER = {
+    "mapping values are not allowed in this context": "a ':' is not allowed; quote the text or fix the indentation",
+    "could not find expected ':'": "want 'key: value' here; a ':' is missing",
+    "did not find expected key": "want a key here; fix the indentation, or quote the text",
+    "did not find expected '-' indicator": "want '- ' here, for the list's next item; fix the indentation",
+    "did not find expected ',' or ']'": "want ',' or ']' here",
+    "did not find expected ',' or '}'": "want ',' or '}' here",
+    "did not find expected node content": "want a value here",
+    "did not find expected <document start>": "unexpected text after the end of the value",
+    "found unexpected end of stream": "the closing quote is missing",
+    "found character that cannot start any token": "a text cannot begin with this character; quote it",
+    "block sequence entries are not allowed in this context": "'- ' is not allowed; begin the list on its own line",
+}
+_HOW = {
+    "anchor": "anchors (&) are not allowed; write the value out",
+    "alias": "aliases (*) are not allowed; write the value out",
+    "tag": "tags (!) are not allowed; values are texts, numbers, true, false, null, lists and mappings",
+    "merge": "merge keys (<<) are not allowed; write the keys out",
+}
+_ESCAPED = re.compile("[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd]")
 _INT = re.compile(r"[-+]?[0-9]+")
 _BASED_INT = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
@@ -57,40 +85,6 @@ def scalar_or_text(text: str) -> Any:
         return scalar(text)
     except ValueError:
         return text
-
-
-MAX_BYTES = 1_000_000
-MAX_DEPTH = 50
-MAX_NODES = 20_000
-MAX_PROBLEMS = 50
-
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
-_HALVES = re.compile(r"(?<!\\)((?:\\\\)*)(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})")
-_BREAK = re.compile(r"\r\n|\r|\n")
-_BOMS = {
-    codecs.BOM_UTF32_LE: "UTF-32", codecs.BOM_UTF32_BE: "UTF-32", codecs.BOM_UTF16_LE: "UTF-16",
-    codecs.BOM_UTF16_BE: "UTF-16",
-}  # fmt: skip
-_PLAINER = {
-    "mapping values are not allowed in this context": "a ':' is not allowed; quote the text or fix the indentation",
-    "could not find expected ':'": "want 'key: value' here; a ':' is missing",
-    "did not find expected key": "want a key here; fix the indentation, or quote the text",
-    "did not find expected '-' indicator": "want '- ' here, for the list's next item; fix the indentation",
-    "did not find expected ',' or ']'": "want ',' or ']' here",
-    "did not find expected ',' or '}'": "want ',' or '}' here",
-    "did not find expected node content": "want a value here",
-    "did not find expected <document start>": "unexpected text after the end of the value",
-    "found unexpected end of stream": "the closing quote is missing",
-    "found character that cannot start any token": "a text cannot begin with this character; quote it",
-    "block sequence entries are not allowed in this context": "'- ' is not allowed; begin the list on its own line",
-}
-_HOW = {
-    "anchor": "anchors (&) are not allowed; write the value out",
-    "alias": "aliases (*) are not allowed; write the value out",
-    "tag": "tags (!) are not allowed; values are texts, numbers, true, false, null, lists and mappings",
-    "merge": "merge keys (<<) are not allowed; write the keys out",
-}
 
 
 def read_file(path: str | Path) -> Source:
@@ -312,9 +306,6 @@ def _end(text: str) -> Place:
     """Return the position after `text`."""
     lines = _BREAK.split(text)
     return Place(len(lines), len(lines[-1]) + 1)
-
-
-_ESCAPED = re.compile("[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd]")
 
 
 class _Dumper(yaml.SafeDumper):

@@ -1,4 +1,4 @@
-"""Embedding and reranking models behind an API: the formats of OpenAI, Cohere, Jina and TEI."""
+"""Models that embed texts or judge their relevance, by name, or behind an API: OpenAI, Cohere, Jina and TEI."""
 
 from __future__ import annotations
 
@@ -11,12 +11,52 @@ from typing import TYPE_CHECKING, Any
 
 from .._internal.message_text import suggestion
 from .._internal.sync_bridge import run_blocking
-from ..documents.embedding import unit
+from ..documents.cross_encoders import CrossEncoder, EmbeddingScorer, OnnxCrossEncoder
+from ..documents.embedding import Embedder, MiniLM, OnnxEmbedder, unit
 from ..errors import ToolError, UsageError
 from ..net.service_client import Service, ServiceRequest
 
 if TYPE_CHECKING:
     from ..documents.onnx import Floats
+
+
+def resolve_cross_encoder(given: CrossEncoder | str, name: str) -> CrossEncoder:
+    """Return the cross-encoder `given`, or the one it names: `minilm`, `cohere:MODEL`, `jina:MODEL`, `tei:ADDRESS`, or
+    the folder of a cross-encoder as ONNX. `name` is the caller's name for errors.
+
+    Raises `UsageError` for anything else, and if a requirement is not installed.
+    """
+    if not isinstance(given, str):
+        return given
+    if given == "minilm":
+        return EmbeddingScorer()
+    service, _, rest = given.partition(":")
+    if service == "tei" and rest:
+        return HostedReranker("tei", base_url=rest)
+    if service in RERANKERS and rest:
+        return HostedReranker(service, rest)
+    if not given.strip() or service in RERANKERS:
+        raise UsageError(f"{name}: want minilm, cohere:MODEL, jina:MODEL, tei:ADDRESS or a folder, not {given!r}")
+    return OnnxCrossEncoder(given)
+
+
+def resolve_embedder(given: Embedder | str, name: str) -> Embedder:
+    """Return the embedder `given`, or the one it names: `minilm`, `openai:MODEL`, or the folder of a
+    sentence-transformers model as ONNX. `name` is the caller's name for errors.
+
+    Raises `UsageError` for anything else, and if a requirement is not installed.
+    """
+    if not isinstance(given, str):
+        return given
+    if given == "minilm":
+        return MiniLM()
+    service, _, model = given.partition(":")
+    if service == "openai" and model:
+        return HostedEmbedder(model)
+    if not given.strip() or service == "openai":
+        raise UsageError(f"{name}: want minilm, openai:MODEL or a folder, not {given!r}")
+    return OnnxEmbedder(given)
+
 
 _REFUSED = (401, 403)
 _EMBEDDED_AT_ONCE = 32  # texts; with 3,072 numbers each, they take half of the largest response that is read
@@ -39,18 +79,18 @@ class _Reranking:
     score: str = "relevance_score"
 
 
-def _documents(model: str, query: str, texts: list[str]) -> Mapping[str, Any]:
+def _documents_body(model: str, query: str, texts: list[str]) -> Mapping[str, Any]:
     return {"model": model, "query": query, "documents": texts, "top_n": len(texts)}
 
 
-def _texts(_: str, query: str, texts: list[str]) -> Mapping[str, Any]:
+def _texts_body(_: str, query: str, texts: list[str]) -> Mapping[str, Any]:
     return {"query": query, "texts": texts, "raw_scores": True, "truncate": True}
 
 
 RERANKERS: Mapping[str, _Reranking] = {
-    "cohere": _Reranking("https://api.cohere.com", "/v2/rerank", "COHERE_API_KEY", 500, _documents),
-    "jina": _Reranking("https://api.jina.ai", "/v1/rerank", "JINA_API_KEY", 500, _documents),
-    "tei": _Reranking("", "/rerank", "", 32, _texts, "score"),  # 32: its default limit
+    "cohere": _Reranking("https://api.cohere.com", "/v2/rerank", "COHERE_API_KEY", 500, _documents_body),
+    "jina": _Reranking("https://api.jina.ai", "/v1/rerank", "JINA_API_KEY", 500, _documents_body),
+    "tei": _Reranking("", "/rerank", "", 32, _texts_body, "score"),  # 32: its default limit
 }
 
 
@@ -95,9 +135,9 @@ class HostedReranker:
         scores: list[float] = []
         for start in range(0, len(texts), known.at_once):
             some = list(texts[start : start + known.at_once])
-            answer = await _asked(self._service, known.path, known.body(self._model, query, some))
+            answer = await _ask(self._service, known.path, known.body(self._model, query, some))
             results = answer.get("results") if isinstance(answer, Mapping) else answer
-            scores += map(float, _in_order(self._service, results, known.score, _is_number, len(some)))
+            scores += map(float, _values_in_order(self._service, results, known.score, _is_number, len(some)))
         if known.score == "relevance_score" and all(0 <= score <= 1 for score in scores):
             return [_logit(score) for score in scores]
         return scores
@@ -139,7 +179,7 @@ class HostedEmbedder:
 
         rows: list[Any] = []
         for start in range(0, len(texts), _EMBEDDED_AT_ONCE):
-            rows += run_blocking(self._embedded(list(texts[start : start + _EMBEDDED_AT_ONCE])))
+            rows += run_blocking(self._embed(list(texts[start : start + _EMBEDDED_AT_ONCE])))
         try:
             vectors = numpy.asarray(rows or numpy.zeros((0, self.dimensions)), numpy.float32)
         except (TypeError, ValueError, OverflowError):
@@ -148,25 +188,25 @@ class HostedEmbedder:
             raise ToolError("the embedder's answer is not one list of numbers for each text, all of one length")
         return unit(vectors)
 
-    async def _embedded(self, texts: list[str]) -> list[Any]:
+    async def _embed(self, texts: list[str]) -> list[Any]:
         body = {"model": self._model, "input": texts, "encoding_format": "float"}
-        answer = await _asked(self._service, "/embeddings", body)
+        answer = await _ask(self._service, "/embeddings", body)
         results = answer.get("data") if isinstance(answer, Mapping) else None
-        return _in_order(self._service, results, "embedding", _is_list, len(texts))
+        return _values_in_order(self._service, results, "embedding", _is_list, len(texts))
 
 
-async def _asked(service: Service, path: str, body: Mapping[str, Any]) -> Any:
+async def _ask(service: Service, path: str, body: Mapping[str, Any]) -> Any:
     """Return the JSON response. Raises `ToolError`, or `UsageError` if the service rejects the key."""
     headers = {"Authorization": f"Bearer {service.key}"} if service.key else {}
     status, answer = await service.ask(ServiceRequest(path, headers=headers, body=body))
     if status in _REFUSED:
-        raise UsageError(f"{service.name} refused the key: {_said(answer) or status}")
+        raise UsageError(f"{service.name} refused the key: {_error_message(answer) or status}")
     if status != 200:
-        raise ToolError(f"{service.name} answered {status}: {_said(answer) or '(no message)'}")
+        raise ToolError(f"{service.name} answered {status}: {_error_message(answer) or '(no message)'}")
     return answer
 
 
-def _said(answer: Any) -> str:
+def _error_message(answer: Any) -> str:
     """Return the service's error message."""
     for key in _MESSAGES:
         said = answer.get(key) if isinstance(answer, Mapping) else None
@@ -177,7 +217,7 @@ def _said(answer: Any) -> str:
     return ""
 
 
-def _in_order(service: Service, results: Any, key: str, fits: Callable[[Any], bool], count: int) -> list[Any]:
+def _values_in_order(service: Service, results: Any, key: str, fits: Callable[[Any], bool], count: int) -> list[Any]:
     """Return the values under `key` of `count` results, ordered by their `index`."""
     found: dict[int, Any] = {}
     for result in results if isinstance(results, list) else ():
