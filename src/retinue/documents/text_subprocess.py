@@ -27,10 +27,10 @@ async def text_apart(data: bytes, media_type: str, charset: str = "", seconds: f
         said = await read_output(_WORKER, arguments, data, seconds)
     except TimeoutError:
         raise DataError(f"its text could not be read within {seconds:g} seconds") from None
-    return _read(said)
+    return _read_answer(said)
 
 
-def _read(said: bytes) -> Text:
+def _read_answer(said: bytes) -> Text:
     try:
         answer = json.loads(said)
     except ValueError:

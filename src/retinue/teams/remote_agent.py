@@ -79,7 +79,7 @@ class RemoteAgent(Agent):
             options={"temperature": None},  # as the other agent has it
             limits=limits,
             retries=Retries(tries=1),  # RemoteModel has its own
-            sign=_headers,
+            sign=_sign_request,
             price=price,
         )
         budget = Budget(steps=None, seconds=seconds, stale_steps=None)
@@ -183,18 +183,18 @@ class RemoteChat:
         first, *rest = [*task.history, Message("user", task.question)]
         prompt, news = Prompt(first).add(*rest), task.question
         while True:
-            reply = yield from ask(Ask(prompt, news, _written, answer=str.strip, chat=True))
+            reply = yield from ask(Ask(prompt, news, _write_answer, answer=str.strip, chat=True))
             if not reply.calls:
                 return mark_truncated(AgentFinish({"output": reply.text.strip()}, reply.text), reply)
             prompt = prompt.add(Message("assistant", reply.text, calls=reply.calls, state=reply.state))
             for call in reply.calls:
-                question = f"{self.agent} requires input: {_question(call)}"
+                question = f"{self.agent} requires input: {_read_question(call)}"
                 decision = yield from consult(AgentAction(self.agent, call.tool_input), question)
                 news = decision_text(decision)
                 prompt = prompt.add(Message("tool", news, call_id=call.id, tool=call.tool))
 
 
-def _question(call: AgentAction) -> str:
+def _read_question(call: AgentAction) -> str:
     """Return what a call asks. A Retinue's `human_input` names the tool that waits for approval."""
     given = call.tool_input if isinstance(call.tool_input, dict) else {"input": call.tool_input}
     tool, arguments = given.get("tool"), given.get("arguments")
@@ -205,14 +205,14 @@ def _question(call: AgentAction) -> str:
     return f"May {tool} be called with {json.dumps(arguments, ensure_ascii=False)}?"
 
 
-async def _headers(request: Unsigned) -> Mapping[str, str]:
+async def _sign_request(request: Unsigned) -> Mapping[str, str]:
     """Return the headers of a request: who calls, and a key that the same request of the same run has again."""
     here = current_run()
     key = f"{here.run[-100:]}/{hashlib.sha256(request.body).hexdigest()[:32]}"
     return {**here.headers(), **({"Idempotency-Key": key} if here.run else {})}
 
 
-def _written(decided: Decided) -> Reply:
+def _write_answer(decided: Decided) -> Reply:
     """Write an answer as it is, since there is no format."""
     return Reply(decided.output if isinstance(decided, AgentFinish) else "")
 
