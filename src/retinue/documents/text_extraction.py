@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import datetime
 import io
+import json
 import math
+import os
 import re
+import sys
 import time
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -27,6 +30,7 @@ MAX_UNPACKED = 200_000_000  # bytes
 MODULES = {DOCX: "docx", XLSX: "openpyxl", PPTX: "pptx"}
 READABLE = "HTML, PDF, Word, Excel, PowerPoint, Markdown or plain text"
 MAX_PAGES = 2_000  # of a PDF
+MAX_MEMORY = 1 << 30  # bytes of address space of the program
 MAX_LINKS, MAX_URL = 500, 2_000  # links of a page, and characters of a link
 _PDF = "application/pdf"
 _HTML = ("text/html", "application/xhtml+xml")
@@ -254,3 +258,26 @@ def _cell_text(value: Any) -> str:
 
 
 _READERS = {DOCX: _read_word, XLSX: _read_excel, PPTX: _read_slides}
+
+
+def main(media_type: str, charset: str, seconds: str, most: str) -> None:
+    """Read data from standard input; write its text, at most `most` characters, and links, or an error, as JSON.
+
+    `text_subprocess` runs this module as a program. Its imports delay each page, so they are few.
+    """
+    with suppress(AttributeError, OSError):  # low priority: an answer is more urgent
+        os.nice(10)
+    with suppress(ImportError):  # not available on Windows
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
+    try:
+        found = text_of(sys.stdin.buffer.read(), media_type, charset, float(seconds))
+        answer = {"text": found.text[: int(most)], "title": found.title[:1_000], "links": found.links}
+    except (DataError, UsageError) as error:
+        answer = {type(error).__name__: str(error)}
+    sys.stdout.write(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
