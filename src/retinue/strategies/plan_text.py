@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.grammar import Constraint, json_pattern, seq
 from ..core.prompt import Decided
 from ..core.values import AgentFinish, Decision, Reply
-from .parsing.actions import FENCED
+from .parsing.lenient_json import json_values
 from .parsing.react_text import without_empty_fence
+from .prompting.constraints import object_schema
 from .prompting.injection_guard import neutralize
 
 END = "<END_OF_PLAN>"
@@ -58,7 +59,7 @@ def read_plan(text: str, most: int) -> Plan:
     Raises `UnreadablePlan`, and nothing else, for any text.
     """
     text = text.split(END)[0]
-    for values in _json_values(text):
+    for values in json_values(text):
         if steps := _texts(values):
             return Plan(check_steps(steps, most))
         if isinstance(values, dict) and isinstance(values.get("answer"), str) and values["answer"].strip():
@@ -110,12 +111,7 @@ def check_steps(steps: Sequence[str], most: int) -> tuple[str, ...]:
 def plan_shape(most: int) -> Constraint:
     """Return the constraint for a plan as JSON with at most `most` steps."""
     step = {"type": "string", "minLength": 1, "maxLength": _HELD_STEP_CHARS}
-    schema = {
-        "type": "object",
-        "properties": {"steps": {"type": "array", "items": step, "minItems": 1, "maxItems": most}},
-        "required": ["steps"],
-        "additionalProperties": False,
-    }
+    schema = object_schema(steps={"type": "array", "items": step, "minItems": 1, "maxItems": most})
     return Constraint(seq(" ", json_pattern(schema), "\n"), schema)
 
 
@@ -187,17 +183,6 @@ def _listed(text: str) -> list[str]:
         if steps:
             return steps
     return []
-
-
-def _json_values(text: str) -> Iterator[Any]:
-    begin = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=len(text))
-    end = max(text.rfind("}"), text.rfind("]")) + 1
-    for candidate in (*FENCED.findall(text), text, text[begin:end]):
-        if candidate.strip()[:1] in ("{", "["):
-            try:
-                yield json.loads(candidate, strict=False)
-            except (ValueError, RecursionError):
-                continue
 
 
 def _texts(values: Any) -> list[str]:

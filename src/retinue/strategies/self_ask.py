@@ -20,10 +20,11 @@ from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply,
 from .parsing.actions import UnreadableReply, finish_with, match_tool, needs_input, read_input
 from .parsing.final_answer import any_prefix, before_fence, json_answer, prose_reader, uses_tool
 from .parsing.json_reply import CUT_OFF, read_reply
+from .parsing.lenient_json import as_text
 from .parsing.react_text import Part, parts_of, without_empty_fence
 from .parsing.tagged_calls import find_calls
 from .prompting.constraints import answer_shape, decision_schema, input_pattern
-from .prompting.prompt_parts import Example, describe_tools, examples_for, history_lines, input_text, prompt_text
+from .prompting.prompt_parts import Example, describe_tools, examples_for, history_lines, prompt_text
 from .step_loop import ParsedReply, PromptTurn, end_line, extend, observations, step_by_step, turn_text
 
 NEEDED = "Are follow up questions needed here:"
@@ -245,7 +246,7 @@ def _answer_written(decided: Decided) -> Reply:
 
 
 def _follow_up(tool: str, tool_input: ToolInput, *, several: bool) -> str:
-    text = input_text(tool_input)
+    text = as_text(tool_input)
     return f"Follow up [{tool}]: {text}\n" if several else f"Follow up: {text}\n"
 
 

@@ -91,9 +91,6 @@ class _Own:
         if isinstance(decided, AgentFinish):
             return ParsedReply(decided)
         actions = tuple(decided) if isinstance(decided, list) else (decided,)
-        if odd := [one for one in actions if not isinstance(one, AgentAction)]:
-            gave = f"parse of the strategy {self._strategy.name!r} returned a {type(odd[0]).__name__}"
-            raise UsageError(f"{gave}; want an AgentAction, a list of these, or an AgentFinish")
         if not actions:
             raise UnreadableReply("there is no action and no answer")
         if reply.finish == "length":

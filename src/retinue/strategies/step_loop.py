@@ -9,7 +9,7 @@ unreadable turns. If that fails, the run ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -154,10 +154,7 @@ class _Talk:
         """Return the next request; its closing asks for the answer alone."""
         request = self._form.ask(self._before, self._or_opening(self._turn))
         self._asked = request.prompt
-        closing = partial(self._closing, self._before, self._turn)
-        for name, value in (("closing", closing), ("problem", problem)):
-            object.__setattr__(request, name, value)  # it was made just now; a copy would cost as much again
-        return request
+        return replace(request, closing=partial(self._closing, self._before, self._turn), problem=problem)
 
     def _closing(self, before: Prompt | None, turn: PromptTurn | None) -> Ask:
         return self._form.closing(before, self._or_opening(turn))

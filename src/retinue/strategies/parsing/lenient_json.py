@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _FOLLOWED = 3  # multiples of the text's length
 
+FENCED = re.compile(r"```[a-z]*+\s*+(.*?)```", re.IGNORECASE | re.DOTALL)
 _BRACKET = re.compile(r"[{\[]")
 _SPACE = re.compile(r"[ \t\r\n]*+")
 _COMMAS = re.compile(r"[ \t\r\n]*+(?:,[ \t\r\n]*+)*+")
@@ -74,6 +76,17 @@ def value_at(text: str, at: int) -> FoundValue:
     """Parse the value that begins at `at`. Raises `NotJson` if there is none."""
     value, end = _value(text, at, 0)
     return FoundValue(value, at, end)
+
+
+def json_values(text: str) -> Iterator[Any]:
+    """Yield the JSON that there is in a text: all of it, what is in fences, or between the first and last bracket."""
+    begin = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=len(text))
+    end = max(text.rfind("}"), text.rfind("]")) + 1
+    for candidate in (text, *FENCED.findall(text), text[begin:end]):
+        with suppress(ValueError, RecursionError):
+            value = json.loads(candidate, strict=False)
+            json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+            yield value
 
 
 def as_text(value: Any) -> str:

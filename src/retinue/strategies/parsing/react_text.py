@@ -20,7 +20,6 @@ from ...core.tool import Tool
 from ...core.values import AgentAction, AgentFinish, Reply
 from .actions import (
     CUT_OFF,
-    FENCED,
     INPUTS,
     NO_ACTION,
     UnreadableReply,
@@ -32,7 +31,7 @@ from .actions import (
     squeeze,
     without_quotes,
 )
-from .lenient_json import Truncated, as_text
+from .lenient_json import FENCED, Truncated, as_text
 from .tagged_calls import TaggedCall, find_calls
 
 _KIND = r"(thought|(?:action|tool)[ _]*input|input|action|tool|observation|final[ _]*answer|question)"

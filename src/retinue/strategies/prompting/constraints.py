@@ -52,7 +52,7 @@ def _step_shape(same: _SameTools, answer_chars: int, answer_apart: bool) -> Cons
 
 def decision_schema(tools: Sequence[Tool], **before: Any) -> dict[str, Any]:
     """Return the schema of a decision as JSON, preceded by the properties `before`."""
-    variants = [object_schema(action={"const": tool.name}, action_input=_input_schema(tool)) for tool in tools]
+    variants = [object_schema(action={"const": tool.name}, action_input=input_schema(tool)) for tool in tools]
     decision = {"anyOf": [*variants, object_schema(final_answer={"type": "string"})]}
     return object_schema(**before, decision=decision) | shared_definitions(tools)
 
@@ -72,7 +72,8 @@ def input_pattern(tool: Tool) -> Pattern:
     return line(min(most, INPUT_CHARS))
 
 
-def _input_schema(tool: Tool) -> Any:
+def input_schema(tool: Tool) -> Any:
+    """Return the schema of a valid input for the tool: a text, or its arguments."""
     return {"type": "string"} if tool.signature.text_argument is not None else arguments_schema(tool)
 
 

@@ -14,6 +14,7 @@ from ...core.delegation import is_member
 from ...core.tool import Tool
 from ...core.tool_example import ExampleCall, ToolExample
 from ...core.values import Message, ToolInput
+from ..parsing.lenient_json import as_text
 
 
 @cache
@@ -145,18 +146,13 @@ def examples_as_text(tools: Sequence[Tool]) -> str:
     written = ""
     for example in examples_for(tools):
         steps = [
-            f"Thought: {step.thought}\nAction: {step.tool.name}\nAction Input: {input_text(step.tool_input)}\n"
+            f"Thought: {step.thought}\nAction: {step.tool.name}\nAction Input: {as_text(step.tool_input)}\n"
             f"Observation: {step.observation}\n"
             for step in example.steps
         ]
         ending = f"Thought: {example.thought}\nFinal Answer: {example.answer}\n\n"
         written += f"Question: {example.question}\n{''.join(steps)}{ending}"
     return written
-
-
-def input_text(tool_input: ToolInput) -> str:
-    """Return a tool's input as a model writes it: a text, or values as JSON."""
-    return tool_input if isinstance(tool_input, str) else json.dumps(tool_input, ensure_ascii=False)
 
 
 def _examples_of(tool: Tool) -> Iterable[ToolExample]:
@@ -176,7 +172,7 @@ def _links(owned: Sequence[_Owned]) -> Iterator[tuple[_Owned, _Owned]]:
     """Yield the pairs of which the second goes on from the answer of the first."""
     for before, after in permutations(owned, 2):
         if after.example.follow_up and before.tool.name != after.tool.name:
-            begins = input_text(after.example.calls[0].tool_input)
+            begins = as_text(after.example.calls[0].tool_input)
             if re.search(rf"(?<!\w){re.escape(before.example.answer)}(?!\w)", begins):
                 yield before, after
 

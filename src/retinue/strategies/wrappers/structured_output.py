@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,9 +11,10 @@ from ...core.grammar import Constraint, json_pattern, seq
 from ...core.prompt import Ask, Decided, Prompt
 from ...core.protocols import Act, Flow, Request, Sent, Strategy, Task, ask
 from ...core.values import CUT_SHORT, AgentFinish, Message, Observation, Reply, StopReason
-from ..parsing.actions import FENCED
 from ..parsing.final_answer import uses_tool
+from ..parsing.lenient_json import json_values
 from ..plan_text import neutralize_line
+from ..prompting.constraints import object_schema
 from ..prompting.injection_guard import neutralize
 from .wrapper import Wrapper, perform, relay, without_visible_answer
 
@@ -76,7 +77,7 @@ class _Answers:
     def _read_answer(self, text: str) -> tuple[Any, str]:
         """Return the answer in `text`, or what is wrong with it."""
         problem = ""
-        for value in _values(text):
+        for value in json_values(text):
             wrapped = isinstance(value, dict) and set(value) == {"answer"}
             for candidate in (value, value["answer"]) if wrapped else (value,):
                 wrong = self._find_problem(candidate)
@@ -111,31 +112,13 @@ class _Answers:
         if self.schema.get("type") == "object":
             return Constraint(pattern, self.schema)
         apart = ("$defs", "definitions", "$schema")
-        wrapped = {
-            "type": "object",
-            "properties": {"answer": {key: value for key, value in self.schema.items() if key not in apart}},
-            "required": ["answer"],
-            "additionalProperties": False,
-        }
+        wrapped = object_schema(answer={key: value for key, value in self.schema.items() if key not in apart})
         return Constraint(pattern, wrapped | {key: self.schema[key] for key in apart if key in self.schema})
 
 
 def _with_answer(finish: AgentFinish, value: Any, log: str) -> AgentFinish:
     values = {**finish.return_values, "output": json.dumps(value, ensure_ascii=False), "answer": value}
     return AgentFinish(values, log)
-
-
-def _values(text: str) -> Iterator[Any]:
-    """Yield what JSON there is in a text: all of it, in a fence, or between the first and the last bracket."""
-    begin = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=len(text))
-    end = max(text.rfind("}"), text.rfind("]")) + 1
-    for candidate in (text, *FENCED.findall(text), text[begin:end]):
-        try:
-            value = json.loads(candidate)
-            json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-        except (ValueError, RecursionError):
-            continue
-        yield value
 
 
 def _as_it_is(decided: Decided) -> Reply:
