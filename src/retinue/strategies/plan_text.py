@@ -60,11 +60,11 @@ def read_plan(text: str, most: int) -> Plan:
     """
     text = text.split(END)[0]
     for values in json_values(text):
-        if steps := _texts(values):
+        if steps := _read_steps(values):
             return Plan(check_steps(steps, most))
         if isinstance(values, dict) and isinstance(values.get("answer"), str) and values["answer"].strip():
             return Plan(answer=values["answer"].strip())
-    steps = _listed(text)
+    steps = _read_list(text)
     direct = _DIRECT.search(text)
     if not steps and direct:
         return Plan(answer=without_empty_fence(direct.group(1).strip()))
@@ -86,7 +86,7 @@ def apply_decision(decision: Decision, steps: tuple[str, ...], most: int) -> tup
     if given is None:
         return steps
     if isinstance(changed, str):
-        return check_steps(_listed(changed) or changed.splitlines(), most)
+        return check_steps(_read_list(changed) or changed.splitlines(), most)
     if not isinstance(changed, list) or not all(isinstance(step, str) for step in changed):
         raise UnreadablePlan('want {"steps": ["…", "…"]}, or a text with a step on each line')
     return check_steps(changed, most)
@@ -98,7 +98,7 @@ def check_steps(steps: Sequence[str], most: int) -> tuple[str, ...]:
     """
     kept: dict[str, str] = {}
     for step in steps:
-        line = _bare(step)[:STEP_CHARS].rstrip()
+        line = _clean_step(step)[:STEP_CHARS].rstrip()
         if line:
             kept.setdefault(re.sub(r"\W+", "", line.lower()) or line, line)
     if not kept:
@@ -149,7 +149,7 @@ class Notes:
         return "\n".join(["What was found out so far:", *lines, ""]) if lines else ""
 
     @property
-    def told(self) -> str:
+    def remarks_text(self) -> str:
         """A person's comments on the plans, one per line."""
         kinds = {"reject": "A person refused a plan", "respond": "A person says of the plan"}
         return "".join(f"{kinds[said.kind]}: {neutralize_line(said.message, RESULT_CHARS)}\n" for said in self.remarks)
@@ -168,7 +168,7 @@ def neutralize_line(text: str, most: int) -> str:
     return line if len(line) <= most else f"{line[:most].rstrip()} …"
 
 
-def _listed(text: str) -> list[str]:
+def _read_list(text: str) -> list[str]:
     """Return the items of a numbered list with the indented text below them; or of bullets, if nothing is numbered."""
     heading = _HEADING.match(text)
     lines = text[heading.end() if heading else 0 :].splitlines()
@@ -185,7 +185,7 @@ def _listed(text: str) -> list[str]:
     return []
 
 
-def _texts(values: Any) -> list[str]:
+def _read_steps(values: Any) -> list[str]:
     """Return the steps in JSON: texts, or objects whose longest text is the step."""
     for key in ("plan", "steps"):
         values = values.get(key, values) if isinstance(values, dict) else values
@@ -198,7 +198,7 @@ def _texts(values: Any) -> list[str]:
     return found
 
 
-def _bare(step: str) -> str:
+def _clean_step(step: str) -> str:
     """Return a step on one line, without list markers or bold type."""
     line = " ".join(step.split()).lstrip(":").strip("*_` ").lstrip(": ").strip("*_` ")
     return line[1:-1] if len(line) > 1 and line[0] == line[-1] == '"' and '"' not in line[1:-1] else line

@@ -73,7 +73,7 @@ def _improve_observation(
         if seen.outcome not in REFLECTED_ON or (seen.outcome == "result" and _is_final(tool)):
             break
         reply = yield from ask(_ask_verdict(tool, action, seen))
-        rephrased = verdict(reply.text, tool)
+        rephrased = read_verdict(reply.text, tool)
         if rephrased is None or _input_key(rephrased) in tried:
             break
         tried.append(_input_key(rephrased))
@@ -98,7 +98,7 @@ def _ask_verdict(tool: Tool, action: AgentAction, seen: Observation) -> Ask:
     return Ask(prompt, result, partial(_format_verdict, tool=tool), (), _verdict_shape(tool), _REPLY_TOKENS, aside=True)
 
 
-def verdict(text: str, tool: Tool) -> ToolInput | None:
+def read_verdict(text: str, tool: Tool) -> ToolInput | None:
     """Return the new input in a reply; `None` if the reply agrees, or cannot be read."""
     written: Any = None
     if text.lstrip().startswith("{"):

@@ -61,7 +61,7 @@ class _Answers:
         for left in range(TRIES, 0, -1):
             held = shape if left > 1 else None  # a schema may say more than a pattern can
             news = f"{text}\n{again}".strip()
-            reply = yield from ask(Ask(prompt, news, _as_it_is, (), held, most, problem=again, aside=True))
+            reply = yield from ask(Ask(prompt, news, _format_answer, (), held, most, problem=again, aside=True))
             given = "" if uses_tool(reply.text, task.tools) else reply.text
             text = given.strip() or text
             value, again = self._read_answer(given)
@@ -121,5 +121,5 @@ def _with_answer(finish: AgentFinish, value: Any, log: str) -> AgentFinish:
     return AgentFinish(values, log)
 
 
-def _as_it_is(decided: Decided) -> Reply:
+def _format_answer(decided: Decided) -> Reply:
     return Reply(decided.output if isinstance(decided, AgentFinish) else "")
