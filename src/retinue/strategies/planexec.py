@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
 
 from ..core.grammar import Constraint, choice
-from ..core.prompt import Ask, Decided, Prompt
-from ..core.protocols import Act, Flow, Request, Sent, Strategy, Task, ask, calls_natively, consult
+from ..core.prompt import Ask, Prompt
+from ..core.protocols import Act, Flow, Strategy, Task, ask, calls_natively, consult
 from ..core.values import AgentAction, AgentFinish, Decision, Message, Observation, Reply, StopReason
 from .auto import choose_strategy
 from .parsing import final_answer
@@ -38,14 +36,12 @@ from .plan_text import (
 from .prompting.constraints import answer_shape
 from .prompting.prompt_parts import describe_tools, history_lines, prompt_parts
 from .react import React
-from .wrappers.wrapper import perform, relay, without_visible_answer
+from .wrappers.wrapper import Part, perform, relay, without_visible_answer
 
 TRIES = 3  # attempts to get a readable plan
 _REPLY_TOKENS = 512
 _NO_TOOLS = "(it is not said which; others carry the plan out)"
 _NOT_FOUND = re.compile(r"\W*not[\s_]+found\b[\s:.,-]*(.*)", re.IGNORECASE | re.DOTALL)
-T = TypeVar("T")
-Part = Generator[Request, Sent, T]
 
 
 @dataclass(frozen=True)
@@ -175,7 +171,7 @@ class _Run:
             return steps
         prompt = Prompt(Message("user", self._prompt("check", plan=number_steps(steps))))
         shape = Constraint(choice(" yes\n", self._shapes[0].pattern), self._shapes[0].schema)
-        reply = yield from ask(Ask(prompt, self._news, _format_yes, (), shape, _REPLY_TOKENS, aside=True))
+        reply = yield from ask(Ask(prompt, self._news, lambda _: Reply(" yes\n"), (), shape, _REPLY_TOKENS, aside=True))
         try:
             return read_plan(reply.text, self._by.max_steps).steps or steps
         except UnreadablePlan:  # "yes", or no usable improvement
@@ -201,7 +197,8 @@ class _Run:
     def _execute_step(self, step: str) -> Part[tuple[AgentFinish, bool]]:
         """Execute a step; return its result, and whether the run ends with it."""
         question = self._prompt("step", step=step).rstrip("\n")
-        inner = self._executor(replace(self._task, question=question, history=self._history_for(step)))
+        history = self._task.history if step == self._task.question else ()  # other steps are self-contained
+        inner = self._executor(replace(self._task, question=question, history=history))
         replies = 0
 
         def count_reply(request: Ask) -> Part[Reply]:
@@ -230,10 +227,6 @@ class _Run:
             return (yield from relay(inner, count_reply, note_results)), False
         except _StepEnded as ended:
             return ended.finish, ended.run_ends
-
-    def _history_for(self, step: str) -> tuple[Message, ...]:
-        """Return the earlier conversation only if the step is the question itself; other steps are self-contained."""
-        return self._task.history if step == self._task.question else ()
 
     # ── the answer ───────────────────────────────────────────────────────────────────────────────
 
@@ -293,10 +286,6 @@ def _finish_refused(decision: Decision) -> AgentFinish:
 def _visible_if_found(text: str) -> str:
     shown = final_answer.visible_answer(text)
     return "" if may_begin_with(shown, "not found") else shown
-
-
-def _format_yes(decided: Decided) -> Reply:
-    return Reply(" yes\n")
 
 
 @dataclass(frozen=True)

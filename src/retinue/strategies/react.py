@@ -87,10 +87,15 @@ class _Transcript:
 
     def ask_step(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         asked = extend(before, Message("user", f"{turn_text(turn)}Thought:"))
-        return Ask(asked, turn.news, format_decision, self._stop, self._shape, self._most, answer=self._visible_answer)
-
-    def _visible_answer(self, text: str) -> str:
-        return marked_answer(text, self._task.tools)
+        return Ask(
+            asked,
+            turn.news,
+            format_decision,
+            self._stop,
+            self._shape,
+            self._most,
+            answer=lambda text: marked_answer(text, self._task.tools),
+        )
 
     def ask_answer(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         knows = f"{turn_text(turn)}Thought: I now know the final answer\n" if turn.told else ""

@@ -99,7 +99,10 @@ def tools_as_json(tools: Sequence[Tool]) -> str:
         {
             "name": tool.name,
             "description": tool.description,
-            "arguments": [{name: _describe_field(schema)} for name, schema in _properties(tool).items()],
+            "arguments": [
+                {name: _describe_field(schema)}
+                for name, schema in tool.signature.parameters.get("properties", {}).items()
+            ],
             "response": f"result of {tool.name}",
         }
         for tool in tools
@@ -201,11 +204,6 @@ def name_argument(action: AgentAction, tool: Tool | None) -> Any:
 
 
 # ── what is told of the tools, and what a reply may look like ────────────────────────────────────
-
-
-def _properties(tool: Tool) -> Mapping[str, Any]:
-    properties: Mapping[str, Any] = tool.signature.parameters.get("properties", {})
-    return properties
 
 
 def _describe_field(schema: Mapping[str, Any]) -> str:

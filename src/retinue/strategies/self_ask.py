@@ -135,7 +135,7 @@ def _read_action(part: Part, tools: Sequence[Tool], log: str) -> AgentAction:
 
 
 def visible_follow_up(text: str) -> str:
-    """Extract the visible part of the run's answer from a reply that is still arriving; see `answer_stream`."""
+    """Extract the visible part of the run's answer from a reply that is still arriving."""
     if text.lstrip().startswith("{"):
         return json_answer(text)
     marker = _AT_LINE_START.search(text)

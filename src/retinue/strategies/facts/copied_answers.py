@@ -11,6 +11,8 @@ from .descriptions import names_in
 from .quantities import DATE, MONTHS, NUMBER, YEAR, is_measure_asked, quantities
 from .sub_prompts import one_field
 
+# ── what a value is of its subject ────────────────────────────────────────────────────────────────
+
 _BIRTH, _DEATH = {"born", "birth", "birthplace"}, {"die", "died", "death", "dead"}
 # Words of one relation that do not begin alike; no two of these relations are the same.
 _RIVALS = (
@@ -84,6 +86,8 @@ def _begin_alike(one: str, other: str) -> bool:
     least = min(len(one), len(other), _ALIKE)
     return least >= _SHORTEST and one[:least] == other[:least]
 
+
+# ── what is copied ────────────────────────────────────────────────────────────────────────────────
 
 NOT_STATED = "not stated"
 LONGEST = 9  # words of a copied answer

@@ -154,6 +154,8 @@ def in_asked_unit(value: str, question: str, given: Mapping[str, float] = Mappin
     return f"{format_number(number_in(value) * row[have] / row[want])} {asked.group(1)}"
 
 
+# ── what a question lays down ─────────────────────────────────────────────────────────────────────
+
 _UNIT_NAME = r"((?:square |cubic )?[a-z]+)"
 _DEFINITION = re.compile(
     rf"(?:,\s*)?(?:\bif )?\b(?:an?|one) {_UNIT_NAME} (?:is|has|equals) (\d[\d,]*(?:\.\d+)?) {_UNIT_NAME}\b[,.]?\s*",
@@ -191,7 +193,8 @@ def terms_of(question: str) -> QuestionTerms:
     found = _DEFINITION.search(question)
     if found and (size := float(found.group(2).replace(",", ""))):
         units = _unit_sizes(found.group(1).lower(), size) | _unit_sizes(found.group(3).lower(), 1.0)
-        question = _capitalize(_cut_out(question, found))
+        question = _cut_out(question, found)
+        question = question[:1].upper() + question[1:]
     digits = None
     if found := _ROUND.search(question):
         digits = _decimal_places(found.group(1))
@@ -208,10 +211,6 @@ def _cut_out(question: str, term: re.Match[str]) -> str:
     """Return the question without a term, and with the question mark that was before the term if that came last."""
     before, after = question[: term.start()], question[term.end() :]
     return f"{before}{'' if after.strip() or '?' in before + term.group() else '?'}{after}"
-
-
-def _capitalize(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _decimal_places(word: str | None) -> int:

@@ -152,22 +152,17 @@ def _name_extreme(step: QuestionStep, values: Sequence[str]) -> str:
 def _count_items(step: QuestionStep, values: Sequence[str]) -> int:
     limit = re.search(r"([<>])\s*([\d,.]+)", step.text)
     used = [values[number - 1] for number in dict.fromkeys(step.uses)]
-    held = [part for value in used for part in _split_list(value, sized=limit is not None)]
+    held = [
+        part for value in used for part in (value.split(_BETWEEN) if limit or _BETWEEN in value else parts_of(value))
+    ]
     if limit is None:
         return len(held)
     most = number_in(limit.group(2))
-    sizes = [_size_beside(part, most) for part in held]
+    sizes = [number_in(part) if 1000 <= most <= 2100 else size_in(part) for part in held]  # a limit such as a year
     return sum(size > most if limit.group(1) == ">" else size < most for size in sizes)
 
 
-def _split_list(value: str, *, sized: bool) -> list[str]:
-    return value.split(_BETWEEN) if sized or _BETWEEN in value else parts_of(value)
-
-
-def _size_beside(text: str, limit: float) -> float:
-    """Return the size of a value: of a date the year, if the limit seems to be one."""
-    return number_in(text) if 1000 <= limit <= 2100 else size_in(text)
-
+# ── the patterns of plans ─────────────────────────────────────────────────────────────────────────
 
 _PLAIN = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 _CONSTANTS = ("1", "2", "10", "60", "100", "1000")
@@ -320,11 +315,6 @@ def _arithmetic_of_two(question: str) -> list[str | Pattern]:
     return ["compute: #1 + #2"] if TOGETHER.search(question) else []
 
 
-def counted_shape() -> Constraint:
-    """Return the constraint for a plan that finds a list and counts it."""
-    return one_field("steps", seq("find: ", _QUESTION, "\ncount: #1\n"))
-
-
 def _span_asked(question: str) -> str:
     return next((kind for kind, asks in _SPANS if asks.search(question)), "")
 
@@ -369,34 +359,9 @@ def _arithmetic_pattern(ref: Pattern, numbers: Sequence[str]) -> Pattern:
     return seq("compute: ", optional(seq("round")), Repeat(parts, 1, 20))
 
 
+# ── the plan that a model writes ──────────────────────────────────────────────────────────────────
+
 _WORD = re.compile(r"[^\W\d_]+")
-
-
-def most_similar(question: str, examples: Sequence[str], most: int) -> list[str]:
-    """Return the `most` examples whose first lines are most like `question`, the most like it last. Rarer words count
-    more."""
-    described = [_plain_words(example.partition("\n")[0]) for example in examples]
-    known = Counter(word for words in described for word in words)
-    wanted = _plain_words(question)
-
-    def likeness(words: frozenset[str]) -> float:
-        shared = sum(_weight(known[word], len(examples)) for word in words & wanted)
-        return shared / math.sqrt(len(words) or 1)
-
-    order = sorted(range(len(examples)), key=lambda at: (-likeness(described[at]), at))
-    return [examples[at] for at in reversed(order[:most])]
-
-
-def _weight(count: int, of: int) -> float:
-    return math.log(1 + of / count)
-
-
-def _plain_words(text: str) -> frozenset[str]:
-    """Return the words in lower case, without those that begin with a capital letter, but with the first."""
-    found = _WORD.findall(text.removeprefix("Question:"))
-    return frozenset(word.lower() for at, word in enumerate(found) if at == 0 or word.islower())
-
-
 _SIMILAR = 2  # examples that are shown once more, right before the question
 # Of plans, until one is sound.
 _SAMPLINGS: tuple[Mapping[str, Any], ...] = ({}, *({"temperature": 0.7, "seed": seed} for seed in (1, 2)))
@@ -426,7 +391,7 @@ def plan_question(say: Say, question: str) -> Part[tuple[QuestionStep, ...]]:
 def plan_count(say: Say, question: str) -> Part[tuple[QuestionStep, ...]]:
     """Return a plan that counts what a question asks the number of; no steps if the reply is none."""
     text, asked = _plan_prompt(question)
-    return _read_reply((yield from say(text, asked, counted_shape())))
+    return _read_reply((yield from say(text, asked, one_field("steps", seq("find: ", _QUESTION, "\ncount: #1\n")))))
 
 
 def _plan_alike(say: Say, question: str, names: Sequence[str]) -> Part[tuple[QuestionStep, ...]]:
@@ -461,3 +426,24 @@ def _plan_examples(listed: bool) -> Sequence[str]:
     """Return the examples of plans whose questions ask the same of several names, or the others."""
     examples = sub_prompt("plan").strip().split("\n\n")[1:]
     return [one for one in examples if bool(names_listed(one.partition("\n")[0])) == listed]
+
+
+def most_similar(question: str, examples: Sequence[str], most: int) -> list[str]:
+    """Return the `most` examples whose first lines are most like `question` in words, the most like it last. Rarer words
+    count more. (Nearest examples in the prompt, Liu et al. 2022.)"""
+    described = [_plain_words(example.partition("\n")[0]) for example in examples]
+    known = Counter(word for words in described for word in words)
+    wanted = _plain_words(question)
+
+    def likeness(words: frozenset[str]) -> float:
+        shared = sum(math.log(1 + len(examples) / known[word]) for word in words & wanted)
+        return shared / math.sqrt(len(words) or 1)
+
+    order = sorted(range(len(examples)), key=lambda at: (-likeness(described[at]), at))
+    return [examples[at] for at in reversed(order[:most])]
+
+
+def _plain_words(text: str) -> frozenset[str]:
+    """Return the words in lower case, without those that begin with a capital letter, but with the first."""
+    found = _WORD.findall(text.removeprefix("Question:"))
+    return frozenset(word.lower() for at, word in enumerate(found) if at == 0 or word.islower())

@@ -19,6 +19,8 @@ from .lenient_json import Truncated
 from .react_text import AFTER, ANYWHERE, AT_LINE_START, INVENTED, finish, json_decision, names_no_tool, parse, parts_of
 from .tagged_calls import find_calls
 
+# ── answers without a format ──────────────────────────────────────────────────────────────────────
+
 _FORMAL = re.compile(r"[{}]|```|</?\w|\b\w+[\[(]")  # JSON, a fence, a tag or a call: an attempt at another format
 _LABEL = re.compile(
     r"^[ \t>*_#`-]*+(?:follow|tool|query|search|command|call|function|step|plan|input|argument)[\w -]{0,30}+[*_`]*+:",
@@ -87,6 +89,8 @@ def prose(reply: Reply, tools: Sequence[Tool]) -> str:
     return "" if any(re.search(rf"\b{re.escape(tool.name)}\b", text, re.IGNORECASE) for tool in tools) else text
 
 
+# ── replies to "Final Answer:" ────────────────────────────────────────────────────────────────────
+
 _REPEATED = re.compile(r"^\s*+(?:thought[^\n]*\n)?\s*+final[ _]*answer[ \t]*:", re.IGNORECASE)
 _STEP_FIRST = re.compile(rf"[\s>*_#`-]*+(?:thought|action){AFTER}", re.IGNORECASE)
 
@@ -124,7 +128,7 @@ def _acts_first(text: str, tools: Sequence[Tool]) -> bool:
 
 
 def visible_answer(text: str) -> str:
-    """Extract the visible part of the answer from a reply that is still arriving; see `answer_stream`."""
+    """Extract the visible part of the answer from a reply that is still arriving."""
     begins = text.lstrip()[:7].lower()
     if begins.startswith(("{", "[", "`")):
         return finished_answer(partial_answer(text)) if begins[0] == "{" else ""
@@ -146,6 +150,8 @@ def mark_truncated(read: AgentFinish, reply: Reply) -> AgentFinish:
     values = {"output": read.output, **read.return_values, "problem": _PROBLEMS[reply.finish]}
     return AgentFinish(values, read.log, CUT_SHORT[reply.finish])
 
+
+# ── answers that are still arriving ───────────────────────────────────────────────────────────────
 
 _DECORATION = r"[ \t>*_#`-]*+"
 _BEFORE_COLON = r"[ \t]*+\d*+[ \t]*+[*_`]*+[ \t]*+"

@@ -76,7 +76,8 @@ def find_calls(text: str) -> Iterator[TaggedCall]:
         except NotJson as wrong:
             at = max(begun.end(), wrong.at)
             continue
-        at = _end_of_tags(text, at)
+        end = _END.match(text, at)
+        at = end.end() if end else at
         for one in value if isinstance(value, list) else [value]:
             if isinstance(one, dict) and one.keys() == {"name"}:  # a call without arguments
                 one["arguments"] = {}
@@ -86,7 +87,8 @@ def find_calls(text: str) -> Iterator[TaggedCall]:
 def _read_call(text: str, begun: re.Match[str]) -> tuple[Any, int]:
     at = begun.end()
     if name := begun["tool"]:
-        closed_at = _find_tag(text, "</tool_input>", at)
+        end_at = text.find("</tool_input>", at)
+        closed_at = len(text) if end_at < 0 else end_at
         return {"name": name.strip(), "arguments": text[at:closed_at].strip()}, closed_at
     if name := begun["gemma"]:
         end = _GEMMA_END.search(text, at)
@@ -134,14 +136,3 @@ def _read_scalar(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
-
-
-def _find_tag(text: str, tag: str, at: int) -> int:
-    end = text.find(tag, at)
-    return len(text) if end < 0 else end
-
-
-def _end_of_tags(text: str, at: int) -> int:
-    end = _END.match(text, at)
-    assert end is not None
-    return end.end()

@@ -32,17 +32,16 @@ def prompt_parts(strategy: str) -> Mapping[str, Template]:
     return {name: Template(body) for name, _, body in parts}
 
 
+# ── tools ─────────────────────────────────────────────────────────────────────────────────────────
+
+
 def describe_tools(tools: Sequence[Tool], input_name: str = "Action Input") -> str:
     """Return one line per tool: its name, its description, and its input if that is not plain text."""
     return "\n".join(f"{tool.name}: {tool.description}{_input_note(tool, input_name)}" for tool in tools)
 
 
-def _takes_text(tool: Tool) -> bool:
-    return tool.signature.text_argument is not None
-
-
 def _input_note(tool: Tool, input_name: str) -> str:
-    if _takes_text(tool):
+    if tool.signature.text_argument is not None:
         return ""
     parameters = tool.signature.parameters
     fields = [_describe_field(name, schema, parameters) for name, schema in parameters.get("properties", {}).items()]
@@ -56,6 +55,8 @@ def _describe_field(name: str, schema: Mapping[str, Any], parameters: Mapping[st
         notes.append("optional")
     return f'"{name}": {kind}' + (f" ({', '.join(notes)})" if notes else "")
 
+
+# ── the earlier conversation ──────────────────────────────────────────────────────────────────────
 
 _HALF = 1.5  # characters for each token of the window, of which each stands for some three
 _LEFT_OUT = "(Earlier turns are left out.)\n"
@@ -97,6 +98,8 @@ def _flatten_message(message: Message) -> str:
     calls = (f"(called {call.tool} with {json.dumps(call.tool_input, ensure_ascii=False)})" for call in message.calls)
     return "\n".join(filter(None, [message.content, *calls]))
 
+
+# ── worked examples ───────────────────────────────────────────────────────────────────────────────
 
 _KNOWN = "I now know the final answer."
 _MOST = 2  # examples in a prompt, since a small model reads some hundred tokens in ten seconds

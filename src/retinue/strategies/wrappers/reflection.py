@@ -10,21 +10,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from ...core.grammar import Constraint, choice, seq
 from ...core.prompt import Ask, Decided, Prompt
-from ...core.protocols import Act, Flow, Request, Sent, Strategy, Task, act, ask
+from ...core.protocols import Act, Flow, Strategy, Task, act, ask
 from ...core.tool import Tool
 from ...core.values import AgentAction, Message, Observation, Reply, ToolInput
 from ..parsing.actions import read_input
 from ..parsing.lenient_json import as_text
 from ..plan_text import neutralize_line
 from ..prompting.constraints import INPUT_CHARS, input_pattern, input_schema, object_schema, shared_definitions
-from .wrapper import Wrapper, perform, relay
+from .wrapper import Part, Wrapper, perform, relay
 
 REFLECTED_ON = frozenset({"result", "invalid_input", "failed"})
 _RESULT_CHARS = 1_500
@@ -52,7 +51,7 @@ def _reflect(strategy: Strategy, task: Task) -> Flow:
     if not tools:
         return strategy(task)
 
-    def improve_all(request: Act) -> Generator[Request, Sent, tuple[Observation, ...]]:
+    def improve_all(request: Act) -> Part[tuple[Observation, ...]]:
         seen = list((yield from perform(request)))
         for at, action in enumerate(request.actions):
             if tool := tools.get(action.tool):
@@ -63,14 +62,13 @@ def _reflect(strategy: Strategy, task: Task) -> Flow:
     return relay(strategy(inner), on_act=improve_all)
 
 
-def _improve_observation(
-    tool: Tool, action: AgentAction, first: Observation, answer: str
-) -> Generator[Request, Sent, Observation]:
+def _improve_observation(tool: Tool, action: AgentAction, first: Observation, answer: str) -> Part[Observation]:
     """Return the observation that fits the action, or the last of those that `tool.reflections` allow."""
+    is_final = tool.effects == "once" and not tool.approval  # what was done is done, and nobody would be asked again
     seen = first
     tried = [_input_key(action.tool_input)]
     for _ in range(tool.reflections):
-        if seen.outcome not in REFLECTED_ON or (seen.outcome == "result" and _is_final(tool)):
+        if seen.outcome not in REFLECTED_ON or (seen.outcome == "result" and is_final):
             break
         reply = yield from ask(_ask_verdict(tool, action, seen))
         rephrased = read_verdict(reply.text, tool)
@@ -82,11 +80,6 @@ def _improve_observation(
         told = f"(the input was rephrased to {neutralize_line(as_text(rephrased), INPUT_CHARS)})"
         seen = replace(again, call_id=first.call_id, note=f"{told}\n{again.note}".strip())
     return seen
-
-
-def _is_final(tool: Tool) -> bool:
-    """Return whether what the tool did is done for good, and nobody would be asked before it does more."""
-    return tool.effects == "once" and not tool.approval
 
 
 def _ask_verdict(tool: Tool, action: AgentAction, seen: Observation) -> Ask:

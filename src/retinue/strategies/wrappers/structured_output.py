@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.grammar import Constraint, json_pattern, seq
 from ...core.prompt import Ask, Decided, Prompt
-from ...core.protocols import Act, Flow, Request, Sent, Strategy, Task, ask
+from ...core.protocols import Act, Flow, Strategy, Task, ask
 from ...core.values import CUT_SHORT, AgentFinish, Message, Observation, Reply, StopReason
 from ..parsing.final_answer import uses_tool
 from ..parsing.lenient_json import json_values
 from ..plan_text import neutralize_line
 from ..prompting.constraints import object_schema
 from ..prompting.injection_guard import neutralize
-from .wrapper import Wrapper, perform, relay, without_visible_answer
+from .wrapper import Part, Wrapper, perform, relay, without_visible_answer
 
 TRIES = 3
 _ANSWER_CHARS = 2_000
@@ -40,7 +40,7 @@ class _Answers:
         """Run the inner strategy, then bring its answer into JSON; `INVALID_ANSWER` if it cannot be had."""
         evidence: list[str] = []
 
-        def collect(request: Act) -> Generator[Request, Sent, tuple[Observation, ...]]:
+        def collect(request: Act) -> Part[tuple[Observation, ...]]:
             seen = yield from perform(request)
             evidence.extend(one.text for one in seen if one.outcome == "result")
             return seen
