@@ -429,8 +429,10 @@ def _plan_examples(listed: bool) -> Sequence[str]:
 
 
 def most_similar(question: str, examples: Sequence[str], most: int) -> list[str]:
-    """Return the `most` examples whose first lines are most like `question` in words, the most like it last. Rarer words
-    count more. (Nearest examples in the prompt, Liu et al. 2022.)"""
+    """Return the `most` examples whose first lines are most like `question` in words, the most like it last.
+
+    Rarer words count more. (Nearest examples in the prompt, Liu et al. 2022.)
+    """
     described = [_plain_words(example.partition("\n")[0]) for example in examples]
     known = Counter(word for words in described for word in words)
     wanted = _plain_words(question)
