@@ -2,8 +2,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 WANTED = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Retinue needs Python 3.11 or newer; say PYTHON=…")'
 DEMO := PYTHONPATH=src .demo/bin/python -m retinue
-# processes for the tests: two more than there are cores, for many wait until another process has started
-WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
+# processes for the tests: one more than there are cores, for some tests wait; each process collects all of them
+WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
 # kept compiled, whatever the environment says: else each of the processes compiles everything once more
 export PYTHONDONTWRITEBYTECODE :=
@@ -58,10 +58,11 @@ demo-docs: .demo-docs/installed ## Answer questions about Retinue from its docum
 	.demo-docs/bin/python -m pip install --disable-pip-version-check --quiet --require-hashes -r requirements/demo-docs.txt
 	@touch $@
 
-SIDE_BY_SIDE := $(BIN)/pytest -m "not model" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-WITH_MODEL := $(BIN)/pytest -m "model and not long"
+ORDER := $(if $(SHUFFLE),--shuffle $(SHUFFLE))
+SIDE_BY_SIDE := $(BIN)/pytest -m "not model" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ORDER)
+WITH_MODEL = $(BIN)/pytest -m "model and not long" $(shell grep -rlE 'mark\.model\b' tests --include='test_*.py')
 
-test: model ## Run the tests before each commit, with samples of matrices: side by side, then those that need the model
+test: model ## Run the tests before each commit, with samples of matrices (SHUFFLE=42: in a random order)
 	$(SIDE_BY_SIDE)
 	$(WITH_MODEL)
 

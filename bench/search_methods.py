@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from retinue.components.ranker import Ranker
-from retinue.components.top_p import TopPSampler
+from retinue.components.ranking import Ranker, TopPSampler
 from retinue.core.tool import Tool
 from retinue.core.values import Document
 from retinue.documents.document_store import DocumentStore

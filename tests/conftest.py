@@ -19,7 +19,7 @@ from retinue.models import weights
 from retinue.store.database import Database
 from retinue.store.engines import engine_of
 
-pytest_plugins = ["sampling"]
+pytest_plugins = ["sampling", "shuffling"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

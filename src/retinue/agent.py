@@ -148,7 +148,7 @@ class Agent(YamlSerializable):
 
         Raises `UsageError` if no pipeline has a node of that name.
         """
-        from .pipelines.bound_parameters import bind_parameters  # imported here because few agents need it
+        from .pipelines.pipeline import bind_parameters  # imported here because few agents need it
 
         return self._copy(tools=bind_parameters(self.tools, params))
 

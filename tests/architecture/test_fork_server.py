@@ -14,7 +14,6 @@ from fakes import fork_server
 SAYS = "import os, sys, time; print(sys.argv, sys.path[0], __name__, os.getcwd(), os.environ['TOLD'], time.tzname)"
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     "words",
     [
@@ -22,6 +21,10 @@ SAYS = "import os, sys, time; print(sys.argv, sys.path[0], __name__, os.getcwd()
         ["-c", "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"],
         ["-c", "def f():\n    raise ValueError('no')\nf()"],
         ["-c", "import os; os.kill(os.getpid(), 9)"],
+        ["-c", "raise SystemExit(-1)"],
+        ["-c", "raise KeyboardInterrupt"],
+        ["-c", "import os; os.write(1, b'out'); print('more'); os.close(1)"],
+        ["-c", "import threading; threading.Thread(target=lambda: print('in the end')).start()"],
         ["-c", "import atexit; atexit.register(print, 'ended'); raise SystemExit('no')"],
         ["-W", "error", "-c", "import warnings; warnings.warn('x')"],
         ["-W", "error", "-W", "ignore::UserWarning", "-c", "import warnings; warnings.warn('x')"],

@@ -34,6 +34,12 @@ QUICK = [
 ]  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def no_plugins_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each run of pytest would import all that are installed anew, which takes seconds."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
 def collected(pytester: pytest.Pytester, *options: str) -> set[str]:
     said = pytester.runpytest("--collect-only", "-q", "-p", "sampling", *options).stdout.lines
     return {line.partition("::")[2] for line in said if "::" in line}
@@ -59,3 +65,25 @@ def test_a_sample_has_each_value(rows: list[frozenset[int]]) -> None:
 @given(st.lists(st.integers()), st.integers(1, 9))
 def test_each_value_has_its_turn(values: list[int], step: int) -> None:
     assert sorted(one for at in range(step) for one in every(values, step, at)) == sorted(values)
+
+
+def test_a_seed_gives_an_order(pytester: pytest.Pytester) -> None:
+    """Of all tests, with those that share a fixture's value one after the other."""
+    pytester.makepyfile(
+        test_a="def test_1(): pass\ndef test_2(): pass\ndef test_3(): pass\ndef test_4(): pass",
+        test_b="import pytest\n@pytest.fixture(scope='module', params=[1, 2])\ndef kind(request): pass\n"
+        "def test_1(kind): pass\ndef test_2(kind): pass",
+    )
+
+    def order(seed: int) -> list[str]:
+        said = pytester.runpytest("--collect-only", "-q", "-p", "shuffling", "--shuffle", str(seed)).stdout.lines
+        return [line for line in said if "::" in line]
+
+    orders = [order(seed) for seed in (1, 1, 2)]
+    assert orders[0] == orders[1] != orders[2]
+    assert sorted(orders[0]) == sorted(orders[2])
+    for one in orders:
+        files = [line.partition("::")[0] for line in one]
+        assert files in (sorted(files), sorted(files, reverse=True))
+        kinds = [line[-2] for line in one if "test_b" in line]
+        assert kinds in (["1", "1", "2", "2"], ["2", "2", "1", "1"])

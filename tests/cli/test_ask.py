@@ -19,8 +19,6 @@ from fakes.openai_server import Answer, OpenAIServer, Request, failure
 from retinue.cli.main import cli
 from retinue.strategies.auto import preset_strategy
 
-pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
-
 COMMANDS = ["--help", *sorted(cli.list_commands(Context(cli)))]
 ROOT = Path(__file__).parents[2]
 DEMO = ["--passages", str(ROOT / "data/demo/passages.jsonl")]

@@ -21,8 +21,6 @@ from fakes.openai_server import OpenAIServer
 from fakes.until import until
 from retinue.evals.comparison import Figures
 
-pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
-
 QUESTIONS = [
     {"id": "film", "question": "Who directed The Piano?", "answers": ["Jane Campion"], "tags": ["lookup"]},
     {"id": "deep", "question": "How deep is Lake Orlo?", "answers": [{"number": 84}], "tags": ["lookup"],

@@ -93,37 +93,5 @@ def test_draw(tmp_path: Path) -> None:
     assert retinue("draw", SEED, "--pipeline", "calculator").returncode == 2
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("# mine\nversion: ignore # old\n\nagents: [] # none\n", "# mine\nretinue: 1 # old\n\nagents: [] # none\n"),
-        ("# mine\n---\nagents: []\n", "# mine\n---\nretinue: 1\nagents: []\n"),
-        ("agents: []\r\nversion: '1.15'\r\n", "agents: []\r\nretinue: 1\r\n"),
-        ("retinue: 1\nversion: ignore\nagents: []\n", "retinue: 1\nagents: []\n"),
-        ("", "retinue: 1\n"),
-    ],
-)
-def test_migrate_keeps_comments_and_is_idempotent(before: str, after: str, tmp_path: Path) -> None:
-    from retinue.config.migration import migrate
-
-    path = tmp_path / "old.yml"
-    path.write_bytes(before.encode())
-    assert migrate(path) == "now has version 1"
-    assert path.read_bytes().decode() == after
-    assert migrate(path) == "already has version 1"
-    assert path.read_bytes().decode() == after
-
-
-def test_migrate_the_seeds_file(tmp_path: Path) -> None:
-    path = tmp_path / "seed.yml"
-    path.write_bytes(SEED.read_bytes())
-    assert printed("migrate", path) == f"{path}: now has version 1\n"
-    assert path.read_text() == SEED.read_text().replace("version: ignore", "retinue: 1")
-    printed("check", path)
-    path.write_text("{version: ignore, agents: []}")
-    assert "write 'retinue: 1' at its top" in retinue("migrate", path).stderr
-    assert path.read_text() == "{version: ignore, agents: []}"
-
-
 def test_the_schema_is_json() -> None:
     assert json.loads(printed("schema"))["title"] == "Retinue"

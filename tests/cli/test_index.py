@@ -9,8 +9,6 @@ import pytest
 from cli.test_ask import refused, retinue
 from retinue.server.embeddings import is_here
 
-pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
-
 
 def test_a_folder_is_indexed_and_searched(tmp_path: Path) -> None:
     (tmp_path / "zebras.md").write_text("# Zebras\n\nThey have stripes.")

@@ -14,8 +14,6 @@ from cli.test_ask import refused, retinue
 from retinue.cli import main
 from retinue.store.api_keys import hash_key
 
-pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
-
 
 def test_a_key_is_shown_once_and_listed_without_it(tmp_path: Path) -> None:
     db = str(tmp_path / "new" / "runs.db")

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from cli.test_ask import refused, retinue
 from retinue.models import weights
 from retinue.models.weights import EMBEDDED, catalogue
-
-pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
 
 
 def listed(cache: str) -> dict[str, list[str]]:

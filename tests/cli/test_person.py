@@ -69,7 +69,6 @@ def test_the_four_answers(server: OpenAIServer, typed: list[tuple[str, str]], ob
     assert status == 0
 
 
-@pytest.mark.usefixtures("full")  # with which the program has an interpreter of its own
 def test_where_nobody_sits_at_a_terminal_the_run_parks(server: OpenAIServer) -> None:
     server.replies += [ACTION, ANSWER]
     words = ["ask", "What?", "--base-url", server.url, "--strategy", "react", "--require-human-feedback"]

@@ -15,12 +15,9 @@ from core.test_events_kept import events
 from retinue.core.events import Asked, Called, Delta, Event, Finished, Observed, Replied, Started, Stopped
 from retinue.core.run_result import result
 from retinue.core.values import AgentAction, Observation, Reply, StopReason
-from retinue.display.branch import View
-from retinue.display.run_tree import RunTree
-from retinue.display.sections import Section
+from retinue.display.run_tree import RunTree, Section, View
 from retinue.display.status_lines import StatusLines
-from retinue.display.terminal import cells, put
-from retinue.display.tree_page import Page
+from retinue.display.terminal import Page, cells, put
 from retinue.display.watched_run import WatchedRun
 
 HOSTILE = st.text(st.sampled_from("ab \n\t\r\x1b[2J\x07\x9b\u202e\u2028漢🙂é\ud800├│`")) | st.sampled_from(

@@ -13,11 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytest
-
 from cli.test_ask import refused, retinue
 
-pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
 FILE = """
 retinue: 1
 components:

@@ -11,22 +11,8 @@ import numpy
 import pytest
 
 from fakes import fork_server
-from retinue import (
-    Agent,
-    DataError,
-    Document,
-    DocumentSplitter,
-    DocumentStore,
-    DocumentWriter,
-    FileConverter,
-    Pipeline,
-    PromptModel,
-    PromptNode,
-    Reader,
-    Retriever,
-    Tool,
-    UsageError,
-)
+from retinue import Agent, DataError, Document, DocumentStore, Pipeline, PromptModel, Tool, UsageError
+from retinue.components import DocumentSplitter, DocumentWriter, FileConverter, PromptNode, Reader, Retriever
 from retinue.config import check
 from retinue.documents.retrieval import reciprocal_rank_fusion
 
@@ -191,7 +177,6 @@ def test_without_documents_no_model_is_asked() -> None:
 # ── pipelines, tools, files of agents ────────────────────────────────────────────────────────────
 
 
-@pytest.mark.usefixtures("full")  # with which the program has an interpreter of its own
 def test_the_example_runs() -> None:
     example = Path(__file__).parents[2] / "examples" / "documents.py"
     done = fork_server.python(["-W", "error", example])

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from fakes.ranking_server import KEY, RankingServer
-from retinue import Document, Ranker, ToolError, TopPSampler, UsageError
-from retinue.components.embedding_models import embedder
-from retinue.components.hosted_models import HostedEmbedder, HostedReranker
+from retinue import Document, ToolError, UsageError
+from retinue.components import Ranker, TopPSampler
+from retinue.components.retrieval_models import HostedEmbedder, HostedReranker, resolve_embedder
 
 TEXTS = ["cat", "Paris is the capital", "Paris"]
 
@@ -173,9 +173,9 @@ def test_settings_that_cannot_work(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="not the address of a server"):
         HostedReranker("tei")
     with pytest.raises(UsageError, match="OpenAI needs a key"):
-        embedder("openai:text-embedding-3-small", "Retriever")
+        resolve_embedder("openai:text-embedding-3-small", "Retriever")
     with pytest.raises(UsageError, match="Retriever: want minilm, openai:MODEL or a folder, not ''"):
-        embedder("", "Retriever")
+        resolve_embedder("", "Retriever")
 
 
 def test_the_key_shows_nowhere(server: RankingServer, caplog: pytest.LogCaptureFixture) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from fakes.pages_server import ROOM, PagesServer
-from retinue import Agent, LinkContentFetcher, Pipeline, PromptModel, Tool, ToolError
+from retinue import Agent, Pipeline, PromptModel, Tool, ToolError
+from retinue.components import LinkContentFetcher
 
 
 @pytest.fixture
@@ -56,8 +57,8 @@ def test_texts_of_all_kinds(pages: PagesServer, path: str, text: str) -> None:
         ("/404", "the server answered 404"), ("/500", "the server answered 500"),
         ("/image", "image/png cannot be read"), ("/image-as-html", "it is not text"),
         ("/empty", "no text on this page"), ("/broken-pdf", "this PDF cannot be read"),
-        ("/brotli", r"packed \(br\), which was not asked for"), ("/twice", r"packed \(gzip, gzip\)"),
-        ("/broken-gzip", "its packing is broken"), ("/gzip-bomb", f"larger than {ROOM:,} bytes"),
+        ("/brotli", "unsupported Content-Encoding: br"), ("/twice", "unsupported Content-Encoding: gzip, gzip"),
+        ("/broken-gzip", "its gzip data is invalid"), ("/gzip-bomb", f"larger than {ROOM:,} bytes"),
         ("/deflate-bomb", f"larger than {ROOM:,} bytes"), ("/huge", f"larger than {ROOM:,} bytes"),
         ("/endless", f"larger than {ROOM:,} bytes"), ("/loop", "redirected more than 5 times"),
         ("/to?url=ftp://x.example/", "only http and https"), ("/to?url=http://a@b/", "is not the name of a server"),
@@ -125,4 +126,4 @@ def test_in_a_file(pages: PagesServer, tmp_path: Path) -> None:
     written = Agent(PromptModel(script=[{"finish": "x"}]))
     written.add_tool("Read", LinkContentFetcher(["intranet:80"]), "reads")
     written.save_to_yaml(tmp_path / "c.yml")
-    assert Agent.load_from_yaml(tmp_path / "c.yml").tools[0].something.given["allow"] == ("intranet:80",)
+    assert Agent.load_from_yaml(tmp_path / "c.yml").tools[0].something.given["allow"] == ["intranet:80"]

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from fakes.search_server import KEY, LIMITED, WRONG_KEY, SearchServer, results
-from retinue import Agent, Document, Pipeline, PromptModel, SearchEngine, SerpAPIComponent, Tool, ToolError, UsageError
+from retinue import Agent, Document, Pipeline, PromptModel, Tool, ToolError, UsageError
+from retinue.components import SearchEngine, SerpAPIComponent
 from retinue.components.search_providers import PROVIDERS
 from retinue.components.web_search import Found, Question, within
 from retinue.net.service_client import ServiceRequest
@@ -300,4 +301,4 @@ def test_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert KEY not in (tmp_path / "c.yml").read_text()
     assert "allowed_domains:" in (tmp_path / "c.yml").read_text()
     monkeypatch.setenv("SEARCH_PARAMS_API_KEY", KEY)
-    assert Agent.load_from_yaml(tmp_path / "c.yml").tools[0].something.given["allowed_domains"] == ("a.com",)
+    assert Agent.load_from_yaml(tmp_path / "c.yml").tools[0].something.given["allowed_domains"] == ["a.com"]

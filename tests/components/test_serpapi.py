@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from fakes.serpapi_server import INVALID_KEY, KEY, OUT_OF_SEARCHES, SerpAPIServer, organic
-from retinue import Document, Pipeline, SerpAPIComponent, Tool, ToolError, UsageError
+from retinue import Document, Pipeline, Tool, ToolError, UsageError
+from retinue.components import SerpAPIComponent
 from retinue.net import service_client
 
 
@@ -161,7 +162,7 @@ def test_size_packing_redirects_and_time_have_limits(serpapi: SerpAPIServer, mon
     with pytest.raises(ToolError, match="larger than 1,000 bytes"):
         searching(serpapi).run("x")
     serpapi.body, serpapi.headers = b"{}", {"Content-Encoding": "br"}
-    with pytest.raises(ToolError, match=r"packed \(br\)"):
+    with pytest.raises(ToolError, match="unsupported Content-Encoding: br"):
         searching(serpapi).run("x")
     serpapi.redirect = f"{serpapi.url}/search.json"
     with pytest.raises(ToolError, match="answered 302, a redirect"):
@@ -174,7 +175,7 @@ def test_size_packing_redirects_and_time_have_limits(serpapi: SerpAPIServer, mon
 
 def test_a_server_that_is_not_there(serpapi: SerpAPIServer) -> None:
     serpapi.drop = True
-    with pytest.raises(ToolError, match="SerpAPI cannot be reached: the connection broke off"):
+    with pytest.raises(ToolError, match="SerpAPI broke off the connection"):
         searching(serpapi).run("x")
     with pytest.raises(ToolError, match="SerpAPI cannot be reached: Connection refused"):
         searching(serpapi, base_url="http://127.0.0.1:1").run("x")

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from retinue import Agent, Budget, PromptModel, Tool, tool
-from retinue.config.agent_snapshot import AgentSnapshot, rebuild, snapshot_of
-from retinue.config.schema_changes import schema_changes, without_words
+from retinue.config.agent_snapshot import AgentSnapshot, rebuild, schema_changes, snapshot_of, without_words
 from retinue.core.protocols import Flow, Task
 from retinue.errors import AgentChanged
 from retinue.models.reply_limits import limited

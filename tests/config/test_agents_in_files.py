@@ -10,21 +10,10 @@ import pytest
 
 import retinue.components
 from fakes.config_files import SEED
-from retinue import (
-    Agent,
-    Budget,
-    DataError,
-    Decision,
-    Executor,
-    Pipeline,
-    PromptModel,
-    PromptNode,
-    PromptTemplate,
-    UsageError,
-)
+from retinue import Agent, Budget, DataError, Decision, Executor, Pipeline, PromptModel, UsageError
+from retinue.components import PromptNode, PromptTemplate
 from retinue.config import check
 from retinue.config.specs import AgentParams
-from retinue.config.tool_files import Loading
 from retinue.config.yaml_files import load
 from retinue.core.events import Asked
 from retinue.models.reply_limits import Limited
@@ -159,7 +148,7 @@ def test_a_script_in_yaml_answers(strategy: str, tmp_path: Path) -> None:
     assert [result.answer for result in agent.run_batch(["2^3?", "2 ^ 3 ?"])] == ["It is 8."] * 2
 
 
-def test_variables_and_parameters_come_from_the_environment(tmp_path: Path) -> None:
+def test_variables_and_parameters_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = """\
 components:
   - {name: M, type: PromptModel, params: {model_name_or_path: "${NAME}", base_url: "http://h", api_key: "${K}"}}
@@ -169,11 +158,13 @@ agents:
 """
     path = written(tmp_path, text)
     with pytest.raises(DataError) as failed:
-        load(path, "agents", loading=Loading({}))
+        load(path, "agents")
     lines = [(line.split(":")[1], line.rpartition(": ")[2]) for line in str(failed.value).splitlines()]
     assert lines == [(at, f"the environment variable {name} is not set") for at, name in zip("225", NAMES, strict=True)]
     environ = {"NAME": "gpt", "K": "planted", "NODE_PARAMS_TOP_K": "3", "M_PARAMS_BASE_URL": "http://i", "ROLE": "R"}
-    agent = load(path, "agents", loading=Loading(environ))
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    agent = load(path, "agents")
     assert agent.prompt_node.top_k == 3
     assert agent.model.name == "gpt"
     assert agent.prompt_node.model.given["base_url"] == "http://i"
@@ -283,14 +274,6 @@ agents:
     agent = Agent.load_from_yaml(written(tmp_path, text), "boss")
     assert agent.tools[0].description == "Knows ways."
     assert agent.run("How far?").answer == "3 km"
-
-
-def test_a_component_that_is_not_here_is_an_error_with_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr(retinue.components, "PythonRuntime")
-    with pytest.raises(DataError, match=r"yml:24:11: Calculator: PythonRuntime cannot be built"):
-        Agent.load_from_yaml(SEED)
 
 
 def test_a_prompt_nodes_template_is_the_prompt() -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 
 from retinue import DataError
 from retinue.config import check, load_spec
-from retinue.config.yaml_reader import MAX_BYTES, MAX_NODES, read_text
+from retinue.config.yaml_text import MAX_BYTES, MAX_NODES, read_text
 
 BROKEN = Path(__file__).parent / "broken"
 FILES = sorted(BROKEN.glob("*.yml"))
@@ -61,7 +61,9 @@ WATCH = """
 import json, sys
 from pathlib import Path
 from retinue.config import check
+from retinue.config.registry import COMPONENTS, TOOLS
 broken = Path(sys.argv[1])
+_ = [one.parameters for one in (*COMPONENTS.values(), *TOOLS.values())]  # which imports our own modules
 check(broken / "many-at-once.yml"), check(broken / "tools-broken-file.yml"), check(broken / "python-paths.yml")
 seen = []
 def hook(event, arguments):

@@ -100,20 +100,3 @@ def test_what_is_wrong_with_a_block_is_said_where_it_stands(folder: Path) -> Non
     tools = put(folder, TOOLS.replace("cities.py:population", "nowhere.py:f"))
     with pytest.raises(DataError, match=r"block.yaml:3:17: callable_api: 'nowhere.py' does not exist here"):
         Agent.load_from_yaml(tools)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (AGENT, "is the configuration of one agent (RFC 003), which needs no version; left as it is"),
-        (TOOLS, "is a tool file, which needs no version; left as it is"),
-        (
-            "a: 1\n",
-            "is not a file of agents: it has none of 'components', 'pipelines', 'agents' and 'tools'; left as it is",
-        ),
-    ],
-)
-def test_migrate_leaves_files_that_are_no_files_of_agents(folder: Path, text: str, said: str) -> None:
-    path = put(folder, text)
-    assert printed("migrate", path) == f"{path}: {said}\n"
-    assert path.read_text() == text

@@ -73,12 +73,11 @@ def test_the_schema_describes_a_whole_file() -> None:
     assert {"ToolEntry", "ToolRef", "AgentParams", "ArgumentSpec"} <= set(schema["$defs"])
 
 
-@pytest.mark.parametrize("known", [*COMPONENTS.values(), *TOOLS.values()])
-def test_builders_are_ours_and_there(known: object) -> None:
+def test_builders_are_ours_and_there() -> None:
     from importlib import import_module
 
-    builder = getattr(known, "builder")  # noqa: B009 -- two kinds of values
-    if builder:
-        module, _, attribute = builder.partition(":")
-        assert module.startswith("retinue.")
-        assert hasattr(import_module(module), attribute)
+    for known in (*COMPONENTS.values(), *TOOLS.values()):
+        if known.builder:
+            module, _, attribute = known.builder.partition(":")
+            assert module.startswith("retinue.")
+            assert hasattr(import_module(module), attribute)

@@ -7,9 +7,10 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from aiohttp import web
@@ -17,7 +18,6 @@ from aiohttp import web
 from fakes.loopback import Loopback
 from retinue import DataError, ExampleCall, NotDone, ToolError, ToolExample
 from retinue.config import load_tools
-from retinue.config.tool_files import Loading
 from retinue.core.signature import InvalidInput
 from retinue.core.tool import Tool
 from retinue.core.toolbox import Toolbox
@@ -43,10 +43,11 @@ def called(tool: Tool, tool_input: Any = "") -> str:
     return asyncio.run(tool.call(tool_input))
 
 
-def tools_of(folder: Path, text: str, code: str = "", loading: Loading | None = None) -> dict[str, Tool]:
+def tools_of(folder: Path, text: str, code: str = "", environ: Mapping[str, str] | None = None) -> dict[str, Tool]:
     (folder / "tools.yaml").write_text(text, "utf-8")
     (folder / "code.py").write_text(code, "utf-8")
-    return {tool.name: tool for tool in load_tools(folder / "tools.yaml", loading)}
+    with patch.dict(os.environ, environ or {}):
+        return {tool.name: tool for tool in load_tools(folder / "tools.yaml")}
 
 
 def test_the_supervisors_file_loads_unchanged(tmp_path: Path) -> None:
@@ -159,11 +160,11 @@ def test_all_forms_of_what_may_be_called(tmp_path: Path) -> None:
 def test_what_cannot_be_built_says_where(text: str, problem: str, tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("import no_such_package_here\n")
     with pytest.raises(DataError) as raised:
-        tools_of(tmp_path, text, "from os import system\nVALUE = 5\n", Loading({}))
+        tools_of(tmp_path, text, "from os import system\nVALUE = 5\n")
     assert str(raised.value).startswith(f"{tmp_path / 'tools.yaml'}:{problem}")
 
 
-def test_a_tool_of_a_package_that_may_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_of_any_other_package_may_not_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "our_package_of_tools"
     package.mkdir()
     (package / "__init__.py").write_text("")
@@ -172,8 +173,6 @@ def test_a_tool_of_a_package_that_may_be_named(tmp_path: Path, monkeypatch: pyte
     text = "a: {callable_api: our_package_of_tools.good.double}"
     with pytest.raises(DataError, match="is not allowed; want"):
         tools_of(tmp_path, text)
-    tools = tools_of(tmp_path, text, loading=Loading(roots=("our_package_of_tools",)))
-    assert called(tools["a"], {"n": 4}) == "8"
 
 
 def test_a_python_file_describes_its_tools(tmp_path: Path) -> None:
@@ -244,7 +243,7 @@ def forked():
 
 
 def test_variables_are_only_the_tools_own(tmp_path: Path) -> None:
-    tools = tools_of(tmp_path, OWN, OWN_CODE, Loading({"HOST": "here"}))
+    tools = tools_of(tmp_path, OWN, OWN_CODE, {"HOST": "here"})
     seen = called(tools["show"], {"more": "é"})
     assert seen.startswith('["x=y", "here", "é", ')
     assert str(os.getpid()) not in seen.split(", ")
@@ -263,13 +262,13 @@ def test_variables_are_only_the_tools_own(tmp_path: Path) -> None:
     ],
 )
 def test_what_fails_in_its_own_process_is_an_observation(name: str, outcome: str, text: str, tmp_path: Path) -> None:
-    tools = tools_of(tmp_path, OWN, OWN_CODE, Loading({"HOST": "here"}))
+    tools = tools_of(tmp_path, OWN, OWN_CODE, {"HOST": "here"})
     seen = asyncio.run(Toolbox(tools.values()).run(AgentAction(name, "")))
     assert (seen.outcome, seen.text[: len(text)]) == (outcome, text)
 
 
 def test_a_child_that_a_tool_forks_off_in_its_own_process_says_nothing(tmp_path: Path) -> None:
-    assert called(tools_of(tmp_path, OWN, OWN_CODE, Loading({"HOST": "here"}))["forked"], "") == "7"
+    assert called(tools_of(tmp_path, OWN, OWN_CODE, {"HOST": "here"})["forked"], "") == "7"
 
 
 def test_a_tool_of_any_kind_may_have_worked_examples(tmp_path: Path) -> None:
@@ -287,15 +286,18 @@ def test_what_is_no_exception_cannot_say_that_nothing_was_done(said: str, tmp_pa
         tools_of(tmp_path, f"a: {{callable_api: 'http://localhost/', description: d, not_done: '{said}'}}")
 
 
-def test_a_tool_with_packages_runs_in_the_environment_it_was_locked_in(tmp_path: Path) -> None:
+def test_a_tool_with_packages_runs_in_the_environment_it_was_locked_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[tuple[Path, tuple[str, ...]]] = []
 
     def python_for(lock: Path, wanted: tuple[str, ...]) -> Path:
         asked.append((lock, wanted))
         return Path(sys.executable)
 
+    monkeypatch.setattr("retinue.config.tool_files.installed", python_for)
     text = "a: {callable_api: 'code.py:run', description: d, pip_dependencies: 'numpy==1, no_module ,'}"
-    tools = tools_of(tmp_path, text, "import no_module\ndef run(): ...\n", Loading(python_for=python_for))
+    tools = tools_of(tmp_path, text, "import no_module\ndef run(): ...\n")
     assert asked == [(tmp_path / "locked" / "a.txt", ("numpy==1", "no_module"))]
     with pytest.raises(ToolError, match="ModuleNotFoundError: No module named 'no_module'"):
         called(tools["a"])
@@ -341,7 +343,7 @@ several:
   return_output: given
 plain: {{callable_api: "http://${{HOST}}/${{PLACE}}", description: d, return_output: given, env: PLACE=text}}
 """
-    tools = tools_of(tmp_path, text, loading=Loading({"HOST": echo.url.removeprefix("http://")}))
+    tools = tools_of(tmp_path, text, environ={"HOST": echo.url.removeprefix("http://")})
     assert called(tools["simple"], "Who?") == '{"given": {"query": "Who?"}, "type": "application/json"}'
     assert called(tools["several"], {"rank": 1}) == '{"rank": 1, "date": ""}'
     assert called(tools["plain"], "x") == "plain"
@@ -355,7 +357,7 @@ a:
   env: MINE=mine-12345678
   headers: {{X-Key: "${{MINE}}", Authorization: "Bearer ${{THEIRS}}"}}
 """
-    tools = tools_of(tmp_path, text, loading=Loading({"THEIRS": "theirs-12345678"}))
+    tools = tools_of(tmp_path, text, environ={"THEIRS": "theirs-12345678"})
     assert called(tools["a"], "q") == "mine-12345678 Bearer theirs-12345678"
     assert asyncio.run(Toolbox(tools.values()).run(AgentAction("a", "q"))).text == "*** ***"
 
@@ -406,7 +408,7 @@ def test_a_tool_in_its_own_process_is_told_the_calls_key(tmp_path: Path) -> None
     [
         ("/redirect", "the endpoint answered 302, to go to '/echo'; redirects are not followed"),
         ("/large", "the endpoint's answer is larger than 1,000,000 bytes"),
-        ("/packed", "the endpoint's answer is packed (gzip), which was not asked for"),
+        ("/packed", "the endpoint sent what cannot be read: unsupported Content-Encoding: gzip"),
         ("/wrong", "the endpoint answered 500: out of order"),
         ("/hang", "a did not finish in time (its limit is 0.3 seconds)."),
     ],

@@ -10,8 +10,7 @@ from hypothesis import example, given, settings, strategies as st
 
 from fakes.config_files import SEED, opea
 from retinue.config import dump, load_spec
-from retinue.config.yaml_reader import read_text
-from retinue.config.yaml_writer import dump_value
+from retinue.config.yaml_text import dump_value, read_text
 from sampling import examples
 
 SCALARS = st.sampled_from(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from retinue import UsageError
-from retinue.testing.case import Case, cases, require_same, skip
+from retinue.testing.case import Case, make_case, require_same, skip
 
 Subject = Callable[[], None]
 
@@ -29,8 +29,7 @@ def raising(error: BaseException) -> Subject:
 
 @pytest.fixture
 def case() -> Case[Subject]:
-    (case,) = cases("store", numbers_are_kept)
-    return case
+    return make_case("store", numbers_are_kept)
 
 
 def test_a_case_is_named_after_its_check(case: Case[Subject]) -> None:
@@ -61,7 +60,7 @@ def test_what_does_not_end_is_given_up() -> None:
     async def it_ends(subject: None) -> None:
         await asyncio.Event().wait()
 
-    (case,) = cases("model", it_ends)
+    case = make_case("model", it_ends)
     with pytest.raises(AssertionError, match=r"model: it ends: this took longer than 0.01 seconds"):
         case.run(None, timeout=0.01)
 
@@ -70,7 +69,7 @@ def test_what_does_not_apply_is_skipped() -> None:
     async def it_flies(subject: None) -> None:
         skip("it has no wings")
 
-    (case,) = cases("model", it_flies)
+    case = make_case("model", it_flies)
     with pytest.raises(unittest.SkipTest, match="it has no wings"):
         case.run(None)
 

@@ -10,9 +10,9 @@ import pytest
 
 from retinue import Agent, Budget, Decision, PromptModel, RunResult, Tool, fork, replay
 from retinue.core.events import Asked, Called, Event, Finished, Observed, Paused, Resumed, Started
-from retinue.core.log_fork import ForkPoint, fork_log
 from retinue.core.values import StopReason
 from retinue.errors import UsageError
+from retinue.run.fork import ForkPoint, fork_log
 from retinue.strategies import STRATEGIES
 
 SCRIPT = [

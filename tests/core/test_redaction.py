@@ -15,7 +15,7 @@ from retinue._internal.redaction import (
     register_secret,
     register_url_secrets,
 )
-from retinue.config.secret_variables import value_without_secrets
+from retinue.config.environment import value_without_secrets
 from retinue.store.engines import engine_of
 
 WORDS = [

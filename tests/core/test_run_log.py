@@ -13,7 +13,8 @@ import pytest
 from retinue import Agent, ModelRefused, PromptModel, tool
 from retinue._internal.redaction import register_secret
 from retinue._internal.sync_bridge import run_blocking
-from retinue.core.log_context import ContextFilter, LogContext, current_context, log_context
+from retinue.core.log_context import ContextFilter
+from retinue.core.run_context import Progress, RunContext, current_run, run_context
 from retinue.net.retry import Retries
 from retinue.run.run import Run
 
@@ -83,7 +84,7 @@ def test_a_model_that_is_asked_again_is_information(caplog: pytest.LogCaptureFix
 
 async def read(run: Run) -> None:
     async for _ in run.events():
-        assert current_context().run == ""  # the reader is not within the run
+        assert current_run().run == ""  # the reader is not within the run
 
 
 @pytest.mark.parametrize("how", [Run.finish, read])
@@ -100,7 +101,7 @@ def test_what_a_tool_logs_is_of_its_run_and_has_no_secret(
     mine = [one for one in caplog.records if one.name in ("my.tool", "retinue.my")]
     assert [(vars(one)["run"], vars(one)["step"]) for one in mine] == [(run.key, 1)] * 2
     assert mine[1].getMessage() == "looking with ***"
-    assert current_context().run == ""
+    assert current_run().run == ""
 
 
 def test_no_part_of_a_secret_is_left_where_a_long_text_is_cut(caplog: pytest.LogCaptureFixture) -> None:
@@ -113,7 +114,7 @@ def test_no_part_of_a_secret_is_left_where_a_long_text_is_cut(caplog: pytest.Log
 
 
 def test_what_is_said_of_a_record_counts_before_where_it_was_said(caplog: pytest.LogCaptureFixture) -> None:
-    with log_context(LogContext("outer", "req_1", 3)):
+    with run_context(RunContext("outer", request="req_1", progress=Progress(3))):
         logging.getLogger("retinue.x").warning("a")
         logging.getLogger("retinue.x").warning("b", extra={"run": "inner"})
     assert [(vars(one)["run"], vars(one)["request"], vars(one)["step"]) for one in caplog.records] == [

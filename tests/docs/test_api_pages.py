@@ -9,8 +9,6 @@ import pytest
 from docs.test_docs import ROOT, blocks, run
 from fakes.served import Served, serving
 
-pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
-
 PAGES = {
     name: (ROOT / "docs" / f"{name}.md").read_text("utf-8")
     for name in ("responses", "conversations", "files", "server", "streams")

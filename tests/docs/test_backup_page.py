@@ -100,6 +100,7 @@ async def of_all_states(client: Client, number: int) -> list[Order]:
     return orders
 
 
+@pytest.mark.full
 def test_what_was_acknowledged_goes_on_where_it_is_restored(tmp_path: Path, urls: tuple[str, str]) -> None:
     with site(db=urls[0], delay=0.3) as at:
         orders, began = asyncio.run(backed_up(at, tmp_path, urls))
@@ -153,6 +154,7 @@ async def cancelled(at: Site, orders: Sequence[Order]) -> list[Json]:
         return list(runs)
 
 
+@pytest.mark.full
 def test_what_was_under_way_is_cancelled_unless_one_says_otherwise(tmp_path: Path) -> None:
     urls = (f"sqlite:///{tmp_path}/retinue.db", f"sqlite:///{tmp_path}/restored.db")
     with site(db=urls[0], delay=0.3) as at:
@@ -179,6 +181,7 @@ def rows(url: str) -> dict[str, list[tuple[object, ...]]]:
     return {name: some for name, some in found.items() if name != "processes"}
 
 
+@pytest.mark.full
 def test_a_copy_has_every_row(tmp_path: Path, urls: tuple[str, str]) -> None:
     """Of a database with rows in each table: SQLite's types and PostgreSQL's, bytes and text that no parser likes."""
     with closing(Database(urls[0])) as database:
@@ -242,6 +245,7 @@ def test_what_is_no_copy_is_said(tmp_path: Path, content: bytes, message: str) -
     assert [one.name for one in tmp_path.iterdir()] == ["copy.db"]
 
 
+@pytest.mark.full
 def test_a_copy_that_was_cut_off_or_changed_is_not_restored(tmp_path: Path) -> None:
     with closing(Database(f"sqlite:///{tmp_path}/retinue.db")) as database:
         fill(database)
@@ -262,6 +266,7 @@ def test_a_database_with_tables_is_not_restored_to(tmp_path: Path, a_postgres: P
     assert re.fullmatch(r"retinue: the database holds tables \(\w+, …\); restore to an empty one: .*\n", said.stderr)
 
 
+@pytest.mark.full
 def test_the_time_since_the_copy_does_not_count_for_runs(tmp_path: Path) -> None:
     from sqlalchemy import text
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import pytest
 
 from docs.reader import TYPED
 from docs.test_docs import PAGES, ROOT
@@ -93,22 +92,22 @@ def test_what_is_said_of_blocks_is_of_blocks_that_are_there() -> None:
     assert [test for test in RUN.values() if not (ROOT / test).is_file()] == []
 
 
-def files() -> Iterator[object]:
+def files() -> Iterator[tuple[str, str]]:
     for at, (page, language, text) in enumerate(blocks()):
         if language == "yaml" and not text.startswith(NO_AGENTS.get(page.name, "\n")):
-            yield pytest.param(text, id=f"{page.name}-{at}")
+            yield f"{page.name}-{at}", text
 
 
-@pytest.mark.parametrize("text", list(files()))
-def test_a_file_is_right(text: str, tmp_path: Path) -> None:
+def test_the_files_are_right(tmp_path: Path) -> None:
     for name, beside in BESIDE.items():
         (tmp_path / name).write_text(beside)
-    (tmp_path / "agents.yml").write_text(text, encoding="utf-8")
-    assert check(tmp_path / "agents.yml") == []
+    for place, text in files():
+        (tmp_path / "agents.yml").write_text(text, encoding="utf-8")
+        assert check(tmp_path / "agents.yml") == [], place
 
 
-def commands() -> Iterator[object]:
-    """Every command of Retinue in a block for a shell, once."""
+def commands() -> dict[str, str]:
+    """Every command of Retinue in a block for a shell, with its page."""
     found: dict[str, str] = {}
     for page, language, text in blocks():
         if language in ("sh", "console", "") and (language or text.startswith("retinue ")):
@@ -117,12 +116,16 @@ def commands() -> Iterator[object]:
                 words = line.replace("\\\n", " ").partition("  #")[0].strip()
                 if words.startswith("retinue "):
                     found.setdefault(words, page.name)
-    for words, page_name in found.items():
-        yield pytest.param(words, id=f"{page_name}: {words[:50]}")
+    return found
 
 
-@pytest.mark.parametrize("line", list(commands()))
-def test_a_command_is_there(line: str) -> None:
+def test_the_commands_are_there() -> None:
+    unknown = {line: options for line in commands() if (options := unknown_options(line))}
+    assert unknown == {}
+
+
+def unknown_options(line: str) -> list[str]:
+    """The options of a line that its command does not have. Fails if there is no such command."""
     words = shlex.split(line.partition(" | ")[0].partition(" > ")[0].partition(" && ")[0])[1:]
     command: click.Command = cli
     context = click.Context(cli)
@@ -131,7 +134,7 @@ def test_a_command_is_there(line: str) -> None:
         assert inner is not None, line
         command = inner
     known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)} | {"--help", "--version"}
-    assert [word for word in words if word.startswith("--") and word.partition("=")[0] not in known] == []
+    return [word for word in words if word.startswith("--") and word.partition("=")[0] not in known]
 
 
 def test_each_target_of_make_is_there() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from docs.reader import steady
 from docs.test_docs import ROOT, blocks
 from fakes.tmux import Terminal
@@ -11,6 +13,7 @@ from fakes.tmux import Terminal
 PAGE = (ROOT / "docs" / "chat.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.full
 def test_its_conversation_goes_as_it_says(tmp_path: Path) -> None:
     (file,) = blocks(PAGE, "yaml")
     (tmp_path / "team.yml").write_text(file)

@@ -17,8 +17,6 @@ from docs.test_docs import README, ROOT, blocks, run
 from fakes import node
 from fakes.served import Served, serving
 
-pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
-
 PAGE = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
 TABLES = 'def book(place):\n    return f"{place} is booked"\n'
 
@@ -40,11 +38,13 @@ def first_lines(code: str) -> str:
     return re.sub(r"\W+", "-", code)[-30:]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("code", blocks(PAGE, "py"), ids=first_lines)
 def test_its_python_runs(code: str, server: Served) -> None:
     run(code, environ(server), "DeprecationWarning", "ResourceWarning")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("code", blocks(PAGE, "js"), ids=first_lines)
 def test_its_node_runs(code: str, pytestconfig: pytest.Config, server: Served) -> None:
     assert pytestconfig.cache is not None
@@ -53,6 +53,7 @@ def test_its_node_runs(code: str, pytestconfig: pytest.Config, server: Served) -
     assert node.run(script, environ(server)).strip() == code.rpartition("// ")[2].strip()
 
 
+@pytest.mark.full
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
 def test_its_curl_works_as_it_is_pasted(server: Served, tmp_path: Path) -> None:
     (tmp_path / ".curlrc").write_text("silent\nshow-error\n")
@@ -63,6 +64,7 @@ def test_its_curl_works_as_it_is_pasted(server: Served, tmp_path: Path) -> None:
     assert '"content":"' in done.stdout.replace(" ", "")
 
 
+@pytest.mark.full
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
 def test_the_readmes_curl_works_as_it_is_pasted(tmp_path: Path) -> None:
     (command,) = [one for one in TYPED.findall(README) if one.startswith("curl ")]

@@ -7,7 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -62,26 +62,24 @@ def test_a_pages_python_runs(page: Path, tmp_path: Path) -> None:
         assert "520" in said.replace(",", "")
 
 
-def pasted() -> list[object]:
+def pasted() -> Iterator[tuple[str, str]]:
     """What of each page is to be pasted into a shell: blocks of commands, and the lines of a session after `$ `."""
-    found: list[object] = []
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         sessions = [
             "\n".join(re.findall(r"^\$ (.*(?:\\\n.*)*)", block, re.MULTILINE)) for block in blocks(text, "console")
         ]
         for at, block in enumerate([*blocks(text, "sh"), *blocks(text, "curl"), *sessions]):
-            found.append(pytest.param(block, id=f"{page.name}-{at}"))
-    return found
+            yield f"{page.name}-{at}", block
 
 
-@pytest.mark.parametrize("block", pasted())
-def test_what_is_to_be_pasted_is_whole_commands(block: str) -> None:
-    done = subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    whole = re.sub(r"\\\n\s*", " ", block)
-    loose = [line for line in whole.splitlines() if line.lstrip().startswith("-")]
-    assert not loose, "the line before has no backslash at its end"
+def test_what_is_to_be_pasted_is_whole_commands() -> None:
+    for place, block in pasted():
+        done = subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, ""), place
+        whole = re.sub(r"\\\n\s*", " ", block)
+        loose = [line for line in whole.splitlines() if line.lstrip().startswith("-")]
+        assert not loose, f"{place}: the line before has no backslash at its end"
 
 
 @pytest.mark.model
@@ -100,7 +98,10 @@ def test_the_readmes_first_commands_are_demo_and_test() -> None:
     assert all(f"\n{target}:" in makefile for target in ("demo", "test", "lint", "bench", "eval"))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_a_pages_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\((?!https?://)([^)#]+)\)", page.read_text(encoding="utf-8")):
-        assert (page.parent / target).exists(), target
+def test_the_pages_links_lead_somewhere() -> None:
+    targets = [
+        (page, target)
+        for page in PAGES
+        for target in re.findall(r"\]\((?!https?://)([^)#]+)\)", page.read_text(encoding="utf-8"))
+    ]
+    assert [(page.name, target) for page, target in targets if not (page.parent / target).exists()] == []

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from docs.test_docs import PAGES, blocks
 from retinue.config.registry import COMPONENTS, TOOLS
 from retinue.models import ENGINES
@@ -16,22 +14,22 @@ PROGRAMS = "\n".join(block for text in TEXTS for block in blocks(text, "python")
 FILES = "\n".join(block for text in TEXTS for block in blocks(text, "yaml"))
 
 
-@pytest.mark.parametrize("name", ENGINES)
-def test_an_engine_is_in_a_program(name: str) -> None:
-    assert re.search(rf'"{name}[":]', PROGRAMS)
+def test_an_engine_is_in_a_program() -> None:
+    for name in ENGINES:
+        assert re.search(rf'"{name}[":]', PROGRAMS), name
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
-def test_a_strategy_is_in_a_program(name: str) -> None:
-    assert f'"{name}"' in PROGRAMS
+def test_a_strategy_is_in_a_program() -> None:
+    for name in STRATEGIES:
+        assert f'"{name}"' in PROGRAMS, name
 
 
-@pytest.mark.parametrize("name", COMPONENTS)
-def test_a_component_is_in_a_program(name: str) -> None:
-    assert re.search(rf"\b{name}\(", PROGRAMS)
+def test_a_component_is_in_a_program() -> None:
+    for name in COMPONENTS:
+        assert re.search(rf"\b{name}\(", PROGRAMS), name
 
 
-@pytest.mark.parametrize("name", TOOLS)
-def test_a_tool_is_in_a_program_and_in_a_file(name: str) -> None:
-    assert re.search(rf"\b{name}\b", PROGRAMS)
-    assert re.search(rf"\b{name}\b", FILES)
+def test_a_tool_is_in_a_program_and_in_a_file() -> None:
+    for name in TOOLS:
+        assert re.search(rf"\b{name}\b", PROGRAMS), name
+        assert re.search(rf"\b{name}\b", FILES), name

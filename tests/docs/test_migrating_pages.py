@@ -20,8 +20,6 @@ from fakes.served import Served, serving
 from retinue.config import check
 from retinue.config.opea import spec_from_environment
 
-pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
-
 PAGES = {path.stem: path.read_text("utf-8") for path in (ROOT / "docs" / "migrating").glob("*.md")}
 (FILE,) = blocks(PAGES["assistants"], "yaml")
 TUTOR, STREAMED, FUNCTIONS, SEARCH = blocks(PAGES["assistants"], "py")
@@ -73,12 +71,14 @@ def test_the_file_for_assistants_is_right(tmp_path: Path) -> None:
     assert check(tmp_path / "agents.yml") == []
 
 
+@pytest.mark.full
 def test_the_tutors_run_is_polled(server: Served, tmp_path: Path) -> None:
     lines = said(TUTOR, server, tmp_path).splitlines()
     assert lines[:2] == ["completed", "assistant > Jane Doe, x is 1."]
     assert lines[2].startswith("user > I need to solve")
 
 
+@pytest.mark.full
 def test_the_tutors_run_is_streamed(server: Served, tmp_path: Path) -> None:
     text = said(STREAMED, server, tmp_path)
     assert text == (
@@ -86,6 +86,7 @@ def test_the_tutors_run_is_streamed(server: Served, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.full
 def test_the_clients_functions_are_called(server: Served, tmp_path: Path) -> None:
     assert said(FUNCTIONS, server, tmp_path).splitlines() == [
         "streamed > It is 57 degrees.",
@@ -110,10 +111,12 @@ def test_under_react_one_function_is_called_at_a_time(tmp_path: Path) -> None:
         assert said(counted, server, tmp_path).splitlines() == ["1", "1", "polled > It is 57 degrees."]
 
 
+@pytest.mark.full
 def test_files_are_searched_and_cited(server: Served, tmp_path: Path) -> None:
     assert said(SEARCH, server, tmp_path).splitlines() == ["completed 2", "[0] south.txt", "15,552 shares[0]"]
 
 
+@pytest.mark.full
 def test_what_uses_langchain_runs(tmp_path: Path) -> None:
     code = "\n".join(blocks(PAGES["langchain"], "py"))  # in one process, for the sake of its imports
     done = fork_server.python(["-W", "ignore", "-c", code], cwd=tmp_path)
@@ -145,6 +148,7 @@ def test_opeas_original_file_is_the_one_of_the_page(opea: Path) -> None:
     assert check(opea / "agents.yml") == []
 
 
+@pytest.mark.full
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
 def test_opeas_team_answers_on_one_server(opea: Path) -> None:
     supervisor = "script: [{when: sold.$, call: {tool: rag, input: Thriller}}, {when: 70, finish: 70 million.}]"

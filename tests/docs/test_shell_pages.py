@@ -287,6 +287,7 @@ def followed() -> Iterator[object]:
         yield pytest.param(page, marks=marks)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("page", list(followed()))
 def test_a_page_is_followed(page: str, folder: Path, request: pytest.FixtureRequest) -> None:
     cache = request.getfixturevalue("embedded_model").parents[1] if page in WITH_MODEL else folder / ".cache"

@@ -21,6 +21,7 @@ SUITES = (
 )
 
 
+@pytest.mark.full
 def test_its_tests_pass_in_a_project_of_somebody_else(tmp_path: Path) -> None:
     (tmp_path / "test_parts.py").write_text("\n".join(blocks(PAGE, "python")), "utf-8")
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_parts.py"]

@@ -36,6 +36,7 @@ def follow(reader: Reader, languages: Collection[str]) -> None:
                 reader.paste(text)
 
 
+@pytest.mark.full
 def test_each_step_prints_what_the_page_says(tmp_path: Path) -> None:
     reader = Reader(tmp_path)
     follow(reader, ["console"])

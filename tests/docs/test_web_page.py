@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from docs.test_docs import ROOT, blocks
 from fakes import fork_server
 from retinue.config import check
 
-pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
 PAGE = (ROOT / "docs" / "web.md").read_text(encoding="utf-8")
 
 

@@ -15,8 +15,6 @@ from retinue.config.registry import COMPONENTS
 from retinue.config.specs import AgentParams, BudgetSpec, ToolOptions
 from retinue.strategies import STRATEGIES
 
-pytestmark = pytest.mark.usefixtures("full")  # with which each program has an interpreter of its own
-
 PAGE = (Path(__file__).parents[2] / "docs" / "yaml.md").read_text(encoding="utf-8")
 
 

@@ -14,9 +14,8 @@ from hypothesis import given, strategies as st
 from fakes import tiny_onnx
 from fakes.tiny_onnx import WORDS
 from retinue import DataError
-from retinue.documents.cross_encoders import OnnxCrossEncoder
+from retinue.documents.cross_encoders import EmbeddingScorer, OnnxCrossEncoder
 from retinue.documents.embedding import unit
-from retinue.documents.embedding_scorer import EmbeddingScorer
 
 WEIGHTS = {"paris": 2.0, "rome": -1.0, "capital": 0.5}
 

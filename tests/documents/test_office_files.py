@@ -12,8 +12,7 @@ import pytest
 from retinue import DataError, DocumentStore
 from retinue.documents import index_folder
 from retinue.documents.folder_index import read_folder
-from retinue.documents.office_files import DOCX, PPTX, XLSX
-from retinue.documents.text_extraction import text_of
+from retinue.documents.text_extraction import DOCX, PPTX, XLSX, text_of
 
 
 def word() -> bytes:

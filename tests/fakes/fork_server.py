@@ -2,13 +2,14 @@
 
 What is started is a process as any other, with the environment, the folder and the output that it was given: it can be
 killed, has an exit status, and ends as Python ends. What may differ is what it imports itself: with `--full` and
-`--rest`, `python` starts an interpreter of its own for each program.
+`--rest`, `python` starts an interpreter of its own for each program. Nor does it take its modules apart in the end.
 """
 
 from __future__ import annotations
 
 import atexit
 import builtins
+import gc
 import importlib
 import json
 import os
@@ -22,7 +23,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -232,6 +233,33 @@ def _run(words: list[str]) -> None:
     exec(code, vars(main))  # noqa: S102 - what `python` does
 
 
+def _end_quickly(run: Callable[[], None]) -> None:
+    """Run a program and end as Python ends, but for taking apart what the process shares with others: it takes longer
+    than most programs."""
+    status: object = 0
+    try:
+        run()
+    except SystemExit as end:
+        status = end.code
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+        status = 1 if isinstance(error, Exception) else error
+    if not isinstance(status, int | BaseException | None):
+        print(status, file=sys.stderr)  # noqa: T201 - what `python` does
+        status = 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:  # nobody reads them any more
+        status = 120
+    if isinstance(status, KeyboardInterrupt):
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    os._exit(status & 0xFF if isinstance(status, int) else 0)
+
+
 def _told_without_us(kind: type[BaseException], error: BaseException, at: TracebackType | None) -> None:
     while at and at.tb_frame.f_code.co_filename == __file__:
         at = at.tb_next
@@ -250,4 +278,7 @@ if __name__ == "__main__":
     for name in sys.argv[2:]:
         importlib.import_module(name)
     _build_routes()
-    _run(_serve(socket.socket(fileno=int(sys.argv[1]))))
+    gc.collect()
+    gc.freeze()  # no process that is forked looks through what it shares, which would copy it
+    words = _serve(socket.socket(fileno=int(sys.argv[1])))
+    _end_quickly(lambda: _run(words))

@@ -20,8 +20,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self
 
 from aiohttp import web
 
-from retinue.models.engine import PROBED
-from retinue.models.known_servers import LEARNED
+from retinue.models.known_servers import LEARNED, PROBED
 
 from .loopback import Loopback
 

@@ -195,7 +195,6 @@ def test_what_cannot_work_is_an_error(wrong: dict[str, int]) -> None:
         EntityMemory(Replying(literal), **wrong)  # type: ignore[arg-type]
 
 
-@pytest.mark.usefixtures("full")  # with which the program has an interpreter of its own
 def test_the_example_remembers_across_a_restart() -> None:
     example = Path(__file__).parents[2] / "examples" / "memory.py"
     done = fork_server.python(["-W", "error", example])

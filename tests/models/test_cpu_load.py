@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from retinue.models import cpu_load
-from retinue.models.cpu_load import CpuLoad, own_cores
+from retinue.models import local as cpu_load
+from retinue.models.local import CpuLoad, own_cores
 
 TICKS = os.sysconf("SC_CLK_TCK")
 

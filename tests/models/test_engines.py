@@ -318,6 +318,7 @@ PASSING = {
 }
 
 
+@pytest.mark.matrix
 @streamed_or_not
 @pytest.mark.parametrize("answer", PASSING.values(), ids=PASSING)
 def test_a_passing_failure_is_asked_again(engine: ScriptedServer, answer: Answer, stream: bool) -> None:

@@ -22,8 +22,7 @@ import pytest
 from retinue import Agent, Budget, ModelError, PromptModel, StopReason, Usage, tool
 from retinue.core.events import Delta
 from retinue.core.run_result import usage_of
-from retinue.net.retry import Retries
-from retinue.net.time_limits import TimeLimits
+from retinue.net.retry import Retries, TimeLimits
 
 JSON, EVENTS, LINES = "application/json", "text/event-stream", "application/x-ndjson"
 MEGABYTE = b"x" * 1_000_000

@@ -70,6 +70,7 @@ def flaky(server: ScriptedServer, **settings: Any) -> PromptModel:
     return model(server, **settings)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("case", model_cases(), ids=str)
 def test_an_engine_keeps_to_the_contract(engine: ScriptedServer, case: Case[ModelSubject], stream: bool) -> None:

@@ -16,7 +16,7 @@ from models.test_vendor_rules import add, look, model
 from retinue import Agent, Message
 from retinue.core.values import AgentAction, Reply
 from retinue.errors import RetinueError
-from retinue.models.reply_stream import ReplyReader
+from retinue.models.reply_reader import ReplyReader
 from retinue.models.wire_format import Encoded, Wire
 
 ODD: Sequence[Any] = (

@@ -17,7 +17,7 @@ from retinue import Agent, Message, PromptModel, tool
 from retinue.core.prompt import Ask, Prompt
 from retinue.core.protocols import Chunks
 from retinue.core.values import Capabilities
-from retinue.models.prompt_beginnings import FEWEST, fixed_beginning
+from retinue.models.prompt_states import FEWEST, fixed_beginning
 
 WORDING = "Answer each question with one word.\n" + "".join(
     f"Question: Which number follows {number}?\nAnswer: {number + 1}\n" for number in range(20)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import example, given, strategies as st
 
-from retinue.models.stop_sequences import StopCutter
+from retinue.models.reply_reader import StopCutter
 
 LETTERS = st.text("ab\n", max_size=20)
 WORDS = st.lists(st.text("ab\n", min_size=1, max_size=4), max_size=3)

@@ -13,8 +13,7 @@ import pytest
 from fakes.asking import chunks, chunks_async, reply, request, retries, shown
 from fakes.openai_server import Answer, OpenAIServer, failure, html
 from retinue import ModelError, ModelRefused, ModelUnavailable, PromptModel
-from retinue.net.retry import Retries
-from retinue.net.time_limits import TimeLimits
+from retinue.net.retry import Retries, TimeLimits
 
 THREE = Retries(tries=3, first_wait=0.001)
 ONCE = Retries(tries=1)

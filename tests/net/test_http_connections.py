@@ -25,7 +25,7 @@ from retinue.net import connection_pool
 from retinue.net.http1 import Connection, ServerDisconnectedError, UnreadableAnswerError
 from retinue.net.http_client import HttpClient
 from retinue.net.proxy_route import route
-from retinue.net.time_limits import TimeLimits
+from retinue.net.retry import TimeLimits
 
 TEXT = b'{"a": "b"}'
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
@@ -49,6 +49,7 @@ ANSWERS = {
     "deflate": squeezed("deflate", zlib.compress(TEXT)),
     "raw deflate": squeezed("Deflate", RAW_DEFLATE),
     "identity": squeezed("identity", TEXT),
+    "lines that end in LF": PLAIN.replace(b"\r\n", b"\n"),
 }
 UNTIL_CLOSE = {
     "until the end": HEAD + b"\r\n" + TEXT,

@@ -12,8 +12,8 @@ from sqlalchemy import Connection
 from fakes.kept_runs import KeptRuns, calling, kept_runs
 from retinue import Agent, tool
 from retinue.core.events import Called, Observed
-from retinue.core.log_fork import ForkPoint
 from retinue.errors import UsageError
+from retinue.run.fork import ForkPoint
 from retinue.runs.run_export import export_run, import_runs, imported_runs, parse_export
 from retinue.runs.run_fork import ForkEdits, fork_run
 from retinue.store.run_lists import member_runs, newest_runs

@@ -14,9 +14,9 @@ from fakes.kept_runs import Gate, KeptRuns, calling, kept_runs
 from fakes.until import until_async
 from retinue import Agent, tool
 from retinue.core.events import Stopped
-from retinue.core.log_fork import ForkPoint
 from retinue.core.values import Decision
 from retinue.errors import AgentChanged, StoreConflict, UsageError
+from retinue.run.fork import ForkPoint
 from retinue.runs import RunInput, Runs, recover_runs
 from retinue.runs.recovery import Recovery
 from retinue.runs.run_fork import ForkEdits, fork_run

@@ -13,9 +13,9 @@ import openai
 import pytest
 
 from fakes.served import Served, serving
-from retinue import SpeechToText, TextToSpeech
+from retinue.components import SpeechToText, TextToSpeech
 from retinue.errors import DataError
-from retinue.models.bundles import WHISPER
+from retinue.models.weights import bundles
 from retinue.server.deployment import Deployment
 
 NUMBER = "(one | two | three | four | five)"
@@ -185,7 +185,9 @@ def test_speech_within_a_chain_is_not_served(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.skipif(not WHISPER.is_here, reason="needs whisper-base: retinue models pull whisper-base")
+@pytest.mark.skipif(
+    not bundles()["whisper-base"].is_here, reason="needs whisper-base: retinue models pull whisper-base"
+)
 def test_whisper_hears_what_nobody_listed(tmp_path: Path) -> None:
     text = FILE.replace(f"phrases: {PHRASES!r}", "model: whisper-base").replace("what is two plus three", "weather")
     (tmp_path / "sounds").mkdir()

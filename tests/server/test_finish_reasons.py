@@ -181,6 +181,7 @@ TABLE: dict[str, tuple[Answer, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("model", ["plain", "tools"])
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("how", TABLE)

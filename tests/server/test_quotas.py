@@ -352,6 +352,7 @@ def looking(request: Request) -> Answer:
 POINTS = ["before asking:1", "before reply is written:1", "before asking:3", "before the end:1", "after the end:1"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("point", POINTS)
 def test_a_kill_loses_and_doubles_nothing(tmp_path: Path, point: str) -> None:
     with OpenAIServer() as engine:

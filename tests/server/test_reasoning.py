@@ -369,6 +369,7 @@ def forked(served: Serving, run: str, **given: Any) -> dict[str, Any]:
 LOOK = {"name": "look", "parameters": {"type": "object", "properties": {"what": {"type": "string"}}}}
 
 
+@pytest.mark.full
 def test_every_vendor_gets_its_turns_back_in_later_requests(tmp_path: Path) -> None:
     """With two calls in a row and two at once, of which one is the client's, kept by the client and by the server."""
     wrong: dict[str, Any] = {}

@@ -223,7 +223,6 @@ async def ask_everything(server: Served, planted: Mapping[str, str], file: Any) 
         ("", "", ("--port", "99999")),
     ],
 )
-@pytest.mark.usefixtures("full")  # with which the program has an interpreter of its own
 def test_no_secret_shows_where_a_server_does_not_start(
     tmp_path: Path, planted: Mapping[str, str], stood: str, stands: str, args: tuple[str, ...]
 ) -> None:

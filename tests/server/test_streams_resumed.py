@@ -238,6 +238,7 @@ async def test_signs_of_life_disturb_no_client(
         assert events[-1] == "thread.run.completed"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "kind",
     [

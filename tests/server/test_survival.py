@@ -47,6 +47,7 @@ def test_no_run_is_lost_and_nothing_done_twice_wherever_the_process_dies(full: b
     assert len(names()) >= 13
 
 
+@pytest.mark.full
 def test_no_run_is_lost_and_nothing_done_twice_whenever_the_process_is_killed(full: bool) -> None:
     killed = kill(4 if full else 2, at_once=8, seed=1, told=silent)
     assert not killed.tally.broken, killed.tally.problems
@@ -65,6 +66,7 @@ def test_what_is_cancelled_begins_nothing_more_and_its_thread_is_free() -> None:
     assert (seen.cancels, seen.not_cancelled, seen.late()) == (12, [], 0)
 
 
+@pytest.mark.full
 def test_an_approval_that_arrives_often_and_after_a_kill_counts_once(full: bool) -> None:
     assert answer(3 if full else 1, told=silent).problems == []
 
@@ -132,6 +134,7 @@ async def test_a_run_that_ends_its_process_is_given_up_and_takes_no_other_along(
         assert not counted.broken, counted.problems
 
 
+@pytest.mark.full
 def test_the_sdk_does_not_repeat_a_request_that_is_stopped_after_its_first_effects(full: bool) -> None:
     for api in ("chat", "responses"):
         seen = repeat("SIGTERM", api, 10 if full else 2)

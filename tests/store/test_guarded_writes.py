@@ -112,6 +112,7 @@ def picture(engine: Engine) -> tuple[Any, ...]:
         return current(connection), length(connection, "run_1"), said, given
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("values", "first", "second"), PAIRS)
 def test_of_two_writers_that_read_the_same_the_second_changes_nothing(
     any_engine: Engine, values: dict[str, Any], first: Write, second: Write

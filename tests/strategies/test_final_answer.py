@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from fakes.said import Said
-from retinue import Agent, AgentAction, AgentFinish, Budget, Decision, StopReason, tool
+from retinue import Agent, Budget, Decision, StopReason, tool
 from retinue.core.protocols import Strategy
 from retinue.core.values import Capabilities, Reply
+from retinue.extend import AgentAction, AgentFinish
 from retinue.strategies import PlanExec, React, ReactJson, SelfAsk, ToolCalling, UnreadableReply, simple
 from retinue.strategies.parsing.final_answer import answer_of
 from retinue.strategies.parsing.react_text import parse
@@ -122,6 +123,7 @@ ANSWERING = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("said", ANSWERING.values(), ids=ANSWERING)
 @pytest.mark.parametrize("name", [name for name in STRATEGIES if name != "react_json"])
 def test_words_without_an_action_are_the_answer(name: str, said: tuple[str, str]) -> None:

@@ -46,6 +46,7 @@ def approve(action: AgentAction, problem: str) -> Decision:
     return Decision("approve")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("constrained", [False, True], ids=["free", "held"])
 @pytest.mark.parametrize("hostile", HOSTILE)
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -66,6 +66,7 @@ def said(strategy: str, able: Capabilities) -> tuple[Answer, ...]:
     return tuple(Answer(reply.text, calls=[(call.tool, call.tool_input) for call in reply.calls]) for reply in replies)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "careful"])  # its plans are no script's

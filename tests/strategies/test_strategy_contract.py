@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from retinue import AgentAction, AgentFinish, Message, Tool
+from retinue import Message, Tool
 from retinue.core.flow import advance
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Flow, Request, Sent, Strategy, Task
 from retinue.core.values import Reply
+from retinue.extend import AgentAction, AgentFinish
 from retinue.strategies import STRATEGIES, PlanExec, ReactJson, ToolCalling, simple
 from retinue.strategies.parsing.react_text import parse
 from retinue.strategies.react import React
@@ -39,6 +40,7 @@ ALL: dict[str, Strategy] = {
 ABILITIES = {"free": (False, False), "held": (True, False), "calling": (False, True)}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("abilities", ABILITIES.values(), ids=ABILITIES)
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("case", strategy_cases(), ids=str)

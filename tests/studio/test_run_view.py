@@ -72,6 +72,7 @@ def test_a_team_is_a_tree(visit: Visit, scenes: Scenes) -> None:
     page.wait_for_url(f"**/runs/{scenes.team}")
 
 
+@pytest.mark.full
 def test_a_run_of_a_thousand_steps_is_all_there_and_scrolls(visit: Visit, scenes: Scenes) -> None:
     page = visit().see(f"/runs/{scenes.long}", "All of them were read")
     expect(page.get_by_text("2,000 spans")).to_be_visible()
@@ -120,6 +121,7 @@ def test_a_waiting_run_is_approved(visit: Visit, waiting: str) -> None:
     expect(page.locator(".bench-detail")).to_contain_text("Sent to ada@example.org.")
 
 
+@pytest.mark.full
 def test_a_waiting_call_is_edited(visit: Visit, waiting: str) -> None:
     page = visit().see(f"/runs/{waiting}", "Waiting for you")
     page.get_by_role("button", name="Edit…").click()
@@ -134,6 +136,7 @@ def test_a_waiting_call_is_edited(visit: Visit, waiting: str) -> None:
     expect(page.locator(".bench-detail")).to_contain_text("Sent to eve@example.org.")
 
 
+@pytest.mark.full
 def test_arguments_that_do_not_fit_are_refused(visit: Visit, waiting: str) -> None:
     visitor = visit()
     page = visitor.see(f"/runs/{waiting}", "Waiting for you")
@@ -149,6 +152,7 @@ def test_arguments_that_do_not_fit_are_refused(visit: Visit, waiting: str) -> No
     visitor.troubles.clear()
 
 
+@pytest.mark.full
 def test_a_decision_on_one_of_two_calls_outlives_a_reload(visit: Visit, staged: Serving, operator: str) -> None:
     run = ask(staged, "clerk", "Tell them all.", operator)
     assert rests(staged, run, operator) == "requires_action"
@@ -162,6 +166,7 @@ def test_a_decision_on_one_of_two_calls_outlives_a_reload(visit: Visit, staged: 
     expect(page.locator(".run-facts")).to_contain_text("completed")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("way", "said"), [("Reject", "She knows already."), ("Answer", "It was sent by hand.")])
 def test_a_waiting_call_is_rejected_or_answered(visit: Visit, waiting: str, way: str, said: str) -> None:
     page = visit().see(f"/runs/{waiting}", "Waiting for you")
@@ -173,6 +178,7 @@ def test_a_waiting_call_is_rejected_or_answered(visit: Visit, waiting: str, way:
     expect(page.locator(".bench-detail")).to_contain_text(said)
 
 
+@pytest.mark.full
 def test_a_key_that_only_reads_decides_nothing(visit: Visit, staged: Serving, waiting: str) -> None:
     page = visit(new_key(staged, "read")).see(f"/runs/{waiting}", "This key may not decide")
     for name in ("Approve", "Cancel"):
@@ -208,6 +214,7 @@ def test_a_run_is_replayed_with_its_grammar_and_forked(visit: Visit, scenes: Sce
     expect(page.get_by_text("Forks:")).to_be_visible()
 
 
+@pytest.mark.full
 def test_a_run_is_exported_and_imported(visit: Visit, scenes: Scenes, tmp_path: Path) -> None:
     page = visit().see(f"/runs/{scenes.team}", "half a year before")
     with page.expect_download() as download:
@@ -222,6 +229,7 @@ def test_a_run_is_exported_and_imported(visit: Visit, scenes: Scenes, tmp_path: 
     assert scenes.team not in page.url
 
 
+@pytest.mark.full
 def test_a_file_that_holds_no_run_is_refused(visit: Visit, scenes: Scenes, tmp_path: Path) -> None:
     who = visit()
     page = who.see("/", "Is anybody there?")
@@ -243,6 +251,7 @@ def test_a_thread_is_a_conversation(visit: Visit, scenes: Scenes) -> None:
     expect(page.locator("tbody tr")).to_have_count(2)
 
 
+@pytest.mark.full
 def test_a_conversation_is_shown_like_a_thread(visit: Visit, staged: Serving, operator: str) -> None:
     made = request(staged, "POST", "/v1/conversations", {}, key=operator).body["id"]
     said = {"model": "researcher", "input": "How old did Sarah Bernhardt get?", "conversation": made}

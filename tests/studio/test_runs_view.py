@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
+
 from fakes.app_server import Serving
 from fakes.studio_browser import expect
 from fakes.studio_scenes import Scenes, Visit, new_key, request
@@ -29,6 +31,7 @@ def test_runs_are_listed_filtered_and_searched(visit: Visit, scenes: Scenes) -> 
     expect(rows).to_have_count(7)
 
 
+@pytest.mark.full
 def test_what_is_typed_into_the_search_outlasts_what_is_drawn_meanwhile(visit: Visit, scenes: Scenes) -> None:
     page = visit().see("/", "Is anybody there?")
     page.keyboard.press("/")
@@ -40,11 +43,13 @@ def test_what_is_typed_into_the_search_outlasts_what_is_drawn_meanwhile(visit: V
     expect(page.locator("tbody tr")).to_have_count(3)
 
 
+@pytest.mark.full
 def test_members_are_shown_on_demand_only(visit: Visit, scenes: Scenes) -> None:
     page = visit().see("/?kind=member", "critic")
     expect(page.locator("tbody tr")).to_have_count(2)
 
 
+@pytest.mark.full
 def test_the_list_is_used_by_keyboard(visit: Visit, scenes: Scenes) -> None:
     page = visit().see("/", "Is anybody there?")
     for key in "jjj":
@@ -67,6 +72,7 @@ def test_a_new_run_appears_by_itself(visit: Visit, staged: Serving) -> None:
     page.get_by_text("Here I am.").wait_for()
 
 
+@pytest.mark.full
 def test_the_list_goes_on_page_by_page(visit: Visit, staged: Serving) -> None:
     key = new_key(staged, tenant="pages")
     for number in range(52):
@@ -80,6 +86,7 @@ def test_the_list_goes_on_page_by_page(visit: Visit, staged: Serving) -> None:
     expect(page.locator("tbody tr")).to_have_count(50)
 
 
+@pytest.mark.full
 def test_another_tenant_sees_nothing(visit: Visit, staged: Serving, scenes: Scenes) -> None:
     stranger = visit(new_key(staged, "all", "prompts", tenant="stranger"))
     stranger.see("/", "No runs yet")
@@ -120,6 +127,7 @@ def test_a_key_in_the_address_is_taken_out_of_it(visit: Visit, scenes: Scenes) -
     page.get_by_text("Is anybody there?").wait_for()
 
 
+@pytest.mark.full
 def test_a_link_with_another_key_is_taken_only_if_its_user_says_so(visit: Visit, scenes: Scenes) -> None:
     who = visit()
     page = who.see("/", "Is anybody there?")
@@ -133,6 +141,7 @@ def test_a_link_with_another_key_is_taken_only_if_its_user_says_so(visit: Visit,
         assert "#key" not in page.url
 
 
+@pytest.mark.full
 def test_light_and_dark_are_chosen(visit: Visit, scenes: Scenes) -> None:
     page = visit(color_scheme="light").see("/", "Is anybody there?")
 

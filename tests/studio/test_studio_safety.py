@@ -25,9 +25,8 @@ FORBIDDEN = re.compile(
 )
 
 
-@pytest.mark.parametrize("path", OWN, ids=lambda path: path.name)
-def test_no_module_makes_markup_of_text(path: Path) -> None:
-    assert not FORBIDDEN.findall(path.read_text("utf-8"))
+def test_no_module_makes_markup_of_text() -> None:
+    assert [path.name for path in OWN if FORBIDDEN.search(path.read_text("utf-8"))] == []
 
 
 def test_the_page_has_no_script_or_style_of_its_own() -> None:
@@ -45,6 +44,7 @@ def victim(staged: Serving, hostile: list[str]) -> str:
     return new_key(staged, "all", "prompts", tenant="hostile")
 
 
+@pytest.mark.full
 def test_hostile_texts_are_shown_as_text_in_the_list(visit: Visit, victim: str) -> None:
     who = visit(victim)
     page = who.see("/", "<script>window.__pwned=1</script>")
@@ -52,6 +52,7 @@ def test_hostile_texts_are_shown_as_text_in_the_list(visit: Visit, victim: str) 
     assert who.pwned() is None
 
 
+@pytest.mark.full
 def test_hostile_texts_are_shown_as_text_in_a_run(visit: Visit, victim: str) -> None:
     who = visit(victim)
     who.see("/", CORPUS[0])
@@ -82,6 +83,7 @@ def look_through(who: Visitor, run: str) -> None:
     assert set(page.eval_on_selector_all("a", "all => all.map(a => a.protocol)")) <= {"http:"}
 
 
+@pytest.mark.full
 def test_hostile_messages_are_shown_as_text_in_a_thread(visit: Visit, staged: Serving, victim: str) -> None:
     said = [{"role": "user", "content": text.replace("\u2028", " ")} for text in CORPUS]
     thread = request(staged, "POST", "/v1/threads", {"messages": said}, key=victim).body["id"]
@@ -92,6 +94,7 @@ def test_hostile_messages_are_shown_as_text_in_a_thread(visit: Visit, staged: Se
     assert page.locator("main :is(iframe, img, script, object, form)").count() == 0
 
 
+@pytest.mark.full
 def test_a_hostile_address_is_only_an_address(visit: Visit, victim: str) -> None:
     who = visit(victim)
     page = who.see("/%3Cimg%20src=x%20onerror=window.__pwned=1%3E?q=<script>window.__pwned=1</script>", "no such page")
@@ -170,6 +173,7 @@ VIEWS = {
 }
 
 
+@pytest.mark.full
 def test_axe_finds_nothing_serious_in_light_or_dark(visit: Visit, scenes: Scenes) -> None:
     who = visit(color_scheme="light")
     found: dict[str, list[str]] = {}
@@ -186,6 +190,7 @@ def test_axe_finds_nothing_serious_in_light_or_dark(visit: Visit, scenes: Scenes
     assert {path: told for path, told in found.items() if told} == {}
 
 
+@pytest.mark.full
 def test_each_view_fits_a_phone(visit: Visit, scenes: Scenes) -> None:
     who = visit(size=PHONE)
     for path, text in VIEWS.items():

@@ -144,6 +144,7 @@ def test_a_suggested_question_is_asked_by_a_click_and_only_first(visitor: Visito
     expect(suggested).to_have_count(0)
 
 
+@pytest.mark.full
 def test_shift_enter_begins_a_line_and_the_conversation_goes_on(visitor: Visitor) -> None:
     page = visitor.see("/playground?agent=waiter", "Say something")
     box = page.locator("#message")
@@ -235,6 +236,7 @@ def test_images_and_files_are_sent(visitor: Visitor) -> None:
     assert "All of it is secret." in started["question"]
 
 
+@pytest.mark.full
 def test_a_refusal_is_told_in_one_line(visitor: Visitor, site: Site) -> None:
     page = visitor.see("/playground?agent=waiter", "Say something")
     page.route("**/v1/responses", lambda route: route.continue_(post_data='{"model": "nobody", "input": "x"}'))
@@ -244,6 +246,7 @@ def test_a_refusal_is_told_in_one_line(visitor: Visitor, site: Site) -> None:
     visitor.troubles.clear()  # the browser's own line on the refusal
 
 
+@pytest.mark.full
 def test_a_conversation_survives_other_views_but_no_other_key(visitor: Visitor, site: Site) -> None:
     page = visitor.see("/playground?agent=waiter", "Say something")
     say(page, "Hello there")
@@ -273,6 +276,7 @@ def test_a_graph_is_drawn_with_the_path_of_a_run(visitor: Visitor, site: Site) -
     assert f"run={site.runs['review']}" in page.url
 
 
+@pytest.mark.full
 def test_a_node_is_chosen_by_keyboard_and_told_as_a_list(visitor: Visitor, site: Site) -> None:
     page = visitor.see(f"/agents/review?run={site.runs['review']}", "START")
     page.get_by_role("button", name="grade").focus()
@@ -284,6 +288,7 @@ def test_a_node_is_chosen_by_keyboard_and_told_as_a_list(visitor: Visitor, site:
     expect(page.locator(".as-list li").filter(has_text="grade, function")).to_contain_text("editor (good)")
 
 
+@pytest.mark.full
 def test_a_team_is_drawn_at_every_depth(visitor: Visitor, site: Site) -> None:
     page = visitor.see(f"/agents/boss?run={site.runs['boss']}", "looker")
     expect(page.locator(".node")).to_have_count(6)
@@ -292,6 +297,7 @@ def test_a_team_is_drawn_at_every_depth(visitor: Visitor, site: Site) -> None:
     expect(page.get_by_role("complementary", name="looker")).to_contain_text("Look closely.")
 
 
+@pytest.mark.full
 def test_without_the_scope_prompts_structure_is_all_that_is_shown(site: Site, chromium: Browser) -> None:
     tenant = Visitor(chromium, site.url, site.plain)
     page = tenant.see("/agents/boss", "looker")
@@ -332,6 +338,7 @@ def test_a_fork_parts_from_its_original_where_it_was_edited(visitor: Visitor, si
     expect(step.locator("ins")).to_have_text(["the sun shines"])
 
 
+@pytest.mark.full
 def test_a_run_is_the_same_as_itself(visitor: Visitor, site: Site) -> None:
     run = site.runs["wet"]
     page = visitor.see(f"/compare?a={run}&b={run}", "The runs are the same in every step.")
@@ -339,6 +346,7 @@ def test_a_run_is_the_same_as_itself(visitor: Visitor, site: Site) -> None:
     expect(page.locator(".versus-pair")).to_have_count(3)
 
 
+@pytest.mark.full
 def test_another_tenants_run_is_not_there(site: Site, chromium: Browser) -> None:
     stranger = Visitor(chromium, site.url, site.stranger)
     stranger.see(f"/compare?a={site.runs['wet']}&b={site.runs['polite']}", "No run found with id")
@@ -408,6 +416,7 @@ CONTRAST = """axe.run({runOnly: ["color-contrast"], resultTypes: ["violations"]}
     (found) => found.violations.flatMap((one) => one.nodes.map((node) => node.target)))"""
 
 
+@pytest.mark.full
 def test_everybody_can_use_every_view(site: Site, chromium: Browser) -> None:
     one = Visitor(chromium, site.url, site.operator, color_scheme="light", bypass_csp=True)
     found, dark = {}, {}
@@ -422,6 +431,7 @@ def test_everybody_can_use_every_view(site: Site, chromium: Browser) -> None:
     one.context.close()
 
 
+@pytest.mark.full
 def test_every_view_fits_a_phone(site: Site, chromium: Browser) -> None:
     one = Visitor(chromium, site.url, site.operator, size=PHONE)
     for view, (path, text) in paths(site).items():
@@ -431,6 +441,7 @@ def test_every_view_fits_a_phone(site: Site, chromium: Browser) -> None:
     one.context.close()
 
 
+@pytest.mark.full
 def test_what_strangers_wrote_is_text(visitor: Visitor, site: Site) -> None:
     for view, (path, text) in paths(site).items():
         opened(visitor.see(path, text), view)

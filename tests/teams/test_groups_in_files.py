@@ -13,16 +13,17 @@ from docs.test_docs import blocks
 from fakes import fork_server
 from retinue import Agent, DataError, Decision, StopReason
 from retinue.config import check
-from retinue.config.group_specs import (
+from retinue.config.specs import (
     CaseSpec,
+    ChainSpec,
     ConditionalSpec,
     EdgeSpec,
     FieldSpec,
+    GroupSpec,
     HumanSpec,
     RoleSpec,
     SelectorSpec,
 )
-from retinue.config.specs import ChainSpec, GroupSpec
 from retinue.core.events import Called
 from retinue.teams import Chain
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings, strategies as st
 
 from fakes.json_service import Asked, JSONService, Said
 from retinue import A2AAgent, NotDone, StopReason, ToolError, UsageError
-from retinue.teams.remote_card import RemoteCard, check_card
-from retinue.teams.task_report import TaskReport, parse_report, report_of
+from retinue.teams.a2a_agent import TaskReport, parse_report, report_of
+from retinue.teams.a2a_connection import RemoteCard, check_card
 
 pytestmark = pytest.mark.anyio
 AT = "http://127.0.0.1:8000/.well-known/agent-card.json"

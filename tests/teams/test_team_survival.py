@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from chaos.points import names, passages
 
 QUICK = 0.01
@@ -16,6 +18,7 @@ def test_wherever_the_process_dies_each_member_runs_once(full: bool) -> None:
     assert {"before members have it", "after members have it"} <= set(names(team=True)) - set(names())
 
 
+@pytest.mark.full
 def test_told_to_end_while_members_work_the_next_process_goes_on() -> None:
     points = ["after members have it"]
     ended = list(passages(points, most=1, delay=QUICK, signal="TERM", grace="0.1", team=True))

@@ -19,12 +19,12 @@ from retinue import (
     ExampleCall,
     Pipeline,
     PromptModel,
-    Retriever,
     Tool,
     ToolError,
     ToolExample,
     tool,
 )
+from retinue.components import Retriever
 from retinue.core.signature import InvalidInput, Signature
 from retinue.testing import Case, ToolSubject, tool_cases
 from retinue.tools import calculator
@@ -86,6 +86,7 @@ SUBJECTS: Mapping[str, ToolSubject] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("subject", SUBJECTS.values(), ids=SUBJECTS)
 @pytest.mark.parametrize("case", tool_cases(), ids=str)
 def test_a_tool_keeps_to_the_contract(case: Case[ToolSubject], subject: ToolSubject) -> None:

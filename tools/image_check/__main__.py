@@ -28,7 +28,7 @@ _AGENTS = ROOT / "deploy" / "agents" / "agents.yml"
 _USER = 10001
 _PATH = f"{sys.base_prefix}/bin:/usr/local/bin:/usr/bin:/bin"
 _PASSED = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "SSL_")) or "proxy" in name}
-_IMPORTED = "fastapi, psycopg, temporalio, opentelemetry.sdk, mcp, aiohttp, numpy, apsw, sqlite_vec, pydantic_monty"
+_IMPORTED = "fastapi, psycopg, temporalio, opentelemetry.sdk, mcp, idna, numpy, apsw, sqlite_vec, pydantic_monty"
 
 
 def say(text: str) -> None:

@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from retinue import Agent, AgentAction, AgentFinish, Budget, Tool, idempotency_key
+from retinue import Agent, Budget, Tool, idempotency_key
 from retinue.core.events import Delta
-from retinue.core.log_context import current_context
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks
+from retinue.core.run_context import current_run
 from retinue.core.values import Capabilities, Usage
+from retinue.extend import AgentAction, AgentFinish
 
 from .world import World
 
@@ -40,7 +41,7 @@ class Ledger:
 
     def begins(self, tool: str, what: str) -> None:
         """Note that a call begins, and check that it may."""
-        world, run_id = self.world, current_context().run
+        world, run_id = self.world, current_run().run
         world.note(f"{tool} {what} begins, for {run_id}")
         if tool != "look":
             intents = self.rows(

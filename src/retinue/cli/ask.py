@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ..display.branch import View
+from ..display.run_tree import View
 from .question_agent import AgentOptions, agent_options
 from .run_options import JSON_OPTION, VERBOSE_OPTION, log_option
 from .run_output import run_and_show

@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from .._internal.sync_bridge import run_to_completion
 from ..agent import Agent
-from ..display.branch import View
+from ..display.run_tree import View
 from ..display.terminal import clean
 from ..errors import RetinueError, UsageError
 from .chat_commands import obey

@@ -10,8 +10,7 @@ from typing import NamedTuple, TextIO
 from ..agent import Agent, Run
 from ..core.run_result import RunResult
 from ..core.values import Message
-from ..display.branch import View
-from ..display.run_tree import RunTree
+from ..display.run_tree import RunTree, View
 from ..display.terminal import put
 from ..memory.recall import recall_history, remember, without_turns
 from .run_output import show_run

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from ..config import load_spec
-from ..config.group_parts import outline_of
 from ..config.specs import FileSpec
-from ..config.yaml_files import chosen
+from ..config.team_builder import outline_of
+from ..config.yaml_files import select_part
 from ..display.terminal import clean
 from ..errors import UsageError
 from ..pipelines import Node, diagram
@@ -40,13 +40,13 @@ def command(file: Path, pipeline: str | None, group: str | None, svg: Path | Non
 
 
 def _pipeline(spec: FileSpec, name: str | None, *, svg: bool) -> str:
-    name = chosen(spec, "pipelines", name)
+    name = select_part(spec, "pipelines", name)
     found = next(one for one in spec.pipelines or () if one.name == name)
     nodes = [Node(None, node.name, node.inputs) for node in found.nodes]
     return diagram.svg(nodes) if svg else diagram.text(nodes)
 
 
 def _group(spec: FileSpec, name: str | None, *, svg: bool) -> str:
-    name = chosen(spec, "groups", name)
+    name = select_part(spec, "groups", name)
     outline = outline_of(next(one for one in spec.groups or () if one.name == name))
     return graph_diagram.svg(outline) if svg else graph_diagram.text(outline)

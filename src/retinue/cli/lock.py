@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..config.dependencies import dependencies
+from ..config.yaml_files import dependencies
 from ..tools import packages
 from .progress_line import Progress
 

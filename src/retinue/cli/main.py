@@ -36,7 +36,6 @@ _GROUPS = {
         "pin": "Review the tools of a file's MCP servers, and approve them.",
         "draw": "Draw a pipeline of a file.",
         "schema": "Print the JSON Schema of files of agents.",
-        "migrate": "Upgrade an older file to the current version.",
     },
     "Models, and texts to search": {
         "models": "List, fetch and remove model weights.",

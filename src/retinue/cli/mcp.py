@@ -39,8 +39,7 @@ def command(
     spec = load_spec(file)
     parts = _parts(spec, names)
     try:
-        from ..mcp.http_server import serve_http
-        from ..mcp.mcp_server import serve_stdio, server_of
+        from ..mcp.mcp_server import serve_http, serve_stdio, server_of
     except ModuleNotFoundError as error:
         raise UsageError("MCP needs the extra 'mcp': pip install 'retinue[mcp]'") from error
     said = {agent.name: agent.params.role_description or "" for agent in spec.agents or ()}

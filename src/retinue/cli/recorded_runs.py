@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.events import Started
-from ..core.recorded_effects import NumberedEvent
 from ..core.serialization import from_json
 from ..errors import DataError, UsageError
-from ..run.replay import Recording, Replay, numbered, replay_run
+from ..run.recorded_effects import NumberedEvent, number_events
+from ..run.replay import Recording, Replay, replay_run
 from .server_database import server_database
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def run_of_file(path: Path) -> list[RecordedRun]:
     started = events[0] if events else None
     if not isinstance(started, Started):
         raise DataError(f"{path}: want the JSON lines of a run, which begin with the event 'started'")
-    return [RecordedRun(str(path), started.agent, numbered(events), is_anonymous=True)]
+    return [RecordedRun(str(path), started.agent, number_events(events), is_anonymous=True)]
 
 
 def _of_export(text: str, path: Path) -> list[RecordedRun]:

@@ -8,7 +8,7 @@ import click
 
 from ..config.price_file import use_prices
 from ..config.yaml_files import load
-from ..display.branch import View
+from ..display.run_tree import View
 from .approval_prompt import decide
 from .run_options import JSON_OPTION, VERBOSE_OPTION, log_option
 from .run_output import run_and_show

@@ -15,10 +15,10 @@ import click
 from .._internal.sync_bridge import run_to_completion
 from ..agent import Run
 from ..core.events import Delta, Event
-from ..core.log_context import LogContext, log_context
+from ..core.run_context import current_run, run_context
 from ..core.values import StopReason
-from ..display.branch import View
 from ..display.live_trace import run_traced
+from ..display.run_tree import View
 from .event_lines import event_line
 
 
@@ -54,7 +54,7 @@ async def show_run(run: Run, view: View) -> None:
 def _stopped_by_ctrl_c(run: Run) -> Iterator[None]:
     """Let Ctrl-C cancel the run within the block. Log records are the run's."""
     loop = asyncio.get_running_loop()
-    with log_context(LogContext(run.key)):
+    with run_context(current_run().of_run(run.key)):
         try:
             loop.add_signal_handler(signal.SIGINT, run.cancel)
         except NotImplementedError:  # Windows: Ctrl-C arrives as KeyboardInterrupt

@@ -47,7 +47,7 @@ def fork(run_id: str, db: str, run_ttl: int, **given: Any) -> int:
     its place. The server drives the new run within a second, or when it is started.
     """
     with server_database(db) as connection:
-        from ..core.log_fork import ForkPoint
+        from ..run.fork import ForkPoint
         from ..runs.run_fork import ForkEdits, fork_run
         from ..store.audit_author import system_user
         from ..store.audit_log import record

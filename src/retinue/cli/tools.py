@@ -11,7 +11,7 @@ import click
 
 from ..config import load_spec
 from ..config.builder import Builder
-from ..config.yaml_files import chosen
+from ..config.yaml_files import select_part
 from ..core.tool import Tool
 from ..display.terminal import clean
 from ..models.wire_format import functions
@@ -28,7 +28,7 @@ def command(file: Path, agent: str | None) -> int:
     The tools are loaded for this, so their Python files are imported; none is called.
     """
     spec = load_spec(file)
-    name = chosen(spec, "agents", agent)
+    name = select_part(spec, "agents", agent)
     tools = Builder(spec).tools(name)
     params = next(one.params for one in spec.agents or () if one.name == name)
     strategy = "tool_calling" if params.role == "executor" else params.strategy or "auto"

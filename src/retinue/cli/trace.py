@@ -12,8 +12,7 @@ import click
 
 from ..core.events import Called, Event, Paused, Started
 from ..core.run_result import result
-from ..display.branch import View
-from ..display.run_tree import RunTree
+from ..display.run_tree import RunTree, View
 from ..display.status_lines import StatusLines
 from ..display.terminal import put
 from ..display.watched_run import WatchedRun

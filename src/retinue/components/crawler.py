@@ -7,12 +7,12 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol, TypedDict
+from typing import Annotated, Any, Protocol, TypedDict
 from urllib.parse import urljoin
 
 from .._internal.concurrency import gather_bounded, run_in_thread
 from .._internal.sync_bridge import run_blocking
-from ..core.component import Component
+from ..core.component import Component, ComponentReference
 from ..core.values import Document
 from ..documents.splitter import split_document
 from ..errors import ToolError, UsageError
@@ -93,7 +93,7 @@ class Crawler(Component):
         self,
         site: str = "",
         fetcher: LinkContentFetcher | None = None,
-        store: PageStore | None = None,
+        store: Annotated[PageStore | None, ComponentReference("DocumentStore")] = None,
         pages: int = 20,
         depth: int = 2,
         *,
@@ -102,10 +102,6 @@ class Crawler(Component):
         name: str = "Crawler",
     ) -> None:
         self.name = name
-        self.given = {
-            "site": site, "fetcher": fetcher, "store": store, "pages": pages, "depth": depth, "seconds": seconds,
-            "max_bytes": max_bytes,
-        }  # for export  # fmt: skip
         self._limits = _Limits(pages, depth, seconds, max_bytes)
         self._limits.check(name)
         try:

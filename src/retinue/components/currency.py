@@ -7,10 +7,9 @@ import re
 from decimal import Decimal
 from typing import TypedDict
 
+from ..core.component import QueryComponent
 from ..errors import ToolError
-from ..net.retry_after import ask_service, checked_query, json_object
-from ..net.service_client import Service, ServiceRequest
-from .query_component import QueryComponent
+from ..net.service_client import Service, ServiceRequest, ask_service, checked_query, json_object
 
 _QUERY = re.compile(r"(\d[\d,_ ]*(?:\.\d+)?)?\s*([A-Za-z]{3})\s*(?:in|to|into|as|=|->|→)\s*([A-Za-z]{3})[ ?.]*", re.I)
 _CODE = re.compile(r"[A-Z]{3}")
@@ -34,7 +33,6 @@ class CurrencyConverter(QueryComponent[Conversion]):
 
     def __init__(self, *, base_url: str = "https://api.frankfurter.dev/v1", seconds: float = 20.0) -> None:
         self.name = "CurrencyConverter"
-        self.given = {"base_url": base_url, "seconds": seconds}  # for export
         self._service = Service("Frankfurter", base_url, "", seconds)
         self.tool_function = self.convert
 

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 from urllib.parse import quote
 
-from ..core.toolbox import idempotency_header
+from ..core.component import QueryComponent
+from ..core.run_context import idempotency_header
 from ..core.values import Document
 from ..errors import ToolError, UsageError
-from ..net.retry_after import ask_service, checked_query, json_object
-from ..net.service_client import Service, ServiceRequest
-from .query_component import QueryComponent
+from ..net.service_client import Service, ServiceRequest, ask_service, checked_query, json_object
 from .web_search import text
 
 SHOWN = 3  # answers (or documents if there are none) shown to a model
@@ -77,13 +76,6 @@ class DeepsetCloudPipeline(QueryComponent[PipelineAnswers]):
         if not key:
             raise UsageError("deepset Cloud needs a key: pass api_key=… or set DEEPSET_CLOUD_API_KEY")
         self.name = "DeepsetCloudPipeline"
-        self.given = {
-            "pipeline": pipeline,
-            "workspace": workspace,
-            "api_key": api_key,
-            "endpoint": endpoint,
-            "seconds": seconds,
-        }  # fmt: skip -- for export
         path = f"/workspaces/{_segment(workspace)}/pipelines/{_segment(pipeline)}/search"
         self._remote = _Remote(Service("deepset Cloud", endpoint, key, seconds), path, batched=True)
 
@@ -105,7 +97,6 @@ class HaystackPipeline(QueryComponent[PipelineAnswers]):
 
     def __init__(self, base_url: str, api_key: str | None = None, *, seconds: float = 20.0) -> None:
         self.name = "HaystackPipeline"
-        self.given = {"base_url": base_url, "api_key": api_key, "seconds": seconds}  # for export
         self._remote = _Remote(Service("Haystack", base_url, api_key or "", seconds), "/query", batched=False)
 
     async def run_async(self, query: str) -> PipelineAnswers:

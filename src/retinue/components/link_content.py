@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from urllib.parse import urljoin
 
-from .._internal.concurrency import gather_bounded
 from .._internal.sync_bridge import run_blocking
+from ..core.component import Component
 from ..core.values import Document
 from ..documents.text_subprocess import text_apart
 from ..errors import DataError, ToolError
@@ -29,7 +29,7 @@ class ReadPage:
     size: int
 
 
-class LinkContentFetcher:
+class LinkContentFetcher(Component):
     """Fetches a public web page and extracts its text: HTML, PDF, and plain text of all kinds.
 
     The output `documents` is one document with the whole text. Its id is the requested URL, and its `meta` has `url`
@@ -60,9 +60,6 @@ class LinkContentFetcher:
         self._client = SsrfGuard(
             (allow,) if isinstance(allow, str) else tuple(allow), tuple(ports), seconds, max_bytes, resolve=resolve
         )
-        self.given = {
-            "allow": self._client.allow, "ports": self._client.ports, "seconds": seconds, "max_bytes": max_bytes,
-        }  # for export  # fmt: skip
 
     async def run_async(self, url: str) -> Searched:
         """Read a page of the web: its text, from an address such as https://example.com/page.
@@ -79,14 +76,6 @@ class LinkContentFetcher:
     def run(self, url: str) -> Searched:
         """Run `run_async` and block."""
         return run_blocking(self.run_async(url))
-
-    async def run_batch_async(self, urls: Iterable[str], *, at_once: int = 4) -> list[Searched]:
-        """Call `run_async` for each URL, at most `at_once` at a time. Results are in the order of the URLs."""
-        return await gather_bounded(self.run_async, urls, at_once)
-
-    def run_batch(self, urls: Iterable[str], *, at_once: int = 4) -> list[Searched]:
-        """Run `run_batch_async` and block."""
-        return run_blocking(self.run_batch_async(urls, at_once=at_once))
 
     async def fetch(self, url: str) -> Document:
         """Fetch the page at `url`. Raises `ToolError`."""

@@ -1,14 +1,16 @@
-"""`PythonRuntime`: runs Python code written by a model in a sandbox."""
+"""`PythonRuntime` and `CodeInterpreter`: run Python code written by a model in a sandbox."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from textwrap import dedent
 from typing import Any, ClassVar
 
-from .._internal.concurrency import gather_bounded, run_in_thread
+from .._internal.concurrency import run_in_thread
 from .._internal.sync_bridge import run_blocking
+from ..core.component import Component
 from ..errors import ToolError
 from .sandbox import Sandbox, SandboxLimits
 
@@ -22,7 +24,7 @@ _BLOCK = re.compile(r"^[ \t]*```([^`\n]*)\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | 
 _PYTHON = ("", "python", "python3", "py")
 
 
-class PythonRuntime:
+class PythonRuntime(Component):
     """Runs Python in a sandbox without files, network or packages, and within `limits`.
 
     The code is `python_runtime_input`, or `query` if that is the only input: a text, from which fences are removed, or
@@ -43,7 +45,7 @@ class PythonRuntime:
     ) -> None:
         self.name = name
         limits = limits if isinstance(limits, SandboxLimits) else SandboxLimits.of(limits)
-        self.given = {"limits": limits.others() or None}  # for export
+        self.given["limits"] = limits.others() or None
         self._sandbox = Sandbox(limits)
 
     async def run_async(
@@ -66,13 +68,24 @@ class PythonRuntime:
         """Run `run_async` and block."""
         return run_blocking(self.run_async(python_runtime_input, query))
 
-    async def run_batch_async(self, codes: Iterable[str | list[str]], *, at_once: int = 4) -> list[dict[str, Any]]:
-        """Call `run_async` for each program, at most `at_once` at a time. Results are in the order of the programs."""
-        return await gather_bounded(self.run_async, codes, at_once)
 
-    def run_batch(self, codes: Iterable[str | list[str]], *, at_once: int = 4) -> list[dict[str, Any]]:
-        """Run `run_batch_async` and block."""
-        return run_blocking(self.run_batch_async(codes, at_once=at_once))
+class CodeInterpreter:
+    """A sandbox that behaves like interactive Python. Raises `UsageError` without the extra `sandbox`."""
+
+    effects = "read"
+
+    def __init__(self, limits: SandboxLimits = SandboxLimits()) -> None:
+        self._sandbox = Sandbox(limits)
+
+    async def run_async(self, code: str, given: Mapping[str, Any] | None = None) -> str:
+        """What `code` prints, and the value of its last expression; `given` are values that it finds, by name. What
+        is wrong with it is told as Python does, behind what it printed before.
+
+        Raises `ToolError` if the code was stopped, or its result is too large.
+        """
+        printed, value = await run_in_thread(partial(self._sandbox.interact, code_in(code), dict(given or {})))
+        shown = [printed.rstrip("\n"), "" if value is None else repr(plain(value))]
+        return "\n".join(filter(None, shown))
 
 
 def code_in(given: str | Sequence[str] | None) -> str:

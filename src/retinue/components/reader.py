@@ -10,8 +10,7 @@ from .._internal.sync_bridge import run_blocking
 from ..core.component import Component
 from ..core.values import Document
 from ..errors import UsageError
-from .prompt_node import PromptNode
-from .prompt_template import PromptTemplate
+from .prompt_node import PromptNode, PromptTemplate
 
 NOTHING = "The documents do not say."
 _PROMPT = PromptTemplate(

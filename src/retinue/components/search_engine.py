@@ -1,18 +1,18 @@
-"""`SearchEngine`: web search with a choice of engines."""
+"""`SearchEngine`: web search with a choice of engines; `SerpAPIComponent`: Haystack's name for one of them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Annotated
 
 from .._internal.message_text import suggestion
+from ..core.component import QueryComponent
 from ..core.tool_example import ExampleCall, ToolExample
 from ..core.values import Document
 from ..errors import UsageError
-from .query_component import QueryComponent
-from .search_providers import PROVIDERS
+from .search_providers import PROVIDERS, ProviderName
 from .web_search import Provider, Question, Search, Searched
 
 _DOMAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?:/[A-Za-z0-9._~/-]*)?")
@@ -57,7 +57,7 @@ class SearchEngine(QueryComponent[Searched]):
 
     def __init__(  # noqa: PLR0913 -- what a search is scoped to stands side by side
         self,
-        provider: str | Provider = "serper",
+        provider: Annotated[str | Provider, ProviderName] = "serper",
         api_key: str | None = None,
         top_k: int = 10,
         allowed_domains: Iterable[str] = (),
@@ -80,10 +80,6 @@ class SearchEngine(QueryComponent[Searched]):
             if not _CODE.fullmatch(code):
                 raise UsageError(f"{name}: {code!r} is not the code of a language or country; want one such as 'de'")
         self.name = name
-        self.given: dict[str, Any] = {
-            "provider": provider, "api_key": api_key, "top_k": top_k, "allowed_domains": domains,
-            "language": language, "country": country, "base_url": base_url, "seconds": seconds,
-        }  # for export  # fmt: skip
         engine = PROVIDERS[provider]() if isinstance(provider, str) else provider
         asked = Question("", top_k, domains, language or "", country or "")
         self._search = Search(engine, api_key, asked, base_url, seconds)
@@ -106,3 +102,35 @@ def _scored(documents: list[Document]) -> list[Document]:
         for at, document in enumerate(documents)
     ]
     return [replace(one, score=weight / sum(weights)) for one, weight in zip(documents, weights, strict=True)]
+
+
+class SerpAPIComponent(SearchEngine):
+    """Searches Google through serpapi.com: Haystack's name for `SearchEngine("serpapi")`.
+
+    The key is `api_key`, or else `SERPAPI_API_KEY` in the environment. Outputs are those of `SearchEngine`, without
+    scores. `base_url` is the address of another server; `seconds` is the time limit of a request. `inputs` only accepts
+    the root, as in Haystack's Agent proposal, PR 3925; other inputs are set when the component is added to a pipeline.
+
+    Raises `UsageError` without a key.
+    """
+
+    def __init__(
+        self,
+        api_key: str | None = None,
+        top_k: int = 10,
+        *,
+        name: str = "SerpAPIComponent",
+        inputs: Iterable[str] = ("Query",),
+        base_url: str | None = None,
+        seconds: float = 20.0,
+    ) -> None:
+        if list(inputs) != ["Query"]:
+            raise UsageError(f"{name}: set its inputs where it is added: add_node(search, {name!r}, inputs=…)")
+        super().__init__("serpapi", api_key, top_k, name=name, base_url=base_url, seconds=seconds)
+
+    async def run_async(self, query: str) -> Searched:
+        """Search the web with Google.
+
+        Raises `ToolError` if it cannot be asked or cannot answer, `UsageError` if the key is refused.
+        """
+        return await self._search.find(query)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
+from ..core.component import QueryComponent
 from ..errors import ToolError
-from ..net.retry_after import ask_service, checked_query, json_object
-from ..net.service_client import Service, ServiceRequest
-from .query_component import QueryComponent
+from ..net.service_client import Service, ServiceRequest, ask_service, checked_query, json_object
 from .web_search import text
 
 _NOW = "temperature_2m,relative_humidity_2m,precipitation,weather_code,wind_speed_10m"
@@ -70,7 +69,6 @@ class Weather(QueryComponent[Reported]):
         seconds: float = 20.0,
     ) -> None:
         self.name = "Weather"
-        self.given = {"base_url": base_url, "geocoding_url": geocoding_url, "seconds": seconds}  # for export
         self._forecast = Service("Open-Meteo", base_url, "", seconds)
         self._geocoding = Service("Open-Meteo", geocoding_url, "", seconds)
 

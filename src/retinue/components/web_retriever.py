@@ -7,15 +7,15 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 from .._internal.concurrency import gather_bounded, run_in_thread
 from .._internal.message_text import suggestion
+from ..core.component import ComponentReference, QueryComponent
 from ..core.values import Document
 from ..documents.splitter import split_document
 from ..errors import ToolError, UsageError
 from .link_content import LinkContentFetcher
-from .query_component import QueryComponent
 from .web_search import Searched
 
 Mode = Literal["snippet", "document"]
@@ -77,13 +77,13 @@ class WebRetriever(QueryComponent[Searched]):
 
     def __init__(  # noqa: PLR0913 -- the parts of Haystack's retriever
         self,
-        search_engine: PageSearch,
+        search_engine: Annotated[PageSearch, ComponentReference("SearchEngine", "SerpAPIComponent")],
         mode: Mode = "snippet",
         top_k: int = 5,
         top_search_results: int = 10,
-        ranker: PageFilter | None = None,
-        sampler: PageFilter | None = None,
-        cache: PageCache | None = None,
+        ranker: Annotated[PageFilter | None, ComponentReference("Ranker")] = None,
+        sampler: Annotated[PageFilter | None, ComponentReference("TopPSampler")] = None,
+        cache: Annotated[PageCache | None, ComponentReference("DocumentStore")] = None,
         cache_seconds: float = 86_400,
         *,
         fetcher: LinkContentFetcher | None = None,
@@ -97,11 +97,6 @@ class WebRetriever(QueryComponent[Searched]):
             if number < 1:
                 raise UsageError(f"{name}: {what} must be at least 1, not {number}")
         self.name = name
-        self.given = {
-            "search_engine": search_engine, "mode": mode, "top_k": top_k, "top_search_results": top_search_results,
-            "ranker": ranker, "sampler": sampler, "cache": cache, "cache_seconds": cache_seconds, "fetcher": fetcher,
-            "size": size,
-        }  # for export  # fmt: skip
         self._search = search_engine
         self._sieves = [sieve for sieve in (ranker, sampler) if sieve is not None]
         self._pages = _Pages(fetcher or LinkContentFetcher(), cache, cache_seconds)

@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 
 from ..core.values import Document
 from ..errors import ToolError, UsageError
-from ..net.retry_after import checked_query
-from ..net.service_client import Service, ServiceRequest
+from ..net.service_client import Service, ServiceRequest, checked_query
 
 SHOWN = 3  # snippets that a model is shown if there is no answer
 _REFUSED = (401, 403)

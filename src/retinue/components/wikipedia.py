@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 from .._internal.message_text import suggestion
+from ..core.component import QueryComponent
+from ..core.run_context import current_run
 from ..core.signature import InvalidInput
 from ..core.tool import Tool
 from ..core.tool_example import ExampleCall, ToolExample
-from ..core.toolbox import SO_FAR
 from ..core.values import Document
 from ..errors import ToolError, UsageError
-from ..net.retry_after import ask_service, checked_query, error_text, json_object
-from ..net.service_client import AGENT, Service, ServiceRequest
-from .query_component import QueryComponent
+from ..net.service_client import AGENT, Service, ServiceRequest, ask_service, checked_query, error_text, json_object
 from .web_search import Searched, text
 
 OPERATIONS = ("search", "lookup")
@@ -71,28 +71,25 @@ class Wikipedia(QueryComponent[Searched]):
         if not contact.isascii() or not contact.isprintable():
             raise UsageError("Wikipedia: want contact as an address or a link, in one line")
         self.name = "Wikipedia"
-        self.operation = operation
-        self.given = {
-            "language": language,
-            "operation": operation,
-            "base_url": base_url,
-            "contact": contact,
-            "seconds": seconds,
-        }  # fmt: skip -- for export
         self._service = Service("Wikipedia", base_url or f"https://{language}.wikipedia.org/w", "", seconds)
         self._agent = f"{AGENT} ({contact})" if contact else AGENT
         self._pages: dict[str, Document | None] = {}
-        functions: dict[str, Callable[..., Awaitable[Searched]]] = {"search": self.search, "lookup": self._next}
-        self.tool_function = functions[operation]
-        self.tool_examples = (_EXAMPLE,) if operation == "search" else ()
+        self._set_operation(operation)
 
     def tools(self) -> list[Tool]:
         """Return `search` and `lookup` as tools."""
-        given: dict[str, Any] = self.given
-        return [
-            Tool(name, Wikipedia(**given | {"operation": name}), effects="read", polls=name == "lookup")
-            for name in OPERATIONS
-        ]
+        return [Tool(name, self._with_operation(name), effects="read", polls=name == "lookup") for name in OPERATIONS]
+
+    def _with_operation(self, operation: str) -> Self:
+        other = copy(self)
+        other.given = self.given | {"operation": operation}
+        other._set_operation(operation)
+        return other
+
+    def _set_operation(self, operation: str) -> None:
+        self.operation = operation
+        self.tool_function: Callable[[str], Awaitable[Searched]] = self.search if operation == "search" else self._next
+        self.tool_examples = (_EXAMPLE,) if operation == "search" else ()
 
     async def run_async(self, query: str) -> Searched:
         """Its operation, for an entity or a keyword. Raises `ToolError` if Wikipedia cannot be asked."""
@@ -141,7 +138,8 @@ class Wikipedia(QueryComponent[Searched]):
         """
         page, last, given = "", "", 0
         missing: set[str] = set()
-        for tool, action, seen in SO_FAR.get():
+        call = current_run().call
+        for tool, action, seen in () if call is None else call.earlier:
             wiki = tool.something
             if not isinstance(wiki, Wikipedia) or wiki._service.base_url != self._service.base_url:
                 continue

@@ -1,9 +1,9 @@
 """Configuration files: YAML with source positions, frozen specs, checks, and tool files."""
 
 from .file_check import check, load_spec
-from .places import Problem
+from .problems import Problem
 from .specs import FileSpec, json_schema
 from .tool_files import load_tools
-from .yaml_writer import dump
+from .yaml_text import dump
 
 __all__ = ["FileSpec", "Problem", "check", "dump", "json_schema", "load_spec", "load_tools"]

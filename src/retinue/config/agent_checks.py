@@ -1,18 +1,18 @@
-"""Checks of agents: model, role, strategy, tools and limits. Nothing is imported."""
+"""Checks of agents: model, role, strategy, prompt, memory, tools and limits. Nothing is imported."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
+from string import Template
 
 from ..core.delegation import HANDOFF
 from ..strategies import STRATEGIES
-from .component_checks import SECTIONS, check_circles, check_reference, names
-from .memories import check_memory
-from .places import Found, Node, shown, unknown
-from .prompt_checks import check_prompts
+from .component_checks import SECTIONS, check_circles, check_reference, named_nodes
+from .problems import Found, Node, shown, unknown
 from .references import tool_name
-from .registry import ENGINES, TOOLS
-from .tool_checks import ToolFiles, check_entries
+from .registry import ENGINES, MEMORIES, MEMORY_TYPES, TOOLS
+from .tool_files import ToolFiles, check_entries, path_within
 
 _MODELS = ("model", "models", "prompt_node", "llm_model_id", "script")  # each of these names the model
 _MODEL_KEYS = (*_MODELS, "llm_engine", "llm_endpoint_url")
@@ -21,12 +21,16 @@ _SETTINGS = (
     "top_k", "repetition_penalty", "max_new_tokens", "stream", "timeout",
 )  # fmt: skip
 _STEPS = ("recursion_limit", "max_iterations", "max_steps")
+_FILLED = ("tools", "tool_names", "answer", "examples", "history", "question", "query")  # by `React.question`
+_TRANSCRIPT = "; the transcript follows the prompt automatically, so leave it out"
+_SAME_NAME = "two tools are called {}; give one of them another name"
+_STORE = "want {path: FILE}, a JSON file that stores the memory"
 
 
 def check_agents(root: Node, files: ToolFiles) -> Iterator[Found]:
     """Check every agent, and the tools shared by all."""
-    components = names(root, "components")
-    targets = {name: node for section in SECTIONS for name, node in names(root, section).items()}
+    components = named_nodes(root, "components")
+    targets = {name: node for section in SECTIONS for name, node in named_nodes(root, section).items()}
     shared: dict[str, Node] = {}
     yield from _check_tools(root.at("tools"), targets, files, shared)
     uses: dict[str, dict[str, Node]] = {}
@@ -37,14 +41,14 @@ def check_agents(root: Node, files: ToolFiles) -> Iterator[Found]:
         yield from _check_role(params, shared)
         yield from _check_model(params, components)
         yield from _check_words(params)
-        yield from check_prompts(params, components)
-        yield from check_memory(params, components, files.folder)
+        yield from _check_prompts(params, components)
+        yield from _check_memory(params, components, files.folder)
         yield from _check_limits(params)
         tools: dict[str, Node] = {}
         yield from _check_tools(params.at("tools"), targets, files, tools, shared)
         own = uses.setdefault(agent.name, {})
         yield from _check_workers(params.at("workers"), targets, tools)
-        yield from _check_handoffs(params.at("handoffs"), names(root, "agents"), tools)
+        yield from _check_handoffs(params.at("handoffs"), named_nodes(root, "agents"), tools)
         if not files.unnamed:
             usable = {**shared, **tools} if params.at("tools").value is None else tools
             yield from _check_feedback(params.at("require_human_feedback"), usable)
@@ -114,6 +118,65 @@ def _check_words(params: Node) -> Iterator[Found]:
         yield Found(prompt.path, "custom_prompt: want the text itself; Python files are not read for prompts")
 
 
+def _check_prompts(params: Node, components: Mapping[str, Node]) -> Iterator[Found]:
+    """Yield a warning for each variable of an agent's prompt that is not filled in."""
+    if (params.at("strategy").text or "react") != "react":
+        return
+    prompts = [params.at("custom_prompt"), _template(params.at("prompt_node"), components)]
+    for prompt in prompts:
+        names = list(dict.fromkeys(_variables(prompt.text)))
+        if not {"question", "query"} & set(names):
+            continue  # not a whole prompt, but text before ours
+        for name in names:
+            if name not in _FILLED:
+                more = _TRANSCRIPT if name == "transcript" else " (for a dollar sign, write $$)"
+                said = unknown("variable", f"${name}", [f"${one}" for one in _FILLED])
+                yield Found(prompt.path, f"{prompt.path[-1]}: {said}{more}", warning=True)
+
+
+def _template(prompt_node: Node, components: Mapping[str, Node]) -> Node:
+    """Return the text of the prompt node's template, if it is in the file."""
+    node = components.get(prompt_node.text, Node(None))
+    named = node.at("params").at("default_prompt_template")
+    template = components.get(named.text)
+    return named if template is None else template.at("params").at("prompt_text")
+
+
+def _variables(text: str) -> Iterator[str]:
+    for match in Template.pattern.finditer(text):
+        if name := match["named"] or match["braced"]:
+            yield name
+
+
+def _check_memory(params: Node, components: Mapping[str, Node], folder: Path) -> Iterator[Found]:
+    """Check an agent's memory."""
+    named = params.at("memory")
+    memories = [name for name, one in components.items() if one.at("type").text in MEMORIES]
+    for one in [named] if named.text else named:
+        if one.text and one.text not in memories:
+            yield Found(one.path, unknown("memory", one.text, memories))
+    with_memory, kind = params.at("with_memory"), params.at("memory_type")
+    if named.value and with_memory.value:
+        yield Found(with_memory.path, "both 'memory' and 'with_memory' define its memory; keep one", at_key=True)
+    if kind.text and kind.text not in MEMORY_TYPES:
+        yield Found(kind.path, unknown("memory_type", kind.text, MEMORY_TYPES))
+    if kind.text == "store":
+        yield from _check_store(kind, params.at("store_config"), folder)
+
+
+def _check_store(kind: Node, store: Node, folder: Path) -> Iterator[Found]:
+    if not isinstance(store.value, dict):
+        yield Found(kind.path, f"memory_type store needs 'store_config': {_STORE}")
+    elif set(store.value) != {"path"} or not store.at("path").text:
+        redis = "; Redis is not supported" if "redis_uri" in store.value else ""
+        yield Found(store.path, f"store_config: {_STORE}{redis}", at_key=True)
+    else:
+        try:
+            path_within(folder, store.at("path").text)
+        except ValueError as error:
+            yield Found(store.at("path").path, f"path: {error}")
+
+
 def _check_feedback(asked: Node, tools: Mapping[str, Node]) -> Iterator[Found]:
     for named in asked:
         if named.text and named.text not in tools:
@@ -143,17 +206,17 @@ def _check_tools(
     """Check a `tools` value of any shape, and add the tools' names to `own`."""
     if isinstance(tools.value, dict):
         own.update({str(entry.path[-1]): entry for entry in tools})
-        yield from check_entries(tools, files.folder, files.roots)
+        yield from check_entries(tools, files.folder)
         return
     for item in [tools] if tools.text else tools:
         try:
-            brought = _brought(item, targets, files, shared or {})
+            added = _tool_names(item, targets, files, shared or {})
         except ValueError as error:
             yield Found(item.path, f"tools: {error}")
             continue
-        for name in brought:
+        for name in added:
             if name in own:
-                yield Found(_named(item).path, f"two tools are called {shown(name)}; give one of them another name")
+                yield Found(_name_node(item).path, _SAME_NAME.format(shown(name)))
             own.setdefault(name, item)
         named = item.at("pipeline_or_node")
         if named.text and named.text not in targets:
@@ -172,7 +235,7 @@ def _check_workers(workers: Node, targets: Mapping[str, Node], own: dict[str, No
             yield Found(agent.path, unknown("agent", agent.text, targets))
         name = worker.at("name").text or tool_name(agent.text)
         if name and name in own:
-            yield Found(agent.path, f"two tools are called {shown(name)}; give one of them another name")
+            yield Found(agent.path, _SAME_NAME.format(shown(name)))
         own.setdefault(name, worker)
 
 
@@ -183,11 +246,13 @@ def _check_handoffs(handoffs: Node, agents: Mapping[str, Node], own: dict[str, N
             yield Found(other.path, unknown("agent", other.text, agents))
         name = f"{HANDOFF}{tool_name(other.text)}"
         if other.text and name in own:
-            yield Found(other.path, f"two tools are called {shown(name)}; give one of them another name")
+            yield Found(other.path, _SAME_NAME.format(shown(name)))
         own.setdefault(name, other)
 
 
-def _brought(item: Node, targets: Mapping[str, Node], files: ToolFiles, shared: Mapping[str, Node]) -> tuple[str, ...]:
+def _tool_names(
+    item: Node, targets: Mapping[str, Node], files: ToolFiles, shared: Mapping[str, Node]
+) -> tuple[str, ...]:
     if not item.text:
         return (item.name,) if item.name else ()
     if item.text in TOOLS and item.text not in shared and TOOLS[item.text].required:
@@ -202,5 +267,5 @@ def _brought(item: Node, targets: Mapping[str, Node], files: ToolFiles, shared: 
     raise ValueError(unknown("tool", item.text, [*shared, *TOOLS]))
 
 
-def _named(item: Node) -> Node:
+def _name_node(item: Node) -> Node:
     return item.at("name") if item.name else item

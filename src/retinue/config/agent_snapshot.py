@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import inspect
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, fields, is_dataclass, replace
+from functools import partial
+from importlib.resources import files
+from pathlib import PurePath
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -23,16 +27,19 @@ from ..core.protocols import Strategy
 from ..core.signature import Signature
 from ..core.tool import Tool
 from ..errors import AgentChanged, DataError, UsageError
+from ..strategies.auto import Auto
+from ..strategies.react import React
 from .builder import Builder
-from .object_description import described
-from .origins import Origin
-from .places import Source
-from .schema_changes import schema_changes, without_words
-from .secret_variables import value_without_secrets
+from .environment import value_without_secrets
+from .export import Origin
+from .problems import Source
 from .specs import FileSpec
 
 _FORMAT = 1
-_OWN = ("strategy", "answer_schema")  # what no other part of an agent makes up for
+_COMPARED = ("strategy", "answer_schema")  # what no other part of an agent makes up for
+_PACKAGE = "retinue.strategies"
+_WORDS = ("title", "description", "examples")
+_BY_NAME = ("properties", "$defs", "patternProperties")
 
 
 class AgentSnapshot(NamedTuple):
@@ -44,7 +51,7 @@ class AgentSnapshot(NamedTuple):
 
 def snapshot_of(agent: Agent) -> AgentSnapshot:
     """Return the specification of an agent."""
-    body = {"format": _FORMAT, **specification(agent), "file": _file(agent)}
+    body = {"format": _FORMAT, **specification(agent), "file": _file_content(agent)}
     canonical = json.dumps(body, sort_keys=True)
     return AgentSnapshot(hashlib.sha256(canonical.encode()).hexdigest(), body)
 
@@ -64,21 +71,21 @@ def specification(agent: Agent) -> dict[str, Any]:
     found = {
         "name": agent.name,
         "instructions": value_without_secrets(agent.instructions, "INSTRUCTIONS"),
-        "strategy": described(agent.strategy),
-        "model": _model(agent),
+        "strategy": describe(agent.strategy),
+        "model": _describe_model(agent),
         "budget": asdict(agent.budget),
         "answer_schema": agent.schema,
         "memories": [type(memory).__name__ for memory in agent.memories],
         "tools": tools,
     }
-    clean: dict[str, Any] = _redacted(found)
+    clean: dict[str, Any] = _redact(found)
     return clean
 
 
-def _model(agent: Agent) -> Any:
+def _describe_model(agent: Agent) -> Any:
     """Return what an agent's model is; a file says it without what it takes from the environment."""
-    about = described(agent.model)
-    return {"type": about["type"]} if _unchanged(agent) else value_without_secrets(about, "MODEL")
+    about = describe(agent.model)
+    return {"type": about["type"]} if _is_as_in_file(agent) else value_without_secrets(about, "MODEL")
 
 
 def rebuild(kept: Mapping[str, Any], agent: Agent) -> Agent:
@@ -87,22 +94,22 @@ def rebuild(kept: Mapping[str, Any], agent: Agent) -> Agent:
     with an upgrade, they may be others, which matters only to a run that they make ask otherwise."""
     problems = list(_tool_problems(kept["tools"], agent.tools))
     if not problems:
-        tools = _tools(kept["tools"], agent.tools)
-        of_file = bool(kept["file"]) and _unchanged(agent)
-        made = _from_file(kept, agent, tools) if of_file else _in_code(kept, agent, tools)
+        tools = _tools_as_stored(kept["tools"], agent.tools)
+        of_file = bool(kept["file"]) and _is_as_in_file(agent)
+        made = _build_from_file(kept, agent, tools) if of_file else _build_in_code(kept, agent, tools)
         made.strategy = _with_settings(made.strategy, kept["strategy"])
-        if described(made.model) == described(agent.model):
+        if describe(made.model) == describe(agent.model):
             made.model = agent.model  # with its connections
-        compared = _OWN if of_file else (*_OWN, "model")  # a file's model was just made of what the file said
+        compared = _COMPARED if of_file else (*_COMPARED, "model")  # a file's model was just made of what the file said
         problems = list(_differences(kept, specification(made), compared))
     if problems:
         raise AgentChanged("; ".join(problems))
     return made
 
 
-def _from_file(kept: Mapping[str, Any], agent: Agent, tools: Sequence[Tool]) -> Agent:
+def _build_from_file(kept: Mapping[str, Any], agent: Agent, tools: Sequence[Tool]) -> Agent:
     origin: Origin = agent.origin
-    value = _restored(kept["file"], _file(agent), origin.whole)
+    value = _restore_secrets(kept["file"], _file_content(agent), origin.whole)
     try:
         spec = FileSpec.model_validate(value)
         spec._source = Source(origin.spec.source.file, value)
@@ -113,7 +120,7 @@ def _from_file(kept: Mapping[str, Any], agent: Agent, tools: Sequence[Tool]) -> 
         raise AgentChanged(f"what its file said cannot be built: {' '.join(str(error).split())}") from error
 
 
-def _in_code(kept: Mapping[str, Any], agent: Agent, tools: Sequence[Tool]) -> Agent:
+def _build_in_code(kept: Mapping[str, Any], agent: Agent, tools: Sequence[Tool]) -> Agent:
     """An agent that no file describes; its instructions are in the run's log."""
     made = copy.copy(agent)
     made.tools, made.budget = list(tools), Budget(**kept["budget"])
@@ -122,7 +129,7 @@ def _in_code(kept: Mapping[str, Any], agent: Agent, tools: Sequence[Tool]) -> Ag
 
 def _with_settings(strategy: Strategy, kept: Mapping[str, Any]) -> Strategy:
     """Return a strategy with the texts, numbers and flags that were kept of one of its type, such as its prompt."""
-    now = described(strategy)
+    now = describe(strategy)
     if now["type"] != kept["type"] or not is_dataclass(strategy) or isinstance(strategy, type):
         return strategy
     names = {one.name for one in fields(strategy) if one.init} & kept.keys() & now.keys()
@@ -132,13 +139,13 @@ def _with_settings(strategy: Strategy, kept: Mapping[str, Any]) -> Strategy:
     return replace(strategy, **other) if other else strategy
 
 
-def _tools(kept: Sequence[Mapping[str, Any]], now: Sequence[Tool]) -> list[Tool]:
+def _tools_as_stored(kept: Sequence[Mapping[str, Any]], now: Sequence[Tool]) -> list[Tool]:
     """Return today's tools that the agent had, with the words that the model was told of them."""
     there = {tool.name: tool for tool in now}
-    return [_as_told(there[one["name"]], one) for one in kept]
+    return [_with_stored_words(there[one["name"]], one) for one in kept]
 
 
-def _as_told(tool: Tool, kept: Mapping[str, Any]) -> Tool:
+def _with_stored_words(tool: Tool, kept: Mapping[str, Any]) -> Tool:
     signature, approval = tool.signature, tool.approval or kept["approval"]
     if signature.parameters != kept["input"]:
         signature = Signature(kept["input"], signature.text_argument, signature.checked)
@@ -152,7 +159,7 @@ def _tool_problems(kept: Sequence[Mapping[str, Any]], now: Sequence[Tool]) -> It
         if (tool := there.get(one["name"])) is None:
             yield f"the tool `{one['name']}` is gone"
             continue
-        before, after = without_words(one["input"]), without_words(_redacted(tool.signature.parameters))
+        before, after = without_words(one["input"]), without_words(_redact(tool.signature.parameters))
         if before != after:
             yield f"the input of `{tool.name}` changed: {schema_changes(before, after)}"
 
@@ -165,23 +172,23 @@ def _differences(kept: Mapping[str, Any], now: Mapping[str, Any], parts: Sequenc
         if not isinstance(before, Mapping) or not isinstance(after, Mapping) or part == "answer_schema":
             yield f"the {part.replace('_', ' ')} changed"
         elif before.get("type") != after.get("type"):
-            yield f"the {part} was {_name(before)} and is {_name(after)}"
+            yield f"the {part} was {_name_of(before)} and is {_name_of(after)}"
         elif part != "strategy":  # whose questions are compared with the log when that is replayed
             changed = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
-            yield f"the {part} {_name(before)} changed: its {', '.join(changed)}"
+            yield f"the {part} {_name_of(before)} changed: its {', '.join(changed)}"
 
 
-def _name(part: Mapping[str, Any]) -> str:
+def _name_of(part: Mapping[str, Any]) -> str:
     return f"`{part.get('name') or part.get('type')}`"
 
 
-def _unchanged(agent: Agent) -> bool:
+def _is_as_in_file(agent: Agent) -> bool:
     """Whether an agent is what its file says."""
     return agent.origin is not None and agent.state() == agent.origin.state
 
 
-def _file(agent: Agent) -> Any:
-    return _redacted(_without_questions(agent.origin.written)) if _unchanged(agent) else None
+def _file_content(agent: Agent) -> Any:
+    return _redact(_without_questions(agent.origin.written)) if _is_as_in_file(agent) else None
 
 
 def _without_questions(written: Mapping[str, Any]) -> dict[str, Any]:
@@ -193,23 +200,97 @@ def _without_questions(written: Mapping[str, Any]) -> dict[str, Any]:
     return {**written, **({"agents": agents} if agents else {})}
 
 
-def _redacted(value: Any) -> Any:
+def _redact(value: Any) -> Any:
     """Return JSON without secrets; numbers that JSON does not have become texts."""
     return json.loads(redact(json.dumps(value)), parse_constant=str)
 
 
-def _restored(kept: Any, clean: Any, whole: Any) -> Any:
+def _restore_secrets(kept: Any, clean: Any, whole: Any) -> Any:
     """Return `kept` with what is in `whole` wherever it is the same as in `clean`, which is `whole` without secrets."""
     if kept == clean:
         return whole
     if isinstance(kept, dict) and isinstance(clean, dict):
-        return {key: _restored(one, clean[key], whole[key]) if key in clean else one for key, one in kept.items()}
+        return {
+            key: _restore_secrets(one, clean[key], whole[key]) if key in clean else one for key, one in kept.items()
+        }
     if isinstance(kept, list) and isinstance(clean, list):
-        there = {_place(one, at): (one, whole[at]) for at, one in enumerate(clean)}
-        return [_restored(one, *there.get(_place(one, at), (None, None))) for at, one in enumerate(kept)]
+        there = {_list_key(one, at): (one, whole[at]) for at, one in enumerate(clean)}
+        return [_restore_secrets(one, *there.get(_list_key(one, at), (None, None))) for at, one in enumerate(kept)]
     return kept
 
 
-def _place(item: Any, at: int) -> Any:
+def _list_key(item: Any, at: int) -> Any:
     """Return what an item of a list is known by: its name, or where it stands."""
     return item["name"] if isinstance(item, dict) and isinstance(item.get("name"), str) else at
+
+
+def describe(something: Any) -> Any:
+    """Return JSON that says what an object is: the type and fields of a dataclass, what an object was made with
+    (`given`), and the qualified names of functions and of anything else. Secrets are not removed."""
+    if something is None or isinstance(something, bool | int | float | str):
+        return something
+    if isinstance(something, PurePath):
+        return str(something)
+    if isinstance(something, Mapping):
+        return {str(key): describe(one) for key, one in something.items()}
+    if isinstance(something, list | tuple):
+        return [describe(one) for one in something]
+    if isinstance(something, Set):
+        return sorted(map(str, something))
+    if isinstance(something, partial):
+        return {"type": "partial", "function": describe(something.func), "args": describe(something.args)}
+    if inspect.isroutine(something) or isinstance(something, type):
+        return f"{something.__module__}.{something.__qualname__}"
+    return _describe_object(something)
+
+
+def _describe_object(something: Any) -> dict[str, Any]:
+    kind = type(something)
+    about: dict[str, Any] = {"type": f"{kind.__module__}.{kind.__qualname__}"}
+    if isinstance(given := getattr(something, "given", None), Mapping):
+        return about | {"settings": {key: describe(one) for key, one in given.items() if one is not None}}
+    if isinstance(name := getattr(something, "name", None), str):
+        about["name"] = name
+    if is_dataclass(something):
+        about |= {one.name: describe(getattr(something, one.name)) for one in fields(something)}
+    if isinstance(something, Auto):
+        about["otherwise"] = describe(React())
+    return about | _built_in_prompt(kind)
+
+
+def _built_in_prompt(kind: type) -> dict[str, str]:
+    """Return the built-in prompt of a strategy, which stands beside its module."""
+    package, _, module = kind.__module__.rpartition(".")
+    if package != _PACKAGE or not (file := files(_PACKAGE).joinpath(f"{module}.txt")).is_file():
+        return {}
+    return {"template": file.read_text(encoding="utf-8")}
+
+
+def without_words(schema: Any) -> Any:
+    """Return a schema without what only describes values."""
+    if isinstance(schema, list):
+        return [without_words(one) for one in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    return {key: _value_without_words(key, one) for key, one in schema.items() if key not in _WORDS}
+
+
+def _value_without_words(key: str, value: Any) -> Any:
+    if key in _BY_NAME and isinstance(value, Mapping):  # names of arguments, which may be called `title`
+        return {name: without_words(one) for name, one in value.items()}
+    return value if key in ("default", "const", "enum") else without_words(value)
+
+
+def schema_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Return what changed between two schemas of type `object`, by the names of their properties."""
+    return ", ".join(_property_changes(before, after)) or "its schema"
+
+
+def _property_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    old, new = before.get("properties", {}), after.get("properties", {})
+    yield from (f"`{name}` is gone" for name in old if name not in new)
+    yield from (f"`{name}` is new" for name in new if name not in old)
+    yield from (f"`{name}` is another" for name in old if name in new and old[name] != new[name])
+    required, demanded = set(before.get("required", ())), set(after.get("required", ()))
+    yield from (f"`{name}` is required" for name in sorted(demanded - required) if name in old)
+    yield from (f"`{name}` may be left out" for name in sorted(required - demanded) if name in new)

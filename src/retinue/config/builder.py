@@ -1,39 +1,49 @@
-"""Builds objects from specs; only this module assembles what a file defines. Agents are built in `agent_parts`."""
+"""Builds what a file defines: components, pipelines, and agents with their model, tools, strategy and limits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
-from importlib import import_module
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, TypeVar
 
+from .._internal.message_text import suggestion
 from .._internal.yaml_io import YamlSerializable
 from ..agent import Agent
+from ..core.budgets import Budget, Limits, with_limits
+from ..core.component_declaration import component
 from ..core.effects import Human
-from ..core.protocols import Model
+from ..core.protocols import Memory, Model, Strategy
 from ..core.tool import Tool
 from ..errors import DataError, UsageError
+from ..executor import Executor
 from ..mcp import MCPTools
 from ..mcp.tool_pins import PINS
 from ..models import PromptModel
 from ..models.reply_limits import limited
-from ..net.time_limits import TimeLimits
+from ..net.retry import TimeLimits
 from ..pipelines import Node, Pipeline, problems
-from .agent_parts import Parts, agent_of
-from .agent_tools import Toolmaker
-from .callables import existing_path, path_within
-from .environment import resolve_component
-from .group_parts import Teammaker
-from .memories import memories_of
-from .origins import Origin
-from .places import Found, Path, fail, unknown
-from .references import Part, needed_by, parts, reached
-from .registry import COMPONENTS
-from .specs import AgentSpec, ChainSpec, ComponentSpec, FileSpec, GroupSpec, PipelineSpec
-from .tool_files import Loading
+from ..run.handoff import handoff
+from ..strategies import STRATEGIES
+from ..strategies.auto import Auto
+from ..strategies.planexec import Planner
+from ..strategies.react import React
+from .environment import Resolved, resolve, resolve_component
+from .export import SECTIONS, Origin
+from .problems import Found, KeyPath, fail, unknown
+from .references import Part, needed_by, parts, reached, servers, shares, worker_tools
+from .registry import COMPONENTS, TOOLS, built_in_tool
+from .specs import AgentSpec, ChainSpec, ComponentSpec, FileSpec, GroupSpec, PipelineSpec, ToolRef, Tools
+from .team_builder import TeamBuilder
+from .tool_files import entry_tools, existing_path, load_tools, path_within
 
 T = TypeVar("T")
+_SAMPLING = ("top_p", "top_k", "repetition_penalty")
+_QUESTION = re.compile(r"\$(question|query|\{question\}|\{query\})(?![A-Za-z0-9_])")
+_NOT_RESOLVED = ("tools", "answer_schema", "script", "questions")
 
 
 @dataclass
@@ -45,28 +55,32 @@ class Builder:
     """
 
     spec: FileSpec
-    loading: Loading = field(default_factory=Loading)
     human: Human | None = None
 
     def __post_init__(self) -> None:
         self._parts = parts(self.spec)
+        self._paths: dict[str, KeyPath] = {
+            part.name: (section, at)
+            for section in SECTIONS
+            for at, part in enumerate(getattr(self.spec, section) or ())
+        }
         self._built: dict[str, Any] = {}
         self._under_way: list[str] = []
-        self._tools = Toolmaker(self.spec, self.loading, self._part)
+        self._tools = ToolBuilder(self.spec, self._part)
 
     def get(self, name: str) -> Any:
         """Return the component, model, pipeline or agent called `name`."""
         if name not in self._parts:
             raise DataError(f"{self.spec.source.file}: {unknown('name', name, self._parts)}")
-        self._complain(name)
+        self._check_variables(name)
         return self._part(name)
 
     def tools(self, name: str) -> list[Tool]:
         """Return the tools of the agent called `name`, without building its model."""
         agent = self._parts[name]
         assert isinstance(agent, AgentSpec)
-        self._complain(*reached(self.spec, [name]) - {name, agent.params.model, agent.params.prompt_node})
-        made = self._tools.of(agent, _index(self.spec.agents or (), agent))
+        self._check_variables(*reached(self.spec, [name]) - {name, agent.params.model, agent.params.prompt_node})
+        made = self._tools.of(agent, self._paths[name])
         asked = agent.params.require_human_feedback
         return [replace(one, approval=True) if asked is True or one.name in (asked or ()) else one for one in made]
 
@@ -74,39 +88,28 @@ class Builder:
         """The agent called `name`, without memories, and with these tools instead of its own."""
         agent = self._parts.get(name)
         if isinstance(agent, GroupSpec | ChainSpec):
-            self._complain(name)
-            team = copy(self._team(agent))
+            self._check_variables(name)
+            team: Agent = copy(self._make(agent))
             team.tools = list(tools)
             return team
         if not isinstance(agent, AgentSpec):
             raise DataError(f"{self.spec.source.file}: there is no agent {name!r}")
-        index = _index(self.spec.agents or (), agent)
-        own = Parts.of(self.spec, index, self.loading.environ)
-        fail(sorted(self.spec.source.problem(one) for one in own.missing))
-        self._complain(*filter(None, (agent.params.model, agent.params.prompt_node)))
-        made = self._speaking(own.params) | {"memory": ()}
-        return self._placed(("agents", index), name, lambda: agent_of(agent, own.params, made, tools, self.human))
+        fail(sorted(self.spec.source.problem(one) for one in self._params(agent).missing))
+        self._check_variables(*filter(None, (agent.params.model, agent.params.prompt_node)))
+        return self._with_place(agent, lambda: self._agent(agent, tools, []))
 
     def shared_tools(self) -> list[Tool]:
         """Return the shared tools at the top of the file."""
-        self._complain(*needed_by(self.spec.tools, self.spec))
+        self._check_variables(*needed_by(self.spec.tools, self.spec))
         return list(self._tools.shared.values())
 
-    def _complain(self, *names: str) -> None:
+    def _check_variables(self, *names: str) -> None:
         """Raise `DataError` for all variables that `names` need but the environment lacks."""
         wanted = reached(self.spec, names)
-        found = [
-            one
-            for index, component in enumerate(self.spec.components or ())
-            if component.name in wanted
-            for one in resolve_component(self.spec, index, self.loading.environ).missing
-        ]
-        found += [
-            one
-            for index, agent in enumerate(self.spec.agents or ())
-            if agent.name in wanted
-            for one in Parts.of(self.spec, index, self.loading.environ).missing
-        ]
+        components = [at for at, one in enumerate(self.spec.components or ()) if one.name in wanted]
+        found = [one for at in components for one in resolve_component(self.spec, at).missing]
+        agents = [one for one in self.spec.agents or () if one.name in wanted]
+        found += [one for agent in agents for one in self._params(agent).missing]
         fail(sorted(self.spec.source.problem(one) for one in found))
 
     def _part(self, name: str) -> Any:
@@ -117,47 +120,44 @@ class Builder:
             self._under_way.append(name)
             made = self._built[name] = self._make(self._parts[name])
             if isinstance(made, YamlSerializable):
-                made.origin = Origin.of(made, self.spec, name)
+                made.origin = Origin(self.spec, name, made.state())
             self._under_way.pop()
         return self._built[name]
 
     def _make(self, part: Part) -> Any:
-        if isinstance(part, ComponentSpec):
-            index = _index(self.spec.components or (), part)
-            return self._placed(("components", index), part.name, lambda: self._component(part, index))
-        if isinstance(part, PipelineSpec):
-            path: Path = ("pipelines", _index(self.spec.pipelines or (), part))
-            return self._placed(path, part.name, lambda: self._pipeline(part, path))
-        if isinstance(part, GroupSpec | ChainSpec):
-            return self._team(part)
-        index = _index(self.spec.agents or (), part)
-        return self._placed(("agents", index), part.name, lambda: self._agent(part, index))
+        path, teams = self._paths[part.name], TeamBuilder(self.spec, self._part, self.human)
+        match part:
+            case ComponentSpec():
+                return self._with_place(part, lambda: self._component(part))
+            case PipelineSpec():
+                return self._with_place(part, lambda: self._pipeline(part))
+            case GroupSpec():
+                return self._with_place(part, lambda: teams.group(part, path))
+            case ChainSpec():
+                return self._with_place(part, lambda: teams.chain(part, path))
+            case AgentSpec():
+                return self._with_place(part, lambda: self._whole_agent(part))
 
-    def _team(self, part: GroupSpec | ChainSpec) -> Agent:
-        teams = Teammaker(self.spec, self.loading, self._part, self.human)
-        if isinstance(part, GroupSpec):
-            path: Path = ("groups", _index(self.spec.groups or (), part))
-            return self._placed(path, part.name, lambda: teams.group(part, path))
-        way: Path = ("chains", _index(self.spec.chains or (), part))
-        return self._placed(way, part.name, lambda: teams.chain(part, way))
-
-    def _placed(self, path: Path, name: str, make: Callable[[], T]) -> T:
+    def _with_place(self, part: Part, make: Callable[[], T]) -> T:
         """Return what `make` builds; its errors get the position of the part."""
         try:
             return make()
         except (UsageError, ValueError, TypeError) as error:
-            raise DataError(str(self.spec.source.problem(Found((*path, "name"), f"{name}: {error}")))) from error
+            found = Found((*self._paths[part.name], "name"), f"{part.name}: {error}")
+            raise DataError(str(self.spec.source.problem(found))) from error
 
-    def _component(self, component: ComponentSpec, index: int) -> Any:
-        resolved = resolve_component(self.spec, index, self.loading.environ)
-        params = {name: self._referred(component, name, value) for name, value in resolved.value.items()}
+    # ── components and pipelines ─────────────────────────────────────────────────────────────────
+
+    def _component(self, component: ComponentSpec) -> Any:
+        resolved = resolve_component(self.spec, int(self._paths[component.name][1]))
+        params = {name: self._parameter(component, name, value) for name, value in resolved.value.items()}
         if component.type == "PromptModel":
-            return prompt_model(params)
+            return _prompt_model(params, params.pop("max_length", None))
         if component.type == "MCPTools":
             return MCPTools(component.name, pins=self._tools.folder / PINS, cwd=self._tools.folder, **params)
-        return builder_of(component.type)(**params)
+        return COMPONENTS[component.type].constructor(**params)
 
-    def _referred(self, component: ComponentSpec, name: str, value: Any) -> Any:
+    def _parameter(self, component: ComponentSpec, name: str, value: Any) -> Any:
         """Return a parameter's value, or the component it refers to."""
         parameter = COMPONENTS[component.type].parameters[name]
         if parameter.refers and isinstance(value, list):
@@ -169,47 +169,179 @@ class Builder:
             return str(existing_path(self._tools.folder, value))
         return str(path_within(self._tools.folder, value)) if parameter.path and value is not None else value
 
-    def _pipeline(self, pipeline: PipelineSpec, path: Path) -> Pipeline:
+    def _pipeline(self, pipeline: PipelineSpec) -> Pipeline:
         nodes = [Node(self._part(node.name), node.name, node.inputs) for node in pipeline.nodes]
-        place = (*path, "name")
+        place = (*self._paths[pipeline.name], "name")
         fail(self.spec.source.problem(Found(place, f"{pipeline.name}: {wrong}")) for wrong in problems(nodes))
         return Pipeline(nodes, name=pipeline.name)
 
-    def _agent(self, spec: AgentSpec, index: int) -> Agent:
-        found = Parts.of(self.spec, index, self.loading.environ)
-        made = self._speaking(found.params)
-        made["memory"] = memories_of(found.params, self._part, self._tools.folder)
-        return agent_of(spec, found.params, made, self._tools.of(spec, index), self.human)
+    # ── agents ───────────────────────────────────────────────────────────────────────────────────
 
-    def _speaking(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """The model or the prompt node of an agent, if the file defines it."""
-        given = {key: params.get(key) for key in ("model", "prompt_node")}
-        found = {key: self._part(name) for key, name in given.items() if isinstance(name, str) and name in self._parts}
+    def _params(self, agent: AgentSpec) -> Resolved:
+        """Return an agent's given parameters, with environment variables resolved."""
+        given = {
+            name: value for name, value in agent.params.model_dump(exclude_unset=True).items() if value is not None
+        }
+        own = {name: value for name, value in given.items() if name not in _NOT_RESOLVED}
+        found = resolve(own, path=(*self._paths[agent.name], "params"))
+        return Resolved(given | found.value, found.missing)
+
+    def _whole_agent(self, spec: AgentSpec) -> Agent:
+        memories = _memories_of(self._params(spec).value, self._part, self._tools.folder)
+        return self._agent(spec, self._tools.of(spec, self._paths[spec.name]), memories)
+
+    def _agent(self, spec: AgentSpec, tools: Iterable[Tool], memories: Sequence[Memory]) -> Agent:
+        """Build an agent with these tools and memories, from Retinue's parameters and those of other frameworks."""
+        params, tools = self._params(spec).value, list(tools)
+        asked = params.get("require_human_feedback", False)
+        if isinstance(asked, list) and (wrong := [name for name in asked if name not in {tool.name for tool in tools}]):
+            raise UsageError(f"require_human_feedback: {unknown('tool', wrong[0], [tool.name for tool in tools])}")
+        common: dict[str, Any] = {
+            "tools": tools, "budget": _budget_of(params), "name": spec.name, "human": self.human,
+            "require_human_feedback": asked,
+        }  # fmt: skip
+        if params.get("role") == "executor":
+            return Executor(**common)
+        agent = Agent(
+            strategy=_strategy_of(params),
+            answer_schema=params.get("answer_schema"),
+            memory=memories,
+            questions=params.get("questions", ()),
+            **self._speaker(params),
+            **common,
+        )
+        words = [params.get(key, "") for key in ("instructions", "role_description", "custom_prompt")]
+        if _QUESTION.search(words[-1]) and isinstance(agent.strategy, React | Auto):
+            react = agent.strategy if isinstance(agent.strategy, React) else React()
+            agent.strategy = replace(react, prompt=words.pop())
+        agent.instructions = "\n".join(word.strip() for word in words if word.strip())
+        return agent
+
+    def _speaker(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return an agent's model or prompt node: one that the file defines, or what its own parameters say."""
+        for key in ("prompt_node", "model"):
+            if params.get(key) in self._parts:
+                return {key: self._part(params[key])}
         models = [self._part(name) if name in self._parts else name for name in params.get("models", ())]
-        return found | ({"models": models} if models else {})
+        return {"model": _model_of({**params, "models": models})}
 
 
-def prompt_model(params: Mapping[str, Any]) -> Model:
-    """Build a `PromptModel` from a file's parameters: `timeout` in seconds, `max_length` in tokens per reply, and
-    `model_kwargs`, an alias of `options`."""
+def _model_of(params: Mapping[str, Any]) -> Model:
+    """Build the model described by an agent's own parameters."""
+    names = {"llm_engine": "engine", "llm_endpoint_url": "base_url", "api_key": "api_key", "script": "script"}
+    names |= {name: name for name in ("temperature", "effort", "verbosity", "thinking_tokens", "stream")}
+    names |= {name: name for name in ("models", "fall_back_on") if params.get(name)}
+    given: dict[str, Any] = {name: params[key] for key, name in names.items() if key in params}
+    name = params.get("model", params.get("llm_model_id", ""))
+    if sampling := {key: params[key] for key in _SAMPLING if key in params}:
+        given["options"] = sampling
+    return _prompt_model(
+        {"model_name_or_path": name, "timeout": params.get("timeout"), **given}, params.get("max_new_tokens")
+    )
+
+
+def _budget_of(params: Mapping[str, Any]) -> Budget:
+    """Return the limits, under any of their names."""
+    budget = Budget(**params.get("budget", {}))  # `null` means no limit
+    return with_limits(budget, {name: params[name] for name in Limits.__annotations__ if name in params})
+
+
+def _strategy_of(params: Mapping[str, Any]) -> Strategy:
+    name = params.get("strategy", "auto")
+    if params.get("role") == "planner":
+        asked = bool(params.get("require_human_feedback")) or name == "humanInLoopPlanExec"
+        return Planner(approve=asked)
+    return STRATEGIES[name]
+
+
+def _prompt_model(params: Mapping[str, Any], max_tokens: int | None) -> Model:
+    """Build a `PromptModel` from a file's parameters: `timeout` in seconds, and `model_kwargs`, an alias of `options`.
+    A reply has at most `max_tokens`."""
     given = {name: value for name, value in params.items() if value is not None}
-    length, seconds = given.pop("max_length", None), given.pop("timeout", None)
+    seconds = given.pop("timeout", None)
     if kwargs := given.pop("model_kwargs", None):
         given["options"] = {**given.get("options", {}), **kwargs}
     if seconds is not None:
         given["limits"] = TimeLimits(min(10.0, seconds), seconds, seconds)
-    return limited(PromptModel(**given), max_tokens=length)
+    return limited(PromptModel(**given), max_tokens=max_tokens)
 
 
-def builder_of(type_: str) -> Callable[..., Any]:
-    """Return the constructor of a component type. Raises `UsageError` if it does not exist."""
-    module, _, attribute = COMPONENTS[type_].builder.partition(":")
-    found = getattr(import_module(module), attribute, None)
-    if found is None:
-        raise UsageError(f"{type_} cannot be built: {module} has no {attribute}")
-    made: Callable[..., Any] = found
-    return made
+def _memories_of(params: Mapping[str, Any], part: Callable[[str], Any], folder: Path) -> list[Memory]:
+    """Build the memories that an agent's parameters name; `part` returns the file's components."""
+    if params.get("with_memory"):
+        from ..memory import ConversationMemory
+
+        kept = params.get("memory_type") == "store"
+        return [ConversationMemory(path=path_within(folder, params["store_config"]["path"]) if kept else None)]
+    named = params.get("memory", ())
+    return [part(name) for name in ([named] if isinstance(named, str) else named)]
 
 
-def _index(items: Any, item: Any) -> int:
-    return next(index for index, one in enumerate(items) if one is item)
+class ToolBuilder:
+    """Builds the tools of a file's agents: their own, shared ones, and built-in ones. `part` returns what the file
+    defines under a name."""
+
+    def __init__(self, spec: FileSpec, part: Callable[[str], Any]) -> None:
+        self._spec = spec
+        self._part = part
+        self.folder = Path(spec.source.file).parent
+
+    def of(self, agent: AgentSpec, path: KeyPath) -> list[Tool]:
+        """Return the tools of the agent at `path`, and its workers.
+
+        Without `tools`, an agent gets the shared ones; with `[]`, none."""
+        workers = [self._tool_of(tool) for tool in worker_tools(agent)]
+        workers += [handoff(partial(self._part, name), name) for name in agent.params.handoffs or ()]
+        if agent.params.tools is not None:
+            return [*self._tools(agent.params.tools, (*path, "params", "tools"), agent), *workers]
+        return [*(self.shared.values() if shares(agent, self._spec) else ()), *workers]
+
+    @cached_property
+    def shared(self) -> dict[str, Tool]:
+        """The shared tools at the top of the file, by name."""
+        return {tool.name: tool for tool in self._tools(self._spec.tools or [], ("tools",), None)}
+
+    def _tools(self, tools: Tools, path: KeyPath, agent: AgentSpec | None) -> list[Tool]:
+        if isinstance(tools, dict):
+            return entry_tools(tools, self.folder, self._spec.source.under(path))
+        items = [tools] if isinstance(tools, str) else tools
+        made: list[Tool] = []
+        for at, item in enumerate(items):
+            place = path if isinstance(tools, str) else (*path, at)
+            try:
+                made += [self._tool_of(item)] if isinstance(item, ToolRef) else self._tools_named(item, agent)
+            except (UsageError, ValueError) as error:
+                raise DataError(str(self._spec.source.problem(Found(place, f"tools: {error}")))) from error
+        return made
+
+    def _tools_named(self, text: str, agent: AgentSpec | None) -> list[Tool]:
+        """Return the tools that `text` names: a shared tool, a built-in one, those of an MCP server of the file, or
+        those of a tool file or folder."""
+        if agent is not None and shares(agent, self._spec) and text in self.shared:
+            return [self.shared[text]]
+        if text in TOOLS:
+            return [built_in_tool(text)]
+        if text in servers(self._spec):
+            tools: list[Tool] = self._part(text).tools()
+            return tools
+        return load_tools(existing_path(self.folder, text))
+
+    def _tool_of(self, ref: ToolRef) -> Tool:
+        """Return a component, pipeline or agent as a tool."""
+        something, options = self._part(ref.pipeline_or_node), dict(ref.options)
+        if ref.output_variable is not None:
+            _check_output(ref, something)
+            options["output_variable"] = ref.output_variable
+        return Tool(ref.name, something, ref.description or self._description_of(ref), **options)
+
+    def _description_of(self, ref: ToolRef) -> str:
+        part = parts(self._spec)[ref.pipeline_or_node]
+        return (part.params.role_description or "") if isinstance(part, AgentSpec) else ""
+
+
+def _check_output(ref: ToolRef, something: Any) -> None:
+    """Raise `UsageError` if a part with known outputs lacks the one named."""
+    outputs = None if isinstance(something, Agent) else component(something).outputs
+    if outputs and ref.output_variable not in outputs:
+        wrong = f"{ref.pipeline_or_node} has no output {ref.output_variable!r}"
+        raise UsageError(f"output_variable: {wrong}; {suggestion(str(ref.output_variable), outputs)}")

@@ -1,4 +1,8 @@
-"""Checks of components and pipelines: names, types, parameters, references and graphs. Nothing is imported."""
+"""Checks of components, pipelines and MCP servers: named_nodes, types, parameters, references and graphs.
+
+Nothing is imported or started. Every command that a file would run passes through here. Files are the operator's;
+definitions from an API may not contain a command.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +12,20 @@ from itertools import islice
 from pathlib import Path
 
 from .._internal.message_text import nearest
-from .callables import path_within
-from .places import MAX_FOUND, Found, Node, shown, unknown
+from ..mcp.server_address import server_problems
+from .problems import MAX_FOUND, Found, Node, Source, shown, unknown, validate
 from .registry import COMPONENTS, ROOTS
-from .tool_checks import check_params
+from .specs import ToolOptions
+from .tool_files import check_params, path_within
 
 _OWN = ". A component of your own can be a tool (callable_api: file.py:function), or is used from Python"
 SECTIONS = {
     "components": "component", "pipelines": "pipeline", "agents": "agent", "groups": "group", "chains": "chain"
 }  # fmt: skip
+_MANY = ("args", "env", "headers", "tools", "options")
 
 
-def names(root: Node, section: str) -> dict[str, Node]:
+def named_nodes(root: Node, section: str) -> dict[str, Node]:
     """Return the parts that a section defines, by name."""
     found: dict[str, Node] = {}
     for item in root.at(section):
@@ -29,7 +35,7 @@ def names(root: Node, section: str) -> dict[str, Node]:
 
 
 def check_names(root: Node) -> Iterator[Found]:
-    """Check that names are unique in the whole file."""
+    """Check that named_nodes are unique in the whole file."""
     taken: dict[str, str] = {}
     for section, what in SECTIONS.items():
         for item in root.at(section):
@@ -45,7 +51,7 @@ def check_names(root: Node) -> Iterator[Found]:
 
 def check_components(root: Node, folder: Path) -> Iterator[Found]:
     """Check the types, parameters and references of components; references must not be circular."""
-    defined = names(root, "components")
+    defined = named_nodes(root, "components")
     uses: dict[str, dict[str, Node]] = {}
     for component in root.at("components"):
         type_ = component.at("type").text
@@ -106,7 +112,7 @@ def check_circles(uses: Mapping[str, Mapping[str, Node]]) -> Iterator[Found]:
 
 def check_pipelines(root: Node) -> Iterator[Found]:
     """Check each pipeline: nodes must be components, connected to one root, without circles."""
-    components = names(root, "components")
+    components = named_nodes(root, "components")
     for pipeline in root.at("pipelines"):
         nodes = list(pipeline.at("nodes"))
         seen: set[str] = set()
@@ -155,3 +161,19 @@ def _check_connected(nodes: list[Node], uses: Mapping[str, Mapping[str, Node]], 
     for node in nodes:
         if node.name and isinstance(node.at("inputs").value, list) and node.name not in reached:
             yield Found(node.at("name").path, f"{node.name!r} is not connected to a root; want {' or '.join(ROOTS)}")
+
+
+def check_servers(root: Node) -> Iterator[Found]:
+    """Check the file's MCP servers beyond the types of their parameters."""
+    for component in root.at("components"):
+        params = component.at("params")
+        if component.at("type").text != "MCPTools" or not isinstance(params.value, dict | None):
+            continue
+        if any(isinstance(one.value, dict | list) != (one.path[-1] in _MANY) for one in params if one.value):
+            continue  # of the wrong type, which is already reported
+        for key, problem in server_problems(component.name, params.value or {}):
+            place = {"": params, "name": component.at("name")}.get(key, params.at(key))
+            yield Found(place.path if place.value else component.path, problem)
+        for tool in params.at("options"):
+            _, found = validate(ToolOptions, Source("", tool.value))
+            yield from (one._replace(path=(*tool.path, *one.path)) for one in found)

@@ -1,10 +1,12 @@
-"""Exports agents and pipelines as a file's content, from their original file or from the objects themselves."""
+"""Exports agents and pipelines as the content of a file: from the objects, or from the file that they came from."""
 
 from __future__ import annotations
 
 import inspect
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +14,35 @@ from pydantic import ValidationError
 
 from .._internal.yaml_io import YamlSerializable
 from ..agent import Agent
-from ..components import PromptNode
+from ..core.budgets import Budget
+from ..core.component import Configurable
+from ..core.declared_exceptions import exceptions
+from ..core.protocols import Strategy
 from ..core.tool import Tool
+from ..core.tool_example import ToolExample
 from ..errors import UsageError
+from ..executor import Executor
 from ..mcp import MCPTools
 from ..mcp.mcp_tools import Remote
 from ..mcp.tool_pins import PINS
 from ..models import PromptModel
 from ..models.reply_limits import Limited
 from ..pipelines import Pipeline, inputs_of
-from .agent_export import agent_parameters
-from .agent_tools import built_in
-from .builder import builder_of
-from .origins import SECTIONS, VERSION, Origin
-from .registry import COMPONENTS, TOOLS
-from .secret_variables import without_secrets
-from .specs import FileSpec
-from .tool_options import given_options
+from ..strategies import STRATEGIES
+from ..strategies.planexec import Planner
+from ..strategies.react import React
+from ..strategies.wrappers.prompt_additions import Instructions
+from ..strategies.wrappers.wrapper import Wrapper
+from .environment import without_secrets
+from .references import parts, reached, shares
+from .registry import COMPONENTS, TOOLS, built_in_tool
+from .specs import AgentSpec, FileSpec
 
-_OF_THE_MODEL = ("api_key", "model_kwargs")  # of a prompt node, passed on to its model
+VERSION = 1
+_WORDS = ("description", "script", "questions")  # which name no files
+SECTIONS = ("components", "pipelines", "agents", "groups", "chains")
+_OPTIONS = ("effects", "timeout", "approval", "polls", "return_direct", "reflections", "not_done")
+AddComponent = Callable[[Any, str], str]
 
 
 def file_value(something: YamlSerializable, folder: Path) -> dict[str, Any]:
@@ -62,7 +74,7 @@ class SpecWriter:
         self._sections: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
         self._tools: Any = {}
         self._names: dict[int, str] = {}
-        self._kept: list[Any] = []  # keeps their ids valid
+        self._objects: list[Any] = []  # keeps their ids valid
 
     def whole(self) -> dict[str, Any]:
         """Return the file's value."""
@@ -82,18 +94,20 @@ class SpecWriter:
         """Add an agent. Return its name."""
         if id(agent) in self._names:
             return self._names[id(agent)]
-        self._named(agent, agent.name)
+        self._remember_name(agent, agent.name)
         if agent.origin is not None:
-            self._from_file(agent.origin)
+            self._add_origin(agent.origin)
             if agent.state() != agent.origin.state:
-                self._add_later(agent, agent.origin)
+                self._add_new_tools(agent, agent.origin)
             return agent.name
-        params = agent_parameters(agent, lambda what, name: self.component(what, self._free(f"{agent.name}_{name}")))
-        params["tools"] = list(_unique(self._tool(tool, agent) for tool in agent.tools))
-        self._put("agents", {"name": agent.name, "params": params})
+        params = agent_parameters(
+            agent, lambda what, name: self.component(what, self._free_name(f"{agent.name}_{name}"))
+        )
+        params["tools"] = list(_each_once(self._tool_value(tool, agent) for tool in agent.tools))
+        self._add_item("agents", {"name": agent.name, "params": params})
         return agent.name
 
-    def _add_later(self, agent: Agent, origin: Origin) -> None:
+    def _add_new_tools(self, agent: Agent, origin: Origin) -> None:
         """Add the tools that an agent from a file gained since it was loaded."""
         (before, *others), (now, *same) = origin.state, agent.state()
         params = self._sections["agents"][agent.name]["params"]
@@ -101,30 +115,30 @@ class SpecWriter:
         if others != same or now[: len(before)] != before or isinstance(own, dict):
             raise UsageError(f"{agent.name} was changed since it was loaded; only added tools can be written")
         items = [own] if isinstance(own, str) else list(own)
-        items += _unique(self._tool(tool, agent) for tool in agent.tools[len(before) :])
+        items += _each_once(self._tool_value(tool, agent) for tool in agent.tools[len(before) :])
         self._sections["agents"][agent.name] = {"name": agent.name, "params": params | {"tools": items}}
 
-    def _tool(self, tool: Tool, agent: Agent) -> Any:
+    def _tool_value(self, tool: Tool, agent: Agent) -> Any:
         asked = agent.require_human_feedback
-        known = next((name for name, one in TOOLS.items() if not one.required and _is(tool, name)), "")
-        options = given_options(tool, built_in(known) if known else None)
+        known = next((name for name, one in TOOLS.items() if not one.required and _is_built_in(tool, name)), "")
+        options = given_options(tool, built_in_tool(known) if known else None)
         if asked is True or (asked and tool.name in asked):
             options.pop("approval", None)
         if isinstance(tool.something, Remote):
-            return self._server(tool.something.server, agent)
+            return self._add_server(tool.something.server, agent)
         said = {"description": tool.description} if tool.description else {}
         if isinstance(tool.something, Agent | Pipeline) or type(tool.something).__name__ in COMPONENTS:
-            return {"name": tool.name, "pipeline_or_node": self._part(tool), **said, **options}
+            return {"name": tool.name, "pipeline_or_node": self._add_part(tool), **said, **options}
         if not isinstance(self._tools, dict):
             raise UsageError(f"tool {tool.name}: the file's tools are a path or a list; a function cannot be added")
         if known == tool.name and not options.keys() - {"effects"}:
             return known
-        entry = {"callable_api": known or self._function(tool), **said, **options}
+        entry = {"callable_api": known or self._function_name(tool), **said, **options}
         if self._tools.setdefault(tool.name, entry) != entry:
             raise UsageError(f"two different tools are called {tool.name!r}; names in a file must be unique")
         return tool.name
 
-    def _server(self, server: MCPTools, agent: Agent) -> str:
+    def _add_server(self, server: MCPTools, agent: Agent) -> str:
         """Add an MCP server, which stands for its tools."""
         if server.pins is None or server.pins.resolve() != self._folder / PINS:
             raise UsageError(f"{server.name}: its approved tools must be in a file beside this one: pins={PINS!r}")
@@ -132,14 +146,14 @@ class SpecWriter:
             raise UsageError(f"{server.name}: {min(missing)} is not used here; choose tools: MCPTools(tools=[…])")
         return self.component(server, server.name, forced=True)
 
-    def _part(self, tool: Tool) -> str:
+    def _add_part(self, tool: Tool) -> str:
         if isinstance(tool.something, Agent):
             return self.agent(tool.something)
         if isinstance(tool.something, Pipeline):
             return self.pipeline(tool.something)
-        return self.component(tool.something, self._free(tool.name))
+        return self.component(tool.something, self._free_name(tool.name))
 
-    def _function(self, tool: Tool) -> str:
+    def _function_name(self, tool: Tool) -> str:
         """Return `file.py:function` for a tool that calls such a function."""
         function = tool.something
         code = getattr(function, "__code__", None)
@@ -160,10 +174,10 @@ class SpecWriter:
         if id(pipeline) in self._names:
             return self._names[id(pipeline)]
         if pipeline.origin is not None and pipeline.state() == pipeline.origin.state:
-            self._named(pipeline, pipeline.name)
-            self._from_file(pipeline.origin)
+            self._remember_name(pipeline, pipeline.name)
+            self._add_origin(pipeline.origin)
             return pipeline.name
-        name = self._named(pipeline, self._free(pipeline.name))
+        name = self._remember_name(pipeline, self._free_name(pipeline.name))
         if pipeline.inputs != inputs_of(pipeline.nodes):
             raise UsageError(
                 f"pipeline {name}: cannot be written; in a file, its input is a query, or file paths from 'File'"
@@ -174,7 +188,7 @@ class SpecWriter:
                 raise UsageError(f"pipeline {name}: node {node.name}: inputs by parameter cannot be written")
             self.component(node.something, node.name, forced=True)
             nodes.append({"name": node.name, "inputs": list(node.inputs)})
-        self._put("pipelines", {"name": name, "nodes": nodes})
+        self._add_item("pipelines", {"name": name, "nodes": nodes})
         return name
 
     def component(self, something: Any, name: str, *, forced: bool = False) -> str:
@@ -186,83 +200,84 @@ class SpecWriter:
         if isinstance(something, Limited) and not told and isinstance(something.inner, PromptModel):
             length, something = {"max_length": something.max_tokens}, something.inner
         type_ = type(something).__name__
-        if type_ not in COMPONENTS or type(something) is not builder_of(type_):
+        if type_ not in COMPONENTS or type(something) is not COMPONENTS[type_].constructor:
             kinds = ", ".join(COMPONENTS)
             raise UsageError(f"{name}: a {type_} cannot be written; a file can have components of type {kinds}")
-        paths = [key for key, one in COMPONENTS[type_].parameters.items() if one.path]
         params = {
-            key: self._path(name, key, value) if key in paths else self._value(name, key, value)
-            for key, value in {**self._params(something), **length}.items()
-        }
-        item = {"name": self._named(something, name), "type": type_} | ({"params": params} if params else {})
-        self._put("components", item)
+            key: self._parameter_value(name, key, value, type_) for key, value in _changed_arguments(something).items()
+        } | length
+        item = {"name": self._remember_name(something, name), "type": type_} | ({"params": params} if params else {})
+        self._add_item("components", item)
         return name
 
-    def _params(self, something: Any) -> dict[str, Any]:
-        """Return the constructor arguments that differ from their defaults, from `given` or else from attributes."""
-        type_ = type(something)
-        known, given = inspect.signature(type_).parameters, getattr(something, "given", None)
-        if given is None:
-            keys = [
-                key
-                for key in COMPONENTS[type_.__name__].parameters
-                if type_ is not PromptNode or key not in _OF_THE_MODEL
-            ]
-            owns = {key: "model" if key == "model_name_or_path" else key for key in keys}
-            if missing := [key for key, own in owns.items() if not hasattr(something, own)]:
-                raise UsageError(f"a {type_.__name__} has no attribute {missing[0]}, so it cannot be written")
-            given = {key: getattr(something, own) for key, own in owns.items()}
-        defaults = {name: one.default for name, one in known.items()}
-        return {key: one for key, one in given.items() if one not in (None, (), [], {}, defaults.get(key))}
-
-    def _path(self, name: str, key: str, value: str | Path) -> str:
+    def _path_value(self, name: str, key: str, value: str | Path) -> str:
         path = Path(value).expanduser().resolve()
         if not path.is_relative_to(self._folder):
             raise UsageError(f"{name}: {key} cannot be written: {value} is not under {self._folder}")
         return path.relative_to(self._folder).as_posix()
 
-    def _value(self, name: str, key: str, value: Any) -> Any:
-        if type(value).__name__ in ("Limited", *COMPONENTS):
+    def _parameter_value(self, name: str, key: str, value: Any, type_: str) -> Any:
+        """Return the value of a component's parameter as a file has it."""
+        parameter = COMPONENTS[type_].parameters.get(key)
+        if parameter is not None and parameter.path:
+            return self._path_value(name, key, value)
+        if _is_component(value):
             role = "template" if "template" in key else "model" if "model" in key else key
-            return self.component(value, self._free(f"{name}_{role}"))
-        value = list(value) if isinstance(value, tuple) else value
-        if key == "models" and isinstance(value, list):
-            return [self._value(name, key, one) for one in value]
-        if key not in {key for known in COMPONENTS.values() for key in known.parameters} or not _is_plain(value):
+            return self.component(value, self._free_name(f"{name}_{role}"))
+        if parameter is not None and parameter.kind == "list":
+            items = [value] if isinstance(value, str) else value
+            value = [self._parameter_value(name, key, one, type_) if _is_component(one) else one for one in items]
+        value = list(value) if isinstance(value, tuple | set | frozenset) else value
+        if parameter is None or not _is_plain(value):
             raise UsageError(f"{name}: {key} cannot be written: files hold only texts, numbers, lists and mappings")
         return value
 
     # ── names ────────────────────────────────────────────────────────────────────────────────────
 
-    def _from_file(self, origin: Origin) -> None:
+    def _add_origin(self, origin: Origin) -> None:
         if origin.names_files and origin.folder != self._folder:
             raise UsageError(f"{origin.name} names files in {origin.folder}; save it there")
         for section in self._sections:
             for item in origin.written.get(section, ()):
-                self._put(section, item)
+                self._add_item(section, item)
         if tools := origin.written.get("tools"):
             if self._tools and self._tools != tools:
                 raise UsageError(f"{origin.name}: its file's shared tools differ from those of another file")
             self._tools = dict(tools) if isinstance(tools, dict) else tools
 
-    def _put(self, section: str, item: dict[str, Any]) -> None:
+    def _add_item(self, section: str, item: dict[str, Any]) -> None:
         name = item["name"]
         there = {name: one for items in self._sections.values() for name, one in items.items()}
         if name in there and there[name] != item:
             raise UsageError(f"two different things are called {name!r}; names in a file must be unique")
         self._sections[section][name] = item
 
-    def _named(self, something: Any, name: str) -> str:
+    def _remember_name(self, something: Any, name: str) -> str:
         self._names[id(something)] = name
-        self._kept.append(something)
+        self._objects.append(something)
         return name
 
-    def _free(self, name: str) -> str:
+    def _free_name(self, name: str) -> str:
         taken = {*self._names.values(), *(name for items in self._sections.values() for name in items)}
         return next(free for free in (name, *(f"{name}_{at}" for at in range(2, 10_000))) if free not in taken)
 
 
-def _unique(items: Iterable[Any]) -> Iterator[Any]:
+def _is_component(value: Any) -> bool:
+    return type(value).__name__ in ("Limited", *COMPONENTS)
+
+
+def _changed_arguments(something: Any) -> dict[str, Any]:
+    """Return the arguments with which a component was made, unless they are the defaults."""
+    entry = COMPONENTS[type(something).__name__]
+    if isinstance(something, Configurable):
+        given = {key: value for key, value in something.given.items() if key not in entry.hidden}
+    else:
+        given = {key: getattr(something, key) for key in entry.parameters}
+    defaults = {key: one.default for key, one in inspect.signature(entry.constructor).parameters.items()}
+    return {key: one for key, one in given.items() if one not in (None, (), [], {}, defaults.get(key))}
+
+
+def _each_once(items: Iterable[Any]) -> Iterator[Any]:
     """Yield each item once."""
     seen: list[Any] = []
     for item in items:
@@ -271,9 +286,9 @@ def _unique(items: Iterable[Any]) -> Iterator[Any]:
             yield item
 
 
-def _is(tool: Tool, name: str) -> bool:
+def _is_built_in(tool: Tool, name: str) -> bool:
     """Whether `tool` is the built-in tool called `name`."""
-    return bool(built_in(name).something is tool.something)
+    return bool(built_in_tool(name).something is tool.something)
 
 
 def _is_plain(value: Any) -> bool:
@@ -282,3 +297,149 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, list):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, str | int | float | bool)
+
+
+def agent_parameters(agent: Agent, add: AddComponent) -> dict[str, Any]:
+    """Return the agent's parameters, without its tools. `add` adds a component to the file. Raises `UsageError`."""
+    params: dict[str, Any] = {}
+    if isinstance(agent, Executor):
+        params["role"] = "executor"
+    else:
+        params |= _strategy_parameters(agent, agent.strategy)
+        if agent.instructions:
+            params["instructions"] = "\n".join(filter(None, (agent.instructions, params.get("instructions"))))
+        if agent.questions:
+            params["questions"] = list(agent.questions)
+        if agent.prompt_node is not None:
+            params["prompt_node"] = add(agent.prompt_node, "prompt_node")
+        else:
+            params["model"] = add(agent.model, "model")
+    if memories := [add(memory, "memory") for memory in agent.memories]:
+        params["memory"] = memories
+    if agent.budget != Budget():
+        params["budget"] = {
+            one.name: value for one in fields(Budget) if (value := getattr(agent.budget, one.name)) != one.default
+        }
+    if agent.require_human_feedback and "require_human_feedback" not in params:
+        asked = agent.require_human_feedback
+        params["require_human_feedback"] = True if asked is True else sorted(asked)
+    if agent.schema is not None:
+        params["answer_schema"] = dict(agent.schema)
+    return params
+
+
+def _strategy_parameters(agent: Agent, strategy: Strategy) -> dict[str, Any]:
+    if isinstance(strategy, Wrapper) and isinstance(strategy.reason, Instructions):
+        return _strategy_parameters(agent, strategy.inner) | {"instructions": strategy.reason.text}
+    if isinstance(strategy, Planner) and replace(strategy, approve=False) == Planner():
+        return {"role": "planner"} | ({"require_human_feedback": True} if strategy.approve else {})
+    if isinstance(strategy, React) and replace(strategy, prompt="") == React():
+        template = getattr(agent.prompt_node, "default_prompt_template", None)
+        own = strategy.prompt and strategy.prompt != getattr(template, "prompt_text", None)
+        return {"strategy": "react"} | ({"custom_prompt": strategy.prompt} if own else {})
+    for name, known in STRATEGIES.items():
+        if known == strategy:
+            return {"strategy": name}
+    raise UsageError(f"{agent.name}: the custom strategy {strategy.name} cannot be written; use one of STRATEGIES")
+
+
+def given_options(tool: Tool, written_as: Tool | None) -> dict[str, Any]:
+    """Return the options in which `tool` differs from a plain one. Raises `UsageError` if a file cannot express one.
+
+    A built-in tool that it is `written_as` has its examples already.
+    """
+    plain = Tool(tool.name, tool.something, takes=tool.takes)
+    options = {key: getattr(tool, key) for key in _OPTIONS if getattr(tool, key) != getattr(plain, key)}
+    if "not_done" in options:
+        options["not_done"] = _exception_names(tool)
+    if tool.examples != (written_as or plain).examples:
+        options["examples"] = [_example_value(one) for one in tool.examples]
+    return options
+
+
+def _example_value(example: ToolExample) -> dict[str, Any]:
+    given = {key: value for key, value in asdict(example).items() if value}
+    return given | {"calls": list(given["calls"])}
+
+
+def _exception_names(tool: Tool) -> str:
+    """Return a tool's `not_done` as names. Raises `UsageError` for exceptions that a file cannot name."""
+    declared = exceptions(tool.not_done)
+    said = ", ".join(one.__name__ for one in declared)
+    try:
+        same = exceptions(said) == declared
+    except ValueError:
+        same = False
+    if not same:
+        raise UsageError(f"tool {tool.name}: not_done cannot be written; a file can only name built-in exceptions")
+    return said
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """The file and name of an object, with its `state` when built. Two origins are equal if they export the same
+    content."""
+
+    spec: FileSpec = field(repr=False)
+    name: str
+    state: Any
+
+    @classmethod
+    def of(cls, made: YamlSerializable, spec: FileSpec, name: str) -> Origin:
+        """Return the origin of `made`, which was just built."""
+        return cls(spec, name, made.state())
+
+    @property
+    def folder(self) -> Path:
+        """The file's folder, to which its paths are relative."""
+        return Path(self.spec.source.file).parent.resolve()
+
+    @cached_property
+    def whole(self) -> dict[str, Any]:
+        """The content of a file with only the parts it needs."""
+        wanted, whole = reached(self.spec, [self.name]), self.spec.model_dump(exclude_unset=True, by_alias=True)
+        file: dict[str, Any] = {"retinue": VERSION}
+        for section in SECTIONS:
+            if kept := [item for item in whole.get(section) or () if item["name"] in wanted]:
+                file[section] = kept
+        agents = [part for name, part in parts(self.spec).items() if name in wanted and isinstance(part, AgentSpec)]
+        if whole.get("tools") and any(shares(agent, self.spec) for agent in agents):
+            file["tools"] = whole["tools"]
+        return file
+
+    @cached_property
+    def written(self) -> dict[str, Any]:
+        """The content of a file with only the parts it needs, without secrets."""
+        return without_secrets(self.whole)
+
+    @cached_property
+    def names_files(self) -> bool:
+        """Whether it refers to other files in its folder."""
+        components = self.written.get("components", ())
+        given = [(one["type"], key) for one in components for key in one.get("params") or ()]
+        named = any(COMPONENTS[type_].parameters[key].path for type_, key in given)
+        pinned = any(component["type"] == "MCPTools" for component in components)
+        return named or pinned or any(map(_is_path, _texts_in(self.written)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Origin) and self.written == other.written
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def _texts_in(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        own = [value["pipeline_or_node"]] if "pipeline_or_node" in value else []
+        inner = [text for key, one in value.items() if key not in _WORDS for text in _texts_in(one)]
+        tools = value.get("tools")
+        named = [tools] if isinstance(tools, str) else [t for t in tools or () if isinstance(t, str)]
+        return [text for text in inner if text not in own] + [f"{text}/" for text in named if "/" in text]
+    if isinstance(value, list):
+        return [text for one in value for text in _texts_in(one)]
+    return [value] if isinstance(value, str) else []
+
+
+def _is_path(text: str) -> bool:
+    plain = "\n" not in text and "://" not in text and " " not in text
+    return plain and (".py:" in text or text.endswith((".py", ".yaml", ".yml", ".txt", ".json", ".jsonl", "/")))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Any, get_args
 
 from ..errors import UsageError
-from ..teams.graph_structure import GraphOutline, GraphProblem, structure_problems
+from ..teams.graph_check import GraphOutline, GraphProblem, structure_problems
 from ..teams.role import END, START, check_role_name
 from ..teams.shared_state import OWN, REDUCERS, StateField
 from ..teams.state_expression import ExpressionError, field_names, parse_expression
-from .callables import parse_callable
-from .component_checks import SECTIONS, check_circles, check_reference, names
-from .group_specs import FieldType
-from .places import Found, Node, Path, shown, unknown
-from .tool_checks import Roots
+from .component_checks import SECTIONS, check_circles, check_reference, named_nodes
+from .problems import Found, KeyPath, Node, shown, unknown
+from .specs import FieldType
+from .tool_files import parse_callable
 
 _KINDS = ("agent", "pipeline", "component", "callable_api", "human")
 _AGENTS = ("RemoteAgent", "A2AAgent")  # components that are agents
@@ -24,17 +23,17 @@ _ALIASES = {"head": "head_node", "tail": "tail_node", "tails": "tail_nodes"}
 _SELECTORS = ("selector", "should_continue", "Should_Continue")
 
 
-def check_groups(root: Node, folder: FilePath, roots: Roots) -> Iterator[Found]:
+def check_groups(root: Node, folder: Path) -> Iterator[Found]:
     """Check every group and chain."""
-    sections = {section: names(root, section) for section in SECTIONS}
+    sections = {section: named_nodes(root, section) for section in SECTIONS}
     for group in root.at("groups"):
-        yield from _Group(group, sections, folder, roots).problems()
+        yield from _Group(group, sections, folder).problems()
     for chain in root.at("chains"):
         for step in chain.at("steps"):
             if step.text:
                 yield from _check_part(step, step.text, sections)
             elif isinstance(step.value, dict):
-                yield from _check_role(step, sections, folder, roots)
+                yield from _check_role(step, sections, folder)
         yield from _repeated(chain)
     yield from _check_circles(root)
 
@@ -42,11 +41,10 @@ def check_groups(root: Node, folder: FilePath, roots: Roots) -> Iterator[Found]:
 class _Group:
     """The checks of one group."""
 
-    def __init__(self, group: Node, sections: Mapping[str, Mapping[str, Node]], folder: FilePath, roots: Roots) -> None:
+    def __init__(self, group: Node, sections: Mapping[str, Mapping[str, Node]], folder: Path) -> None:
         self._group = group
         self._sections = sections
         self._folder = folder
-        self._roots = roots
         self._roles = list(group.at("roles"))
         self._edges = [_Edge(node) for node in group.at("edges")]
         self._branches = [_Edge(node) for node in group.at("conditional_edges")]
@@ -57,7 +55,7 @@ class _Group:
     def problems(self) -> Iterator[Found]:
         """Yield all problems."""
         for role in self._roles:
-            yield from _check_role(role, self._sections, self._folder, self._roots)
+            yield from _check_role(role, self._sections, self._folder)
             yield from self._reads(role)
         yield from self._state()
         answer = self._group.at("answer")
@@ -80,7 +78,7 @@ class _Group:
         branched = all(one.head.text and isinstance(one.tails.value, list | dict) for one in self._branches)
         return named and branched and all(edge.head.text and edge.tail.text for edge in self._edges)
 
-    def _placed(self, problem: GraphProblem) -> tuple[Path, str]:
+    def _placed(self, problem: GraphProblem) -> tuple[KeyPath, str]:
         """Return the path of what a problem is about, and its message."""
         match problem.where:
             case ("role", int(index)):
@@ -117,7 +115,7 @@ class _Group:
             if field.text or type_ not in get_args(FieldType):
                 continue
             if ".py:" in reducer.text:
-                yield from _check_callable(reducer, self._folder, self._roots)
+                yield from _check_callable(reducer, self._folder)
             elif reducer.text and reducer.text not in REDUCERS:
                 yield Found(reducer.path, f"reducer: {unknown('reducer', reducer.text, REDUCERS)}")
             else:
@@ -135,7 +133,7 @@ class _Group:
             yield Found(selector.path, "selector: needs 'when', 'function', or a 'question' for a model")
         elif len(given) > 1 and given != ["model", "question"]:
             yield Found(selector.at(given[1]).path, f"both {given[0]!r} and {given[1]!r} choose; keep one", at_key=True)
-        yield from _check_callable(selector.at("function"), self._folder, self._roots)
+        yield from _check_callable(selector.at("function"), self._folder)
         for case in selector.at("when"):
             yield from self._expression(case.at("if"))
             yield from _check_word(case.at("to"), words)
@@ -191,9 +189,7 @@ def _under(node: Node, *keys: str) -> Node:
     return next((node.at(key) for key in keys if node.at(key).value is not None), node.at(keys[0]))
 
 
-def _check_role(
-    role: Node, sections: Mapping[str, Mapping[str, Node]], folder: FilePath, roots: Roots
-) -> Iterator[Found]:
+def _check_role(role: Node, sections: Mapping[str, Mapping[str, Node]], folder: Path) -> Iterator[Found]:
     if role.name in (START, END):
         try:
             check_role_name(role.name)
@@ -202,7 +198,7 @@ def _check_role(
     given = [key for key in _KINDS if role.at(key).value is not None]
     for key in given[1:]:
         yield Found(role.at(key).path, f"both {given[0]!r} and {key!r} have this role; keep one", at_key=True)
-    yield from _check_callable(role.at("callable_api"), folder, roots)
+    yield from _check_callable(role.at("callable_api"), folder)
     if not given and role.name:
         known = [name for section in sections.values() for name in section]
         if role.name not in known:
@@ -223,11 +219,11 @@ def _check_part(node: Node, name: str, sections: Mapping[str, Mapping[str, Node]
         yield Found(node.path, unknown(what, name, known))
 
 
-def _check_callable(node: Node, folder: FilePath, roots: Roots) -> Iterator[Found]:
+def _check_callable(node: Node, folder: Path) -> Iterator[Found]:
     if not node.text:
         return
     try:
-        parse_callable(node.text, folder, roots)
+        parse_callable(node.text, folder)
     except ValueError as error:
         yield Found(node.path, f"{node.path[-1]}: {error}")
 

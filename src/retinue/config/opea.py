@@ -8,10 +8,8 @@ from typing import Any
 
 from ..errors import UsageError
 from .file_check import spec_of
-from .scalars import scalar
 from .specs import FileSpec
-from .yaml_reader import read_text
-from .yaml_writer import dump_value
+from .yaml_text import dump_value, read_text, scalar_or_text
 
 NAMES = ("AGENT_NAME", "agent_name")
 _TEXTS = (
@@ -53,7 +51,7 @@ def spec_from_environment(environ: Mapping[str, str]) -> FileSpec:
         )
     if "tools" in params:
         params["tools"] = _from_here(params["tools"])
-    params |= {name: _meant(given[name]) for name in _VALUES if name in given}
+    params |= {name: scalar_or_text(given[name].strip()) for name in _VALUES if name in given}
     if "api_key" in given:
         params["api_key"] = "${api_key}"  # resolved when the agent is built, so no spec holds it
     name = next((given[one] for one in NAMES if one in given), _DEFAULT_NAME)
@@ -66,10 +64,3 @@ def _from_here(tools: str) -> str:
     no other is allowed."""
     path, here = Path(tools), Path.cwd()
     return path.relative_to(here).as_posix() if path.is_absolute() and path.is_relative_to(here) else tools
-
-
-def _meant(text: str) -> Any:
-    try:
-        return scalar(text.strip())
-    except ValueError:
-        return text

@@ -19,8 +19,8 @@ from platformdirs import user_config_path
 from .._internal.message_text import suggestion
 from ..core.prices import Price, PriceList, use_price_list
 from ..errors import UsageError
-from .places import Found, Source, fail
-from .yaml_reader import read_file
+from .problems import Found, Source, fail
+from .yaml_text import read_file
 
 VARIABLE, NAME = "RETINUE_PRICES", "prices.yml"
 _KEYS = ("currency", "models")

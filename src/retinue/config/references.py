@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..core.budgets import Budget
-from .places import Found
+from .problems import Found
 from .registry import COMPONENTS
 from .specs import (
     AgentSpec,

@@ -1,18 +1,27 @@
-"""The component types and tools that a file may name. Their constructors are imported only when something is built."""
+"""The component types and tools that a file may name, with their parameters, which are those of their constructors.
+
+A constructor is imported when something is built, or when its parameters are checked.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal, get_args
+import inspect
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from ..core.component import ComponentReference
+from ..core.protocols import Model
+from ..core.tool import Tool, tool_of
+from ..errors import UsageError
 from ..models.prompt_model import ENGINES as _ENGINES
-from ..models.settings import Effort, Reason, Summary, Verbosity
 from ..pipelines.graph import INPUTS
 
-Kind = Literal[
-    "text", "whole number", "number", "true or false", "list", "mapping", "text or mapping", "true, false or list"
-]
+Kind = Literal["mapping", "list", "number", "whole number", "true or false", "text", "true, false or list"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,181 +37,142 @@ class Parameter:
     choices: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TypeEntry:
-    """Something a file can name; `builder` is `module:attribute` in this package."""
+    """Something a file can name; `builder` is the `module:attribute` of its constructor in this package.
+
+    `settings` is that of a dataclass whose fields the constructor takes, too. `hidden` are parameters that files do not
+    have, and `also` those that only files have. Those without a default are required, and so is what it `needs`.
+    """
 
     builder: str
-    parameters: Mapping[str, Parameter] = field(default_factory=dict)
-    required: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ("name",)
+    needs: tuple[str, ...] = ()
+    settings: str = ""
+    also: Mapping[str, Parameter] = field(default_factory=dict)
+
+    @cached_property
+    def constructor(self) -> Any:
+        """The class or function that makes it, or the tool itself."""
+        return _import(self.builder)
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Parameter]:
+        """The parameters that a file can set, by name."""
+        made_of = [self.constructor, *([_import(self.settings)] if self.settings else [])]
+        hints = {name: hint for one in made_of for name, hint in _hints_of(one).items() if name not in self.hidden}
+        found = {name: parameter for name, hint in hints.items() if (parameter := _parameter_of(hint))}
+        return {**found, **self.also}
+
+    @cached_property
+    def required(self) -> tuple[str, ...]:
+        """The parameters without which it cannot be made."""
+        empty = inspect.Parameter.empty
+        return tuple(
+            name for name, one in _signature_of(self.constructor).items()
+            if name in self.needs or (name in self.parameters and one.default is empty)
+        )  # fmt: skip
 
 
-TEXT, WHOLE, NUMBER = Parameter("text"), Parameter("whole number"), Parameter("number")
-FLAG, LIST, MAPPING = Parameter("true or false"), Parameter("list"), Parameter("mapping")
-PROVIDER = Parameter("text", choices=("serper", "searchapi", "serpapi", "tavily", "wikipedia"))
-MODE = Parameter("text", choices=("keyword", "vector", "hybrid"))
-WEB_MODE = Parameter("text", choices=("snippet", "document"))
-EFFORT, VERBOSITY = Parameter("text", choices=get_args(Effort)), Parameter("text", choices=get_args(Verbosity))
-SUMMARY = Parameter("text", choices=get_args(Summary))
-REASONS = Parameter("list", choices=get_args(Reason))
-EFFECTS = Parameter("text", choices=("read", "idempotent", "once"))
-PATH, STORE = Parameter("text", path=True), Parameter("text", ("DocumentStore",))
+def _import(place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def _signature_of(constructor: Any) -> Mapping[str, inspect.Parameter]:
+    return {} if isinstance(constructor, Tool) else inspect.signature(constructor).parameters
+
+
+def _hints_of(constructor: Any) -> dict[str, Any]:
+    """Return the type hints of a constructor's parameters, in their order."""
+    signature, only_for_checkers = _signature_of(constructor), dict[str, Any]()
+    while signature:
+        try:
+            function = constructor if inspect.isroutine(constructor) else constructor.__init__
+            hints = get_type_hints(function, localns=only_for_checkers, include_extras=True)
+            return {name: hints[name] for name in signature if name in hints}
+        except NameError as error:  # imported under TYPE_CHECKING; no file has such a parameter
+            only_for_checkers[str(error.name)] = Any
+    return {}
+
+
+def _parameter_of(hint: Any) -> Parameter | None:
+    """Return what a type hint says to a file, or `None` if a file can express none of its values."""
+    members = list(_members_of(hint))
+    items = [item for one in members if _kind_of(one) == "list" for arg in get_args(one) for item in _members_of(arg)]
+    kinds = {kind for one in members if (kind := _kind_of(one))}
+    refers = tuple(name for one in [*members, *items] for name in _types_named_by(one))
+    if kinds == {"true or false", "list"}:
+        return Parameter("true, false or list")
+    kind = next((one for one in get_args(Kind) if one in kinds), "text" if refers else None)
+    choices = tuple(choice for one in [*members, *items] if get_origin(one) is Literal for choice in get_args(one))
+    return None if kind is None else Parameter(kind, refers, Path in members, choices)
+
+
+def _members_of(hint: Any) -> Iterator[Any]:
+    """Yield the members of a union, and what is said of them by `Annotated`."""
+    if get_origin(hint) is Annotated:
+        inner, *said = get_args(hint)
+        yield from (one for one in _members_of(inner) if not any(isinstance(this, ComponentReference) for this in said))
+        yield from said
+    elif get_origin(hint) in (Union, UnionType):
+        for one in get_args(hint):
+            yield from _members_of(one)
+    elif hint is not NoneType:
+        yield hint
+
+
+def _kind_of(hint: Any) -> Kind | None:
+    plain = get_origin(hint) or hint
+    if plain is Literal:
+        return "text"
+    return next((kind for kind, known in _HINTS.items() if plain in known), None)
+
+
+def _types_named_by(hint: Any) -> tuple[str, ...]:
+    """Return the types of the components that a text may name where `hint` is wanted."""
+    if isinstance(hint, ComponentReference):
+        return hint.types
+    name = "PromptModel" if hint is Model else getattr(hint, "__name__", "")
+    return (name,) if name in COMPONENTS else ()
+
+
+_HINTS: Mapping[Kind, tuple[Any, ...]] = {
+    "mapping": (Mapping, dict), "list": (Iterable, Sequence, Collection, list, tuple), "number": (float,),
+    "whole number": (int,), "true or false": (bool,), "text": (str, Path),
+}  # fmt: skip
+_TEXT, _WHOLE, _NUMBER, _MAPPING = (Parameter(kind) for kind in ("text", "whole number", "number", "mapping"))
+
+_OF_COMPONENTS = (
+    "PythonRuntime", "GitHubAPI", "IssueLink", "DeepsetCloudPipeline", "HaystackPipeline", "CurrencyConverter",
+    "Weather", "Wikipedia", "DocumentSplitter", "DocumentWriter", "FileConverter", "Reader", "Retriever", "Ranker",
+    "SpeechToText", "TextToSpeech", "TopPSampler", "SearchEngine", "LinkContentFetcher", "WebRetriever", "Crawler",
+    "ReportWriter",
+)  # fmt: skip
+_OF_MEMORY = ("ConversationMemory", "EntityMemory", "EntityExtractor", "EntitySummarizer")
+_OF_FILES = {
+    "llm_engine": _TEXT, "llm_endpoint_url": _TEXT, "llm_model_id": _TEXT, "max_length": _WHOLE, "timeout": _NUMBER,
+    "model_kwargs": _MAPPING,
+}  # fmt: skip
 
 COMPONENTS: Mapping[str, TypeEntry] = {
     "PromptModel": TypeEntry(
-        "retinue.models:PromptModel",
-        {
-            "model_name_or_path": TEXT, "engine": TEXT, "base_url": TEXT, "api_key": TEXT, "api": TEXT,
-            "llm_engine": TEXT, "llm_endpoint_url": TEXT, "llm_model_id": TEXT,
-            "dialect": TEXT, "sees": Parameter("true, false or list"), "stream": FLAG, "temperature": NUMBER,
-            "options": MAPPING, "script": LIST, "effort": EFFORT, "verbosity": VERBOSITY, "thinking_tokens": WHOLE,
-            "summary": SUMMARY,
-            "price": MAPPING, "context": WHOLE, "max_length": WHOLE, "timeout": NUMBER, "model_kwargs": MAPPING,
-            "models": Parameter("list", ("PromptModel",)), "fall_back_on": REASONS,
-        },
+        "retinue.models:PromptModel", ("model",), (), "retinue.models.settings:Settings", _OF_FILES
     ),
-    "PromptNode": TypeEntry(
-        "retinue.components:PromptNode",
-        {
-            "model_name_or_path": Parameter("text", ("PromptModel",)),
-            "default_prompt_template": Parameter("text", ("PromptTemplate",)),
-            "output_variable": TEXT, "stop_words": LIST, "max_length": WHOLE, "api_key": TEXT, "top_k": WHOLE,
-            "model_kwargs": MAPPING,
-        },
-    ),
-    "PromptTemplate": TypeEntry(
-        "retinue.components:PromptTemplate", {"name": TEXT, "prompt_text": TEXT}, ("prompt_text",)
-    ),
-    "SerpAPIComponent": TypeEntry(
-        "retinue.components:SerpAPIComponent",
-        {"api_key": TEXT, "top_k": WHOLE, "base_url": TEXT, "seconds": NUMBER},
-    ),
-    "MCPTools": TypeEntry(
-        "retinue.mcp:MCPTools",
-        {
-            "command": TEXT, "args": LIST, "env": MAPPING, "url": TEXT, "headers": MAPPING,
-            "tools": LIST, "options": MAPPING, "seconds": NUMBER,
-        },
-    ),
-    "PythonRuntime": TypeEntry("retinue.components:PythonRuntime", {"limits": MAPPING}),
-    "GitHubAPI": TypeEntry(
-        "retinue.components:GitHubAPI",
-        {
-            "token": TEXT, "repository": TEXT, "operation": TEXT, "top_k": WHOLE, "base_url": TEXT, "seconds": NUMBER,
-        },
-    ),
-    "IssueLink": TypeEntry(
-        "retinue.components:IssueLink",
-        {"repository": TEXT, "labels": LIST, "template": TEXT, "base_url": TEXT},
-        ("repository",),
-    ),
-    "DeepsetCloudPipeline": TypeEntry(
-        "retinue.components:DeepsetCloudPipeline",
-        {"pipeline": TEXT, "workspace": TEXT, "api_key": TEXT, "endpoint": TEXT, "seconds": NUMBER},
-        ("pipeline",),
-    ),
-    "HaystackPipeline": TypeEntry(
-        "retinue.components:HaystackPipeline", {"base_url": TEXT, "api_key": TEXT, "seconds": NUMBER}, ("base_url",)
-    ),
-    "CurrencyConverter": TypeEntry("retinue.components:CurrencyConverter", {"base_url": TEXT, "seconds": NUMBER}),
-    "Weather": TypeEntry("retinue.components:Weather", {"base_url": TEXT, "geocoding_url": TEXT, "seconds": NUMBER}),
-    "Wikipedia": TypeEntry(
-        "retinue.components:Wikipedia",
-        {"language": TEXT, "operation": TEXT, "base_url": TEXT, "contact": TEXT, "seconds": NUMBER},
-    ),
-    "DocumentStore": TypeEntry("retinue.documents:DocumentStore", {"path": PATH, "dimensions": WHOLE}),
-    "DocumentSplitter": TypeEntry("retinue.components:DocumentSplitter", {"size": WHOLE}),
-    "DocumentWriter": TypeEntry("retinue.components:DocumentWriter", {"store": STORE, "embedder": TEXT}, ("store",)),
-    "FileConverter": TypeEntry("retinue.components:FileConverter", {"folder": PATH}),
-    "Reader": TypeEntry(
-        "retinue.components:Reader", {"prompt_node": Parameter("text", ("PromptNode",)), "top_k": WHOLE}
-    ),
-    "Retriever": TypeEntry(
-        "retinue.components:Retriever",
-        {"store": STORE, "mode": MODE, "top_k": WHOLE, "embedder": TEXT, "where": MAPPING, "sources": TEXT},
-        ("store",),
-    ),
-    "Ranker": TypeEntry("retinue.components:Ranker", {"cross_encoder": TEXT, "top_k": WHOLE}),
-    "SpeechToText": TypeEntry(
-        "retinue.components:SpeechToText",
-        {"folder": PATH, "phrases": LIST, "model": TEXT, "language": TEXT, "seconds": NUMBER},
-        ("folder",),
-    ),
-    "TextToSpeech": TypeEntry(
-        "retinue.components:TextToSpeech",
-        {"folder": PATH, "voice": TEXT, "words_per_minute": WHOLE, "seconds": NUMBER},
-        ("folder",),
-    ),
-    "TopPSampler": TypeEntry("retinue.components:TopPSampler", {"top_p": NUMBER, "cross_encoder": TEXT}),
-    "SearchEngine": TypeEntry(
-        "retinue.components:SearchEngine",
-        {
-            "provider": PROVIDER, "api_key": TEXT, "top_k": WHOLE, "allowed_domains": LIST, "language": TEXT,
-            "country": TEXT, "base_url": TEXT, "seconds": NUMBER,
-        },
-    ),
-    "LinkContentFetcher": TypeEntry(
-        "retinue.components:LinkContentFetcher",
-        {"allow": LIST, "ports": LIST, "seconds": NUMBER, "max_bytes": WHOLE},
-    ),
-    "WebRetriever": TypeEntry(
-        "retinue.components:WebRetriever",
-        {
-            "search_engine": Parameter("text", ("SearchEngine", "SerpAPIComponent")), "mode": WEB_MODE, "top_k": WHOLE,
-            "top_search_results": WHOLE, "ranker": Parameter("text", ("Ranker",)),
-            "sampler": Parameter("text", ("TopPSampler",)), "cache": STORE,
-            "cache_seconds": NUMBER, "fetcher": Parameter("text", ("LinkContentFetcher",)), "size": WHOLE,
-        },
-        ("search_engine",),
-    ),
-    "Crawler": TypeEntry(
-        "retinue.components:Crawler",
-        {
-            "site": TEXT, "fetcher": Parameter("text", ("LinkContentFetcher",)), "store": STORE, "pages": WHOLE,
-            "depth": WHOLE, "seconds": NUMBER, "max_bytes": WHOLE,
-        },
-    ),
-    "ReportWriter": TypeEntry("retinue.components:ReportWriter", {"folder": PATH}, ("folder",)),
-    "ConversationMemory": TypeEntry(
-        "retinue.memory:ConversationMemory",
-        {
-            "window": WHOLE, "max_tokens": WHOLE, "path": PATH,
-            "summary": Parameter("text", ("PromptModel", "PromptNode")),
-        },
-    ),
-    "EntityMemory": TypeEntry(
-        "retinue.memory:EntityMemory",
-        {
-            "extractor": Parameter("text", ("EntityExtractor", "PromptModel")),
-            "summarizer": Parameter("text", ("EntitySummarizer", "PromptModel")),
-            "every": WHOLE, "max_tokens": WHOLE, "half_life": NUMBER, "path": PATH,
-        },
-    ),
-    "EntityExtractor": TypeEntry("retinue.memory:EntityExtractor", {"model": Parameter("text", ("PromptModel",))}),
-    "EntitySummarizer": TypeEntry(
-        "retinue.memory:EntitySummarizer", {"model": Parameter("text", ("PromptModel",)), "characters": WHOLE}
-    ),
-    "RemoteAgent": TypeEntry(
-        "retinue.teams:RemoteAgent",
-        {
-            "url": TEXT, "model": TEXT, "api_key": TEXT, "name": TEXT, "stream": FLAG, "seconds": NUMBER,
-            "effects": EFFECTS, "price": MAPPING,
-        },
-        ("url",),
-    ),
-    "A2AAgent": TypeEntry(
-        "retinue.teams:A2AAgent",
-        {"url": TEXT, "api_key": TEXT, "name": TEXT, "allow": LIST, "seconds": NUMBER, "effects": EFFECTS},
-        ("url",),
-    ),
-}  # fmt: skip
+    "PromptNode": TypeEntry("retinue.components:PromptNode"),
+    "PromptTemplate": TypeEntry("retinue.components:PromptTemplate", hidden=(), needs=("prompt_text",)),
+    "SerpAPIComponent": TypeEntry("retinue.components:SerpAPIComponent", hidden=("name", "inputs")),
+    "MCPTools": TypeEntry("retinue.mcp:MCPTools", hidden=("name", "pins", "cwd")),
+    **{name: TypeEntry(f"retinue.components:{name}") for name in _OF_COMPONENTS},
+    "DocumentStore": TypeEntry("retinue.documents:DocumentStore"),
+    **{name: TypeEntry(f"retinue.memory:{name}") for name in _OF_MEMORY},
+    "RemoteAgent": TypeEntry("retinue.teams:RemoteAgent", hidden=()),
+    "A2AAgent": TypeEntry("retinue.teams:A2AAgent", hidden=()),
+}
 
 MEMORIES = ("ConversationMemory", "EntityMemory")  # component types that an agent's `memory` may name
 
-TOOLS: Mapping[str, TypeEntry] = {
-    "calculator": TypeEntry("retinue.tools:calculator"),
-    "passages": TypeEntry("retinue.tools:passages", {"path": TEXT, "top_k": WHOLE, "max_chars": WHOLE}, ("path",)),
-}
+TOOLS: Mapping[str, TypeEntry] = {name: TypeEntry(f"retinue.tools:{name}") for name in ("calculator", "passages")}
 
 PYTHON_ROOTS = ("retinue.tools",)  # `callable_api: module.attribute` may name tools under these
 ROOTS = tuple(INPUTS)  # the inputs of a pipeline
@@ -211,7 +181,7 @@ ENGINES = tuple(dict.fromkeys(("tgi", "vllm", "openai", *_ENGINES)))  # values o
 
 _TYPES: Mapping[Kind, tuple[type, ...]] = {
     "text": (str,), "whole number": (int,), "number": (int, float), "true or false": (bool,), "list": (list,),
-    "mapping": (dict,), "text or mapping": (str, dict), "true, false or list": (bool, list),
+    "mapping": (dict,), "true, false or list": (bool, list),
 }  # fmt: skip
 
 
@@ -220,3 +190,12 @@ def fits(value: object, kind: Kind) -> bool:
     if isinstance(value, str) and value.startswith("${") and value.endswith("}"):
         return True
     return isinstance(value, _TYPES[kind]) and (not isinstance(value, bool) or bool in _TYPES[kind])
+
+
+def built_in_tool(name: str) -> Tool:
+    """Return a built-in tool under its name in files. Raises `UsageError` if it needs parameters."""
+    known = TOOLS[name]
+    if known.required:
+        needs = ", ".join(f"{one}: …" for one in known.required)
+        raise UsageError(f"{name} needs parameters; write {name}: {{callable_api: {name}, params: {{{needs}}}}}")
+    return replace(tool_of(known.constructor), name=name)

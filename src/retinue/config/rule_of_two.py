@@ -7,13 +7,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .callables import BuiltIn, Endpoint, existing_path, parse_callable
-from .places import Found
-from .pydantic_errors import validate
+from .problems import Found, validate
 from .references import Part, parts, reached, servers, shares, worker_tools
 from .specs import AgentSpec, ComponentSpec, FileSpec, PipelineSpec, ToolEntry, ToolFile, ToolRef, Tools
-from .tool_checks import tool_files
-from .yaml_reader import read_file
+from .tool_files import BuiltIn, Endpoint, existing_path, parse_callable, tool_files
+from .yaml_text import read_file
 
 LABELS = ("untrusted", "private", "effects")
 _UNTRUSTED = (

@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from .._internal.yaml_io import YamlSerializable
 from ..core.effects import Human
 from ..errors import DataError, UsageError
+from ..tools.packages import lock_file, requirements
 from .builder import Builder
 from .export import file_value, write_atomically
 from .file_check import load_spec
-from .places import unknown
+from .problems import fail, unknown, validate
 from .references import exposed
-from .specs import FileSpec
-from .tool_files import Loading
-from .yaml_writer import dump_value
+from .registry import TOOLS
+from .specs import FileSpec, ToolEntry, ToolFile, Tools
+from .tool_files import check_tool_file, existing_path, tool_files
+from .yaml_text import dump_value
 
-_WORDS = {"agents": "agent_name", "pipelines": "pipeline_name"}
+_HEAD = "# Written by Retinue. Secrets are not included: set the variables that stand for them.\n"
 
 
-def load(
-    path: str | Path, section: str, name: str | None = None, loading: Loading | None = None, human: Human | None = None
-) -> Any:
+def load(path: str | Path, section: str, name: str | None = None, human: Human | None = None) -> Any:
     """Build the part called `name` in the file's `section` ("agents" or "pipelines"); `name` may be omitted if there is
     only one. Groups and chains are agents, too. Raises `DataError` with all problems of the file, and `UsageError` if
     the name is needed."""
     spec = load_spec(path)
-    choice = chosen_agent(spec, name) if section == "agents" else chosen(spec, section, name)
-    return Builder(spec, loading or Loading(), human).get(choice)
+    choice = select_agent(spec, name) if section == "agents" else select_part(spec, section, name)
+    return Builder(spec, human).get(choice)
 
 
-def chosen_agent(spec: FileSpec, name: str | None) -> str:
+def select_agent(spec: FileSpec, name: str | None) -> str:
     """Return `name` if an agent, group or chain is called that; without it, the only one that a server would
     offer."""
     teams: list[str] = [one.name for one in (*(spec.groups or ()), *(spec.chains or ()))]
@@ -39,13 +40,13 @@ def chosen_agent(spec: FileSpec, name: str | None) -> str:
         return str(name)
     offered = [one.name for one in exposed(spec)]
     if name is not None or not (offered or teams):
-        return chosen(spec, "agents", name)
+        return select_part(spec, "agents", name)
     if len(offered) != 1:
         raise UsageError(f"{spec.source.file} has several agents; say which: {', '.join(offered or teams)}")
     return offered[0]
 
 
-def chosen(spec: FileSpec, section: str, name: str | None) -> str:
+def select_part(spec: FileSpec, section: str, name: str | None) -> str:
     """Return `name`, or the name of the only part."""
     names: list[str] = [item.name for item in getattr(spec, section) or ()]
     if name is None:
@@ -62,9 +63,43 @@ def chosen(spec: FileSpec, section: str, name: str | None) -> str:
 def save(something: YamlSerializable, path: str | Path) -> None:
     """Write `something` to `path` atomically. Raises `UsageError` for what a file cannot express."""
     path = Path(path)
-    text = f"{_head()}{dump_value(file_value(something, path.resolve().parent))}"
+    text = f"{_HEAD}{dump_value(file_value(something, path.resolve().parent))}"
     write_atomically(path, text)
 
 
-def _head() -> str:
-    return "# Written by Retinue. Secrets are not included: set the variables that stand for them.\n"
+def dependencies(path: str | Path) -> dict[Path, tuple[str, ...]]:
+    """Return the requirements of each tool that has any, by lock file. `path` is a file of agents or a folder of tool
+    files. Raises `DataError` with all problems."""
+    path = Path(path)
+    return dict(_packages_of_files(path) if path.is_dir() else _packages_of_spec(path))
+
+
+def _packages_of_spec(path: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
+    spec = load_spec(path)
+    yield from _packages_of_tools(spec.tools, path.parent)
+    for agent in spec.agents or ():
+        yield from _packages_of_tools(agent.params.tools, path.parent)
+
+
+def _packages_of_tools(tools: Tools | None, folder: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
+    if isinstance(tools, dict):
+        yield from _packages_of_entries(tools, folder)
+        return
+    for named in [tools] if isinstance(tools, str) else tools or ():
+        if isinstance(named, str) and named not in TOOLS and Path(folder, named).exists():
+            yield from _packages_of_files(existing_path(folder, named))
+
+
+def _packages_of_files(path: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
+    for file in tool_files(path):
+        if file.suffix != ".py":
+            source, problems = check_tool_file(file)
+            fail(problems)
+            entries, _ = validate(ToolFile, source)
+            yield from _packages_of_entries(entries or {}, file.parent)
+
+
+def _packages_of_entries(entries: Mapping[str, ToolEntry], folder: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
+    for name, entry in entries.items():
+        if wanted := requirements(entry.pip_dependencies or ""):
+            yield lock_file(folder, name), wanted

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from contextvars import ContextVar
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
@@ -40,20 +38,6 @@ class Incoming(NamedTuple):
         if len(self.callers) > MAX_CALLERS:
             return f"There are {len(self.callers)} callers ({path}); the most is {MAX_CALLERS}."
         return ""
-
-
-_PATH: ContextVar[tuple[Caller, ...]] = ContextVar("CALLERS", default=())
-
-
-def enter_call_path(callers: Sequence[Caller]) -> None:
-    """Set the path of the current task: it ends with the run that the task drives."""
-    _PATH.set(tuple(callers))
-
-
-def callers_header() -> dict[str, str]:
-    """Return the header with the current path; empty outside of a server's run."""
-    path = _PATH.get()
-    return {HEADER: ", ".join(map(str, path))} if path else {}
 
 
 def parse_callers(text: str) -> tuple[Caller, ...]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial, wraps
-from typing import Any
+from pathlib import PurePath
+from typing import Any, Generic, TypeVar
 
 from .._internal.concurrency import gather_bounded, run_in_thread
 from .._internal.containment import await_contained
@@ -18,6 +19,63 @@ from ..errors import UsageError
 FIRST = "output_1"
 _BRANCH = re.compile(r"output_[1-9][0-9]*")
 Outputs = dict[str, Any]
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentReference:
+    """Says in an `Annotated` parameter of which types a component is that a file may name there."""
+
+    types: tuple[str, ...]
+
+    def __init__(self, *types: str) -> None:
+        object.__setattr__(self, "types", types)
+
+
+class Configurable:
+    """Base class of objects that a file can define. They keep the arguments with which they were made as `given`.
+
+    `name` is not among them, since a file has a name of its own. Paths are texts, and iterators are lists. Of several
+    constructors that call one another, the arguments of the outermost are kept.
+    """
+
+    given: dict[str, Any]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            cls.__init__ = _keeping_arguments(cls.__init__)  # type: ignore[method-assign]
+
+
+def _keeping_arguments(init: Callable[..., None]) -> Callable[..., None]:
+    """Return a constructor that sets `given`, and does what `init` does."""
+    signature = inspect.signature(init)
+
+    @wraps(init)
+    def __init__(self: Any, *args: Any, **named: Any) -> None:
+        if type(self).__init__ is __init__:  # otherwise, a subclass calls it
+            try:
+                bound = signature.bind(self, *args, **named)
+            except TypeError:
+                return init(self, *args, **named)  # whose message names the class
+            for key, value in bound.arguments.items():
+                bound.arguments[key] = list(value) if isinstance(value, Iterator) else value
+            args, named = bound.args[1:], bound.kwargs
+            bound.apply_defaults()
+            self.given = _as_given(bound)
+        return init(self, *args, **named)
+
+    return __init__
+
+
+def _as_given(bound: inspect.BoundArguments) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for key, value in list(bound.arguments.items())[1:]:
+        if bound.signature.parameters[key].kind is inspect.Parameter.VAR_KEYWORD:
+            given |= value
+        elif key != "name":
+            given[key] = str(value) if isinstance(value, PurePath) else value
+    return given
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +87,7 @@ class Input:
     default: Any = inspect.Parameter.empty
 
 
-class Component:
+class Component(Configurable):
     """Base class for custom components: define `run` or `run_async`, and the other and the batch methods follow.
 
     Inputs are that method's parameters and outputs its return type, as for a function (`component`). The attributes
@@ -73,6 +131,20 @@ class Component:
     def run_batch(self, batch: Iterable[Any], *, at_once: int = 4) -> list[Any]:
         """Run `run_batch_async` and block."""
         return run_blocking(self.run_batch_async(batch, at_once=at_once))
+
+
+class QueryComponent(Component, Generic[R]):
+    """Base class for components that take a query: with the type of its outputs."""
+
+    effects = "read"
+
+    async def run_async(self, query: str) -> R:
+        """The outputs for one query."""
+        raise NotImplementedError
+
+    def run(self, query: str) -> R:
+        """Run `run_async` and block."""
+        return run_blocking(self.run_async(query))
 
 
 def _awaited(run: Callable[..., Any]) -> Callable[..., Any]:

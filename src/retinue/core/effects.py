@@ -12,10 +12,9 @@ from .._internal.containment import await_isolated, describe_error
 from ..errors import UsageError
 from .event_stream import Tell, tell
 from .events import Event
-from .log_context import current_context
 from .prompt import Ask
 from .protocols import Chunks, Model
-from .request_watch import request_watch
+from .run_context import current_run
 from .toolbox import Toolbox
 from .values import AgentAction, Decision, StopReason
 
@@ -53,8 +52,9 @@ class LibraryEffects:
 
     def ask(self, request: Ask) -> Chunks:
         """Stream the model's reply to `request`."""
-        if (watch := request_watch()) is not None:
-            watch(current_context().run, request)
+        here = current_run()
+        if here.watch is not None:
+            here.watch(here.run, request)
         return self._model.reply(request)
 
     async def consult(self, action: AgentAction, problem: str) -> Decision | None:

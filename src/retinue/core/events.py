@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -208,3 +208,20 @@ KINDS: Mapping[str, type[Event]] = {
     kind.__name__.lower(): kind
     for kind in (Started, Asked, Retried, Replied, Called, Observed, Paused, Resumed, Finished, Stopped, Said)
 }
+
+
+def call_of(event: Event) -> str:
+    """Return the id of the call that an event is about, or an empty string."""
+    match event:
+        case Called(action=action) | Paused(action=action):
+            return action.id
+        case Observed(observation=observation):
+            return observation.call_id
+        case Resumed(call_id=call_id):
+            return call_id
+    return ""
+
+
+def find_started(log: Iterable[Event]) -> Started | None:
+    """Return the log's `Started` event, if there is one."""
+    return next((event for event in log if isinstance(event, Started)), None)

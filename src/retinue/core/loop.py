@@ -5,7 +5,7 @@
        └─────────────── send(what came back) ◀───────┘
 
 The loop emits events, and the run is their log. All I/O, and everything that depends on the clock, goes through
-effects. So a recorded run is replayed with effects that answer from its log (`replay.py`).
+effects. So a recorded run is replayed with effects that answer from its log (`run/recorded_effects.py`).
 """
 
 from __future__ import annotations

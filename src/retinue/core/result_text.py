@@ -20,7 +20,6 @@ from collections.abc import (
 )
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
-from contextvars import ContextVar
 from functools import partial
 from itertools import islice
 from types import SimpleNamespace
@@ -30,11 +29,10 @@ from .._internal.containment import TimedOut, call_contained, describe_error
 from .._internal.foreign_text import well_formed
 from ..errors import DataError, ToolError
 from .file_format import MAX_BYTES_TOGETHER, read_file
+from .run_context import current_run
 from .run_result import RunResult
 from .values import Document, File
 
-FILES: ContextVar[list[File] | None] = ContextVar("FILES", default=None)
-"""The files in the result of the tool call under way, which go to the model beside the text."""
 _MAX_FILES = 10  # of a result
 _WITHIN = 10_000  # items of an iterator within a result
 _LISTS = ("to_string", "to_dicts", "to_pylist", "tolist")  # pandas; polars; pyarrow; numpy and arrays
@@ -113,18 +111,18 @@ def take_file(data: bytes, name: str = "") -> str:
 
     What it is, its bytes say. One that models cannot read, or that is one too many, is only told of.
     """
-    files = FILES.get()
+    call = current_run().call
     named = f"{name}, " if name else ""
     try:
         file = read_file(data, name=name)
     except DataError as error:
         return f"({named}{len(data):,} bytes, not shown: {error})"
     told = f"{named}{file.media_type}, {len(data):,} bytes"
-    if files is None:
+    if call is None:
         return f"({told})"
-    if len(files) >= _MAX_FILES or sum(len(one.data) for one in files) + len(data) > MAX_BYTES_TOGETHER:
+    if len(call.files) >= _MAX_FILES or sum(len(one.data) for one in call.files) + len(data) > MAX_BYTES_TOGETHER:
         return f"({told}, not shown: a result has at most {_MAX_FILES} files and {MAX_BYTES_TOGETHER:,} bytes of them)"
-    files.append(file)
+    call.files.append(file)
     return f"({told})"
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from .._internal.redaction import redact
 from .events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Retried, Started, Stopped
-from .log_context import LogContext
+from .run_context import RunContext
 from .run_result import ending
 from .values import StopReason
 
@@ -19,13 +19,13 @@ _MOST = 500  # characters of foreign text
 _Line: TypeAlias = tuple[int, str, tuple[Any, ...]]
 
 
-def log_event(event: Event, context: LogContext) -> None:
+def log_event(event: Event, context: RunContext) -> None:
     """Log `event` in the context of its run.
 
     Endings without an answer and failed tools are warnings. Retries, waits and normal endings are info; everything else
     is debug. Texts are represented by their length only.
     """
-    context.step = getattr(event, "step", context.step)
+    context.progress.step = getattr(event, "step", context.progress.step)
     if type(event) not in _LINES:
         return
     most, line = _LINES[type(event)]
@@ -33,7 +33,7 @@ def log_event(event: Event, context: LogContext) -> None:
         return
     level, message, values = line(event)
     if logger.isEnabledFor(level):
-        extra = {"run": context.run, "step": context.step, "request": context.request}
+        extra = {"run": context.run, "step": context.progress.step, "request": context.request}
         logger.log(level, message, *values, extra=extra)
 
 

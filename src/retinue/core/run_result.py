@@ -98,6 +98,15 @@ class RunResult:
         return f"{self.answer}\n(incomplete) {why}" if self.answer else f"no answer {why}"
 
 
+LIMITS = frozenset(
+    {
+        StopReason.MAX_ITERATION_EXCEEDED,
+        StopReason.MAX_EXECUTION_TIME_EXCEEDED,
+        StopReason.TOKEN_BUDGET_EXCEEDED,
+        StopReason.COST_BUDGET_EXCEEDED,
+        StopReason.STAGNATED,
+    }
+)
 RESTING = frozenset({StopReason.AWAITING_HUMAN, StopReason.AWAITING_MEMBER})
 RESUMABLE = frozenset(StopReason) - {
     StopReason.ANSWER,

@@ -8,8 +8,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,12 +17,11 @@ from .._internal.foreign_text import well_formed
 from .._internal.redaction import redact
 from ..errors import UsageError
 from .budgets import Budget, BudgetSpent
-from .call_usage import SPENT, Spent
 from .delegation import Delegate, MemberCall, Pending, is_member
-from .result_text import FILES
+from .run_context import ToolCall, current_run, run_context
 from .signature import InvalidInput
 from .stagnation import novelty_traces
-from .tool import Effects, Tool
+from .tool import Tool
 from .values import AgentAction, Decision, File, Observation, Outcome
 
 logger = logging.getLogger(__name__)
@@ -32,31 +30,13 @@ MAX_RESULT = Tool.max_result
 Call = tuple[Tool, AgentAction, Observation]
 KeepFiles = Callable[[Sequence[File]], Awaitable[str]]
 Key = tuple[str, str]  # equal calls have the same key
-SO_FAR: ContextVar[Sequence[Call]] = ContextVar("SO_FAR", default=())
-"""The calls of the current run so far, in order, for tools whose work depends on them. Such a tool stays stateless: it
-can serve many runs at once, and in a resumed run it finds the recorded calls."""
 _SORTED = json.JSONEncoder(sort_keys=True, default=repr)
-_CALL: ContextVar[tuple[str, Effects]] = ContextVar("CALL", default=("", "read"))
 UNKNOWN = "(Whether this call of {} took effect is not known. It is not made again unless a person says so.)"
 DOUBT = (
     "{} was begun before and its outcome is unknown: did it happen? It may still be under way and happen later; no "
     "decision stops that."
 )
 NUDGE = "(Nothing new came of this. Use what you have seen, try something else, or give the final answer.)"
-
-
-def idempotency_key() -> str:
-    """Return the idempotency key of the current tool call, `run/call`; empty outside of a call.
-
-    It stays the same if the run is resumed under its key and repeats the call.
-    """
-    return _CALL.get()[0]
-
-
-def idempotency_header() -> dict[str, str]:
-    """Return the HTTP header with the idempotency key, if the current call may have effects."""
-    key, effects = _CALL.get()
-    return {"Idempotency-Key": key} if key and effects != "read" else {}
 
 
 @dataclass(slots=True)
@@ -160,24 +140,18 @@ class Toolbox:
         """
         began = time.perf_counter()
         tool = self.find(action.tool)
-        spent = Spent()
-        files: list[File] = []
-        calls, spending, taking = SO_FAR.set(self._calls), SPENT.set(spent), FILES.set(files)
-        try:
+        call = ToolCall(action.id, action.tool, self._calls)
+        with run_context(replace(current_run(), call=call)):
             outcome, text = await self._answered(action, tool, share)
-        finally:
-            SO_FAR.reset(calls)
-            SPENT.reset(spending)
-            FILES.reset(taking)
         text = _shortened(redact(well_formed(text)), MAX_RESULT if tool is None else tool.max_result)
-        shown = tuple(files) if outcome == "result" else ()
+        shown = tuple(call.files) if outcome == "result" else ()
         if shown and self._keep is not None and (problem := await self._keep(shown)):
             text, shown = f"{text}\n(Its files are not shown: {problem})", ()
         stale = outcome == "repeated" or self._is_old(action, tool, text, outcome)
         direct = outcome == "result" and tool is not None and tool.return_direct
         note = UNKNOWN.format(action.tool) if outcome == "unknown" else NUDGE if stale else ""
-        seconds = max(spent.seconds, time.perf_counter() - began)
-        return Observation(action.id, text, outcome, seconds, note, direct, stale, spent.usage, shown)
+        seconds = max(call.seconds, time.perf_counter() - began)
+        return Observation(action.id, text, outcome, seconds, note, direct, stale, call.usage, shown)
 
     def _is_old(self, action: AgentAction, tool: Tool | None, text: str, outcome: Outcome) -> bool:
         """Return whether the tool gave the same output before. For a tool with effects, each result is news."""
@@ -235,11 +209,9 @@ class Toolbox:
         self, action: AgentAction, tool: Tool, key: Key, call: Callable[[], Awaitable[tuple[Outcome, str]]]
     ) -> tuple[Outcome, str]:
         first = self._records[key].failed or action.id  # a retry keeps the first call's key
-        token = _CALL.set((f"{self._run}/{first}" if self._run else "", tool.effects))
-        try:
-            outcome, text = await call()
-        finally:
-            _CALL.reset(token)
+        if (under_way := current_run().call) is not None:
+            under_way.key, under_way.effects = f"{self._run}/{first}" if self._run else "", tool.effects
+        outcome, text = await call()
         self._settled[action.id] = None
         self._note(tool, key, action.id, outcome, text)
         if outcome == "unknown":
@@ -260,8 +232,8 @@ class Toolbox:
             raise
         except Exception as error:  # a member may raise anything, too
             return "failed", f"{tool.name} failed: {describe_error(error)}"
-        if (spent := SPENT.get()) is not None:
-            spent.usage, spent.seconds = answer.usage, answer.seconds  # of its whole run, not only of this drive
+        if (call := current_run().call) is not None:
+            call.usage, call.seconds = answer.usage, answer.seconds  # of its whole run, not only of this drive
         return answer.outcome, answer.text
 
     def _settle(self, action: AgentAction, outcome: Outcome, observation: Observation | None) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from contextvars import ContextVar
 from typing import NamedTuple, Self
 
 HEADER, STATE_HEADER = "traceparent", "tracestate"
@@ -64,22 +63,3 @@ def derived_trace_id(run_id: str) -> bytes:
 def derived_span_id(what: str, name: str) -> bytes:
     """Return the id of a span: of the run, model call or tool call (`what`) of this name."""
     return hashlib.sha256(f"{what} {name}".encode("utf-8", "replace")).digest()[:8]
-
-
-_CURRENT: ContextVar[TraceParent | None] = ContextVar("TRACE_PARENT", default=None)
-
-
-def enter_trace(parent: TraceParent | None) -> None:
-    """Set the span of the run that the current task drives, of which it tells other servers."""
-    _CURRENT.set(parent)
-
-
-def current_trace() -> TraceParent | None:
-    """Return that span, if there is one."""
-    return _CURRENT.get()
-
-
-def trace_headers() -> dict[str, str]:
-    """Return the headers with that span; empty outside of a trace."""
-    parent = _CURRENT.get()
-    return {} if parent is None else parent.headers()

@@ -8,15 +8,15 @@ import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import partial
 from typing import ParamSpec, Protocol, TextIO, TypeVar
 
 from .._internal.progress import progress_to
 from ..core.events import Delta, Event
-from ..core.log_context import run_is_shown
-from ..core.request_watch import requests_to
+from ..core.run_context import current_run, run_context
 from ..core.run_result import RunResult
-from .branch import View
+from .run_tree import View
 from .status_lines import StatusLines
 from .terminal import is_seen, put
 from .watched_run import WatchedRun
@@ -92,7 +92,8 @@ def _show_kept() -> None:
 
 
 async def _followed(run: Traceable, watched: WatchedRun) -> RunResult:
-    with progress_to(watched.status.progress), run_is_shown(), requests_to(partial(watched.requested, run.key)):
+    context = replace(current_run(), watch=partial(watched.requested, run.key))
+    with progress_to(watched.status.progress), run_context(context):
         watched.status.show("", "getting ready")
         run.listener = watched.show
         async with aclosing(run.events()) as events:

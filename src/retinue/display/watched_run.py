@@ -6,9 +6,8 @@ from typing import TextIO
 
 from ..core.events import Asked, Called, Delta, Event, Observed, Paused, Replied, Resumed, Started
 from ..core.prompt import Ask
-from .branch import View
 from .event_texts import constraint_text
-from .run_tree import RunTree
+from .run_tree import RunTree, View
 from .status_lines import StatusLines
 
 

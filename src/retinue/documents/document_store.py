@@ -1,4 +1,6 @@
-"""`DocumentStore`: documents in one SQLite file, searched by keyword (FTS5) and by vector (sqlite-vec)."""
+"""Document stores: the protocol which retrievers and writers call, and `DocumentStore`, which keeps them in a SQLite
+file and searches them by keyword (FTS5) and by vector (sqlite-vec).
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, runtime_checkable
 
 from .._internal.message_text import one_line_repr
+from ..core.component import Configurable
 from ..core.values import Document
 from ..errors import UsageError
 from ..tools.keyword_search import TITLE_WEIGHT, match_expression, storable
-from .filters import Where, sql_condition
-from .store_database import Database
+from .store_database import Database, Where, sql_condition
 
 if TYPE_CHECKING:
     import apsw
@@ -29,7 +31,55 @@ _AT_ONCE = 500  # ids bound per statement
 _Row = tuple[str, str, str, str]
 
 
-class DocumentStore:
+@runtime_checkable
+class Store(Protocol):
+    """A document store: `retinue.DocumentStore`, which documents the methods, or another one with the same methods."""
+
+    def write(
+        self,
+        documents: Iterable[Document],
+        vectors: Vectors | None = None,
+        *,
+        expires: float | None = None,
+    ) -> int:
+        """Write documents, all or none; return how many were new or changed."""
+        ...
+
+    def filter(self, where: Where | None = None) -> list[Document]:
+        """Return all documents that match `where`, in the order written."""
+        ...
+
+    def get(self, ids: Iterable[str]) -> list[Document]:
+        """Return those of these documents that exist, in the order of `ids`."""
+        ...
+
+    def delete(self, where: Where | None = None, *, ids: Iterable[str] | None = None) -> int:
+        """Delete documents that match `where` and have one of `ids`; return how many there were."""
+        ...
+
+    def keyword(self, query: str, top_k: int = 10, where: Where | None = None) -> list[Document]:
+        """Return the best documents for the words of `query`, best first."""
+        ...
+
+    def nearest(self, vector: Sequence[float], top_k: int = 10, where: Where | None = None) -> list[Document]:
+        """Return the documents whose vectors are nearest to `vector`, best first."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def close(self) -> None:
+        """Release its resources."""
+        ...
+
+
+def checked_store(store: Any, name: str) -> Store:
+    """Return `store` if it is a store. Otherwise raises `UsageError` that begins with `name`."""
+    if isinstance(store, type) or not isinstance(store, Store):
+        raise UsageError(f"{name}: store must be a DocumentStore, not {store!r:.80}")
+    return store
+
+
+class DocumentStore(Configurable):
     """Stores documents persistently in a file, which is created if missing; without a path, in memory.
 
     It may be used by several threads and processes at once. `dimensions` is that of the vectors; by default, that of
@@ -47,11 +97,10 @@ class DocumentStore:
         if dimensions is not None and dimensions < 1:
             raise UsageError(f"dimensions must be at least 1, not {dimensions}")
         self.path = path
-        self.given = {"path": str(path), "dimensions": dimensions}  # for export
         self.database = Database(path)
         if dimensions is not None:
             with self.database.writing() as connection:
-                _hold_to(connection, dimensions)
+                _fix_dimensions(connection, dimensions)
 
     def __repr__(self) -> str:
         return one_line_repr(self, str(self.path), dimensions=self.given["dimensions"])
@@ -73,16 +122,16 @@ class DocumentStore:
             vectors: One per document, of any length but zero. A changed document loses its old vector.
             expires: Unix time from which the documents no longer exist.
         """
-        rows = [_row(document) for document in documents]
-        blobs = _blobs(vectors, len(rows)) if vectors is not None else [None] * len(rows)
+        rows = [_read_row(document) for document in documents]
+        blobs = _pack_vectors(vectors, len(rows)) if vectors is not None else [None] * len(rows)
         with self.database.writing() as connection:
             connection.execute("DELETE FROM documents WHERE expires <= ?", (time.time(),))
             if vectors is not None and rows:
-                _hold_to(connection, len(vectors[0]))
-            return sum(_put(connection, row, blob, expires) for row, blob in zip(rows, blobs, strict=True))
+                _fix_dimensions(connection, len(vectors[0]))
+            return sum(_write_row(connection, row, blob, expires) for row, blob in zip(rows, blobs, strict=True))
 
     def filter(self, where: Where | None = None) -> list[Document]:
-        """Return all documents that match `where` (see `retinue.documents.filters`), in the order written."""
+        """Return all documents that match `where` (see `retinue.documents.store_database`), in the order written."""
         text, bound = sql_condition(where)
         return self._found(
             f"SELECT id, content, meta, NULL FROM documents WHERE {_ALIVE} AND {text} ORDER BY number",
@@ -94,7 +143,7 @@ class DocumentStore:
         wanted = list(dict.fromkeys(ids))
         found: dict[str, Document] = {}
         for some in _in_parts(wanted):
-            sql = f"SELECT id, content, meta, NULL FROM documents WHERE {_ALIVE} AND id IN ({_marks(some)})"
+            sql = f"SELECT id, content, meta, NULL FROM documents WHERE {_ALIVE} AND id IN ({_placeholders(some)})"
             found |= {document.id: document for document in self._found(sql, [time.time(), *some])}
         return [found[one] for one in map(storable, wanted) if one in found]
 
@@ -112,7 +161,9 @@ class DocumentStore:
                 connection.execute(f"DELETE FROM documents WHERE {text}", bound)
                 return connection.changes()
             for some in _in_parts(list(dict.fromkeys(ids))):
-                connection.execute(f"DELETE FROM documents WHERE id IN ({_marks(some)}) AND {text}", [*some, *bound])
+                connection.execute(
+                    f"DELETE FROM documents WHERE id IN ({_placeholders(some)}) AND {text}", [*some, *bound]
+                )
                 deleted += connection.changes()
         return deleted
 
@@ -122,7 +173,7 @@ class DocumentStore:
         A word in the title (`meta["title"]`) counts twice.
         """
         wanted = match_expression(storable(query))
-        allowed, bound = _allowed(where)
+        allowed, bound = _permitted_rows(where)
         if not wanted:
             return []
         # the unary plus makes SQLite look up each match among the allowed rows, and not the other way round
@@ -133,7 +184,7 @@ class DocumentStore:
                 WHERE words MATCH ? AND +rowid {allowed} ORDER BY score DESC, rowid LIMIT ?
             ) ON number = best ORDER BY score DESC, number
             """,
-            [wanted, *bound, _count(top_k)],
+            [wanted, *bound, _check_count(top_k)],
         )
 
     def nearest(self, vector: Sequence[float], top_k: int = 10, where: Where | None = None) -> list[Document]:
@@ -141,12 +192,12 @@ class DocumentStore:
 
         `score` is the cosine similarity, at most 1.0. Raises `UsageError` for a vector of the wrong shape.
         """
-        (blob,) = _blobs([vector], 1)
-        allowed, bound = _allowed(where)
+        (blob,) = _pack_vectors([vector], 1)
+        allowed, bound = _permitted_rows(where)
         held = self.database.rows(_DIMENSIONS)
         if not held:
             return []
-        _fit(held[0][0], len(vector))
+        _check_dimensions(held[0][0], len(vector))
         return self._found(
             f"""
             SELECT id, content, meta, 1.0 - distance FROM documents JOIN (
@@ -154,7 +205,7 @@ class DocumentStore:
                 WHERE number {allowed} ORDER BY distance, number LIMIT ?
             ) ON number = best ORDER BY distance, number
             """,
-            [blob, *bound, _count(top_k)],
+            [blob, *bound, _check_count(top_k)],
         )
 
     def transaction(self) -> AbstractContextManager[Any]:
@@ -182,7 +233,7 @@ class DocumentStore:
         return [Document(content, name, json.loads(meta), score) for name, content, meta, score in rows]
 
 
-def _allowed(where: Where | None) -> tuple[str, list[Any]]:
+def _permitted_rows(where: Where | None) -> tuple[str, list[Any]]:
     """Return an SQL condition on the numbers of the permitted documents, and its parameters."""
     if not where:
         return "NOT IN (SELECT number FROM documents WHERE expires <= ?)", [time.time()]
@@ -190,7 +241,7 @@ def _allowed(where: Where | None) -> tuple[str, list[Any]]:
     return f"IN (SELECT number FROM documents WHERE {_ALIVE} AND {text})", [time.time(), *bound]
 
 
-def _row(document: Document) -> _Row:
+def _read_row(document: Document) -> _Row:
     """Return id, meta, title and content as stored."""
     try:
         meta = json.dumps(dict(document.meta), sort_keys=True, allow_nan=False)
@@ -201,7 +252,7 @@ def _row(document: Document) -> _Row:
     return storable(document.id) or made, meta, storable(str(document.meta.get("title") or "")), content
 
 
-def _blobs(vectors: Vectors, count: int) -> list[bytes]:
+def _pack_vectors(vectors: Vectors, count: int) -> list[bytes]:
     """Convert vectors for sqlite-vec: 32-bit floats, normalized to length 1 so that none overflows."""
     import numpy
 
@@ -219,7 +270,7 @@ def _blobs(vectors: Vectors, count: int) -> list[bytes]:
     return [row.tobytes() for row in (array / lengths).astype(numpy.float32)]
 
 
-def _put(connection: apsw.Connection, row: _Row, vector: bytes | None, expires: float | None) -> bool:
+def _write_row(connection: apsw.Connection, row: _Row, vector: bytes | None, expires: float | None) -> bool:
     """Return whether the document, or its vector, was new or changed."""
     name = row[0]
     connection.execute(
@@ -242,18 +293,18 @@ def _put(connection: apsw.Connection, row: _Row, vector: bytes | None, expires: 
     return changed
 
 
-def _hold_to(connection: apsw.Connection, dimensions: int) -> None:
+def _fix_dimensions(connection: apsw.Connection, dimensions: int) -> None:
     """Enforce that all vectors of a store have the same dimensions."""
     connection.execute("INSERT OR IGNORE INTO settings VALUES ('dimensions', ?)", (dimensions,))
-    _fit(connection.execute(_DIMENSIONS).get, dimensions)
+    _check_dimensions(connection.execute(_DIMENSIONS).get, dimensions)
 
 
-def _fit(held: int, given: int) -> None:
+def _check_dimensions(held: int, given: int) -> None:
     if held != given:
         raise UsageError(f"this store has vectors of {held} dimensions, not {given}")
 
 
-def _count(top_k: int) -> int:
+def _check_count(top_k: int) -> int:
     if top_k < 1:
         raise UsageError(f"top_k must be at least 1, not {top_k}")
     return min(top_k, 2**62)
@@ -264,5 +315,5 @@ def _in_parts(ids: list[str]) -> Iterator[list[str]]:
         yield [storable(one) for one in ids[start : start + _AT_ONCE]]
 
 
-def _marks(values: Sequence[Any]) -> str:
+def _placeholders(values: Sequence[Any]) -> str:
     return ", ".join("?" * len(values))

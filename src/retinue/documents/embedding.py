@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ..core.values import Document
 from ..errors import DataError
-from ..models import bundles
+from ..models import weights
 from .onnx import MAX_TOKENS, Batch, OnnxModel, load_model
 
 if TYPE_CHECKING:
@@ -112,13 +112,13 @@ def MiniLM() -> CachedEmbedder:
     All callers share it and its cache of 10,000 vectors, so each text is embedded once for indexing, search and
     ranking. Raises `UsageError` if it is not installed: `retinue models pull minilm` fetches its 23 MB.
     """
-    return _shared(bundles.find(bundles.MINILM))
+    return _shared(weights.find("minilm"))
 
 
 @lru_cache(maxsize=1)
 def minilm() -> OnnxEmbedder:
     """Return the same model without a cache. Raises `UsageError` if it is not installed."""
-    return OnnxEmbedder(bundles.find(bundles.MINILM))
+    return OnnxEmbedder(weights.find("minilm"))
 
 
 @lru_cache(maxsize=1)

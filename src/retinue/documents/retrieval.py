@@ -11,8 +11,8 @@ from .._internal.message_text import suggestion
 from ..core.values import Document
 from ..errors import UsageError
 from ..tools.passages import excerpt
+from .document_store import Store
 from .embedding import Embedder, titled
-from .store_protocol import Store
 
 if TYPE_CHECKING:
     from .onnx import Floats

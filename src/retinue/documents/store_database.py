@@ -1,24 +1,37 @@
-"""A store's SQLite file: opening, checks, schema migrations, and mapping of errors."""
+"""A store's SQLite file: opening, checks, schema migrations, mapping of errors, and filters (`where`) as SQL.
+
+>>> sql_condition({"kind": "page", "year": {"gte": 2020}})[1][:2]
+['$."kind"', 'page']
+"""
 
 from __future__ import annotations
 
+import json
+import math
+import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._internal.message_text import suggestion
 from .._internal.processes import in_forked_child, keep_from_parent
 from ..errors import DataError, UsageError
-from ..tools.keyword_search import TOKENIZE
+from ..tools.keyword_search import TOKENIZE, storable
 
 if TYPE_CHECKING:
     import apsw
 
+
+Where = Mapping[str, Any]
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+_COMPARISONS = {"eq": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+_OPERATORS = (*_COMPARISONS, "ne", "in")
+_LARGEST = 2**63
 _OURS = 0x52746E75  # "Rtnu", as application_id: databases of other programs are not accepted as stores
 _BUSY = 30_000  # milliseconds to wait for another process that writes
-
 # Migrations from the version given by the position to the next one: append only, never change.
 _MIGRATIONS = (
     f"""
@@ -75,9 +88,9 @@ class Database:
 
     def _connect(self) -> None:
         with self._errors():
-            connection = _connected(self.path)
+            connection = _open_connection(self.path)
             try:
-                _lifted(connection, self.path)
+                _migrate(connection, self.path)
             except BaseException:
                 connection.close()
                 raise
@@ -145,7 +158,7 @@ class Database:
             raise DataError(f"{self.path} cannot be used as a document store: {error}") from error
 
 
-def _connected(path: str | Path) -> apsw.Connection:
+def _open_connection(path: str | Path) -> apsw.Connection:
     import apsw
     import sqlite_vec
 
@@ -159,7 +172,7 @@ def _connected(path: str | Path) -> apsw.Connection:
     return connection
 
 
-def _lifted(connection: apsw.Connection, path: str | Path) -> None:
+def _migrate(connection: apsw.Connection, path: str | Path) -> None:
     """Create the tables in a new file, or migrate an older one."""
     if connection.pragma("user_version") == len(_MIGRATIONS) and connection.pragma("application_id") == _OURS:
         return
@@ -176,3 +189,65 @@ def _lifted(connection: apsw.Connection, path: str | Path) -> None:
         connection.pragma("application_id", _OURS)
         connection.pragma("user_version", len(_MIGRATIONS))
     connection.execute("COMMIT")
+
+
+# ── filters ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def sql_condition(where: Where | None) -> tuple[str, list[Any]]:
+    """Return the SQL condition on a row's `meta`, and its parameters. No text of `where` becomes part of the SQL.
+
+    `{"url": "…"}` is equality, `{"year": {"gte": 2020, "lt": 2025}}` compares; all conditions must hold. Operators: eq,
+    ne, gt, gte, lt, lte, in (with a list). Texts are compared only with texts, numbers only with numbers, and `None`
+    equals a missing value. Raises `UsageError` for an invalid key, operator or value.
+    """
+    texts, bound = ["1"], []
+    for key, wanted in (where or {}).items():
+        if not isinstance(key, str) or not _KEY.fullmatch(key):
+            raise UsageError(f"where: {str(key)[:80]!r} is not a key (want letters, digits, '_', '.', '-'; at most 64)")
+        for operator, value in wanted.items() if isinstance(wanted, Mapping) else [("eq", wanted)]:
+            for text, values in _translate_condition(key, operator, value):
+                texts.append(text)
+                bound += values
+    return " AND ".join(texts), bound
+
+
+def _translate_condition(key: str, operator: str, value: Any) -> Iterator[tuple[str, list[Any]]]:
+    if operator not in _OPERATORS:
+        raise UsageError(f"where: {key}: no operator {str(operator)[:80]!r}; {suggestion(str(operator), _OPERATORS)}")
+    if operator == "in":
+        if not isinstance(value, list | tuple | set | frozenset):
+            raise UsageError(f"where: {key}: 'in' requires a list of values, not {value!r:.80}")
+        texts = [storable(one) for one in value if isinstance(one, str)]
+        each = [_translate_comparison(key, "eq", one) for one in value if not isinstance(one, str)]
+        each += [_match_any(key, texts)] if texts else []
+        yield f"({' OR '.join(text for text, _ in each) or '0'})", [one for _, values in each for one in values]
+    elif operator == "ne":
+        text, values = _translate_comparison(key, "eq", value)
+        yield f"NOT ({text})", values
+    else:
+        yield _translate_comparison(key, operator, value)
+
+
+def _match_any(key: str, texts: list[str]) -> tuple[str, list[Any]]:
+    """Match any of the texts; a single list avoids SQLite's limit on nested comparisons."""
+    path = f'$."{key}"'
+    text = "json_type(meta, ?) = 'text' AND json_extract(meta, ?) IN (SELECT value FROM json_each(?))"
+    return f"coalesce({text}, 0)", [path, path, json.dumps(texts)]
+
+
+def _translate_comparison(key: str, operator: str, value: Any) -> tuple[str, list[Any]]:
+    """Compare a value; `coalesce` turns SQL's NULL (the key is missing) into false, so that it can be negated."""
+    path = f'$."{key}"'
+    if operator == "eq" and (value is None or isinstance(value, bool)):
+        return "coalesce(json_type(meta, ?), 'null') = ?", [path, {None: "null", True: "true", False: "false"}[value]]
+    if isinstance(value, str):
+        kinds, value = "'text'", storable(value)
+    elif isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value):
+        kinds, value = "'integer', 'real'", value if abs(value) < _LARGEST else float(value)
+    else:
+        raise UsageError(f"where: {key}: {value!r:.80} cannot be compared (want a text or a number)")
+    return (
+        f"coalesce(json_type(meta, ?) IN ({kinds}) AND json_extract(meta, ?) {_COMPARISONS[operator]} ?, 0)",
+        [path, path, value],
+    )

@@ -13,10 +13,10 @@ from ..agent import Agent
 from ..config.agent_snapshot import snapshot_of
 from ..config.builder import Builder
 from ..config.file_check import load_spec
-from ..config.places import unknown
+from ..config.problems import unknown
 from ..config.references import parts
 from ..config.specs import AgentSpec, ChainSpec, FileSpec, GroupSpec
-from ..config.yaml_files import chosen_agent
+from ..config.yaml_files import select_agent
 from ..core.protocols import Model
 from ..errors import DataError
 from ..models import PromptModel
@@ -48,7 +48,7 @@ def configurations_of(files: Sequence[Path], names: Sequence[str] = ()) -> tuple
     found = []
     for file, spec, agents in zip(files, specs, there, strict=True):
         builder = Builder(spec)
-        chosen = [name for name in names if name in agents] if names else [chosen_agent(spec, None)]
+        chosen = [name for name in names if name in agents] if names else [select_agent(spec, None)]
         found += [(file, Configuration(name, builder.get(name))) for name in dict.fromkeys(chosen)]
     count = Counter(one.name for _, one in found)
     return tuple(replace(one, name=f"{file}:{one.name}") if count[one.name] > 1 else one for file, one in found)

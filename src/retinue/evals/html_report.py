@@ -22,6 +22,25 @@ from .report_tables import MEANS, SHARES, Table, tables
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe and Ito: told apart by all
 _WIDTH, _LEFT, _ROW, _HIGH = 760, 230, 24, 300
 _SCALE = _WIDTH - _LEFT - 70
+_STYLE = """
+:root { color-scheme: light dark; --line: #8884; --good: #1a7f4b; --bad: #b3261e; --soft: #8881; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; }
+.wide { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+th { font-weight: 600; } td { white-space: nowrap; } .note { opacity: .75; font-size: .9em; }
+svg { width: 100%; max-width: 760px; height: auto; display: block; }
+details { border-bottom: 1px solid var(--line); padding: .3rem 0; } details details { border: 0; margin-left: 1rem; }
+summary { cursor: pointer; } dt { font-weight: 600; } dd { margin: 0 0 .4rem 1rem; overflow-wrap: anywhere; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--soft); padding: .7rem; font-size: .85em; }
+.right { color: var(--good); } .wrong { color: var(--bad); } .key { font-weight: 600; }
+"""
+_HEAD = (
+    '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+    '<meta name="viewport" content="width=device-width, initial-scale=1">'
+)
+_AMOUNTS = {"seconds": "seconds a question", "output_tokens": "tokens written a question"}
 
 
 def shares_plot(figures: Figures) -> str:
@@ -118,27 +137,6 @@ def _round_up(value: float) -> float:
     power = 10 ** math.floor(math.log10(value))
     steps: Sequence[float] = (1, 2, 4, 5, 8, 10)
     return float(next(step for step in steps if step * power >= value * 0.9999) * power)
-
-
-_STYLE = """
-:root { color-scheme: light dark; --line: #8884; --good: #1a7f4b; --bad: #b3261e; --soft: #8881; }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { text-align: left; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-th { font-weight: 600; } td { white-space: nowrap; } .note { opacity: .75; font-size: .9em; }
-svg { width: 100%; max-width: 760px; height: auto; display: block; }
-details { border-bottom: 1px solid var(--line); padding: .3rem 0; } details details { border: 0; margin-left: 1rem; }
-summary { cursor: pointer; } dt { font-weight: 600; } dd { margin: 0 0 .4rem 1rem; overflow-wrap: anywhere; }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--soft); padding: .7rem; font-size: .85em; }
-.right { color: var(--good); } .wrong { color: var(--bad); } .key { font-weight: 600; }
-"""
-_HEAD = (
-    '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-    '<meta name="viewport" content="width=device-width, initial-scale=1">'
-)
-_AMOUNTS = {"seconds": "seconds a question", "output_tokens": "tokens written a question"}
 
 
 def html_report(

@@ -18,6 +18,7 @@ from .questions import Question
 
 REPORT, FORMAT = "report.json", 1
 _LONGEST = 4_000  # characters of an answer; its run has all of it
+_LARGEST = 50_000_000  # bytes of a report
 
 
 def json_report(
@@ -52,9 +53,6 @@ def _run_record(run: Run) -> dict[str, Any]:
         "stop_reason": str(run.result.stop_reason),
         "error": run.result.error,
     }
-
-
-_LARGEST = 50_000_000  # bytes of a report
 
 
 @dataclass(frozen=True, slots=True)

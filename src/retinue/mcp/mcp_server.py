@@ -1,20 +1,24 @@
-"""Serves agents, pipelines and tools to other programs as an MCP server."""
+"""Serves agents, pipelines and tools to other programs as an MCP server, on standard input and output or over HTTP."""
 
 from __future__ import annotations
 
+import hmac
 import json
 import logging
 import re
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, redirect_stdout
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import count
+from socket import socket
 from typing import Any
 
+import uvicorn
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import (
     CallToolRequestParams,
     CallToolResult,
@@ -26,8 +30,12 @@ from mcp_types import (
     Tool as ListedTool,
     ToolAnnotations,
 )
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .._internal.containment import TimedOut, await_contained, describe_error
+from .._internal.sync_bridge import run_to_completion
 from ..agent import Agent
 from ..core.events import Asked, Called, Observed, Stopped
 from ..core.run_result import RunResult
@@ -44,6 +52,8 @@ Report = Callable[[str], Awaitable[None]]
 
 Serve = Callable[[dict[str, Any], Report], Awaitable[str]]
 
+PATH = "/mcp"
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 PIPELINE_SECONDS = 600.0
 _ENGINE = (  # codes of failures of which an engine's own words tell
     "rate_limit_exceeded", "context_length_exceeded", "invalid_request", "model_refused", "model_unavailable",
@@ -70,7 +80,7 @@ def server_of(
     """
     served: dict[str, Served] = {}
     for part in parts:
-        one = _served(part, descriptions.get(part.name, ""))
+        one = _serve_part(part, descriptions.get(part.name, ""))
         if one.listed.name in served:
             raise UsageError(f"two served parts would both be called {one.listed.name!r}")
         served[one.listed.name] = one
@@ -88,8 +98,8 @@ def server_of(
 
         one = served.get(params.name)
         if one is None:
-            return _result(f"there is no tool {params.name[:80]!r}; there are: {', '.join(served)}", is_error=True)
-        return await _called(one, params.arguments or {}, report)
+            return _tool_result(f"there is no tool {params.name[:80]!r}; there are: {', '.join(served)}", is_error=True)
+        return await _call_tool(one, params.arguments or {}, report)
 
     async def list_resources(
         context: ServerRequestContext[Any], params: PaginatedRequestParams | None
@@ -111,9 +121,9 @@ def server_of(
     )
 
 
-async def _called(one: Served, arguments: dict[str, Any], report: Report) -> CallToolResult:
+async def _call_tool(one: Served, arguments: dict[str, Any], report: Report) -> CallToolResult:
     try:
-        return _result(await await_contained(one.call(arguments, report)))
+        return _tool_result(await await_contained(one.call(arguments, report)))
     except (InvalidInput, RetinueError) as error:
         cause = error.__cause__ if isinstance(error, NodeFailed) else error
         reason = _hide_engine(error) if isinstance(cause, ModelError) else str(error)
@@ -121,7 +131,7 @@ async def _called(one: Served, arguments: dict[str, Any], report: Report) -> Cal
         reason = "it did not finish in time"
     except Exception as error:  # a tool may raise anything; the client's model reads it
         reason = describe_error(error)
-    return _result(reason, is_error=True)
+    return _tool_result(reason, is_error=True)
 
 
 async def serve_stdio(server: Server[Any]) -> None:
@@ -131,29 +141,29 @@ async def serve_stdio(server: Server[Any]) -> None:
             await server.run(reading, writing, server.create_initialization_options())
 
 
-def _served(part: Agent | Pipeline | Tool, said: str) -> Served:
+def _serve_part(part: Agent | Pipeline | Tool, said: str) -> Served:
     if isinstance(part, Agent):
-        name, question = _name(f"ask_{part.name}"), {"question": Argument(str)}
+        name, question = _tool_name(f"ask_{part.name}"), {"question": Argument(str)}
         takes = signature_of(name, question)
-        return Served(_listed(name, said or f"Ask the agent {part.name}.", takes, None), _asking(part, takes))
+        return Served(_tool_listing(name, said or f"Ask the agent {part.name}.", takes, None), _make_asker(part, takes))
     if isinstance(part, Pipeline):
         if part.inputs != ("query",):
             raise UsageError(f"pipeline {part.name} cannot be served: its only input must be a query")
         said = said or f"Run the pipeline {part.name}."
-        part = Tool(_name(f"run_{part.name}"), part, said, timeout=PIPELINE_SECONDS)
+        part = Tool(_tool_name(f"run_{part.name}"), part, said, timeout=PIPELINE_SECONDS)
     hints = ToolAnnotations(read_only_hint=part.effects == "read", idempotent_hint=part.effects != "once")
-    return Served(_listed(part.name, part.description, part.signature, hints), _calling(part))
+    return Served(_tool_listing(part.name, part.description, part.signature, hints), _make_caller(part))
 
 
-def _name(text: str) -> str:
+def _tool_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]", "_", text)[:64]
 
 
-def _listed(name: str, description: str, takes: Signature, hints: ToolAnnotations | None) -> ListedTool:
+def _tool_listing(name: str, description: str, takes: Signature, hints: ToolAnnotations | None) -> ListedTool:
     return ListedTool(name=name, description=description, input_schema=dict(takes.parameters), annotations=hints)
 
 
-def _calling(tool: Tool) -> Serve:
+def _make_caller(tool: Tool) -> Serve:
     async def call(arguments: dict[str, Any], report: Report) -> str:
         if tool.approval:
             raise ToolError(f"{tool.name} runs only with a person's approval, and here is nobody to ask")
@@ -162,12 +172,12 @@ def _calling(tool: Tool) -> Serve:
     return call
 
 
-def _asking(agent: Agent, takes: Signature) -> Serve:
+def _make_asker(agent: Agent, takes: Signature) -> Serve:
     async def ask(arguments: dict[str, Any], report: Report) -> str:
         run = agent.start(takes.arguments(arguments)["question"])
         async with aclosing(run.events()) as events:  # cancelling the call cancels the run
             async for event in events:
-                if message := _progress(event):
+                if message := _progress_message(event):
                     await report(message)
         _check_ending(run.result)
         if run.result.answered:
@@ -194,7 +204,7 @@ def _check_ending(result: RunResult) -> None:
         raise ToolError(_hide_engine(end.detail))
 
 
-def _progress(event: Any) -> str:
+def _progress_message(event: Any) -> str:
     match event:
         case Asked(step=step):
             return f"step {step}: the model is asked"
@@ -206,5 +216,41 @@ def _progress(event: Any) -> str:
             return ""
 
 
-def _result(text: str, *, is_error: bool = False) -> CallToolResult:
+def _tool_result(text: str, *, is_error: bool = False) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=text)], is_error=is_error)
+
+
+# ── over HTTP ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class KeyCheck:
+    """Passes requests with `Authorization: Bearer KEY` to `app`."""
+
+    def __init__(self, app: ASGIApp, key: str) -> None:
+        self._app = app
+        self._wanted = f"Bearer {key}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        given = Headers(scope=scope).get("authorization", "") if scope["type"] == "http" else ""
+        if scope["type"] == "lifespan" or hmac.compare_digest(given.encode(), self._wanted):
+            await self._app(scope, receive, send)
+        else:
+            refusal = PlainTextResponse(
+                "required header: Authorization: Bearer KEY\n", 401, {"WWW-Authenticate": "Bearer"}
+            )
+            await refusal(scope, receive, send)
+
+
+def app_of(server: Server[Any], key: str, hosts: Sequence[str] = ()) -> ASGIApp:
+    """Return the application, which serves `/mcp`. It accepts requests for loopback names and `hosts`, and none from
+    browser pages: this prevents DNS rebinding."""
+    names = [*_LOOPBACK, *hosts]
+    security = TransportSecuritySettings(allowed_hosts=[*names, *(f"{name}:*" for name in names)], allowed_origins=[])
+    return KeyCheck(server.streamable_http_app(streamable_http_path=PATH, transport_security=security), key)
+
+
+def serve_http(server: Server[Any], key: str, listening: socket, hosts: Sequence[str] = ()) -> None:
+    """Serve at a socket that listens, until interrupted, which raises `KeyboardInterrupt`."""
+    http = uvicorn.Server(uvicorn.Config(app_of(server, key, hosts), log_level="warning", ws="none"))
+    run_to_completion(http.serve(sockets=[listening]))

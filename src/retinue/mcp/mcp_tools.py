@@ -9,20 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._internal.sync_bridge import run_blocking, run_in_background
+from ..core.component import Configurable
 from ..core.signature import signature_of_schema
 from ..core.tool import Tool
 from ..core.tool_example import ToolExample
 from ..errors import UsageError
 from ..net.ssrf_guard import SsrfGuard
 from .schema_conversion import convert_schema
-from .server_address import Server, problems
+from .server_address import Server, server_problems
 from .tool_pins import Offer, Offered, read_pins, usable_offers, write_pins
 
 if TYPE_CHECKING:
     from .session import Session
 
 
-class MCPTools:
+class MCPTools(Configurable):
     """The tools of an MCP server: `Agent(tools=[*MCPTools("files", command="uvx", args=["…"]).tools()])`.
 
     The server is started on first use and runs until `stop`, or until this object or the program ends. If it dies, the
@@ -62,12 +63,11 @@ class MCPTools:
         cwd: str | Path | None = None,
         guard: SsrfGuard | None = None,
     ) -> None:
-        self.given: dict[str, Any] = {  # written to a file
-            "command": command, "args": list(args), "env": dict(env or {}), "url": url, "headers": dict(headers or {}),
-            "tools": list(tools or ()), "options": {name: dict(one) for name, one in (options or {}).items()},
-            "seconds": seconds,
+        self.given |= {
+            "args": list(args), "env": dict(env or {}), "headers": dict(headers or {}), "tools": list(tools or ()),
+            "options": {name: dict(one) for name, one in (options or {}).items()},
         }  # fmt: skip
-        for _, problem in problems(name, self.given):
+        for _, problem in server_problems(name, self.given):
             raise UsageError(f"{name}: {problem}")
         self.name = name
         self.pins = None if pins is None else Path(pins)
@@ -181,6 +181,6 @@ class Remote:
 
 
 async def _said(session: Session, name: str, arguments: Mapping[str, Any], repeatable: bool) -> str:
-    from .call_result import result_text
+    from .messages import result_text
 
     return result_text(await session.call(name, arguments, repeatable=repeatable))

@@ -32,12 +32,10 @@ from .._internal.processes import in_forked_child, keep_from_parent
 from .._internal.sync_bridge import run_blocking
 from ..core.call_failure import call_failure
 from ..errors import NotDone
-from .disconnect import Disconnect
-from .handshake import first_problem, list_all, shake_hands
-from .messages import Dispatcher, raw_result
+from .messages import OWN_FAILURE, Disconnect, Dispatcher, first_problem, list_all, raw_result, shake_hands
 from .server_address import Server
 from .stdio import over_stdio
-from .streamable_http import OWN_FAILURE, over_http
+from .streamable_http import over_http
 from .tool_pins import Offer, Offered, usable_offers
 
 _NO_SESSION = (404, 400)  # statuses of servers that do not know a session; the first one is MCP's
@@ -48,6 +46,7 @@ _LEAVING = 3.0  # seconds for closing the session
 _AGAIN = (0.25, 0.5, 1.0)  # pauses between connection attempts, for a server that is just restarting
 
 logging.getLogger("mcp").addHandler(logging.NullHandler())  # errors report what it logs
+_live: WeakSet[Session] = WeakSet()  # the open sessions
 
 
 class Session:
@@ -320,6 +319,5 @@ def _stop_all() -> None:
         run_blocking(stop())
 
 
-_live: WeakSet[Session] = WeakSet()  # the open sessions
 atexit.register(_stop_all)  # and so before the background loop ends, which was registered earlier
 in_forked_child(_live.clear)

@@ -22,8 +22,7 @@ from mcp.shared.message import SessionMessage
 
 from .._internal.redaction import redact
 from ..errors import ToolError
-from .disconnect import Disconnect
-from .messages import read_messages, write_message
+from .messages import Disconnect, read_messages, write_message
 from .server_address import Server
 
 logger = logging.getLogger(__name__)

@@ -6,7 +6,6 @@ one of them ends them all. So failures of requests are answered here, as errors 
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,12 +16,10 @@ from mcp_types import JSONRPCError
 
 from ..errors import ToolError
 from ..net.ssrf_guard import SsrfGuard
-from .disconnect import Disconnect
-from .messages import read_messages, write_message
+from .messages import OWN_FAILURE, Disconnect, read_messages, write_message
 from .server_address import Server
 from .stdio import MAX_MESSAGE
 
-OWN_FAILURE = -secrets.randbits(60)  # of a request, with `data` of {"sent", "status"}; no server can guess it
 _TIMEOUT = httpx2.Timeout(10.0, read=None)  # a call's timeout limits the wait for its answer
 _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 

@@ -9,9 +9,8 @@ from .._internal.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from .conversation_memory import ConversationMemory as ConversationMemory
-    from .entity_extractor import EntityExtractor as EntityExtractor
+    from .entity_components import EntityExtractor as EntityExtractor, EntitySummarizer as EntitySummarizer
     from .entity_memory import EntityMemory as EntityMemory
-    from .entity_summarizer import EntitySummarizer as EntitySummarizer
     from .known_entities import Entity as Entity, Fact as Fact
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

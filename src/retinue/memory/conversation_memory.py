@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from .._internal.concurrency import run_in_thread
-from .._internal.sync_bridge import run_blocking
 from ..components import PromptNode, PromptTemplate
 from ..core.grammar import Constraint, json_pattern, seq
 from ..core.protocols import Model, Recalled
 from ..errors import ModelUnavailable, UsageError
-from .background_work import Background
 from .conversation_turns import BYTES, cut, fitting, messages, newest, not_done, tokens, transcript, turn
 from .json_record import ask_for_record, line, record, text
-from .state_file import StateFile, StoredTurn, dump_state, load_state
+from .stored_memory import StateFile, StoredMemory, StoredTurn, dump_state, load_state
 
 _SHARE = 4  # the summary may take 1/4 of the tokens
 _WAITING = 8  # windows of turns that may wait for a summary if the model keeps failing
@@ -53,7 +49,7 @@ class Conversation:
     summary: str = ""
 
 
-class ConversationMemory:
+class ConversationMemory(StoredMemory[Conversation]):
     """The last `window` turns of one conversation, within `max_tokens` (estimated at three bytes each).
 
     Raises `UsageError`, and `DataError` for a file that is not such a memory.
@@ -67,6 +63,8 @@ class ConversationMemory:
         path: A JSON file, replaced after each turn, from which the memory continues.
     """
 
+    label = "the summary"
+
     def __init__(
         self,
         window: int = 10,
@@ -77,12 +75,6 @@ class ConversationMemory:
     ) -> None:
         if window < 1 or max_tokens < 40:
             raise UsageError("ConversationMemory: window must be at least 1, and max_tokens at least 40")
-        self.given = {
-            "window": window,
-            "max_tokens": max_tokens,
-            "summary": summary,
-            "path": None if path is None else str(path),
-        }
         self._window = window
         self._node = summary if isinstance(summary, PromptNode | None) else PromptNode(summary)
         self._for_summary = max_tokens // _SHARE if self._node else 0
@@ -91,22 +83,6 @@ class ConversationMemory:
         schema = record(summary=text(characters))
         self._form = Constraint(seq(" ", json_pattern(schema, characters), "\n"), schema)
         self._keep(StateFile(Conversation, path))
-
-    def _keep(self, kept: StateFile[Conversation]) -> None:
-        self._kept = kept
-        self._background = Background("the summary", self.is_due, self.catch_up)
-
-    def with_state(self, text: str | None) -> Self:
-        """Return a memory like this one with the state that `dump` returned, or a new one, in this process only. Raises
-        `DataError`."""
-        state = None if text is None else load_state(Conversation, text, "the state")
-        other = copy.copy(self)
-        other._keep(StateFile(Conversation, None, state))
-        return other
-
-    def dump(self) -> str:
-        """Return the state as JSON."""
-        return self._kept.dump()
 
     @property
     def turns(self) -> tuple[StoredTurn, ...]:
@@ -127,12 +103,6 @@ class ConversationMemory:
             last = (StoredTurn(*(cut(text, self._for_turns // 2) for text in (turns[-1].question, turns[-1].answer))),)
         said = self.summary
         return Recalled(messages(last), f"{_LABEL}{said}" if said else "")
-
-    async def remember(self, question: str, answer: str) -> None:
-        """Add a turn and save. Raises `UsageError` if the file cannot be written."""
-        self.note(question, answer)
-        await run_in_thread(self._kept.save)
-        self._background.nudge()
 
     def note(self, question: str, answer: str) -> None:
         """Add a turn, without saving."""
@@ -156,15 +126,6 @@ class ConversationMemory:
         own = self._kept.state
         left = not_done(before.turns, own.turns, after.turns)
         return self.with_state(dump_state(Conversation(left, own.summary)))
-
-    async def settled_async(self) -> None:
-        """Wait until the turns that have left the window are summarized, and save."""
-        await self._background.settled_async()
-        await run_in_thread(self._kept.save)
-
-    def settled(self) -> None:
-        """Run `settled_async` and block."""
-        run_blocking(self.settled_async())
 
     def _fallen(self) -> Sequence[StoredTurn]:
         """Return the turns waiting for the summary."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from ..core.values import Message
 from ..strategies.prompting.injection_guard import neutralize
-from .state_file import StoredTurn
+from .stored_memory import StoredTurn
 
 BYTES = 3  # UTF-8 bytes per token: a slight overestimate of tokens for English, accurate for most other scripts
 _GAP = " … "

@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import re
-import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
@@ -23,16 +22,24 @@ from ..core.values import Capabilities, Kind
 from ..errors import ModelNotFound, ModelRefused, ModelUnavailable, UsageError, WindowExceeded
 from ..net.error_mapping import field_of_turn, names_parameter, output_limit
 from ..net.http_client import HttpClient
-from ..net.retry import Retries, next_retry
-from ..net.time_limits import TimeLimits
-from .dialects import DIALECTS, HOLD_TO_PATTERN
+from ..net.retry import Attempts, Retries, TimeLimits
+from .dialects import DIALECTS, HOLD_TO_PATTERN, constraint_parameters
 from .facts import UNKNOWN, find_facts, vendor_at
-from .known_servers import Adapted, adapted_to, learn, recall, remember
-from .reply_stream import ReplyReader
-from .server_detection import detect_server, first_of_ollama, kinds_read, not_found, window
+from .known_servers import (
+    Adapted,
+    adapted_to,
+    detect_server,
+    find_call_problem,
+    first_of_ollama,
+    kinds_read,
+    learn,
+    not_found,
+    recall,
+    remember,
+    window,
+)
+from .reply_reader import ReplyReader, may_think
 from .settings import Api, Settings
-from .thought_filter import may_think
-from .tool_call_probe import Probed, probe_calls
 from .tool_schemas import refused_tools
 from .vendor import Vendor
 from .vendors import find_vendor
@@ -63,10 +70,7 @@ _BAD_STATE = re.compile(  # https://github.com/openai/codex/issues/8145
 )
 _WHILE_IT_THINKS = TimeLimits(idle=600.0, total=3600.0)  # in silence: https://github.com/lobehub/lobehub/issues/9603
 _REFUSED_IT = ", which refused it"
-_ASK_AGAIN = 600.0  # seconds after which a model whose tool calls did not work is probed again
 _LENGTHS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
-PROBED: dict[tuple[str, ...], Probed] = {}
-"""What is known of the tool calls of each model probed in this process, by address, key, path and name."""
 logger = logging.getLogger(__name__)
 
 
@@ -118,7 +122,7 @@ class HttpEngine:
         elif self._window is None:
             self._window = await window(self._client, self._dialect, self._model) or self._facts.window
         constrains = self._dialect in HOLD_TO_PATTERN and not (self._dialect == "tgi" and self._only_completes)
-        problem = await self._problem_with_calls() if native else ""
+        problem = await self._find_call_problem() if native else ""
         return Capabilities(constrains, native and not problem, self._window, problem)
 
     async def sees(self) -> frozenset[Kind]:
@@ -134,7 +138,7 @@ class HttpEngine:
 
     async def reply(self, request: Ask) -> Chunks:
         """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""
-        failures, has_switched = 0, False
+        attempts, has_switched = Attempts(self._settings.retries), False
         while True:
             adapted: Adapted | None = None
             try:
@@ -155,11 +159,10 @@ class HttpEngine:
                     raise await not_found(self._client, self._vendor, self._model, refused) from None
                 else:
                     self._adapt(request, adapted, refused)
-                self._remember()
+                remember(self._identity)
                 continue
             except ModelUnavailable as error:
-                failures += 1
-                retry = next_retry(failures, error, self._settings.retries)
+                retry = attempts.next_retry(error)
             yield retry
             await asyncio.sleep(retry.seconds)
 
@@ -207,8 +210,7 @@ class HttpEngine:
             await self._detect()
         if not self._recalled:
             self._recalled = True
-            if recall(self._identity):
-                PROBED.setdefault(self._identity, Probed("", True, time.monotonic()))
+            recall(self._identity)
             if self._host:
                 self._facts = await asyncio.to_thread(find_facts, self._host, self._model)
 
@@ -223,21 +225,11 @@ class HttpEngine:
         if not self._model:
             raise ModelRefused(f"{self._client.shown} lists no models; name the one to use")
 
-    async def _problem_with_calls(self) -> str:
+    async def _find_call_problem(self) -> str:
         if self._only_completes:
             return "its completions know no tool calls"
-        key = self._identity
-        known = PROBED.get(key)
-        if known is None or (known.problem and (not known.is_certain or time.monotonic() > known.since + _ASK_AGAIN)):
-            found = await probe_calls(self.reply)
-            if found.problem:
-                where = self._client.redacted(self._client.base_url)
-                logger.info("%s at %s cannot call tools natively: %s", self.name, where, found.problem)
-                if known is not None and known.problem:  # one bad reply may be chance
-                    found = replace(found, is_certain=True)
-            PROBED[key] = known = found
-            self._remember()
-        return known.problem
+        title = f"{self.name} at {self._client.redacted(self._client.base_url)}"
+        return await find_call_problem(self._identity, title, self.reply)
 
     @property
     def _identity(self) -> tuple[str, ...]:
@@ -246,10 +238,6 @@ class HttpEngine:
     @property
     def _adapted(self) -> Adapted:
         return adapted_to(self._identity) | Adapted(in_words=self._in_words)
-
-    def _remember(self) -> None:
-        probed = PROBED.get(self._identity)
-        remember(self._identity, calls_tools=probed is not None and not probed.problem)
 
     # ── the request ──────────────────────────────────────────────────────────────────────────────
 
@@ -290,7 +278,7 @@ class HttpEngine:
             return {}
         vendor = self._vendor
         api: Api = "completions" if wire is vendor.completions else "responses" if wire is vendor.responses else "chat"
-        constraint = DIALECTS[self._dialect](request.constraint, api)
+        constraint = constraint_parameters(self._dialect, request.constraint, api)
         return constraint if drop_parameters(constraint, adapted.without) == constraint else {}
 
     def _in_json(self, request: Ask, wire: Wire, adapted: Adapted) -> bool:

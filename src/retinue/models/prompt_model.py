@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from functools import partial
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 from .._internal.message_text import nearest, one_line_repr, suggestion
 from .._internal.redaction import address_without_secrets
 from .._internal.sync_bridge import run_blocking
 from .._internal.tracebacks import install_excepthook, shorten_traceback
 from ..core.completion import ask_once
+from ..core.component import Configurable
 from ..core.prices import Price, listed_price, price_of
 from ..core.prompt import Ask
 from ..core.protocols import Chunks, Model, kinds_read
@@ -21,7 +21,7 @@ from ..core.values import Capabilities, Kind, Message, Reply
 from ..errors import RetinueError, UsageError
 from ..net.retry import Retries
 from .fallbacks import FALL_BACK_ON, Fallbacks
-from .settings import Settings
+from .settings import Reason, Settings
 from .vendors import NAMES as VENDOR_NAMES
 
 
@@ -33,33 +33,11 @@ class Engine(Model, Protocol):
         ...
 
 
-def _local(settings: Settings) -> Engine:
-    from .local import LocalEngine
-
-    return LocalEngine(settings)
-
-
-def _remote(name: str, settings: Settings) -> Engine:
-    from .engine import make_engine
-
-    return make_engine(name, settings)
-
-
-def _scripted(settings: Settings) -> Engine:
-    from .scripted import ScriptedEngine
-
-    return ScriptedEngine(settings)
-
-
-ENGINES: Mapping[str, Callable[[Settings], Engine]] = {
-    "local": _local,
-    **{name: partial(_remote, name) for name in VENDOR_NAMES},
-    "scripted": _scripted,
-}
+ENGINES = ("local", *VENDOR_NAMES, "scripted")
 _OTHER_NAMES = {"llm_engine": "engine", "llm_endpoint_url": "base_url", "llm_model_id": "model_name_or_path"}
 
 
-class PromptModel:
+class PromptModel(Configurable):
     """A client of one model at one engine: text in, text or tool calls out, streamed, with token usage.
 
     Raises `UsageError` for an unknown engine or setting, missing weights, or a missing key.
@@ -67,8 +45,7 @@ class PromptModel:
     Args:
         model_name_or_path: A model's name; `ENGINE:NAME` (`openai:gpt-5-mini`); `ENGINE:NAME@URL`
             (`vllm:Qwen/Qwen3-8B@http://host:8000`); `local` for the embedded model; `local:NAME` for a pulled one; or
-            the
-            path of a GGUF file.
+            the path of a GGUF file.
         models: Several names or `Model`s instead, in order; the settings are those of the names. Where one gives way,
             the next is asked.
         fall_back_on: For which reasons one gives way: `unavailable`, `rate` (the first two by default), `too_long` and
@@ -88,13 +65,10 @@ class PromptModel:
         base_url: str | None = None,
         api_key: str | None = None,
         models: Sequence[str | Model] = (),
-        fall_back_on: Sequence[str] = FALL_BACK_ON,
+        fall_back_on: Annotated[Sequence[str], Reason] = FALL_BACK_ON,
         **settings: Any,
     ) -> None:
         install_excepthook()
-        self.given: dict[str, Any] = {"model_name_or_path": model_name_or_path, "engine": engine, "base_url": base_url}
-        self.given |= {"api_key": api_key, "models": models, "fall_back_on": fall_back_on}
-        self.given |= settings  # the original arguments, for export
         if models:
             self._use(models, fall_back_on)
             return
@@ -181,8 +155,20 @@ async def _priced(chunks: Chunks, price: Price) -> Chunks:
 
 
 def _make_engine(kind: str, settings: Mapping[str, Any]) -> Engine:
+    """Return an engine; its file is imported when it is first used."""
     try:
-        return ENGINES[kind](Settings(**settings))
+        made = Settings(**settings)
+        if kind == "local":
+            from .local import LocalEngine
+
+            return LocalEngine(made)
+        if kind == "scripted":
+            from .scripted import ScriptedEngine
+
+            return ScriptedEngine(made)
+        from .engine import make_engine
+
+        return make_engine(kind, made)
     except RetinueError as error:
         raise shorten_traceback(error) from error.__cause__
     except TypeError as error:

@@ -10,8 +10,7 @@ from .._internal.message_text import suggestion
 from ..core.protocols import kinds_of
 from ..core.values import Kind
 from ..errors import UsageError
-from ..net.retry import Retries
-from ..net.time_limits import TimeLimits
+from ..net.retry import Retries, TimeLimits
 
 if TYPE_CHECKING:
     from ..net.http_client import Sign

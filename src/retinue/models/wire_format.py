@@ -203,18 +203,6 @@ def _joined(begun: str, name: str) -> str:
     return name if name.startswith(begun) else begun if begun.startswith(name) else begun + name
 
 
-def _beside(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    return parameters | dict(options)
-
-
-def _no_headers(parameters: dict[str, Any]) -> Mapping[str, str]:
-    return {}
-
-
-def _unknown(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
-    return ""
-
-
 def merge_parameters(parameters: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """Return `parameters` with `more`, which prevail; objects within them are merged, too."""
     merged = dict(parameters)
@@ -252,8 +240,7 @@ def drop_parameters(parameters: Mapping[str, Any], names: Collection[str], withi
     return kept
 
 
-def _nothing(arriving: PartialReply) -> Any:
-    return None
+Merge = Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,12 +264,12 @@ class Wire:
     body: Callable[[bytes, Encoded], bytes]
     read: Callable[[Mapping[str, Any], PartialReply], None]
     dispensable: frozenset[str] = frozenset()
-    with_options: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]] = _beside
-    sampled: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]] = _beside
-    keep: Callable[[PartialReply], Any] = _nothing
+    with_options: Merge = lambda parameters, options: {**parameters, **options}
+    sampled: Merge = lambda parameters, options: {**parameters, **options}
+    keep: Callable[[PartialReply], Any] = lambda arriving: None
     address: Callable[[str, bool], str] | None = None
-    headers: Callable[[dict[str, Any]], Mapping[str, str]] = _no_headers
-    refuses: Callable[[ModelRefused, Mapping[str, Any]], str] = _unknown
+    headers: Callable[[dict[str, Any]], Mapping[str, str]] = lambda parameters: {}
+    refuses: Callable[[ModelRefused, Mapping[str, Any]], str] = lambda refused, sent: ""
     turn_fields: frozenset[str] = frozenset()
     results_have_files: bool = False
 

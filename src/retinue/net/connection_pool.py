@@ -1,17 +1,21 @@
-"""Connections to a server: sockets, a pool of idle connections, tunnels through proxies."""
+"""Connections to a server: sockets, a pool of idle connections, tunnels through proxies, and single requests."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import socket
-from collections.abc import Callable
+import ssl
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import lru_cache
 from itertools import chain, zip_longest
-from ssl import SSLContext
 from typing import Any
 
-from .http1 import Connection
+from .http1 import Connection, UnreadableAnswerError
 from .proxy_route import Route
-from .time_limits import TimeLimits
+from .retry import TimeLimits
 
 _KEPT = 3.0  # seconds; shorter than the 5 after which servers drop idle connections (llama.cpp, uvicorn, Node)
 _NEXT = 0.25  # seconds before the next address is tried in parallel
@@ -25,6 +29,22 @@ class CannotConnectError(Exception):
         self.reason = reason
 
 
+class ConnectTimeoutError(TimeoutError):
+    """No connection was established in time."""
+
+
+class TooLargeError(Exception):
+    """A body has more than `most` bytes."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"the response has more than {most:,} bytes")
+        self.most = most
+
+
+FAILURES = (OSError, CannotConnectError)
+"""What is raised if a request gets no response, or only the beginning of one."""
+
+
 class ConnectionPool:
     """The running event loop's connections to one server. `context` is called if TLS is needed.
 
@@ -33,7 +53,7 @@ class ConnectionPool:
     """
 
     def __init__(
-        self, way: Route, limits: TimeLimits, context: Callable[[], SSLContext], *, resends: bool = True
+        self, way: Route, limits: TimeLimits, context: Callable[[], ssl.SSLContext], *, resends: bool = True
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.way = way
@@ -53,9 +73,9 @@ class ConnectionPool:
         """
         now = self._loop.time()
         until = now + self._limits.total
-        kept = self._kept(now)
+        kept = self._take_idle(now)
         while True:
-            connection = kept or await self._fresh(until)
+            connection = kept or await self._connect(until)
             try:
                 connection.send(request, self._limits.idle, until)
                 if kept is None:  # it is not sent again
@@ -85,7 +105,7 @@ class ConnectionPool:
         self._open.discard(connection)
         connection.close()
 
-    def _kept(self, now: float) -> Connection | None:
+    def _take_idle(self, now: float) -> Connection | None:
         """Return the most recently used idle connection that is still usable."""
         while self._resting and self._resting[0].rested < now - _KEPT:
             self._close(self._resting.pop(0))
@@ -96,26 +116,26 @@ class ConnectionPool:
             self._close(connection)
         return None
 
-    async def _fresh(self, until: float) -> Connection:
+    async def _connect(self, until: float) -> Connection:
         until = min(until, self._loop.time() + self._limits.connect)
-        first = self.way.proxy or self.way.server
+        first = self.way.first
         try:
             async with asyncio.timeout_at(until):
-                sock = await connect(first.host, first.port)
+                sock = await connect(self.way.ips or [first.host], first.port)
                 tls: dict[str, Any] = (
                     {"ssl": self._context(), "server_hostname": first.host} if first.scheme == "https" else {}
                 )
                 _, connection = await self._loop.create_connection(lambda: Connection(self._loop), sock=sock, **tls)
                 self._open.add(connection)
                 if self.way.tunnelled:
-                    await self._tunnel(connection, until)
+                    await self._open_tunnel(connection, until)
                 return connection
         except TimeoutError:
-            raise
+            raise ConnectTimeoutError from None
         except OSError as error:
             raise CannotConnectError(error) from None
 
-    async def _tunnel(self, connection: Connection, until: float) -> None:
+    async def _open_tunnel(self, connection: Connection, until: float) -> None:
         try:
             connection.send(self.way.connect(), self._limits.idle, until)
             await connection.head()
@@ -127,21 +147,88 @@ class ConnectionPool:
             raise
 
 
+# ── single requests ──────────────────────────────────────────────────────────────────────────────
+
+
+@asynccontextmanager
+async def open_response(
+    way: Route, request: bytes, limits: TimeLimits, *, packed: bool = False
+) -> AsyncIterator[Connection]:
+    """Send `request` once, on a connection of its own, and yield the response; its head has arrived.
+
+    A body in gzip or deflate is refused unless `packed`. Raises as `ConnectionPool.ask` does.
+    """
+    pool = ConnectionPool(way, limits, default_trust, resends=False)
+    try:
+        response = await pool.ask(request)
+        coding = response.headers.get("content-encoding", "identity").lower()
+        if coding != "identity" and not packed:
+            raise UnreadableAnswerError(f"unsupported Content-Encoding: {coding[:40]}")
+        yield response
+    finally:
+        pool.close()
+
+
+async def read_body(response: Connection, most: int, begun: bytes = b"", *, cut: bool = False) -> bytes:
+    """Return the body, of which `begun` was read before; if it is to be `cut`, its first `most` bytes.
+
+    Raises `OSError`, and `TooLargeError` for more than `most` bytes, as sent or unpacked.
+    """
+    body = bytearray(begun)
+    while (not cut or len(body) < most) and (piece := await response.read()):
+        body += piece
+        if not cut and max(len(body), response.received) > most:
+            raise TooLargeError(most)
+    return bytes(body[:most])
+
+
+def describe_failure(error: Exception) -> str:
+    """Say in a message what a server did that gave no response; `error` is one of `FAILURES`."""
+    match error:
+        case TimeoutError():
+            return "did not answer in time"
+        case CannotConnectError():
+            return f"cannot be reached: {describe_reason(error.reason)}"
+        case UnreadableAnswerError():
+            return f"sent what cannot be read: {error}"
+    return f"broke off the connection ({type(error).__name__})"
+
+
+def describe_reason(error: OSError) -> str:
+    """Return the system's message; asyncio rewords refused connections and merges several errors."""
+    found = re.search(r"\[Errno (\d+)\]", str(error))
+    if found and not isinstance(error, ssl.SSLError):
+        return os.strerror(int(found[1]))
+    return error.strerror or str(error)
+
+
+def default_trust() -> ssl.SSLContext:
+    """Return the context for servers whose certificates the system trusts, or those that the environment names."""
+    return _make_trust(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+
+
+@lru_cache(4)  # it takes half a megabyte, and some time
+def _make_trust(file: str | None, folder: str | None) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
 # ── sockets ──────────────────────────────────────────────────────────────────────────────────────
 
 
-async def connect(host: str, port: int) -> socket.socket:
-    """Return a socket to the first address of `host` that accepts a connection. Raises `OSError`.
+async def connect(hosts: Sequence[str], port: int) -> socket.socket:
+    """Return a socket to the first address of `hosts` that accepts a connection. Raises `OSError`.
 
     The next address is tried when one has failed, or after 0.25 s (RFC 8305, "happy eyeballs"). asyncio's own
     implementation leaks sockets when cancelled.
     """
-    waiting = await _addresses(host, port)
+    waiting = _alternate_families([one for host in hosts for one in await _find_addresses(host, port)])
     tries: list[asyncio.Task[socket.socket]] = []
     try:
         while True:
             if waiting:
-                tries.append(asyncio.create_task(_socket(*waiting.pop(0))))
+                tries.append(asyncio.create_task(_connect_socket(*waiting.pop(0))))
             going = [task for task in tries if not task.done()]
             done, _ = await asyncio.wait(going, timeout=_NEXT if waiting else None, return_when=asyncio.FIRST_COMPLETED)
             if (there := next((task for task in done if task.exception() is None), None)) is not None:
@@ -152,21 +239,25 @@ async def connect(host: str, port: int) -> socket.socket:
     finally:
         for task in tries:
             task.cancel()
-            task.add_done_callback(_let_go)
+            task.add_done_callback(_close_late)
 
 
-async def _addresses(host: str, port: int) -> list[Any]:
-    """Return the results of `getaddrinfo`, alternating between address families."""
+async def _find_addresses(host: str, port: int) -> list[Any]:
+    """Return the results of `getaddrinfo`."""
     try:
         return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)  # does not block
     except socket.gaierror:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+
+
+def _alternate_families(found: list[Any]) -> list[Any]:
+    """Return addresses, alternating between IPv4 and IPv6."""
     first = [one for one in found if one[0] == found[0][0]]
     other = [one for one in found if one[0] != found[0][0]]
     return [one for one in chain.from_iterable(zip_longest(first, other)) if one is not None]
 
 
-async def _socket(family: int, kind: int, protocol: int, _: str, address: Any) -> socket.socket:
+async def _connect_socket(family: int, kind: int, protocol: int, _: str, address: Any) -> socket.socket:
     sock = socket.socket(family, kind, protocol)
     try:
         sock.setblocking(False)
@@ -177,7 +268,7 @@ async def _socket(family: int, kind: int, protocol: int, _: str, address: Any) -
     return sock
 
 
-def _let_go(task: asyncio.Task[socket.socket]) -> None:
+def _close_late(task: asyncio.Task[socket.socket]) -> None:
     """Close the socket of a superfluous attempt."""
     if not task.cancelled() and task.exception() is None:
         task.result().close()

@@ -31,13 +31,14 @@ class UnreadableAnswerError(ConnectionError):
 class Connection(asyncio.Protocol):
     """A connection for one exchange at a time: `send`, `head`, `read` to the end, `rest`; or `close` at any time.
 
-    `status` and `headers` (names in lower case) are set after `head`; `heard`: whether any byte has arrived.
+    `status` and `headers` (names in lower case) are set after `head`; `heard`: whether any byte has arrived;
+    `received`: bytes of the body so far, as they were sent.
     """
 
     __slots__ = (  # a run that waits has one, and without them it takes a kilobyte more
         "_active", "_busy", "_chunks", "_encoding", "_ended", "_error", "_head_size", "_idle", "_inflater", "_keeps",
         "_loop", "_no_body", "_packed", "_parser", "_paused", "_timer", "_transport", "_unread", "_until",
-        "_until_close", "_waiter", "headers", "heard", "rested", "status",
+        "_until_close", "_waiter", "headers", "heard", "received", "rested", "status",
     )  # fmt: skip
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -61,7 +62,7 @@ class Connection(asyncio.Protocol):
         self._ended = False  # the response is complete
         self._until_close = self._keeps = False
         self._chunks: list[bytes] = []
-        self._unread = self._head_size = self._no_body = 0
+        self._unread = self._head_size = self._no_body = self.received = 0
         self._encoding = 0
         self._inflater: zlib._Decompress | None = None
         self._packed: bytes | None = None  # of what has arrived, the rest to inflate
@@ -198,6 +199,7 @@ class Connection(asyncio.Protocol):
         self._no_body += len(data)
         if self._parser is None:
             self._parser = httptools.HttpResponseParser(self)
+            self._parser.set_dangerous_leniencies(lenient_optional_cr_before_lf=True)  # as browsers are to old servers
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -256,6 +258,7 @@ class Connection(asyncio.Protocol):
         """Handle a piece of the body."""
         self._chunks.append(body)
         self._unread += len(body)
+        self.received += len(body)
         self._no_body = 0
 
     def on_message_complete(self) -> None:

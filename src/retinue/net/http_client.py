@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import re
 import socket
-import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from functools import cached_property
 from hashlib import sha256
 from typing import Any
 from weakref import WeakKeyDictionary, finalize, ref
@@ -19,12 +16,20 @@ from weakref import WeakKeyDictionary, finalize, ref
 from .._internal.foreign_text import TooDeepError, read_strict_json, well_formed_json
 from .._internal.redaction import address_without_secrets, redact, register_secret, register_url_secrets
 from ..errors import ModelError, ModelRefused, ModelUnavailable, UsageError
-from .connection_pool import CannotConnectError, ConnectionPool
+from .connection_pool import (
+    FAILURES,
+    CannotConnectError,
+    ConnectionPool,
+    TooLargeError,
+    default_trust,
+    describe_reason,
+    read_body,
+)
 from .error_mapping import error_for_status, with_error_code
 from .http1 import Connection, UnreadableAnswerError
-from .proxy_route import route
+from .proxy_route import end_request, route
+from .retry import TimeLimits
 from .sse_parser import JsonLines, ServerSentEvents, looks_like_events
-from .time_limits import TimeLimits
 
 Headers = Callable[[str], Mapping[str, str]]  # builds headers from the key
 
@@ -117,11 +122,11 @@ class HttpClient:
             del body, more  # a copy is sent, and the reply may take long
             connection = await asking
             if connection.status != 200:
-                raise self._failure(connection, await _text(connection, _MAX_ERROR, cut=True))
+                raise self._failure(connection, await _read_text(connection, _MAX_ERROR, cut=True))
             kind = _kind(connection)
             head, reader = await self._reader(connection, kind)
             if reader is None:
-                yield self._values(await _text(connection, min(most, MAX_VALUE), head), path, kind)
+                yield self._values(await _read_text(connection, min(most, MAX_VALUE), head), path, kind)
                 return
             size, chunk = 0, head
             while chunk := chunk or await connection.read():  # read to the end, so the connection can be reused
@@ -136,7 +141,7 @@ class HttpClient:
                 chunk = b""
             if found := self._last_values(reader, path, kind):
                 yield found
-        except (OSError, CannotConnectError) as error:
+        except (*FAILURES, TooLargeError) as error:
             raise self._problem(error, f"{self.shown}{path}") from None  # the cause adds nothing
         finally:
             if connection is not None:
@@ -170,15 +175,17 @@ class HttpClient:
                 raise self._no_address() from None
             if not more:
                 by.heads[method, path] = head
-        return b"%s\r\n" % head if body is None else b"%sContent-Length: %d\r\n\r\n%s" % (head, len(body), body)
+        return end_request(head, body)
 
     def _problem(self, error: Exception, url: str) -> ModelError:
         """Map a connection error to a model error."""
         match error:
+            case TooLargeError():
+                return ModelRefused(str(error))
             case TimeoutError():
                 return ModelUnavailable(f"{url} did not answer in time")
             case CannotConnectError():
-                problem = f"cannot connect to {self.shown}: {_reason(error.reason)}{_hint(error.reason)}"
+                problem = f"cannot connect to {self.shown}: {describe_reason(error.reason)}{_hint(error.reason)}"
                 unreached = ModelUnavailable(problem)
                 unreached.code = "model_unreachable"
                 return unreached
@@ -202,18 +209,12 @@ class HttpClient:
             way = route(self.base_url)
         except ValueError:
             raise self._no_address() from None
-        connections = ConnectionPool(way, self._limits, lambda: self._trust, resends=self._resends)
+        connections = ConnectionPool(way, self._limits, default_trust, resends=self._resends)
         try:
             yield connections
         finally:
             connections.close()
             await asyncio.sleep(0)  # lets the event loop release the sockets
-
-    @cached_property
-    def _trust(self) -> ssl.SSLContext:
-        context = ssl.create_default_context()
-        context.set_alpn_protocols(["http/1.1"])
-        return context
 
     @property
     def _key_headers(self) -> Mapping[str, str]:
@@ -306,14 +307,8 @@ def _kind(connection: Connection) -> str:
     return connection.headers.get("content-type", "").partition(";")[0].strip().lower() or "application/octet-stream"
 
 
-async def _text(connection: Connection, most: int, head: bytes = b"", *, cut: bool = False) -> str:
-    """Read the rest of the body after `head`, or, to `cut` it, the first `most` bytes. Raises as `_check_size` does."""
-    body = bytearray(head)
-    while (not cut or len(body) < most) and (piece := await connection.read()):
-        body += piece
-        if not cut:
-            _check_size(len(body), most)
-    return body[:most].decode("utf-8", "replace")
+async def _read_text(connection: Connection, most: int, head: bytes = b"", *, cut: bool = False) -> str:
+    return (await read_body(connection, most, head, cut=cut)).decode("utf-8", "replace")
 
 
 def _check_size(size: int, most: int, part: str = "") -> None:
@@ -321,17 +316,9 @@ def _check_size(size: int, most: int, part: str = "") -> None:
         raise ModelRefused(f"{part}the response has more than {most:,} bytes")
 
 
-def _reason(error: OSError) -> str:
-    """Return the system's message; asyncio rewords refused connections and merges several errors."""
-    found = re.search(r"\[Errno (\d+)\]", str(error))
-    if found and not isinstance(error, ssl.SSLError):
-        return os.strerror(int(found[1]))
-    return error.strerror or str(error)
-
-
 def _hint(error: OSError) -> str:
     """Return a hint on what to check first."""
     if isinstance(error, socket.gaierror):
         return " (is the address right?)"
-    refused = isinstance(error, ConnectionRefusedError) or _reason(error) == os.strerror(errno.ECONNREFUSED)
+    refused = isinstance(error, ConnectionRefusedError) or describe_reason(error) == os.strerror(errno.ECONNREFUSED)
     return " (is it running?)" if refused else ""

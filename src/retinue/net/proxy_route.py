@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -14,7 +14,7 @@ from ..errors import UsageError
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[\w.:%-]+", re.ASCII)
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
-_AS_IT_IS = "/%:@!$&'()*+,;=~?"  # characters that `quote` keeps in a path or query
+_AS_IT_IS = "/%:@!$&'()*+,;=~?[]"  # characters that `quote` keeps in a path or query
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,20 @@ class ServerAddress:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The route to a server; `login` is the `Proxy-Authorization`, if required."""
+    """The route to a server; `login` is the `Proxy-Authorization`, if required.
+
+    `ips`: the addresses that a connection goes to, for a server whose name has been looked up and checked.
+    """
 
     server: ServerAddress
     proxy: ServerAddress | None = None
     login: str = ""
+    ips: Sequence[str] = ()
+
+    @property
+    def first(self) -> ServerAddress:
+        """The server that a connection is made to."""
+        return self.proxy or self.server
 
     @property
     def tunnelled(self) -> bool:
@@ -58,10 +67,19 @@ class Route:
             given |= {"Proxy-Authorization": self.login} if self.login else {}
         return _head(f"{method} {target}", given)
 
+    def request(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None) -> bytes:
+        """Return a request for `url`. Raises `ValueError` if it cannot be encoded."""
+        return end_request(self.head(method, url, headers), body)
+
     def connect(self) -> bytes:
         """Return the request for a tunnel."""
         login = {"Proxy-Authorization": self.login} if self.login else {}
         return _head(f"CONNECT {self.server.authority}", {"Host": self.server.authority} | login) + b"\r\n"
+
+
+def end_request(head: bytes, body: bytes | None) -> bytes:
+    """Return the request that begins with `head`."""
+    return b"%s\r\n" % head if body is None else b"%sContent-Length: %d\r\n\r\n%s" % (head, len(body), body)
 
 
 def route(url: str) -> Route:
@@ -69,7 +87,7 @@ def route(url: str) -> Route:
 
     Raises `ValueError` if `url` is not a server address, and `UsageError` if the proxy's is not.
     """
-    server = _address(url)
+    server = read_address(url)
     if urlsplit(url).username is not None:
         raise ValueError("an address with a user in it")
     if server.host in _THIS_MACHINE or proxy_bypass(server.host):
@@ -79,17 +97,22 @@ def route(url: str) -> Route:
     if not proxy:
         return Route(server)
     proxy = proxy if "://" in proxy else f"http://{proxy}"
-    parts = urlsplit(proxy)
-    login = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
     try:
-        address = _address(proxy)
+        return Route(server, read_address(proxy), basic_login(proxy))
     except ValueError as error:
         shown = re.sub("//[^/]*@", "//***@", proxy)
         raise UsageError(f"the environment names the proxy {shown!r}; want one of http://host:port") from error
-    return Route(server, address, f"Basic {b64encode(login.encode()).decode()}" if login else "")
 
 
-def _address(url: str) -> ServerAddress:
+def basic_login(url: str) -> str:
+    """Return the value of a header for the user and the password in `url`; empty if it has none."""
+    parts = urlsplit(url)
+    login = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
+    return f"Basic {b64encode(login.encode()).decode()}" if login else ""
+
+
+def read_address(url: str) -> ServerAddress:
+    """Return the address of the server in `url`. Raises `ValueError`."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     if ":" not in host:

@@ -1,18 +1,33 @@
-"""Retries after transient failures of an engine."""
+"""How long a request may take, and when it is repeated after a transient failure.
+
+Whoever repeats something counts its failures with `Attempts`. What may be repeated is for the caller to know: a
+request that may have been executed is not.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import random
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import inf
 
 from ..core.protocols import Chunks, Retry
 from ..errors import ModelUnavailable
 
 _SECONDS = re.compile(r"\s*(\d{1,12}(?:\.\d+)?(?:e\d)?)\s*(?:(ms|s|m)[a-z]*)?\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimits:
+    """Seconds to connect, between two pieces of a reply (or before the first), and in total."""
+
+    connect: float = 10.0
+    idle: float = 120.0
+    total: float = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,27 +42,45 @@ class Retries:
     longest_wait: float = 60.0
 
 
-def next_retry(failures: int, error: ModelUnavailable, retries: Retries) -> Retry:
-    """Return the next retry after `failures` failures, of which `error` is the last; raise it if no tries are left.
+class Attempts:
+    """Counts the attempts at one thing, and says how long to wait before the next; none begins `seconds` after now."""
 
-    `error.retry_after` is honored, unless it exceeds `longest_wait`: then `error` is raised.
-    """
-    if failures >= retries.tries:
-        raise error
-    wait = error.retry_after
-    if wait is None:
-        wait = min(retries.longest_wait, retries.first_wait * 2 ** (failures - 1)) * random.uniform(0.5, 1.0)
-    if wait > retries.longest_wait:
-        too_long = f"{error} (it asks to wait {wait:.0f} s, longer than the {retries.longest_wait:.0f} s allowed)"
-        later = ModelUnavailable(too_long, wait)
+    def __init__(self, retries: Retries, seconds: float = inf) -> None:
+        self._retries = retries
+        self._until = time.monotonic() + seconds
+        self._failures = 0
+
+    def next_wait(self, retry_after: float | None = None) -> float | None:
+        """Count a failure, and return the seconds before the next attempt; `None` if there is none.
+
+        `retry_after` is honored; there is no next attempt if it exceeds the longest wait, or the time that is left.
+        """
+        self._failures += 1
+        limits = self._retries
+        if self._failures >= limits.tries:
+            return None
+        wait = retry_after
+        if wait is None:
+            backoff = limits.first_wait * 2.0 ** (self._failures - 1)
+            wait = min(limits.longest_wait, backoff) * random.uniform(0.5, 1.0)
+        return None if wait > limits.longest_wait or time.monotonic() + wait > self._until else wait
+
+    def next_retry(self, error: ModelUnavailable) -> Retry:
+        """Count a failure, and return the next retry. Raises `error` if there is none."""
+        wait, asked, longest = self.next_wait(error.retry_after), error.retry_after, self._retries.longest_wait
+        if wait is not None:
+            return Retry(str(error), wait)
+        if asked is None or asked <= longest or self._failures >= self._retries.tries:
+            raise error
+        too_long = f"{error} (it asks to wait {asked:.0f} s, longer than the {longest:.0f} s allowed)"
+        later = ModelUnavailable(too_long, asked)
         later.code = error.code
         raise later from error
-    return Retry(str(error), wait)
 
 
 async def with_retries(attempt: Callable[[], Chunks], retries: Retries) -> Chunks:
     """Yield from `attempt`. After a `ModelUnavailable`, yield a `Retry` and start the next attempt from scratch."""
-    failures = 0
+    attempts = Attempts(retries)
     while True:
         chunks = attempt()
         try:
@@ -55,8 +88,7 @@ async def with_retries(attempt: Callable[[], Chunks], retries: Retries) -> Chunk
                 yield chunk
             return
         except ModelUnavailable as error:
-            failures += 1
-            retry = next_retry(failures, error, retries)
+            retry = attempts.next_retry(error)
         finally:
             await chunks.aclose()
         yield retry

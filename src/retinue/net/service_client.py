@@ -1,23 +1,31 @@
-"""Requests to a web service that the operator configured: JSON responses; the key is never exposed."""
+"""Requests to a web service that the operator configured: JSON responses; the key is never exposed.
+
+Rate limits are honored (`Retry-After`), and refusals are reported to the model.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+import asyncio
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import urlencode
 
 from .._internal.foreign_text import read_strict_json
 from .._internal.redaction import redact, register_secret
 from ..errors import ToolError, UsageError
+from .connection_pool import FAILURES, TooLargeError, describe_failure, open_response, read_body
+from .proxy_route import route
+from .retry import Attempts, Retries, TimeLimits, parse_retry_after
 
 MAX_ANSWER = 4_000_000  # bytes
 AGENT = f"Retinue/{import_module('retinue').__version__}"  # user agent, which some services require
-_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
-_PIECE = 65_536
+MAX_QUERY = 2_000  # characters
+_RETRIES = Retries(tries=3, longest_wait=86_400.0)
+_ERROR_MESSAGES = ("message", "msg", "reason", "detail", "info", "error", "errors")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +61,10 @@ class Service:
     connect: float = 5.0
 
     def __post_init__(self) -> None:
-        if find_spec("aiohttp") is None:
-            raise UsageError(f"{self.name} needs the extra 'web': pip install 'retinue[web]'")
         try:
-            address = urlsplit(self.base_url)
-            _ = address.port
+            route(self.base_url)
         except ValueError:
-            address = urlsplit("")
-        if address.scheme not in ("http", "https") or not address.hostname or address.username:
-            raise UsageError(f"{self.name}: base_url is not the address of a server (want https://host)")
+            raise UsageError(f"{self.name}: base_url is not the address of a server (want https://host)") from None
         if not self.key.isascii() or not self.key.isprintable() or " " in self.key:
             raise UsageError(f"{self.name}: the API key has characters that no key has, such as a line break")
         register_secret(self.key)
@@ -73,12 +76,16 @@ class Service:
 
     async def answer(self, request: ServiceRequest) -> ServiceAnswer:
         """Return the response, whatever its status. Raises `ToolError`."""
-        import aiohttp
-
         try:
             status, text, headers = await self._exchange(request)
-        except (TimeoutError, aiohttp.ClientError, UnicodeError) as error:
-            problem = self._problem(error)
+        except TimeoutError:
+            problem = f"{self.name} did not answer within {self.seconds:g} seconds"
+        except FAILURES as error:
+            problem = f"{self.name} {describe_failure(error)}"
+        except TooLargeError as error:
+            problem = f"{self.name}'s answer is larger than {error.most:,} bytes"
+        except UnicodeError:
+            problem = f"{self.name} cannot be asked that: it is not valid Unicode"
         else:
             try:
                 return ServiceAnswer(status, read_strict_json(self.redacted(text)), headers)
@@ -91,46 +98,77 @@ class Service:
         return redact(text)
 
     async def _exchange(self, request: ServiceRequest) -> tuple[int, str, Mapping[str, str]]:
-        import aiohttp
+        url = f"{self.base_url.rstrip('/')}{request.path}"
+        if request.params:
+            url += f"{'&' if '?' in url else '?'}{urlencode(request.params)}"
+        headers = {"Accept": "*/*", "Accept-Encoding": "identity", "User-Agent": AGENT, **request.headers}
+        body = None
+        if request.body is not None:
+            headers["Content-Type"], body = "application/json", json.dumps(request.body).encode()
+        way = route(self.base_url)
+        sent = way.request("GET" if body is None else "POST", url, headers, body)
+        async with open_response(way, sent, TimeLimits(self.connect, self.seconds, self.seconds)) as response:
+            if 300 <= response.status < 400:
+                raise ToolError(f"{self.name} answered {response.status}, a redirect; these are not followed")
+            text = (await read_body(response, MAX_ANSWER)).decode("utf-8", "replace")
+            return response.status, text, {name: self.redacted(value) for name, value in response.headers.items()}
 
-        limits = aiohttp.ClientTimeout(total=self.seconds, sock_connect=self.connect)
-        async with (
-            aiohttp.ClientSession(
-                headers={"Accept-Encoding": "identity", "User-Agent": AGENT, **request.headers},
-                timeout=limits,
-                auto_decompress=False,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                trust_env=urlsplit(self.base_url).hostname not in _THIS_MACHINE,
-            ) as http,
-            http.request(
-                "GET" if request.body is None else "POST",
-                f"{self.base_url.rstrip('/')}{request.path}",
-                params=request.params,
-                json=request.body,
-                allow_redirects=False,
-            ) as answer,
-        ):
-            if 300 <= answer.status < 400:
-                raise ToolError(f"{self.name} answered {answer.status}, a redirect; these are not followed")
-            headers = {name.lower(): self.redacted(value) for name, value in answer.headers.items()}
-            return answer.status, await self._text(answer), headers
 
-    async def _text(self, answer: Any) -> str:
-        coding = answer.headers.get("Content-Encoding", "identity")
-        if coding != "identity":
-            raise ToolError(f"{self.name}'s answer is packed ({coding[:20]}), which was not asked for")
-        data = bytearray()
-        async for piece in answer.content.iter_chunked(_PIECE):
-            data += piece
-            if len(data) > MAX_ANSWER:
-                raise ToolError(f"{self.name}'s answer is larger than {MAX_ANSWER:,} bytes")
-        return data.decode("utf-8", "replace")
+def pause_seconds(answer: ServiceAnswer) -> float | None:
+    """Return the seconds to wait before the next request, or `None` if the service asks for no pause."""
+    return parse_retry_after(answer.headers.get("retry-after")) if answer.status in (429, 503) else None
 
-    def _problem(self, error: Exception) -> str:
-        if isinstance(error, TimeoutError):
-            return f"{self.name} did not answer within {self.seconds:g} seconds"
-        reason = getattr(error, "os_error", None)
-        if isinstance(reason, OSError):
-            said = os.strerror(reason.errno) if reason.errno and reason.errno > 0 else type(reason).__name__
-            return f"{self.name} cannot be reached: {said}"
-        return f"{self.name} cannot be reached: the connection broke off ({type(error).__name__})"
+
+async def ask_service(
+    service: Service, request: ServiceRequest, wait: Callable[[ServiceAnswer], float | None] = pause_seconds
+) -> ServiceAnswer:
+    """Return the service's successful response. Honors `Retry-After` a few times, within the service's time limit.
+
+    `wait` extracts the pause from a response. Raises `UsageError` if the key is rejected, otherwise `ToolError`.
+    """
+    attempts = Attempts(_RETRIES, service.seconds)
+    while (seconds := wait(answer := await service.answer(request))) is not None:
+        if attempts.next_wait(seconds) is None:
+            at = datetime.now(UTC) + timedelta(seconds=min(seconds, 86_400))
+            when = f"in {seconds:,.0f} seconds, at {at:%H:%M:%S} UTC"
+            raise ToolError(f"{service.name} answers no more for now (its rate limit is reached); try again {when}")
+        await asyncio.sleep(seconds)
+    if answer.status == 401:
+        raise UsageError(
+            f"{service.name} {'refused the key' if service.key else 'wants a key'}: {error_text(answer.body)}"
+        )
+    if not 200 <= answer.status < 300:
+        raise ToolError(f"{service.name} answered {answer.status}: {error_text(answer.body)}")
+    return answer
+
+
+def error_text(body: Any) -> str:
+    """Extract the message from an error's JSON, in the formats that services use."""
+    return " ".join(_find_message(body, 3).split())[:500] or "(no message)"
+
+
+def _find_message(body: Any, depth: int) -> str:
+    if isinstance(body, str):
+        return body
+    if isinstance(body, list):
+        return "; ".join(filter(None, (_find_message(item, depth - 1) for item in body[:5]))) if depth else ""
+    if not isinstance(body, Mapping) or not depth:
+        return ""
+    return ": ".join(dict.fromkeys(filter(None, (_find_message(body.get(key), depth - 1) for key in _ERROR_MESSAGES))))
+
+
+def json_object(service: Service, body: Any, what: str) -> Mapping[str, Any]:
+    """Return `body`, which must be a JSON object. Raises `ToolError`."""
+    if not isinstance(body, Mapping):
+        raise ToolError(f"{service.name} answered with something that is not the JSON of {what}")
+    return body
+
+
+def checked_query(query: str, what: str = "query") -> str:
+    """Return `query` on one line. Raises `ToolError` if it is empty or too long."""
+    query = " ".join(query.split())
+    if not query:
+        raise ToolError(f"the {what} is empty; say what to look for")
+    if len(query) > MAX_QUERY:
+        raise ToolError(f"the {what} is longer than {MAX_QUERY:,} characters; use a few words")
+    return query

@@ -8,18 +8,18 @@ servers that should be reachable are listed in `allow`.
 from __future__ import annotations
 
 import asyncio
-import os
+import re
 import socket
-import zlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
-from typing import Any, cast
 from urllib.parse import urljoin
 
 from .._internal.concurrency import run_in_thread
 from ..errors import ToolError, UsageError
+from .connection_pool import FAILURES, CannotConnectError, TooLargeError, describe_failure, open_response, read_body
+from .proxy_route import Route, ServerAddress
+from .retry import TimeLimits
 from .url_policy import WebAddress, is_public, parse_url, url_excerpt
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -29,9 +29,7 @@ _HEADERS = {
     "Accept-Encoding": "gzip, deflate",
     "User-Agent": "Mozilla/5.0 (compatible; Retinue)",
 }
-_PIECE = 65_536
-_PACKED = ("gzip", "x-gzip", "deflate")
-_EITHER, _BARE = 47, -15  # zlib's window bits: detect gzip or zlib; raw deflate, as some servers send
+CHARSET = re.compile(r";\s*charset\s*=\s*[\"']?([^\s\"';]{1,40})", re.IGNORECASE)
 
 
 async def resolve_host(host: str, port: int) -> list[str]:
@@ -58,7 +56,7 @@ class FetchedPage:
 class SsrfGuard:
     """Fetches public pages only. Uses no proxy, no cookies and nothing from the environment.
 
-    Raises `UsageError` for invalid `allow` entries, and without the extra `web`.
+    Raises `UsageError` for invalid `allow` entries.
 
     Args:
         allow: Servers that may be private, each as `host:port`.
@@ -79,10 +77,8 @@ class SsrfGuard:
     any_status: bool = False
 
     def __post_init__(self) -> None:
-        if find_spec("aiohttp") is None:
-            raise UsageError("fetching pages needs the extra 'web': pip install 'retinue[web]'")
         for server in self.allow:
-            if not _server(server):
+            if not _normalize_server(server):
                 raise UsageError(f"allow: {server!r} is not a server; want host:port, such as intranet.example:443")
 
     async def get(self, url: str, check: Check | None = None) -> FetchedPage:
@@ -90,44 +86,48 @@ class SsrfGuard:
 
         Raises `ToolError`, whose message says why the page is unavailable.
         """
-        import aiohttp
-
         try:
             async with asyncio.timeout(self.seconds):
                 return await self._follow(parse_url(url), check)
         except TimeoutError:
             problem = f"did not answer within {self.seconds:g} seconds"
-        except (aiohttp.ClientError, OSError, ValueError, zlib.error) as error:
-            problem = _reason(error)
+        except TooLargeError as error:
+            problem = f"larger than {error.most:,} bytes"
+        except FAILURES as error:
+            problem = describe_failure(error)
         raise ToolError(f"{url_excerpt(url)}: {problem}")
 
     async def addresses(self, url: str) -> tuple[WebAddress, Sequence[str]]:
         """Return the address in `url`, and the IP addresses that a connection to it may go to. Raises `ToolError`."""
         address = parse_url(url)
         try:
-            return address, await self._allowed(address)
-        except OSError as error:
-            raise ToolError(f"{url_excerpt(url)}: {_reason(error)}") from error
+            return address, await self._find_allowed(address)
+        except CannotConnectError as error:
+            raise ToolError(f"{url_excerpt(url)}: {describe_failure(error)}") from error
 
-    def connector(self, ips: Sequence[str]) -> Any:
-        """Return a connector of aiohttp that goes to `ips`, whatever the name. Each request needs its own."""
-        import aiohttp
-
-        return aiohttp.TCPConnector(resolver=cast(Any, _Known(ips)), use_dns_cache=False, force_close=True)
+    async def route(self, url: str) -> Route:
+        """Return the route to `url`, which leads to the addresses that were checked. Raises `ToolError`."""
+        return _make_route(*await self.addresses(url))
 
     async def _follow(self, address: WebAddress, check: Check | None) -> FetchedPage:
         for _ in range(self.max_hops + 1):
             if check is not None:
                 check(address)
-            answer = await self._ask(address, await self._allowed(address))
+            answer = await self._fetch(address, await self._find_allowed(address))
             if isinstance(answer, FetchedPage):
                 return answer
-            address = parse_url(urljoin(str(address), answer))
+            try:
+                target = urljoin(str(address), answer)
+            except ValueError:
+                raise ToolError(
+                    f"{url_excerpt(answer)} is not a URL, and {url_excerpt(str(address))} redirects there"
+                ) from None
+            address = parse_url(target)
         raise ToolError(f"{url_excerpt(str(address))}: redirected more than {self.max_hops} times")
 
-    async def _allowed(self, address: WebAddress) -> Sequence[str]:
+    async def _find_allowed(self, address: WebAddress) -> Sequence[str]:
         """Return the IP addresses from which `address` may be fetched. Raises `ToolError` if it may not be."""
-        trusted = _key(address) in map(_server, self.allow)
+        trusted = _host_and_port(address) in map(_normalize_server, self.allow)
         if not trusted and address.port not in self.ports:
             raise ToolError(f"{url_excerpt(str(address))}: port {address.port} is not one of the web's")
         if not trusted and address.ip is None and "." not in address.host:
@@ -135,99 +135,43 @@ class SsrfGuard:
         if address.ip is not None:
             found: Sequence[str] = [address.host]
         else:
-            found = await self.resolve(address.host, address.port)
+            try:
+                found = await self.resolve(address.host, address.port)
+            except OSError as error:
+                raise CannotConnectError(error) from error
         if not found or not (trusted or all(map(is_public, found))):
             raise ToolError(f"{url_excerpt(str(address))} is not on the public internet, so it is not fetched")
         return found
 
-    async def _ask(self, address: WebAddress, ips: Sequence[str]) -> FetchedPage | str:
+    async def _fetch(self, address: WebAddress, ips: Sequence[str]) -> FetchedPage | str:
         """Return the page, or the URL that it redirects to."""
-        import aiohttp
-        from yarl import URL
-
-        async with (
-            aiohttp.ClientSession(
-                connector=self.connector(ips),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                headers=_HEADERS,
-                timeout=aiohttp.ClientTimeout(),
-                auto_decompress=False,
-                trust_env=False,
-            ) as http,
-            http.get(URL(str(address), encoded=True), allow_redirects=False) as answer,
-        ):
-            if answer.status in (301, 302, 303, 307, 308) and "Location" in answer.headers:
-                return answer.headers["Location"]
-            if not (self.any_status or 200 <= answer.status < 300):
-                raise ToolError(f"{url_excerpt(str(address))}: the server answered {answer.status}")
-            data = await self._read(answer)
-            return FetchedPage(str(address), data, _media_type(answer), answer.charset or "", answer.status)
-
-    async def _read(self, answer: Any) -> bytes:
-        coding = answer.headers.get("Content-Encoding", "").strip().lower() or "identity"
-        if coding not in ("identity", *_PACKED):
-            raise ToolError(f"{url_excerpt(str(answer.url))}: packed ({coding[:20]}), which was not asked for")
-        data, sent, packed = bytearray(), 0, None
-        async for piece in answer.content.iter_chunked(_PIECE):
-            if coding in _PACKED and packed is None:
-                packed = zlib.decompressobj(_BARE if coding == "deflate" and piece[0] & 0xF != 8 else _EITHER)
-            sent += len(piece)
-            data += packed.decompress(piece, self.max_bytes - len(data) + 1) if packed else piece
-            if max(sent, len(data)) > self.max_bytes:
-                raise ToolError(f"{url_excerpt(str(answer.url))}: larger than {self.max_bytes:,} bytes")
-        return bytes(data)
+        way, url = _make_route(address, ips), str(address)
+        limits = TimeLimits(self.seconds, self.seconds, self.seconds)
+        async with open_response(way, way.request("GET", url, _HEADERS), limits, packed=True) as response:
+            status, location = response.status, response.headers.get("location")
+            if status in (301, 302, 303, 307, 308) and location is not None:
+                return location.encode("latin-1").decode("utf-8", "replace")
+            if not (self.any_status or 200 <= status < 300):
+                raise ToolError(f"{url_excerpt(url)}: the server answered {status}")
+            data = await read_body(response, self.max_bytes)
+            kind, declared = response.headers.get("content-type", ""), ""
+            if found := CHARSET.search(kind):
+                declared = found[1]
+            return FetchedPage(url, data, kind.partition(";")[0].strip().lower()[:100], declared, status)
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """Resolver for aiohttp that returns the addresses already checked, whatever the name."""
-
-    ips: Sequence[str]
-
-    async def resolve(self, host: str, port: int = 0, family: int = 0) -> list[dict[str, Any]]:
-        return [
-            {
-                "hostname": host,
-                "host": ip,
-                "port": port,
-                "family": socket.AF_INET6 if ":" in ip else socket.AF_INET,
-                "proto": socket.IPPROTO_TCP,
-                "flags": socket.AI_NUMERICHOST,
-            }
-            for ip in self.ips
-        ]
-
-    async def close(self) -> None:
-        """Do nothing; no connections are open."""
+def _make_route(address: WebAddress, ips: Sequence[str]) -> Route:
+    return Route(ServerAddress(address.scheme, address.host, address.port), ips=ips)
 
 
-def _server(text: str) -> str:
+def _normalize_server(text: str) -> str:
     """Normalize an entry `host:port` of `allow`; empty if it is invalid."""
     try:
         address = parse_url(f"http://{text}/")
     except ToolError:
         return ""
-    return _key(address) if address.path == "/" and text.rpartition(":")[2].isdecimal() else ""
+    return _host_and_port(address) if address.path == "/" and text.rpartition(":")[2].isdecimal() else ""
 
 
-def _key(address: WebAddress) -> str:
+def _host_and_port(address: WebAddress) -> str:
     return f"[{address.host}]:{address.port}" if ":" in address.host else f"{address.host}:{address.port}"
-
-
-def _media_type(answer: Any) -> str:
-    return str(answer.headers.get("Content-Type", "")).partition(";")[0].strip().lower()[:100]
-
-
-def _reason(error: Exception) -> str:
-    import aiohttp
-
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return "its certificate is not one for that name, so it is not trusted"
-    cause = getattr(error, "os_error", error)
-    if isinstance(cause, socket.gaierror):
-        return "there is no server of that name"
-    if isinstance(cause, OSError):
-        return f"cannot be reached: {os.strerror(cause.errno) if cause.errno and cause.errno > 0 else 'no way there'}"
-    if isinstance(error, zlib.error):
-        return "its packing is broken"
-    return f"the connection broke off ({type(error).__name__})"

@@ -134,9 +134,15 @@ def _ipv6(text: str) -> str:
 
 def _ascii(host: str) -> str:
     """Return an international name in its DNS form (IDNA 2008 after UTS 46, which also maps full-width digits)."""
-    from yarl import URL
-
     try:
-        return URL.build(scheme="http", host=host).raw_host or ""
-    except ValueError:
+        import idna
+    except ImportError:
+        raise ToolError(f"{host[:80]!r} needs the extra 'web': pip install 'retinue[web]'") from None
+    try:
+        return idna.encode(host, uts46=True).decode()
+    except UnicodeError:
+        pass  # a name of symbols, which only the older rules have
+    try:
+        return host.encode("idna").decode()
+    except UnicodeError:
         return ""

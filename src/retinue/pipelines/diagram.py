@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 from ..core.component import FIRST
-from .graph import ROOT, Node, Wire, root_of
-from .graph_check import topological_order
+from .graph import ROOT, Node, Wire, root_of, topological_order
 
 _WIDTH = 100  # of a line of text
 _BOX, _LAYER, _GAP, _MARGIN = 34, 78, 28, 16  # height of a box, height of a layer, gap between boxes, outer margin

@@ -1,17 +1,144 @@
-"""The state of one run of a pipeline."""
+"""One run of a pipeline: the plan of its nodes, the values visible at each, and its state."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from .._internal.concurrency import first_error, run_in_thread
 from .._internal.containment import await_contained, call_contained, describe_error
 from ..core.component import FIRST, DeclaredComponent
+from ..core.values import Document
 from ..errors import NodeFailed, UsageError
-from .plan import Plan
-from .variables import Seen, bare_values, merge, with_outputs
+from .graph import ROOT, Node, Wire, topological_order
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The data that a run needs, by node number. Nodes are in topological order; number 0 is the root.
+
+    `wires` have the number of their source. `before` is a bit set of the nodes before each node. `chains` are sequences
+    of nodes with exactly one successor and one predecessor each, which run as a unit; `after` and `waits` count between
+    chains. `ends`: the requested targets, or empty.
+    """
+
+    names: tuple[str, ...]
+    components: tuple[DeclaredComponent | None, ...]
+    wires: tuple[tuple[tuple[int, Wire], ...], ...]
+    before: tuple[int, ...]
+    chains: tuple[tuple[int, ...], ...]
+    after: tuple[tuple[int, ...], ...]
+    waits: tuple[int, ...]
+    listeners: tuple[frozenset[str], ...]
+    ends: tuple[int, ...]
+
+
+def needed_nodes(nodes: Mapping[str, Node], targets: Iterable[str]) -> list[Node]:
+    """Return `targets` and all nodes before them."""
+    found: set[str] = set()
+    todo = list(targets)
+    while todo:
+        name = todo.pop()
+        if name != ROOT and name not in found:
+            found.add(name)
+            todo.extend(nodes[name].sources)
+    return [node for node in nodes.values() if node.name in found]
+
+
+def make_plan(nodes: Iterable[Node], targets: Iterable[str] = ()) -> Plan:
+    """Return the plan of a valid pipeline."""
+    ordered = topological_order(nodes)
+    number = {ROOT: 0} | {node.name: at for at, node in enumerate(ordered, 1)}
+    sources = [(), *(tuple(number[name] for name in node.sources) for node in ordered)]
+    before = [0]
+    for mine in sources[1:]:
+        bits = 0
+        for source in mine:
+            bits |= before[source] | 1 << source
+        before.append(bits)
+    listeners: list[set[str]] = [set() for _ in sources]
+    for node in ordered:
+        for wire in node.wires:
+            listeners[number[wire.source]].add(wire.branch)
+    chains, after, waits = _chains(sources)
+    return Plan(
+        tuple(number),
+        (None, *(node.component for node in ordered)),
+        ((), *(tuple((number[wire.source], wire) for wire in node.wires) for node in ordered)),
+        tuple(before),
+        chains,
+        after,
+        waits,
+        tuple(frozenset(branches) for branches in listeners),
+        tuple(number[name] for name in targets),
+    )
+
+
+def _chains(
+    sources: list[tuple[int, ...]],
+) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...], tuple[int, ...]]:
+    """Return the chains, the chains after each, and how many each waits for. The first chain begins with the root."""
+    following: list[list[int]] = [[] for _ in sources]
+    for node, mine in enumerate(sources):
+        for source in mine:
+            following[source].append(node)
+    chain_of = [-1] * len(sources)
+    chains: list[list[int]] = []
+    for node, mine in enumerate(sources):
+        if len(mine) == 1 and len(following[mine[0]]) == 1:
+            chain_of[node] = chain_of[mine[0]]
+            chains[chain_of[node]].append(node)
+        else:
+            chain_of[node] = len(chains)
+            chains.append([node])
+    after = tuple(tuple(chain_of[node] for node in following[chain[-1]]) for chain in chains)
+    return tuple(map(tuple, chains)), after, tuple(len(sources[chain[0]]) for chain in chains)
+
+
+Seen = Mapping[str, tuple[int, Any]]  # by name: the node that produced the value, and the value
+
+
+def bare_values(seen: Seen) -> dict[str, Any]:
+    """Return the values without their nodes."""
+    return {name: value for name, (_, value) in seen.items()}
+
+
+def with_outputs(seen: Seen, node: int, outputs: Mapping[str, Any]) -> Seen:
+    """Return the values visible after `node`, which produced `outputs`."""
+    return {**seen, **{name: (node, value) for name, value in outputs.items()}}
+
+
+def merge(node: int, inputs: Sequence[Seen], before: Sequence[int]) -> Seen:
+    """Merge the values of `inputs` at `node`, in order. `before` has the bit set of the nodes before each node.
+
+    A value is superseded by one from a later node on its path. If several remain under one name, lists of documents are
+    concatenated in the order of the inputs; of other values, the last wins.
+    """
+    if len(inputs) == 1:
+        return inputs[0]
+    found: dict[str, dict[int, Any]] = {}
+    for seen in inputs:
+        for name, (giver, value) in seen.items():
+            found.setdefault(name, {})[giver] = value
+    merged: dict[str, tuple[int, Any]] = {}
+    for name, values in found.items():
+        if len(values) > 1:
+            later = 0
+            for giver in values:
+                later |= before[giver]
+            values = {giver: value for giver, value in values.items() if not later >> giver & 1}
+        if len(values) > 1 and all(map(_are_documents, values.values())):
+            merged[name] = node, [document for documents in values.values() for document in documents]
+        else:
+            giver, value = values.popitem()
+            merged[name] = giver, value
+    return merged
+
+
+def _are_documents(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, Document) for item in value)
 
 
 class Execution:
@@ -95,7 +222,7 @@ class Execution:
         try:
             value = await await_contained(component.function(**arguments))
         except Exception as error:
-            raise _failed(component, error) from error
+            raise _node_error(component, error) from error
         self._note(node, component, value)
 
     def _call_all(self, nodes: tuple[int, ...]) -> None:
@@ -107,7 +234,7 @@ class Execution:
             try:
                 value = call_contained(component.function, **arguments)
             except Exception as error:
-                raise _failed(component, error) from error
+                raise _node_error(component, error) from error
             self._note(node, component, value)
 
     def _component(self, node: int) -> DeclaredComponent:
@@ -155,6 +282,6 @@ class Execution:
         self._seen[node] = with_outputs(self._arriving.pop(node), node, outputs)
 
 
-def _failed(component: DeclaredComponent, error: Exception) -> NodeFailed:
+def _node_error(component: DeclaredComponent, error: Exception) -> NodeFailed:
     told = isinstance(error, NodeFailed | UsageError)
     return NodeFailed(component.name, str(error) if told else describe_error(error))

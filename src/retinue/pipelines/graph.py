@@ -1,11 +1,14 @@
-"""The definition of a pipeline: nodes, and where each takes its inputs from."""
+"""A pipeline as a graph: nodes connected by wires, and what is wrong with them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from heapq import heappop, heappush
 from typing import Any
 
 from ..core.component import FIRST, DeclaredComponent
@@ -15,6 +18,7 @@ from ..errors import UsageError
 ROOT = "Query"
 INPUTS = {ROOT: ("query",), "File": ("file_paths",)}  # by the root's name: the values it provides
 _WIRE = re.compile(r"(?P<source>[^.]+)(\.(?P<branch>output_[1-9][0-9]*))?(\.(?P<key>(?!output_[1-9])[^.]+))?")
+Visible = frozenset[str] | None  # values available after a node; None: unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ class Node:
             raise UsageError(f"node {self.name!r}: inputs must be a list: [{self.inputs!r}]")
         named = isinstance(self.inputs, Mapping)
         items = self.inputs.items() if isinstance(self.inputs, Mapping) else [("", text) for text in self.inputs]
-        return tuple(_wire(self.name, text, parameter, named) for parameter, text in items)
+        return tuple(_read_wire(self.name, text, parameter, named) for parameter, text in items)
 
     @cached_property
     def sources(self) -> tuple[str, ...]:
@@ -75,7 +79,7 @@ def root_of(nodes: Iterable[Node]) -> str:
     return next(named, ROOT)
 
 
-def _wire(node: str, text: str, parameter: str, named: bool) -> Wire:
+def _read_wire(node: str, text: str, parameter: str, named: bool) -> Wire:
     found = _WIRE.fullmatch(text) if isinstance(text, str) else None
     if found is None or bool(found["key"]) != named:
         want = 'NODE.VALUE, e.g. "Query.query"' if named else 'NODE or NODE.output_2, e.g. "Query"'
@@ -83,3 +87,184 @@ def _wire(node: str, text: str, parameter: str, named: bool) -> Wire:
     source, branch = found["source"], found["branch"]
     meant = ROOT if source in INPUTS else source
     return Wire(meant, branch or FIRST, bool(branch), parameter, found["key"] or "", source)
+
+
+def inputs_of(nodes: Iterable[Node]) -> tuple[str, ...]:
+    """Return what the root provides under the name that these nodes use; nodes with unreadable wires are ignored."""
+    return INPUTS[root_of(node for node in nodes if not any(unreadable_wires(node)))]
+
+
+def problems(nodes: Iterable[Node], inputs: Collection[str] | None = None) -> list[str]:
+    """Return all problems of a pipeline with these `nodes`, in any order. Nothing is run."""
+    found: list[str] = []
+    nodes = list(nodes)
+    inputs = inputs_of(nodes) if inputs is None else inputs
+    readable: dict[str, Node] = {}
+    for node in nodes:
+        wrong = [*bad_name(node.name, readable), *unreadable_wires(node)]
+        found += wrong
+        if not wrong:
+            readable[node.name] = node
+    names = {ROOT, *(node.name for node in nodes if isinstance(node.name, str))}
+    used = {source for node in readable.values() for source in node.sources}
+    for node in readable.values():
+        if not node.wires and node.name in used:
+            found.append(f"node {node.name!r} has no inputs, so it is a second root beside {ROOT!r}; want only one")
+        found += bad_wires(node, readable, names, used)
+    found += [f"{' → '.join([*loop, loop[0]])} is a cycle; a pipeline may not have one" for loop in cycles(readable)]
+    if not found:
+        visible: dict[str, Visible] = {ROOT: frozenset(inputs)}
+        for node in topological_order(readable.values()):
+            found += missing_inputs(node, visible)
+            visible[node.name] = visible_after(node, visible)
+    return found
+
+
+def bad_name(name: str, taken: Collection[str]) -> Iterator[str]:
+    """Yield why `name` is not valid for a node."""
+    if not isinstance(name, str) or not name.isprintable() or not name.strip() or "." in name:
+        yield f"a node cannot be called {name!r}: want a text without dots and line breaks"
+    elif name in INPUTS:
+        yield f"a node cannot be called {name!r}: that is the root's name"
+    elif name in taken:
+        yield f"two nodes are called {name!r}; names must be unique"
+
+
+def unreadable_wires(node: Node) -> Iterator[str]:
+    """Yield why a node's component or inputs cannot be read."""
+    try:
+        _ = node.component
+    except UsageError as error:
+        yield f"node {node.name!r}: {error}"
+    try:
+        _ = node.wires
+    except UsageError as error:
+        yield str(error)
+
+
+def bad_wires(
+    node: Node, nodes: Mapping[str, Node], names: Collection[str], used: Collection[str] = ()
+) -> Iterator[str]:
+    """Yield problems of one node's inputs. `names` includes nodes with unreadable wires."""
+    if not node.wires and node.name not in used:
+        yield f"node {node.name!r} is not connected: it has no inputs; the root is {ROOT!r}"
+    seen: set[str] = set()
+    for wire in node.wires:
+        yield from _bad_source(node, wire, nodes, names)
+        if not wire.parameter and str(wire) in seen:
+            yield f"node {node.name!r}: its input {str(wire)!r} is listed twice"
+        seen.add(str(wire))
+        if wire.parameter and wire.parameter not in node.component.inputs and not node.component.takes_all:
+            yield f"node {node.name!r} has no input {wire.parameter!r}; it has: {_join_names(node.component.inputs)}"
+
+
+def _bad_source(node: Node, wire: Wire, nodes: Mapping[str, Node], names: Collection[str]) -> Iterator[str]:
+    if wire.source not in names:
+        near = get_close_matches(wire.source, names, 1)
+        known = f"do you mean {near[0]!r}?" if near else f"there are: {_join_names(names)}"
+        yield f"node {node.name!r}: its input {wire.source!r} is not a node of this pipeline; {known}"
+    elif wire.source == ROOT:
+        if wire.branch != FIRST:
+            yield f"node {node.name!r}: {ROOT!r} has no {wire.branch}"
+    elif wire.source in nodes:
+        branches = nodes[wire.source].component.branches or 0
+        if branches > 1 and not wire.explicit:
+            options = " or ".join(f"{wire.source}.output_{number}" for number in range(1, branches + 1))
+            yield f"node {node.name!r}: {wire.source!r} has {branches} branches; say which: {options}"
+        elif branches and int(wire.branch.removeprefix("output_")) > branches:
+            yield f"node {node.name!r}: {wire.source!r} has no {wire.branch}, only {branches}"
+
+
+def cycles(nodes: Mapping[str, Node]) -> list[list[str]]:
+    """Return cycles among `nodes`, one per strongly connected component, in the direction of the values."""
+    left = {name: [source for source in node.sources if source in nodes] for name, node in nodes.items()}
+    found: list[list[str]] = []
+    while True:
+        try:
+            TopologicalSorter(left).prepare()
+        except CycleError as error:
+            loop = error.args[1][:-1]
+            found.append(list(loop))
+            left = {name: [s for s in sources if s not in loop] for name, sources in left.items() if name not in loop}
+        else:
+            return found
+
+
+def topological_order(nodes: Iterable[Node]) -> list[Node]:
+    """Sort `nodes` topologically; otherwise their order is kept."""
+    nodes = list(nodes)
+    place = {node.name: at for at, node in enumerate(nodes)}
+    sorter = TopologicalSorter(
+        {at: [place[source] for source in node.sources if source in place] for at, node in enumerate(nodes)}
+    )
+    sorter.prepare()
+    ready: list[int] = []
+    ordered: list[Node] = []
+    while sorter.is_active():
+        for at in sorter.get_ready():
+            heappush(ready, at)
+        first = heappop(ready)
+        ordered.append(nodes[first])
+        sorter.done(first)
+    return ordered
+
+
+def missing_inputs(node: Node, visible: Mapping[str, Visible]) -> Iterator[str]:
+    """Yield required inputs of a node that nothing before it provides."""
+    mapped = set()
+    for wire in node.wires:
+        given = visible[wire.source]
+        if wire.parameter:
+            mapped.add(wire.parameter)
+            if given is not None and wire.key not in given:
+                yield f"node {node.name!r}: {wire.source!r} has no output {wire.key!r}; it has: {_join_names(given)}"
+    there = _visible_before(node, visible)
+    if there is None:
+        return
+    for name in node.component.inputs:
+        if name in node.component.required and name not in there | mapped | {"inputs"}:
+            yield (
+                f"node {node.name!r} needs {name!r}, which nothing before it provides (available: "
+                f'{_join_names(there)}); rename one of them, or set inputs={{"{name}": "{node.sources[0]}.…"}}'
+            )
+
+
+def visible_after(node: Node, visible: Mapping[str, Visible]) -> Visible:
+    """Return the values available after `node`."""
+    before = _visible_before(node, visible)
+    outputs = node.component.outputs
+    return None if before is None or outputs is None else before | outputs.keys()
+
+
+def from_root(nodes: Iterable[Node], inputs: Collection[str]) -> frozenset[str]:
+    """Return those of `inputs` that a node needs and only the root provides. `nodes` must be in topological order."""
+    needed: set[str] = set()
+    visible: dict[str, Visible] = {ROOT: frozenset()}
+    for node in nodes:
+        mapped = {wire.parameter for wire in node.wires}
+        needed |= {wire.key for wire in node.wires if wire.parameter and wire.source == ROOT}
+        there = _visible_before(node, visible)
+        if there is not None:
+            needed |= node.component.required - there - mapped
+        visible[node.name] = visible_after(node, visible)
+    return frozenset(needed & set(inputs))
+
+
+def _visible_before(node: Node, visible: Mapping[str, Visible]) -> Visible:
+    before: frozenset[str] = frozenset()
+    for source in node.sources:
+        given = visible[source]
+        if given is None:
+            return None
+        before |= given
+    return before
+
+
+def _join_names(names: Collection[str]) -> str:
+    return ", ".join(sorted(names)) or "nothing"
+
+
+def raise_problems(pipeline: str, found: Sequence[str]) -> None:
+    """Raise `UsageError` with all problems in `found`, if there are any."""
+    if found:
+        raise UsageError(f"pipeline {pipeline!r}: " + "\n".join(found))

@@ -1,8 +1,9 @@
-"""`Pipeline`: a directed graph of components."""
+"""`Pipeline`: a directed graph of components; and tools whose pipelines have bound parameters."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,11 +13,11 @@ from .._internal.sync_bridge import run_blocking
 from .._internal.yaml_io import YamlSerializable, load_section
 from ..core.component import DeclaredComponent, Input
 from ..core.component_declaration import component
+from ..core.tool import Tool
 from ..errors import UsageError
-from . import diagram, graph_check
-from .execution import Execution
+from . import diagram, graph
+from .execution import Execution, Plan, make_plan, needed_nodes
 from .graph import ROOT, Node
-from .plan import Plan, needed, plan
 
 Params = Mapping[str, Mapping[str, Any]]
 
@@ -36,13 +37,13 @@ class Pipeline(YamlSerializable):
     ) -> None:
         self.name = name
         nodes = list(nodes)
-        inputs = graph_check.inputs_of(nodes) if inputs is None else inputs
+        inputs = graph.inputs_of(nodes) if inputs is None else inputs
         self.inputs = (inputs,) if isinstance(inputs, str) else tuple(inputs)
-        graph_check.raise_problems(name, graph_check.problems(nodes, self.inputs))
+        graph.raise_problems(name, graph.problems(nodes, self.inputs))
         self._nodes: dict[str, Node] = {}
-        self._visible: dict[str, graph_check.Visible] = {ROOT: frozenset(self.inputs)}
+        self._visible: dict[str, graph.Visible] = {ROOT: frozenset(self.inputs)}
         self._plans: dict[tuple[str, ...], Plan] = {}
-        for node in graph_check.topological_order(nodes):
+        for node in graph.topological_order(nodes):
             self._add(node)
 
     @classmethod
@@ -73,17 +74,17 @@ class Pipeline(YamlSerializable):
         if inputs is None:
             inputs = [next(reversed(self._nodes), ROOT)]
         node = Node(component, name, inputs)
-        found = [*graph_check.bad_name(name, self._nodes), *graph_check.unreadable(node)]
-        found = found or list(graph_check.bad_wires(node, self._nodes, self._visible))
-        found = found or list(graph_check.missing_inputs(node, self._visible))
-        graph_check.raise_problems(self.name, found)
+        found = [*graph.bad_name(name, self._nodes), *graph.unreadable_wires(node)]
+        found = found or list(graph.bad_wires(node, self._nodes, self._visible))
+        found = found or list(graph.missing_inputs(node, self._visible))
+        graph.raise_problems(self.name, found)
         self._add(node)
 
     def _add(self, node: Node) -> None:
         if isinstance(node.something, Pipeline) and node.something.holds(self):
             raise UsageError(f"pipeline {self.name!r}: node {node.name!r} would make it contain itself")
         self._nodes[node.name] = node
-        self._visible[node.name] = graph_check.visible_after(node, self._visible)
+        self._visible[node.name] = graph.visible_after(node, self._visible)
         self._plans.clear()
 
     def _name_for(self, something: Any) -> str:
@@ -164,7 +165,7 @@ class Pipeline(YamlSerializable):
             self._check_names(wanted or self._nodes, "targets")
             if not self._nodes:
                 raise UsageError(f"pipeline {self.name!r} has no nodes; add some with add_node(component)")
-            self._plans[wanted] = plan(needed(self._nodes, wanted or self._nodes), wanted)
+            self._plans[wanted] = make_plan(needed_nodes(self._nodes, wanted or self._nodes), wanted)
         return self._plans[wanted]
 
     def _check_params(self, params: Params) -> None:
@@ -207,7 +208,7 @@ class Pipeline(YamlSerializable):
 
     def as_component(self) -> DeclaredComponent:
         """Return this pipeline's declaration as a component of another."""
-        needs = graph_check.from_root(self._nodes.values(), self.inputs)
+        needs = graph.from_root(self._nodes.values(), self.inputs)
         inputs = {name: Input(required=name in needs) for name in self.inputs}
         inputs |= {"params": Input(required=False, default=None)}
         visible = [self._visible[node.name] for node in self._ends()]
@@ -229,3 +230,42 @@ class Pipeline(YamlSerializable):
 
     def _repr_svg_(self) -> str:
         return self.draw_svg()
+
+
+@dataclass(frozen=True)
+class BoundPipeline:
+    """A pipeline that runs with `params`, by node."""
+
+    pipeline: Pipeline
+    params: Params
+
+    @property
+    def output_variable(self) -> str:
+        """The name of its main output."""
+        return self.pipeline.output_variable
+
+    async def run_async(self, query: str) -> dict[str, Any]:
+        """What the pipeline gives for `query`."""
+        return await self.pipeline.run_async(query, params=self.params)
+
+
+def bind_parameters(tools: Iterable[Tool], params: Mapping[str, Mapping[str, Any]]) -> list[Tool]:
+    """Return `tools`, with each pipeline bound to the `params` for its nodes.
+
+    Raises `UsageError` for a node that no pipeline has.
+    """
+    tools = list(tools)
+    names = {id(tool): {node.name for node in tool.something.nodes} for tool in tools if _is_pipeline(tool)}
+    known = set().union(*names.values())
+    if unknown := [name for name in params if name not in known]:
+        there = suggestion(unknown[0], sorted(known))
+        raise UsageError(f"params: no pipeline among the tools has a node {unknown[0]!r}; {there}")
+    return [_bind(tool, {name: params[name] for name in params if name in names.get(id(tool), ())}) for tool in tools]
+
+
+def _bind(tool: Tool, params: Params) -> Tool:
+    return replace(tool, something=BoundPipeline(tool.something, params)) if params else tool
+
+
+def _is_pipeline(tool: Tool) -> bool:
+    return isinstance(tool.something, Pipeline)

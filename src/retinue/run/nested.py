@@ -11,7 +11,6 @@ from .._internal.containment import describe_error
 from ..core.delegation import MemberAnswer, MemberCall, Pending, answer_of, with_effects
 from ..core.effects import Human
 from ..core.events import Delta, Event
-from ..core.log_context import current_context, log_context
 from ..core.protocols import Task
 from ..core.run_result import RunResult, ending
 from ..core.values import Decision, StopReason, Usage
@@ -100,10 +99,8 @@ class NestedRuns:
         task = self._task if member.passes_conversation else Task(member.question)
         run = self._start(given, task, self._earlier.of(member.call), f"{self._key}/{member.call}")
         run.listener = lambda path, event: self._heard(f"{member.call}/{path}", event)
-        context = current_context().of_run(f"{self._key}/{member.call}")
         try:
-            with log_context(context):
-                await self._listen(member.call, run)
+            await self._listen(member.call, run)
         finally:
             self._keep(member.call, run.result)
         result = run.result

@@ -17,7 +17,8 @@ from .._internal.sync_bridge import run_blocking
 from ..core.events import ENDINGS, Event, Said, Started
 from ..core.serialization import from_json, to_json
 from ..errors import DataError, LogMismatch
-from .replay import Recording, Replay, members_of, numbered, replay_run
+from .recorded_effects import number_events
+from .replay import Recording, Replay, replay_team
 from .spec import RunSpec, Specified
 
 AgentSource: TypeAlias = Specified | Callable[[str], Specified]
@@ -78,10 +79,9 @@ class PinnedRun:
         no longer in the team."""
         agent: Any = source if hasattr(source, "run_spec") else source(self.agent)
         spec: RunSpec = agent.run_spec()
-        found = {"": _replay(spec, Recording(numbered(self.events), spec.budget, None, accepting, self.kept))}
-        for path, member in members_of(spec, self.events, self.members):
-            found[path] = _replay(member, Recording(numbered(self.members[path]), accepting=accepting))
-        return found
+        recording = Recording(number_events(self.events), spec.budget, accepting=accepting, kept=self.kept)
+        found = run_blocking(replay_team(spec, recording, self.members))
+        return {"": found, **found.members}
 
     def problem(self, source: AgentSource) -> str:
         """Return where the run is decided otherwise by now, as a diff; an empty string if it is not."""
@@ -107,10 +107,6 @@ class PinnedRun:
                 raise LogMismatch(f"{where} is another decision, whose outcome is not recorded: pin a new run")
         members = {path: _whole(self.members[path], replay) for path, replay in found.items() if path}
         return replace(self, events=_whole(self.events, found[""]), members=members)
-
-
-def _replay(spec: RunSpec, recording: Recording) -> Replay:
-    return run_blocking(replay_run(spec, recording))
 
 
 def _whole(recorded: Sequence[Event], replay: Replay) -> Sequence[Event]:

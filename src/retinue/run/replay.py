@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
-from .._internal.containment import call_contained
 from .._internal.sync_bridge import run_blocking
 from ..core.budgets import Budget
 from ..core.deadline import Deadline
 from ..core.delegation import is_member
 from ..core.events import Called, Event, Said, Started
 from ..core.grammar import Pattern, gbnf
-from ..core.log_difference import Difference
 from ..core.loop import drive
-from ..core.protocols import Task
-from ..core.recorded_effects import NumberedEvent, RecordedEffects, RecordedRequest, ReplayEnd
 from ..core.run_result import RunResult
 from ..core.toolbox import Toolbox
-from ..errors import LogMismatch, ModelError, UsageError
-from ..strategies.auto import choose_strategy
+from ..errors import LogMismatch, ModelError
+from .difference import Difference
+from .recorded_effects import ComparedRun, NumberedEvent, RecordedRequest, ReplayEnd, number_events
 from .spec import RunSpec, Specified
 
 _MOST_PRINTED = 20_000  # characters of a grammar
@@ -107,20 +103,21 @@ async def replay_async(agent: Specified, log: RunResult | Sequence[Event], *, bu
     spec = agent.run_spec()
     events = log.events if isinstance(log, RunResult) else log
     children = log.children if isinstance(log, RunResult) else {}
-    found = await replay_run(spec, Recording(numbered(events), budget or spec.budget))
+    return await replay_team(spec, Recording(number_events(events), budget or spec.budget), children)
+
+
+async def replay_team(spec: RunSpec, recording: Recording, children: Mapping[str, Sequence[Event]]) -> Replay:
+    """Replay a run and those of its members, whose logs are `children`, by the paths of their calls. Raises
+    `LogMismatch` if a member is no longer in the team, and as `replay_run` does."""
+    found = await replay_run(spec, recording)
     members = {
-        path: await replay_run(member, Recording(numbered(children[path])))
-        for path, member in members_of(spec, events, children)
+        path: await replay_run(member, Recording(number_events(children[path]), accepting=recording.accepting))
+        for path, member in _members_of(spec, [one.event for one in recording.log], children)
     }
     return replace(found, members=members)
 
 
-def numbered(log: Sequence[Event]) -> list[NumberedEvent]:
-    """Return the events with their numbers in `log`, from 1."""
-    return [NumberedEvent(number, event) for number, event in enumerate(log, 1)]
-
-
-def members_of(
+def _members_of(
     spec: RunSpec, log: Sequence[Event], children: Mapping[str, Sequence[Event]], path: str = ""
 ) -> Generator[tuple[str, RunSpec], None, None]:
     """Yield the paths of the members' logs in `children`, each with the member. Raises `LogMismatch` for one that is
@@ -134,7 +131,7 @@ def members_of(
             raise LogMismatch(f"{spec.name} has no member {event.action.tool!r} any more, which has the call {call}")
         member: RunSpec = tool.something.run_spec()
         yield call, member
-        yield from members_of(member, children[call], children, f"{call}/")
+        yield from _members_of(member, children[call], children, f"{call}/")
 
 
 async def replay_run(spec: RunSpec, recording: Recording) -> Replay:
@@ -144,51 +141,25 @@ async def replay_run(spec: RunSpec, recording: Recording) -> Replay:
     started = log[0].event if log else None
     if not isinstance(started, Started):
         raise LogMismatch("a log must begin with the event 'started'")
-    same = Toolbox(spec.tools, "replay").same
-    limited = recording.budget is not None
-    effects = RecordedEffects(log, same, limited=limited, accepting=recording.accepting, kept=recording.kept)
+    words = spec.instructions if recording.instructions is None else recording.instructions
+    now, flow = spec.begin(replace(started, instructions=words))
+    effects = ComparedRun(
+        log,
+        Toolbox(spec.tools, "replay").same,
+        limited=recording.budget is not None,
+        accepting=recording.accepting,
+        kept=recording.kept,
+    )
     budget = replace(recording.budget or _unlimited(spec.budget), seconds=None)  # the log says when time was up
     differs: Difference | None = None
     try:
         with suppress(ModelError):  # the log has it
-            await _driven(spec, started, recording.instructions, effects, budget)
+            await drive(flow, effects, now, budget, Deadline())()
     except ReplayEnd as end:
         differs = end.difference
     printed: dict[Pattern, str] = {}
     requests = tuple(_described(one, printed) for one in effects.requests)
     return Replay(differs, requests, tuple(effects.events))
-
-
-async def _driven(
-    spec: RunSpec, started: Started, instructions: str | None, effects: RecordedEffects, budget: Budget
-) -> None:
-    """Drive the run from its first event to the end of the replay."""
-    able = started.abilities
-    task = Task(
-        started.question,
-        spec.tools,
-        started.history,
-        able.constrains,
-        able.calls_tools,
-        able.scripted,
-        started.files,
-        able.window,
-    )
-    strategy = choose_strategy(spec.strategy, task, started.strategy)
-    words = spec.instructions if instructions is None else instructions
-    now = replace(
-        started,
-        agent=spec.name,
-        strategy=strategy.name,
-        model=spec.model.name,
-        tools=tuple(tool.name for tool in spec.tools),
-        instructions=words,
-    )
-    make: Callable[[], Any] = partial(spec.flow, task, strategy, words)
-    flow = call_contained(make)
-    if not isinstance(flow, Generator):
-        raise UsageError(f"the strategy {strategy.name!r} returned a {type(flow).__name__}; want a generator")
-    await drive(flow, effects, now, budget, Deadline())()
 
 
 def _unlimited(budget: Budget) -> Budget:

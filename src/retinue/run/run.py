@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .._internal.containment import call_contained, describe_error, is_own_error
+from .._internal.containment import describe_error, is_own_error
 from .._internal.message_text import one_line_repr
 from .._internal.tracebacks import shorten_traceback
-from ..core.call_usage import charge_usage
 from ..core.deadline import Deadline, Interrupted
 from ..core.delegation import Delegate
 from ..core.effects import LibraryEffects
 from ..core.event_stream import Tell, tell, told
-from ..core.events import ENDINGS, Delta, Event, Started, Stopped
+from ..core.events import ENDINGS, Delta, Event, Started, Stopped, find_started
 from ..core.file_format import check_together, event_with_data, messages_with_data, with_data
-from ..core.log_context import current_context, enter_context, log_context
 from ..core.loop import drive
 from ..core.prices import FREE, price_of
-from ..core.protocols import Flow, Strategy, Task, calls_natively, kinds_read, unreadable
-from ..core.replay import beginning, replaying
+from ..core.protocols import Effects, Task, calls_natively, kinds_read, unreadable
+from ..core.run_context import RunContext, charge_usage, current_run, run_context
 from ..core.run_log import log_event
 from ..core.run_result import RunResult, result, usage_of
 from ..core.toolbox import KeepFiles, Toolbox
@@ -32,9 +30,10 @@ from ..display.live_trace import run_traced, should_show
 from ..errors import ModelError, RetinueError, UsageError
 from ..memory.recall import recall_history, remember
 from ..net.file_source import FileSource, load_files
-from ..strategies.auto import Auto, choose_strategy
+from ..strategies.auto import Auto
 from ..telemetry.activation import live_spans
 from .nested import Earlier, Listener, NestedRuns
+from .recorded_effects import ContinuedRun
 from .spec import Specified, check_prices
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def _read_history(history: Any) -> tuple[Message, ...]:
 class Run:
     """One run of an agent. `log` grows as the run proceeds; `result` is its outcome so far.
 
-    `key` is the idempotency key that services receive with calls (`toolbox.idempotency_key`); random if empty. A run
+    `key` is the idempotency key that services receive with calls (`idempotency_key`); random if empty. A run
     that continues a `log` should have the original key. With `regardless` set, it continues the log of an agent that
     asked for the same in other words. `files` are shown with the question, to a model that can see. `delegate` runs
     the agents among its tools; by default they run where this run does, and `listener` hears of their events.
@@ -98,7 +97,7 @@ class Run:
         self.delegate: Delegate = self._nested
         self._deadline = Deadline()
         self._seconds = self._since = 0.0
-        self._context = current_context().of_run(self.key)
+        self._context = RunContext(self.key)  # until it begins
         self._spans: LiveSpans | None = None
 
     def __repr__(self) -> str:
@@ -110,32 +109,32 @@ class Run:
         Raises `ModelError` if the model never replies (before the first event, or after `Stopped`), and other
         `RetinueError`s if the run cannot begin.
         """
-        work = await self._begin(tell)
+        with run_context(self._entered()):
+            work = await self._begin(tell)
+            within = copy_context()  # the reader has a context of its own
         if work is None:
             yield self.log[-1]
             return
-        within = copy_context()  # the reader has a context of its own
-        within.run(enter_context, self._context)
         driven = told(work, within)
         try:
             async for event in driven:
                 self._note(event)
                 if isinstance(event, ENDINGS):
-                    await remember(self._spec.memories, self.log, self._begun)
+                    await self._remember()
                 yield event
         finally:
             self._charge()
             await driven.aclose()
 
     async def _begin(self, tell: Tell) -> Callable[[], Coroutine[Any, Any, None]] | None:
-        """Return what drives the run, and `tell`s its events; `None` if it was interrupted, as its log says then."""
+        """Return what drives the run, and `tell`s its events; `None` if it was interrupted, as its log says then. The
+        run's context is current, and is completed here."""
         check_prices(self._spec.model, self._spec.tools, self.budget)
         self._since = time.perf_counter()
         self._nested.listener = self.listener
-        if current_context().run == self.key:  # the run's driver has already set the context
-            self._context = current_context()
         if not self.recorded:
             self._spans = live_spans(self.key, self._spec.model, self._begun, member=self.member)
+        self._context = current_run()
         try:
             return self._driven(await self._beginning(), tell)
         except Interrupted as end:
@@ -145,6 +144,15 @@ class Run:
             if self._spans is not None:
                 self._spans.end(str(error))
             raise
+
+    def _entered(self) -> RunContext:
+        """Return the context of the run where it begins; the run's driver may have set it already."""
+        here, name = current_run(), self._spec.name
+        return replace(here, agent=name) if here.run == self.key else here.of_run(self.key, name)
+
+    async def _remember(self) -> None:
+        with run_context(self._context):
+            await remember(self._spec.memories, self.log, self._begun)
 
     async def _noted(self, event: Event | Delta) -> None:
         self._note(event)
@@ -159,7 +167,7 @@ class Run:
 
     async def _conclude(self) -> None:
         if self.log and isinstance(self.log[-1], ENDINGS):
-            await remember(self._spec.memories, self.log, self._begun)
+            await self._remember()
         self._charge()
 
     def _charge(self) -> None:
@@ -169,14 +177,15 @@ class Run:
 
     async def _beginning(self) -> Started:
         """Return the first event as far as it is known; a continued run takes it from its log."""
-        if (begun := beginning(self._begun)) is not None:
+        if (begun := find_started(self._begun)) is not None:
             data = {one.id: one.data for one in await load_files(self.files)}
             history = messages_with_data(begun.history, data)
             self.log = [event_with_data(event, data) for event in self.log]
             self._decisions = {
                 call: replace(one, files=with_data(one.files, data)) for call, one in self._decisions.items()
             }
-            return replace(begun, history=history, files=with_data(begun.files, data))
+            files = with_data(begun.files, data)
+            return replace(begun, question=self._task.question, history=history, files=files)
         abilities = await self._abilities()
         files = await self._loaded()
         check_together(files)
@@ -194,52 +203,18 @@ class Run:
 
     def _driven(self, begun: Started, tell: Tell) -> Callable[[], Coroutine[Any, Any, None]]:
         """Return what drives the run from its first event."""
-        abilities = begun.abilities
-        task = replace(
-            self._task,
-            history=begun.history,
-            files=begun.files,
-            constrained=abilities.constrains,
-            calls_tools=abilities.calls_tools,
-            scripted=abilities.scripted,
-            window=abilities.window,
-        )
-        strategy = choose_strategy(self._spec.strategy, task, begun.strategy)
-        started = replace(
-            begun,
-            question=task.question,
-            agent=self._spec.name,
-            strategy=strategy.name,
-            model=self._spec.model.name,
-            tools=tuple(tool.name for tool in task.tools),
-        )
-        toolbox = Toolbox(task.tools, self.key, self.delegate, self.keep_files)
-        world = LibraryEffects(self._spec.model, self._spec.human, toolbox, self._decisions, tell)
-        flow = self._flow(task, strategy, started.instructions)
-        effects = replaying(world, self.log, regardless=self.regardless)
+        started, flow = self._spec.begin(begun)
+        toolbox = Toolbox(self._spec.tools, self.key, self.delegate, self.keep_files)
+        effects: Effects = LibraryEffects(self._spec.model, self._spec.human, toolbox, self._decisions, tell)
+        if self.log:
+            effects = ContinuedRun(effects, self.log, regardless=self.regardless)
         return drive(flow, effects, started, self.budget, self._deadline, price_of(self._spec.model) or FREE)
-
-    def _flow(self, task: Task, strategy: Strategy, instructions: str | None) -> Flow:
-        """Return the strategy's generator; `instructions` is `None` in older logs. Raises `UsageError` if it cannot
-        begin.
-        """
-        named = getattr(strategy, "name", type(strategy).__name__)
-        told = self._spec.instructions if instructions is None else instructions
-        try:
-            flow = call_contained(self._spec.flow, task, strategy, told)
-        except Exception as error:
-            if is_own_error(error):
-                raise
-            raise UsageError(f"the strategy {named!r} failed: {describe_error(error)}") from error
-        if not isinstance(flow, Generator):
-            raise UsageError(f"the strategy {named!r} returned a {type(flow).__name__}; want a generator")
-        return flow
 
     async def finish(self) -> RunResult:
         """Run to the end and return the result; the run is shown if the agent's `trace` asks for it. Raises as `events`
         does.
         """
-        with log_context(self._context):
+        with run_context(self._entered()):
             try:
                 if should_show(self._spec.trace):
                     return await run_traced(self)

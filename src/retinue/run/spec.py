@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from .._internal.containment import call_contained, describe_error, is_own_error
 from .._internal.message_text import suggestion
 from ..core.answer_schema import Check
 from ..core.budgets import Budget
 from ..core.delegation import is_member
 from ..core.effects import Human
+from ..core.events import Started
 from ..core.prices import price_of
 from ..core.protocols import Flow, Memory, Model, Strategy, Task
 from ..core.tool import Tool
 from ..errors import UsageError
+from ..strategies.auto import choose_strategy
 from ..strategies.given_actions import GivenActions
 from ..strategies.wrappers.prompt_additions import with_files, with_instructions
 from ..strategies.wrappers.reflection import with_reflection
@@ -51,7 +54,38 @@ class RunSpec:
         if self.answers is not None:  # no tool's result may be the answer then
             object.__setattr__(self, "tools", tuple(replace(tool, return_direct=False) for tool in self.tools))
 
-    def flow(self, task: Task, strategy: Strategy, instructions: str) -> Flow:
+    def begin(self, started: Started) -> tuple[Started, Flow]:
+        """Return the first event of a run, completed with what this agent is, and the strategy's generator. `started`
+        has the question and what the model can do; if the run is recorded, also its strategy and instructions. Raises
+        `UsageError` if the strategy cannot begin.
+        """
+        able = started.abilities
+        task = Task(
+            started.question,
+            self.tools,
+            started.history,
+            able.constrains,
+            able.calls_tools,
+            able.scripted,
+            started.files,
+            able.window,
+        )
+        strategy = choose_strategy(self.strategy, task, started.strategy)
+        named = getattr(strategy, "name", type(strategy).__name__)
+        instructions = self.instructions if started.instructions is None else started.instructions
+        try:
+            flow = call_contained(self._flow, task, strategy, instructions)
+        except Exception as error:
+            if is_own_error(error):
+                raise
+            raise UsageError(f"the strategy {named!r} failed: {describe_error(error)}") from error
+        if not isinstance(flow, Generator):
+            raise UsageError(f"the strategy {named!r} returned a {type(flow).__name__}; want a generator")
+        tools = tuple(tool.name for tool in self.tools)
+        started = replace(started, agent=self.name, strategy=strategy.name, model=self.model.name, tools=tools)
+        return started, flow
+
+    def _flow(self, task: Task, strategy: Strategy, instructions: str) -> Flow:
         """Return the generator for one run: `strategy`, wrapped with instructions, reflection and answer checks as
         configured.
         """

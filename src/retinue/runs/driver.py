@@ -8,14 +8,14 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection
 
 from .._internal.concurrency import supervise
-from ..core.handover import enter_handover
-from ..core.log_context import STORED_ID, current_context, enter_context
+from ..core.run_context import STORED_ID, current_run, enter_run_context
 from ..errors import StoreConflict, StoreUnavailable
 from ..store.database import Database
 from ..store.event_log import Entry, Fenced
@@ -185,8 +185,7 @@ class Runs:
 
     async def _keep_driving(self, run_id: str, run: RunRow | None) -> None:
         """Drive the run, with backoff while the database is unavailable."""
-        enter_context(current_context().of_run(run_id))
-        enter_handover(self._context.parking.is_set)
+        enter_run_context(replace(current_run().of_run(run_id), parks=self._context.parking.is_set))
         tries = 0
         while run_id in self._wanted and not self._context.parking.is_set():
             try:
@@ -253,9 +252,9 @@ class Runs:
     async def _driven(self, lease: Lease) -> DriveEnd:
         """Drive the run that was leased."""
         run_id, began = lease.run.id, time.perf_counter()
-        context = current_context()
+        context = current_run()
         if context.run == run_id and not context.request:  # it was requested of another process, or before a restart
-            context.request = str(lease.run.request.get(STORED_ID, ""))
+            enter_run_context(replace(context, request=str(lease.run.request.get(STORED_ID, ""))))
         end: DriveEnd = "parked"
         drive = self._live[run_id] = Drive(self._context, lease)
         if run_id in self._interrupted:

@@ -15,8 +15,8 @@ from sqlalchemy import Connection
 from ..core.budgets import Budget
 from ..core.delegation import MemberCall
 from ..core.events import Called, Event, Observed, Paused, Stopped
-from ..core.log_context import STORED_ID
 from ..core.protocols import Task
+from ..core.run_context import STORED_ID
 from ..core.trace_context import HEADER, STATE_HEADER
 from ..core.values import AgentAction, StopReason
 from ..errors import DataError

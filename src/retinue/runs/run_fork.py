@@ -15,8 +15,8 @@ from sqlalchemy import Connection
 
 from .._internal.message_text import suggestion
 from ..core.events import Started
-from ..core.log_fork import ForkPoint, KeptEvent, fork_log, step_of
 from ..errors import UsageError
+from ..run.fork import ForkPoint, KeptEvent, fork_log, step_of
 from ..store.clock import CLOCK
 from ..store.event_log import Entry, append_entries, read_events
 from ..store.run_copies import copy_belongings

@@ -6,9 +6,11 @@ A run's place in its trace follows from its row: so each process computes the sa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..core.trace_context import TraceParent, derived_span_id, derived_trace_id, enter_trace, stored_parent
+from ..core.run_context import current_run, enter_run_context
+from ..core.trace_context import TraceParent, derived_span_id, derived_trace_id, stored_parent
 from ..store.event_log import Entry
 from ..store.run_row import RunRow
 from ..telemetry.activation import provider_of, recorder
@@ -47,12 +49,16 @@ def trace_run(run: RunRow, log: Sequence[Entry], model: object = None) -> RunTra
     `None` if telemetry is off, or its trace is not recorded. `model` is its agent's, if that is known."""
     here = recorder()
     if here is None:
-        enter_trace(stored_parent(run.request))  # what the caller said is passed on
+        _enter_trace(stored_parent(run.request))  # what the caller said is passed on
         return None
     traced = here.decided(place_of_run(run))
-    enter_trace(traced.span)
+    _enter_trace(traced.span)
     spans = here.spans(traced, provider_of(model))
     return None if spans is None else RunTrace(here, spans, run, log)
+
+
+def _enter_trace(span: TraceParent | None) -> None:
+    enter_run_context(replace(current_run(), trace=span))
 
 
 def place_of_run(run: RunRow) -> Traced:

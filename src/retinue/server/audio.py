@@ -17,8 +17,7 @@ from fastapi import APIRouter, Form, Response, UploadFile
 from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import Field
 
-from ..components.speech_to_text import SpeechToText, Transcript
-from ..components.text_to_speech import FORMATS, MAX_TEXT, VOICE, TextToSpeech
+from ..components.speech import FORMATS, MAX_TEXT, VOICE, SpeechToText, TextToSpeech, Transcript
 from ..errors import ToolError, UsageError
 from .context import Context, ContextDep
 from .wire.api_errors import ApiError, no_model

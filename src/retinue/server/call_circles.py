@@ -6,9 +6,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
-from ..core.call_path import HEADER, Caller, Incoming, enter_call_path, parse_callers
+from ..core.call_path import HEADER, Caller, Incoming, parse_callers
+from ..core.run_context import current_run, enter_run_context
 from ..errors import StoreConflict
 from ..store.database import Database
 from ..store.run_row import RunRow
@@ -58,4 +60,5 @@ async def enter_run(run: RunRow, server: ServerId) -> None:
     it is the run at the top of its team, which alone can be called."""
     callers = parse_callers(", ".join(run.request.get("callers") or ()))
     top = run.request.get("top", run.agent), run.root_id or run.id, run.thread_id or ""
-    enter_call_path([*callers, Caller(await server.get(), *top)])
+    path = (*callers, Caller(await server.get(), *top))
+    enter_run_context(replace(current_run(), callers=path))

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..agent import Agent
-from ..components.speech_to_text import SpeechToText
-from ..components.text_to_speech import TextToSpeech
+from ..components.speech import SpeechToText, TextToSpeech
 from ..config import load_spec
 from ..config.builder import Builder
 from ..config.references import SPEECH, exposed, peel_speech, speech_in

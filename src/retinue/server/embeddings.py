@@ -14,7 +14,7 @@ from pydantic import Field, Tag
 
 from ..documents.embedding import minilm, unit
 from ..errors import UsageError
-from ..models.bundles import MINILM
+from ..models import weights
 from .context import Context, ContextDep
 from .middleware.usage_limits import too_many
 from .wire.api_errors import ApiError, no_model
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..documents.onnx import Floats
 
 router = APIRouter(route_class=JsonRoute)
-MODEL = MINILM.name
+MODEL = "minilm"
 _BATCH = 16  # pieces embedded together
 _LONGEST, _MOST = 8_192, 300_000  # tokens per text, and per request
 _WAITING = 2_000  # batches per tenant
@@ -52,7 +52,8 @@ class EmbeddingsCreate(Wire):
 
 def is_here() -> bool:
     """Whether the embedder is installed: its weights, and the extra `rank`."""
-    return MINILM.is_here and all(find_spec(name) is not None for name in ("numpy", "onnxruntime", "tokenizers"))
+    has_weights = weights.bundles()[MODEL].is_here
+    return has_weights and all(find_spec(name) is not None for name in ("numpy", "onnxruntime", "tokenizers"))
 
 
 @router.post("/embeddings")

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from sqlalchemy import Connection
 
-from ..components.code_interpreter import CodeInterpreter
+from ..components.python_runtime import CodeInterpreter
 from ..core.tool import Tool
 from ..core.tool_example import ExampleCall, ToolExample
 from ..errors import ToolError, UsageError

@@ -16,10 +16,9 @@ from sqlalchemy import URL, Row
 
 from .._internal.cache import cache_folder
 from .._internal.concurrency import run_in_thread, supervise
-from ..documents.office_files import MODULES
 from ..documents.passage_index import PassageIndex
 from ..documents.store_database import is_damaged
-from ..documents.text_extraction import media_type_of, needs_parser, text_of
+from ..documents.text_extraction import MODULES, media_type_of, needs_parser, text_of
 from ..documents.text_subprocess import MAX_TEXT, text_apart
 from ..errors import DataError, StoreUnavailable, UsageError
 from ..store.database import Database

@@ -10,9 +10,9 @@ from pydantic import Field
 from sqlalchemy import Connection
 
 from .._internal.message_text import suggestion
-from ..core.log_fork import ForkPoint, fork_log
-from ..core.recorded_effects import NumberedEvent
 from ..errors import UsageError
+from ..run.fork import ForkPoint, fork_log
+from ..run.recorded_effects import NumberedEvent
 from ..run.replay import Recording
 from ..runs.run_fork import ForkEdits, fork_run
 from ..runs.run_view import read_run

@@ -11,8 +11,8 @@ from sqlalchemy import Connection
 
 from .._internal.concurrency import run_in_thread
 from ..core.events import Started
-from ..core.recorded_effects import NumberedEvent
 from ..errors import AgentChanged, LogMismatch, UsageError
+from ..run.recorded_effects import NumberedEvent
 from ..run.replay import ModelRequest, Recording, Replay, replay_run
 from ..run.spec import RunSpec
 from ..runs.run_view import read_run

@@ -1,25 +1,28 @@
-"""A connection to an A2A 1.0 agent: its card, and requests over JSON-RPC or HTTP+JSON, as the card says."""
+"""A connection to an A2A 1.0 agent: its card, and requests over JSON-RPC or HTTP+JSON, as the card says.
+
+Cards are untrusted, so they are bounded, checked, and never a reason to talk to yet another server.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
+import re
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import aclosing
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, get_args
 from urllib.parse import quote
 
 from ..core.call_failure import call_failure
-from ..core.call_path import callers_header
-from ..core.trace_context import trace_headers
+from ..core.run_context import current_run
 from ..errors import ModelError, ModelUnavailable, NotDone, ToolError, UsageError
-from ..net.http_client import DONE, HttpClient
-from ..net.retry import Retries, next_retry
-from ..net.time_limits import TimeLimits
-from .remote_address import without_address
-from .remote_card import RemoteCard, fetch_card
+from ..net.http_client import DONE, HttpClient, bearer
+from ..net.retry import Attempts, Retries, TimeLimits
+from ..net.url_policy import WebAddress, parse_url, url_excerpt
+from .remote_agent import hide_address
 
 logger = logging.getLogger(__name__)
 MAX_ANSWER = 4_000_000  # bytes of a response, or of a stream
@@ -28,6 +31,13 @@ _KEPT = 300.0  # seconds for which a card is good
 _VERSION = {"A2A-Version": "1.0"}
 _NONE: Mapping[str, str] = {}
 Body = Mapping[str, Any]
+Binding = Literal["JSONRPC", "HTTP+JSON"]
+WELL_KNOWN = "/.well-known/agent-card.json"
+MAX_CARD = 200_000  # bytes
+_HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
+_OURS = re.compile(
+    r"(?i)(host|connection|content-.*|transfer-.*|proxy-.*|te|trailer|upgrade|accept.*|a2a-.*|x-retinue-.*)"
+)
 
 
 class _Known(NamedTuple):
@@ -94,7 +104,7 @@ class A2AConnection:
         self, rpc: str, path: str, params: Body, headers: Mapping[str, str] = _NONE, *, method: str = "POST"
     ) -> AsyncGenerator[Any, None]:
         card, client, _ = await self._agent()
-        more = {**_VERSION, **callers_header(), **trace_headers(), **headers}
+        more = {**_VERSION, **current_run().headers(), **headers}
         if card.binding == "JSONRPC":
             body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": rpc, "params": params})
             return _results(client.exchange("", body.encode(), more, MAX_ANSWER), rpc=True)
@@ -112,7 +122,7 @@ class A2AConnection:
                 raise
             except NotDone as error:
                 logger.warning("%s", error)
-                raise NotDone(without_address(str(error), self._url)) from None
+                raise NotDone(hide_address(str(error), self._url)) from None
             client = known.client if known is not None and known.card == card else self._client(card)
             known = self._known = _Known(card, client, time.monotonic())
         return known
@@ -145,25 +155,112 @@ def _result(body: Any, *, rpc: bool) -> Any:
 
 async def _retried(ask: Callable[[], Awaitable[Any]], may: Callable[[ModelError], bool], url: str) -> Any:
     """Return what `ask` returns. It is asked again where it was unavailable, and `may` agrees."""
-    failures = 0
-    while True:
-        try:
-            return await ask()
-        except ModelError as error:
-            failures += 1
-            await asyncio.sleep(_pause(failures, error, may, url))
-
-
-def _pause(failures: int, error: ModelError, may: Callable[[ModelError], bool], url: str) -> float:
-    """Return the seconds before the next try. Raises `ToolError` if there is none."""
+    attempts = Attempts(_RETRIES)
     try:
-        if not isinstance(error, ModelUnavailable) or not may(error):
-            raise error
-        return next_retry(failures, error, _RETRIES).seconds
+        while True:
+            try:
+                return await ask()
+            except ModelUnavailable as error:
+                if not may(error):
+                    raise
+                retry = attempts.next_retry(error)
+            await asyncio.sleep(retry.seconds)
     except ModelError as last:
         logger.warning("%s", last)
-        raise call_failure(without_address(str(last), url), sent=_was_sent(last)) from None
+        raise call_failure(hide_address(str(last), url), sent=_was_sent(last)) from None
 
 
 def _was_sent(error: ModelError) -> bool:
     return error.code != "model_unreachable"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteCard:
+    """What is needed of an agent's card: where and how to talk to it. `key_header` is the name of the header that its
+    API key goes into; empty: as a bearer token."""
+
+    name: str
+    url: str
+    binding: Binding
+    streaming: bool = False
+    key_header: str = ""
+
+
+async def fetch_card(url: str, api_key: str, allow: Collection[str], limits: TimeLimits) -> RemoteCard:
+    """Return the card of the agent at `url`, which is the address of its card or what precedes `/.well-known`.
+
+    `allow` are the hosts (`host` or `host:port`) that it may name besides that of `url`. Raises `NotDone`, and
+    `ModelError` if it cannot be had.
+    """
+    address = url if url.endswith(".json") else f"{url.rstrip('/')}{WELL_KNOWN}"
+    client = HttpClient(address, api_key, limits, bearer)
+    try:
+        async with aclosing(client.exchange("", most=MAX_CARD)) as reads:
+            async for bodies in reads:
+                return check_card(bodies[0], address, allow)
+    finally:
+        await client.close()
+    raise NotDone(f"{url_excerpt(address)} is empty; want an agent's card")
+
+
+def check_card(card: Any, address: str, allow: Collection[str] = ()) -> RemoteCard:
+    """Return what is needed of a card that was found at `address`. Raises `NotDone` for one that cannot be used."""
+    where = f"the card at {url_excerpt(address)}"
+    if not isinstance(card, Mapping) or not isinstance(card.get("name"), str) or not card["name"].strip():
+        raise NotDone(f"{where} is not an agent's card: want an object with a name and supportedInterfaces")
+    if required := [
+        one for one in _objects(_object(card.get("capabilities")).get("extensions")) if one.get("required")
+    ]:
+        raise NotDone(f"{where} requires the extension {str(required[0].get('uri'))[:200]!r}, which is not supported")
+    interfaces = list(_objects(card.get("supportedInterfaces")))
+    usable = [
+        one
+        for one in interfaces
+        if one.get("protocolBinding") in get_args(Binding) and str(one.get("protocolVersion")).split(".")[0] == "1"
+    ]
+    if not usable:
+        there = ", ".join(f"{one.get('protocolBinding')} {one.get('protocolVersion')}"[:60] for one in interfaces[:5])
+        raise NotDone(f"{where} offers {there or 'no interface'}; want JSONRPC or HTTP+JSON of A2A 1.0")
+    named = str(usable[0].get("url"))
+    _check_address(named, address, allow, where)
+    streaming = _object(card.get("capabilities")).get("streaming") is True
+    return RemoteCard(
+        " ".join(card["name"].split())[:200], named, usable[0]["protocolBinding"], streaming, _key_header(card)
+    )
+
+
+def _check_address(named: str, address: str, allow: Collection[str], where: str) -> None:
+    """Refuse an interface at another server than the card's, which would get the key and the question."""
+    try:
+        there, here = parse_url(named), parse_url(address)
+    except ToolError as error:
+        raise NotDone(f"{where} names an address that cannot be used: {error}") from None
+    same = (there.scheme, there.host, there.port) == (here.scheme, here.host, here.port)
+    if not same and not {there.host, _host_of(there)}.intersection(allow):
+        told = f"it is on {_host_of(here)}, but names {url_excerpt(named)} as the agent's address"
+        raise NotDone(f"{where} leads elsewhere: {told} (if that is right: allow=['{_host_of(there)}'])")
+
+
+def _host_of(address: WebAddress) -> str:
+    return f"{address.host}:{address.port}"
+
+
+def _key_header(card: Mapping[str, Any]) -> str:
+    """Return the header for the API key, where the card asks for one that is no bearer token."""
+    schemes = list(_objects(list(_object(card.get("securitySchemes")).values())))
+    if any("httpAuthSecurityScheme" in one for one in schemes):
+        return ""
+    for scheme in schemes:
+        given = _object(scheme.get("apiKeySecurityScheme"))
+        name = str(given.get("name"))
+        if given.get("location") == "header" and _HEADER.fullmatch(name) and not _OURS.fullmatch(name):
+            return name
+    return ""
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _objects(value: Any) -> Iterator[Mapping[str, Any]]:
+    return (one for one in value if isinstance(one, Mapping)) if isinstance(value, list) else iter(())

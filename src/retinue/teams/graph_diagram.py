@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 
-from .graph_structure import GraphOutline
+from .graph_check import GraphOutline
 from .role import END, START
 
 _BOX, _LAYER, _GAP, _MARGIN, _LETTER = 34, 78, 28, 16, 7.6

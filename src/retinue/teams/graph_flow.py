@@ -3,26 +3,42 @@
 Each round runs all roles that are ready, side by side. A role that an edge led to is ready when all its heads have led
 to it, or when none of the others can any more, because nothing that is still to run leads there. Gates wait until no
 other role is ready, so a person is asked when nothing else can be done.
+
+Below the walk: what a role gets from the state or from the roles before it, and what its observation or a person's
+decision means.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+import json
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..core.protocols import Flow, Request, Sent, Task, act, consult
-from ..core.values import AgentAction, AgentFinish, Decision, Observation, StopReason
-from .graph_plan import Branch, GraphPlan, RolePlan, reach_of
+from ..core.values import AgentAction, AgentFinish, Decision, Observation, StopReason, ToolInput
+from .graph_plan import WHOLE_STATE, Branch, GraphPlan, RolePlan, reach_of
 from .role import END, START
-from .role_input import InputProblem, input_of
-from .role_output import Output, decided, rejection, seen_from, stored
 from .selectors import ModelChoice, When, chosen_by, word_of
-from .shared_state import ERRORS, HISTORY, QUESTION, VISITS, StateError, as_words, initial_state
+from .shared_state import (
+    ERRORS,
+    HISTORY,
+    QUESTION,
+    VISITS,
+    StateError,
+    StateField,
+    Values,
+    as_words,
+    initial_state,
+    replaced,
+    value_from,
+    written,
+)
 from .state_expression import ExpressionError
 
 T = TypeVar("T")
 Part = Generator[Request, Sent, T]
+_SELECTOR = RolePlan("selector", (), 1, speaks_json=True)
 
 
 @dataclass(frozen=True)
@@ -87,7 +103,7 @@ class _Walk:
         if last.gate is not None:
             decision, field = self._decided[last.name]
             if decision.kind == "reject":
-                raise _failure([(last, rejection(decision))])
+                raise _failure([(last, rejection_text(decision))])
             if decision.kind == "respond" and field == self._plan.answer:
                 return decision.message
         return self._answer()
@@ -144,13 +160,13 @@ class _Walk:
         for role in roles:
             try:
                 said = {head: self._said[head] for head in heads[role.name]}
-                actions[role.name] = AgentAction(role.name, input_of(role, self._values, said))
+                actions[role.name] = AgentAction(role.name, read_input(role, self._values, said))
             except InputProblem as problem:
                 outputs[role.name] = Output(str(problem), failed=True)
         if actions:
             observations = yield from act(*actions.values(), answer=self._answer())
             seen = zip(actions, observations, strict=True)
-            outputs |= {name: seen_from(self._plan.roles[name], one) for name, one in seen}
+            outputs |= {name: read_observation(self._plan.roles[name], one) for name, one in seen}
         return [outputs[role.name] for role in roles]
 
     def _gate(self, role: RolePlan, heads: list[str]) -> Part[Output]:
@@ -161,7 +177,7 @@ class _Walk:
         decision = yield from consult(AgentAction(role.name, as_words(shown)), role.gate or f"{role.name}: go on?")
         self._decided[role.name] = decision, field
         leads_on = bool(self._plan.branches_of(role.name))
-        return decided(decision, leads_on=leads_on, field=field, shown=shown)
+        return read_decision(decision, leads_on=leads_on, field=field, shown=shown)
 
     def _store(self, role: RolePlan, output: Output) -> Output:
         """Write an output into the state; return it, or the failure if it does not fit."""
@@ -170,7 +186,7 @@ class _Walk:
             self._values = {**self._values, ERRORS: errors}
             return output
         try:
-            self._values = stored(role, output, self._values, self._plan.fields)
+            self._values = store_output(role, output, self._values, self._plan.fields)
         except StateError as error:
             return self._store(role, Output(str(error), failed=True))
         return output
@@ -220,7 +236,7 @@ class _Walk:
         return [branch.tails[word] for word in dict.fromkeys(named)]
 
     def _words(self, seen: Observation, where: str) -> Any:
-        output = seen_from(_SELECTOR, seen)
+        output = read_observation(_SELECTOR, seen)
         if output.failed:
             raise _End(f"{where}: {output.value}")
         return output.value
@@ -232,10 +248,124 @@ def _failure(failed: Sequence[tuple[RolePlan, str]]) -> _End:
     return _End(problem, refused=any(role.gate is not None for role, _ in failed))
 
 
-_SELECTOR = RolePlan("selector", (), 1, speaks_json=True)
-
-
 def _first_of_circle(waits: dict[str, set[str]]) -> str:
     """Return the first role that waits for none but those that wait for it, too."""
     after = reach_of({name: list(others) for name, others in waits.items()})
     return next(name for name in waits if all(name in after[one] for one in after[name]))
+
+
+# ── what a role gets ──────────────────────────────────────────────────────────────────────────────
+
+
+class InputProblem(Exception):
+    """A field that a role reads is not set."""
+
+
+def read_input(role: RolePlan, values: Values, said: Mapping[str, Any]) -> ToolInput:
+    """Return the input of a role's tool. `said` is what the roles that led to it said. Raises `InputProblem`."""
+    if role.takes:
+        return {name: value for name, field in role.takes.items() for value in _read_field(role, field, values)}
+    if role.reads == ():
+        return {}
+    if role.reads is not None:
+        read = {name: value for name in role.reads for value in _read_field(role, name, values)}
+        return _label_values(read) if len(role.reads) > 1 else as_words(*read.values())
+    if role.parameter:
+        return {role.parameter: next(iter(said.values())) if len(said) == 1 else dict(said)}
+    return _label_values(said) if len(said) > 1 else as_words(*said.values())
+
+
+def _read_field(role: RolePlan, field: str, values: Values) -> list[Any]:
+    """Return a field's value in a list, which is empty if it is not set and need not be."""
+    if field == WHOLE_STATE and field not in values:
+        return [dict(values)]
+    if field in values:
+        return [values[field]]
+    if field in role.optional:
+        return []
+    raise InputProblem(f"it reads the field {field!r}, which is not set")
+
+
+def _label_values(values: Mapping[str, Any]) -> str:
+    return "\n\n".join(f"{name}: {as_words(value)}" for name, value in values.items())
+
+
+# ── what came of it ───────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A role's value, or why it `failed`. `said` is what the roles after it hear instead, and `edited` the new value of
+    a field that a person edited."""
+
+    value: Any
+    failed: bool = False
+    said: Any = None
+    edited: tuple[str, Any] | None = None
+
+
+def read_observation(role: RolePlan, seen: Observation) -> Output:
+    """Return the output that an observation means."""
+    if seen.outcome != "result":
+        return Output(seen.text, failed=True)
+    if not role.speaks_json:
+        return Output(seen.text)
+    try:
+        return Output(json.loads(seen.text))
+    except (ValueError, RecursionError):  # too long, or a person's words instead of it
+        return Output(seen.text)
+
+
+def read_decision(decision: Decision, *, leads_on: bool, field: str, shown: Any) -> Output:
+    """Return the output of a human gate, which passes on what was `shown` of `field`, or what a person made of it.
+
+    `leads_on`: edges depend on the decision, so a rejection is no failure.
+    """
+    if decision.kind == "reject" and not leads_on:
+        return Output(rejection_text(decision), failed=True)
+    value = {"decision": decision.kind, "message": decision.message}
+    if decision.kind == "edit":
+        new = decision.tool_input
+        if isinstance(new, dict) and not isinstance(shown, dict):  # arguments by name; the gate shows one text
+            if set(new) not in ({"input"}, {field}):
+                return Output(
+                    f"the edit has {', '.join(new) or 'nothing'}; want 'input' with the new text", failed=True
+                )
+            (new,) = new.values()
+        if new is None:
+            return Output("the edit has no new text", failed=True)
+        return Output(value, said=new, edited=(field, new))
+    return Output(value, said=decision.message if decision.kind == "respond" else shown)
+
+
+def rejection_text(decision: Decision) -> str:
+    """Return why a role fails that a person rejected."""
+    return f"a person rejected it{': ' * bool(decision.message)}{decision.message}"
+
+
+def store_output(role: RolePlan, output: Output, values: Values, fields: Mapping[str, StateField]) -> dict[str, Any]:
+    """Return the state with a role's output. Raises `StateError`."""
+    new = dict(values)
+    if output.edited is not None:
+        new = replaced(new, fields, *output.edited)
+    if len(role.writes) == 1:
+        return written(new, fields, role.writes[0], _parse_value(role, output.value, fields[role.writes[0]]))
+    value = _parse_mapping(role, output.value)
+    for name in role.writes:
+        if name not in value:
+            raise StateError(f"its value has no {name!r}; it writes {', '.join(role.writes)}")
+        new = written(new, fields, name, value[name])
+    return new
+
+
+def _parse_value(role: RolePlan, value: Any, field: StateField) -> Any:
+    return value if role.speaks_json or not isinstance(value, str) else value_from(value, field)
+
+
+def _parse_mapping(role: RolePlan, value: Any) -> Mapping[str, Any]:
+    if isinstance(value, str):
+        value = value_from(value, StateField(dict))
+    if not isinstance(value, Mapping):
+        wanted = ", ".join(role.writes)
+        raise StateError(f"want a mapping with {wanted}, not {json.dumps(value)[:60]}")
+    return value

@@ -15,13 +15,20 @@ from ..core.tool import Tool
 from ..errors import UsageError
 from ..executor import NoModel
 from . import graph_diagram
+from .graph_check import (
+    GraphOutline,
+    GraphProblem,
+    RolePlans,
+    plan_roles,
+    selector_problems,
+    structure_problems,
+    unset_reads,
+)
 from .graph_flow import GraphFlow
 from .graph_plan import Branch, GraphPlan, reach_of
-from .graph_structure import GraphOutline, GraphProblem, structure_problems
 from .role import START, HumanGate, Role, as_tool
 from .selectors import ModelChoice, When, word_of
 from .shared_state import OWN, StateField, field_of
-from .state_check import Planned, planned, selector_problems, unset_reads
 
 Selector = Callable[..., Any] | Tool | When | ModelChoice | str
 Tails = Iterable[str] | Mapping[Any, str]
@@ -144,7 +151,7 @@ class MessageGroup:
     def plan(self) -> tuple[GraphPlan, list[Tool]]:
         """Return the plan, and the tools of its roles and selectors. Raises `UsageError` as `compile` does."""
         outline = self._outline()
-        found = planned(self._roles, self._fields, self._limits[0])
+        found = plan_roles(self._roles, self._fields, self._limits[0])
         problems = [*structure_problems(outline), *found.problems]
         names = [role.name for role in self._roles]
         branches, selecting = self._branches(names)
@@ -177,7 +184,7 @@ class MessageGroup:
             branches.append(Branch(one.head, one.tails, None, name))
         return tuple(branches), tools
 
-    def _more_problems(self, plan: GraphPlan, found: Planned, *, structural: bool) -> Iterable[GraphProblem]:
+    def _more_problems(self, plan: GraphPlan, found: RolePlans, *, structural: bool) -> Iterable[GraphProblem]:
         if self._answer and self._answer not in plan.fields:
             yield GraphProblem((), f"answer: no field {self._answer!r}; its fields are: {', '.join(plan.fields)}")
         if self._model is None and any(isinstance(one.selector, ModelChoice) for one in plan.branches):

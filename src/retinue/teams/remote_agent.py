@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
@@ -13,23 +14,18 @@ from urllib.parse import urlsplit
 from ..agent import Agent
 from ..core.budgets import Budget
 from ..core.call_failure import call_failure
-from ..core.call_path import callers_header
 from ..core.effects import Human
-from ..core.log_context import current_context
 from ..core.prices import Price, price_of
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Chunks, Flow, Model, Task, ask, consult
+from ..core.run_context import current_run
 from ..core.tool import Effects
-from ..core.trace_context import trace_headers
-from ..core.values import AgentAction, AgentFinish, Capabilities, Message, Reply
+from ..core.values import AgentAction, AgentFinish, Capabilities, Decision, Message, Reply
 from ..errors import ModelRefused, ModelUnavailable, UsageError
 from ..models import PromptModel
 from ..net.http_client import HttpClient, Unsigned
-from ..net.retry import Retries, next_retry
-from ..net.time_limits import TimeLimits
+from ..net.retry import Attempts, Retries, TimeLimits
 from ..strategies.parsing.final_answer import mark_truncated
-from .human_answers import words_of
-from .remote_address import without_address
 
 _RETRIES = Retries()
 
@@ -119,7 +115,7 @@ class RemoteModel:
     async def reply(self, request: Ask) -> Chunks:
         """Stream the reply. Raises `ToolError` if the request is refused, and `ModelError`. A request that may have
         been executed is sent again only where that does no harm."""
-        failures, sent, harmless = 0, False, self.effects != "once"
+        attempts, sent, harmless = Attempts(_RETRIES), False, self.effects != "once"
         while True:
             if not sent or harmless:
                 try:
@@ -128,16 +124,15 @@ class RemoteModel:
                             yield chunk
                     return
                 except ModelRefused as error:
-                    raise call_failure(without_address(str(error), self.url), sent=True) from None
+                    raise call_failure(hide_address(str(error), self.url), sent=True) from None
                 except ModelUnavailable as error:
                     last, sent = error, sent or error.code != "model_unreachable"
-            failures += 1
             if sent and not harmless:
                 with suppress(ModelUnavailable):  # it may be starting again
                     harmless = await self._knows_keys()
                     if not harmless:
                         break
-            retry = next_retry(failures, last, _RETRIES)
+            retry = attempts.next_retry(last)
             yield retry
             await asyncio.sleep(retry.seconds)
         raise last
@@ -145,7 +140,7 @@ class RemoteModel:
     async def _knows_keys(self) -> bool:
         """Whether a request that is repeated under its key gets the same run. Raises `ModelUnavailable`."""
         try:
-            models = await self.client.get("/models") if current_context().run else {}
+            models = await self.client.get("/models") if current_run().run else {}
             return bool(models["data"][0]["owned_by"] == "retinue")
         except (ModelRefused, LookupError, TypeError):
             return False
@@ -170,7 +165,7 @@ class RemoteChat:
             for call in reply.calls:
                 question = f"{self.agent} requires input: {_question(call)}"
                 decision = yield from consult(AgentAction(self.agent, call.tool_input), question)
-                news = words_of(decision)
+                news = decision_text(decision)
                 prompt = prompt.add(Message("tool", news, call_id=call.id, tool=call.tool))
 
 
@@ -187,11 +182,32 @@ def _question(call: AgentAction) -> str:
 
 async def _headers(request: Unsigned) -> Mapping[str, str]:
     """Return the headers of a request: who calls, and a key that the same request of the same run has again."""
-    run = current_context().run
-    key = f"{run[-100:]}/{hashlib.sha256(request.body).hexdigest()[:32]}"
-    return {**callers_header(), **trace_headers(), **({"Idempotency-Key": key} if run else {})}
+    here = current_run()
+    key = f"{here.run[-100:]}/{hashlib.sha256(request.body).hexdigest()[:32]}"
+    return {**here.headers(), **({"Idempotency-Key": key} if here.run else {})}
 
 
 def _written(decided: Decided) -> Reply:
     """Write an answer as it is, since there is no format."""
     return Reply(decided.output if isinstance(decided, AgentFinish) else "")
+
+
+def decision_text(decision: Decision) -> str:
+    """Return a decision as a message: an answer as it is, and otherwise the word or the JSON that a Retinue expects."""
+    if decision.kind == "respond":
+        return decision.message
+    if decision.kind == "edit" and isinstance(decision.tool_input, dict):
+        arguments = decision.tool_input.get("arguments", decision.tool_input)
+        return json.dumps({"decision": "edit", "arguments": arguments}, ensure_ascii=False)
+    if decision.kind == "edit" and decision.tool_input is not None:
+        return str(decision.tool_input)
+    if decision.kind == "reject" and decision.message:
+        return json.dumps({"decision": "reject", "message": decision.message}, ensure_ascii=False)
+    return decision.kind
+
+
+def hide_address(text: str, url: str) -> str:
+    """Return a message about the server at `url` without its address: models and clients may read it."""
+    address = urlsplit(url)
+    hidden = re.sub(rf"{re.escape(f'{address.scheme}://{address.netloc}')}[^\s:]*", "the other server", text)
+    return hidden.replace(address.netloc, "the other server") if address.netloc else hidden

@@ -6,10 +6,11 @@ import atexit
 import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..core.events import Event
-from ..core.trace_context import enter_trace
+from ..core.run_context import current_run, enter_run_context
 from ..errors import RetinueError, UsageError
 from .conventions import version
 
@@ -23,6 +24,8 @@ _PATIENCE = 2.0  # seconds that a process waits at its end
 MISSING = "telemetry needs the extra 'telemetry': pip install 'retinue[telemetry]'"
 _ENDPOINTS = [f"OTEL_EXPORTER_OTLP_{name}ENDPOINT" for name in ("", "TRACES_", "METRICS_")]
 _active: list[Recorder] = []
+_NAMES = {"local": "retinue", "scripted": "retinue"}  # the others are called like their engines
+_DEPTH = 5
 
 
 def enable(
@@ -147,13 +150,9 @@ def live_spans(key: str, model: object, begun: Sequence[Event], *, member: bool)
     from .recorder import place_of
 
     traced = _active[0].decided(place_of(key, member=member, part=len(begun)))
-    enter_trace(traced.span)
+    enter_run_context(replace(current_run(), trace=traced.span))
     spans = _active[0].spans(traced, provider_of(model))
     return None if spans is None else _active[0].live(spans, begun)
-
-
-_NAMES = {"local": "retinue", "scripted": "retinue"}  # the others are called like their engines
-_DEPTH = 5
 
 
 def provider_of(model: object) -> str:

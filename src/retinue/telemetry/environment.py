@@ -16,6 +16,8 @@ _PREFIX = "OTEL_EXPORTER_OTLP_"
 CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _DEFAULT = "http://localhost:4318"
 _TRUE = ("true", "1", "span_only", "span_and_event")  # the last two are the words of newer conventions
+Sampler = Callable[[TraceParent], bool]
+_VARIABLE = "OTEL_TRACES_SAMPLER"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +101,6 @@ def _read_number(env: Mapping[str, str], name: str, usual: float) -> float:
     if not 0 < number < 1e12:
         raise UsageError(f"{name} is {said[:40]!r}; want a number above 0")
     return number
-
-
-Sampler = Callable[[TraceParent], bool]
-_VARIABLE = "OTEL_TRACES_SAMPLER"
 
 
 def sampler_of(env: Mapping[str, str]) -> Sampler:

@@ -18,16 +18,15 @@ from opentelemetry.sdk.resources import Resource
 from .._internal.processes import in_forked_child
 from .._internal.redaction import address_without_secrets, redact
 from ..errors import UsageError
-from ..net.connection_pool import CannotConnectError, ConnectionPool
-from ..net.http1 import Connection
+from ..net.connection_pool import FAILURES, ConnectionPool, describe_failure, read_body
 from ..net.proxy_route import Route, route
-from ..net.retry import parse_retry_after
-from ..net.time_limits import TimeLimits
+from ..net.retry import TimeLimits, parse_retry_after
 from .environment import Endpoint
 from .sdk_export import Instruments, readable_span
 from .span_record import SpanRecord
 
 _AGAIN = (408, 429, 502, 503, 504)
+_MOST = 64_000  # bytes of an answer
 _MOST_SERIES = 2_000  # combinations of attributes of a metric; what comes later is counted together
 _NO_SUCH_PATH = (404, 405, 415, 501)
 
@@ -123,29 +122,27 @@ class _Poster:
         headers = {"User-Agent": "retinue", "Content-Type": "application/x-protobuf", **endpoint.headers}
         if endpoint.zipped:
             body, headers["Content-Encoding"] = gzip.compress(body, 1), "gzip"
-        head = self._way.head("POST", endpoint.url, headers)
-        said = await self._answer(b"%sContent-Length: %d\r\n\r\n%s" % (head, len(body), body))
+        said = await self._read_answer(self._way.request("POST", endpoint.url, headers, body))
         if self.status >= 300:
             shown = redact(said.decode("utf-8", "replace"))[:200].strip()
             address, told = address_without_secrets(endpoint.url), f": {shown!r}" if shown.isprintable() else ""
             problem = f"{address} answered {self.status}{told}"
             raise NotSent(problem, again=self.status in _AGAIN, seconds=self._wait)
 
-    async def _answer(self, request: bytes) -> bytes:
-        """Return the beginning of the answer's body."""
-        shown, self.status = address_without_secrets(self._endpoint.url), 0
+    async def _read_answer(self, request: bytes) -> bytes:
+        """Return the answer's body; one that is too large is cut, and its connection closed."""
+        self.status = 0
         self._pool = self._pool or ConnectionPool(self._way, self._limits, lambda: _trust(self._endpoint))
         try:
             async with asyncio.timeout(self._endpoint.seconds):
                 connection = await self._pool.ask(request)
-                said = await _body(connection, self._pool)
-        except TimeoutError:
-            raise NotSent(f"{shown} did not answer in time", again=True) from None
-        except CannotConnectError as error:
-            reason = error.reason.strerror or str(error.reason)
-            raise NotSent(f"cannot connect to {shown}: {reason}", again=True) from None
-        except OSError as error:
-            raise NotSent(f"{shown} broke off: {type(error).__name__}", again=True) from None
+                try:
+                    said = await read_body(connection, _MOST, cut=True)
+                finally:
+                    self._pool.done(connection)
+        except FAILURES as error:
+            shown = address_without_secrets(self._endpoint.url)
+            raise NotSent(f"{shown} {describe_failure(error)}", again=True) from None
         self.status = connection.status
         self._wait = parse_retry_after(connection.headers.get("retry-after")) or 0.0
         return said
@@ -155,17 +152,6 @@ class _Poster:
         if self._pool is not None:
             self._pool.close()
             await asyncio.sleep(0)  # lets the loop release the sockets
-
-
-async def _body(connection: Connection, pool: ConnectionPool) -> bytes:
-    """Return the beginning of a body."""
-    said = b""
-    try:
-        while part := await connection.read():
-            said = (said + part)[:1_000]
-    finally:
-        pool.done(connection)
-    return said
 
 
 def _way(endpoint: Endpoint) -> Route:

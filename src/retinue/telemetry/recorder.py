@@ -9,8 +9,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 
 from ..core.events import Event
-from ..core.toolbox import idempotency_key
-from ..core.trace_context import TraceParent, current_trace, derived_span_id, derived_trace_id
+from ..core.run_context import current_run, idempotency_key
+from ..core.trace_context import TraceParent, derived_span_id, derived_trace_id
 from .environment import Sampler
 from .run_spans import RunSpans, Traced
 from .span_content import SpanTexts
@@ -110,7 +110,7 @@ def place_of(key: str, *, member: bool, part: int) -> Traced:
     """Return the place of a run of the library. A member's caller is the call in its key. Otherwise it is the call of a
     tool within which the run begins, or the span of the app around it, if there is one. `part` is the number of events
     with which the run continues a former one."""
-    call, outer = key if member else idempotency_key(), current_trace()
+    call, outer = key if member else idempotency_key(), current_run().trace
     if call and outer is not None:
         parent = outer._replace(span_id=derived_span_id("tool", call))
     else:

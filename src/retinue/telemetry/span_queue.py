@@ -9,14 +9,14 @@ from collections import deque
 from collections.abc import Callable
 
 from .._internal.processes import in_forked_child
+from ..net.retry import Attempts, Retries
 from .environment import Pace
 from .otlp_exporter import Exporter, NotSent
 from .span_record import SpanRecord
 
 logger = logging.getLogger(__name__)
 _QUIET = 60.0  # seconds between two lines on problems
-_LONGEST = 30.0  # seconds between two tries
-_TRIES = 12  # of a batch, some five minutes
+_RETRIES = Retries(tries=12, longest_wait=30.0)  # of a batch, some five minutes
 
 
 class SpanQueue:
@@ -32,7 +32,7 @@ class SpanQueue:
         self._closed = False
         self._rounds = self._asked = 0
         self._held: list[SpanRecord] = []  # a batch that is tried again
-        self._tries = 0
+        self._attempts = Attempts(_RETRIES)  # at it
         self._not_before = 0.0
         self._metrics_at = time.monotonic() + pace.metrics
         self._said_at = -_QUIET
@@ -117,14 +117,13 @@ class SpanQueue:
         try:
             self._exporter.send(self._held)
         except NotSent as error:
-            self._tries += 1
-            left = not error.again or self._tries >= _TRIES
-            self._not_before = time.monotonic() + max(error.seconds, min(2.0**self._tries / 2, _LONGEST))
-            self._dropped += len(self._held) if left else 0
+            wait = self._attempts.next_wait() if error.again else None
+            self._not_before = time.monotonic() + max(error.seconds, wait or _RETRIES.first_wait)
+            self._dropped += len(self._held) if wait is None else 0
             self._say(str(error))
-            if not left:
+            if wait is not None:
                 return False
-        self._held, self._tries = [], 0
+        self._held, self._attempts = [], Attempts(_RETRIES)
         return True
 
     def _say(self, problem: str) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import unittest
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 from .._internal.containment import await_contained, describe_error
 from ..errors import UsageError
@@ -78,12 +78,16 @@ def _is_in_a_loop() -> bool:
     return True
 
 
-def cases(contract: str, *checks: Check[S]) -> tuple[Case[S], ...]:
-    """Return the cases of a suite, each with the name of its check and the check's docstring as its clause."""
-    return tuple(
-        Case(contract, check.__name__.replace("_", " "), " ".join((inspect.getdoc(check) or "").split()), check)
-        for check in checks
-    )
+def make_case(contract: str, check: Check[S]) -> Case[S]:
+    """Return the case with the name of `check`, and its docstring as the clause."""
+    clause = " ".join((inspect.getdoc(check) or "").split())
+    return Case(contract, check.__name__.replace("_", " "), clause, check)
+
+
+def collect_cases(contract: str, module: Mapping[str, Any]) -> tuple[Case[Any], ...]:
+    """Return the cases of a suite: one of each public coroutine function of `module` (its `globals()`), in order."""
+    checks = [one for name, one in module.items() if inspect.iscoroutinefunction(one) and not name.startswith("_")]
+    return tuple(make_case(contract, check) for check in checks if check.__module__ == module["__name__"])
 
 
 def require(held: object, problem: str) -> None:

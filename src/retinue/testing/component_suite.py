@@ -20,7 +20,7 @@ from ..core.tool import Tool
 from ..errors import NodeFailed, UsageError
 from ..models import PromptModel
 from ..pipelines import Pipeline
-from .case import Case, cases, require, require_same, shown, skip
+from .case import Case, collect_cases, require, require_same, shown, skip
 
 Values = Mapping[str, Any]
 
@@ -52,24 +52,7 @@ class ComponentSubject:
 
 def component_cases() -> tuple[Case[ComponentSubject], ...]:
     """Return a component's conformance suite, for `pytest.mark.parametrize("case", component_cases(), ids=str)`."""
-    return cases(
-        "component",
-        its_inputs_are_its_parameters,
-        its_outputs_are_those_it_declares,
-        a_missing_input_is_named,
-        an_unknown_input_is_named,
-        an_input_of_a_wrong_type_is_named,
-        its_inputs_are_not_changed,
-        blocking_and_awaited_are_the_same,
-        any_event_loop_will_do,
-        a_batch_keeps_its_order,
-        runs_side_by_side_are_independent,
-        a_copy_gives_the_same,
-        a_pipeline_may_be_made_of_it,
-        what_it_raises_names_its_node,
-        a_file_can_say_it,
-        a_secret_is_not_shown,
-    )
+    return collect_cases("component", globals())
 
 
 def _given(values: Values) -> dict[str, Any]:
@@ -250,7 +233,6 @@ async def a_file_can_say_it(subject: ComponentSubject) -> None:
         skip(f"files know no {type(something).__name__}, or ComponentSubject.yaml is false")
     first, second, read = _written_and_read(something)
     require_same(first, second, "as it was written, and is written again")
-    require_same(getattr(something, "given", None), getattr(read, "given", None), "made with, and read")
     if subject.repeatable:
         found = [await _once(component(read), one) for one in subject.inputs]
         require_same(await _alone(subject), found, "as it was, and as it is read")

@@ -5,28 +5,148 @@ from __future__ import annotations
 import asyncio
 import copy
 import re
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from dataclasses import fields
-from typing import get_args
+from dataclasses import dataclass, field, fields
+from typing import Any, get_args
 
 from ..core.events import Delta
 from ..core.grammar import Constraint, choice, regex
-from ..core.protocols import Retry
-from ..core.values import Capabilities, Finish, Message, Reply, Usage
+from ..core.prompt import Ask, Decided, Prompt
+from ..core.protocols import Model, Retry
+from ..core.tool import Tool
+from ..core.values import AgentAction, AgentFinish, Capabilities, Finish, Message, Reply, Usage
 from ..errors import ModelError, ModelRefused, ModelUnavailable, WindowExceeded
-from .case import Case, cases, require, require_same, shown, skip
-from .model_asks import (
-    Chunk,
-    ModelSubject,
-    adding,
-    cancelled_after_a_piece,
-    cancelled_at_once,
-    chunks_of,
-    conversation,
-    gone_after_a_piece,
-    require_reply,
-    whole_reply,
-)
+from .case import Case, collect_cases, require, require_same, shown, skip
+
+Make = Callable[[], Model]
+Chunk = Delta | Retry | Reply
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSubject:
+    """A model under test. Cases that lack an input they need are skipped.
+
+    Args:
+        make: Returns a new model, whose engine answers any prompt with a text of at least two words. A real engine
+            does;
+            a stand-in says the same text each time, and where it is sent a constraint, one of `yes` and `no`.
+        calls: Returns a new model, whose engine calls a tool that it is offered and must use.
+        refused: Returns a new model, all of whose requests the engine refuses, e.g. for a wrong key.
+        flaky: Returns a new model, whose engine has one transient failure (503, a broken connection), and then answers.
+        unavailable: Returns a new model, whose engine cannot be reached. It should not wait long between its tries.
+        too_long: Returns a new model, for which any prompt is too long.
+        connections: Returns how many connections the engine has open at this moment.
+        max_tokens: Limit for each reply to the suite's requests. Reasoning models need more.
+        secret: The key that these are made with; it may not appear in any `repr` or error.
+    """
+
+    make: Make
+    calls: Make | None = None
+    refused: Make | None = None
+    flaky: Make | None = None
+    unavailable: Make | None = None
+    too_long: Make | None = None
+    connections: Callable[[], int] | None = None
+    max_tokens: int = 256
+    secret: str = field(default="", repr=False)
+
+    def ask(self, prompt: str | Prompt = "Say hello in five words.", **more: Any) -> Ask:
+        """Return the loop's request for `prompt`, with `more` as in `Ask`."""
+        prompt = Prompt(Message("user", prompt)) if isinstance(prompt, str) else prompt
+        return Ask(prompt, prompt.message.content, _write_decision, max_tokens=self.max_tokens, **more)
+
+
+def _write_decision(decided: Decided) -> Reply:
+    return Reply(decided.output) if isinstance(decided, AgentFinish) else Reply("", calls=decided)
+
+
+async def _read_chunks(model: Model, request: Ask) -> list[Chunk]:
+    """Return everything that `model` yields."""
+    async with aclosing(model.reply(request)) as chunks:
+        return [chunk async for chunk in chunks]
+
+
+async def _read_reply(model: Model, request: Ask) -> Reply:
+    """Return the whole reply, which must equal the streamed text."""
+    return _require_reply(await _read_chunks(model, request))
+
+
+def _require_reply(seen: Sequence[Chunk]) -> Reply:
+    """Return the reply at the end of a model's output. Raises `AssertionError` unless it equals the streamed text."""
+    last = seen[-1] if seen else None
+    require(isinstance(last, Reply), f"want a Reply as the last item, not {shown(last)}")
+    assert isinstance(last, Reply)
+    text = _join_pieces(seen)
+    require(text is None or text == last.text, f"the pieces make {shown(text)}, the reply is {shown(last.text)}")
+    return last
+
+
+def _join_pieces(seen: Sequence[Chunk]) -> str | None:
+    """Return the final text that a reader of the stream sees; `None` if nothing was streamed."""
+    after = max((at for at, chunk in enumerate(seen, 1) if isinstance(chunk, Retry)), default=0)
+    pieces = [chunk.text for chunk in seen[after:] if isinstance(chunk, Delta)]
+    return "".join(pieces) if pieces else None
+
+
+def _make_tool() -> Tool:
+    """Return a tool to offer."""
+
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    return Tool("add", add, effects="read")
+
+
+def _make_conversation() -> Prompt:
+    """Return a conversation with two tool calls in one turn, which the model should now answer."""
+    calls = (AgentAction("add", {"a": 1, "b": 2}, id="call_1_0"), AgentAction("add", {"a": 3, "b": 4}, id="call_1_1"))
+    return Prompt(Message("system", "Be brief.")).add(
+        Message("user", "What are 1 + 2 and 3 + 4? Answer in a whole sentence."),
+        Message("assistant", "I add them.", calls),
+        Message("tool", "3", call_id="call_1_0", tool="add"),
+        Message("tool", "7", call_id="call_1_1", tool="add"),
+    )
+
+
+# ── giving up ────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _leave_after_a_piece(model: Model, request: Ask) -> None:
+    """The reader leaves after the first piece."""
+    async with aclosing(model.reply(request)) as chunks:
+        await anext(chunks)
+
+
+async def _cancel_after_a_piece(model: Model, request: Ask) -> None:
+    """The reader's task is cancelled after the first piece."""
+    begun = asyncio.Event()
+
+    async def read() -> None:
+        async with aclosing(model.reply(request)) as chunks:
+            async for _ in chunks:
+                begun.set()
+                await asyncio.Event().wait()
+
+    task = asyncio.ensure_future(read())
+    await begun.wait()
+    await _cancel(task)
+
+
+async def _cancel_at_once(model: Model, request: Ask) -> None:
+    """The reader's task is cancelled before anything arrives."""
+    task = asyncio.ensure_future(_read_chunks(model, request))
+    await asyncio.sleep(0)  # it has started, and waits for its engine
+    if not task.done():
+        await _cancel(task)
+
+
+async def _cancel(task: asyncio.Task[Any]) -> None:
+    task.cancel()
+    await asyncio.wait({task})
+    require(task.cancelled(), f"it was cancelled and ended otherwise: {shown(task)}")
+
 
 _SIDE_BY_SIDE = 8
 _LOOKS = 100
@@ -34,26 +154,7 @@ _LOOKS = 100
 
 def model_cases() -> tuple[Case[ModelSubject], ...]:
     """Return the conformance suite of a model, for `pytest.mark.parametrize("case", model_cases(), ids=str)`."""
-    return cases(
-        "model",
-        the_last_item_is_the_reply,
-        streamed_pieces_join_to_the_reply,
-        stop_words_are_honoured,
-        usage_is_counted,
-        the_prompt_is_not_changed,
-        a_conversation_with_calls_is_accepted,
-        asks_side_by_side_are_independent,
-        a_cancelled_ask_leaves_nothing_behind,
-        any_event_loop_will_do,
-        abilities_are_told,
-        a_constraint_is_honoured,
-        calls_have_names_inputs_and_ids,
-        a_passing_failure_is_asked_again,
-        a_refusal_is_final,
-        an_engine_that_is_away_is_unavailable,
-        a_prompt_that_is_too_long_is_told_apart,
-        a_secret_is_not_shown,
-    )
+    return collect_cases("model", globals())
 
 
 # ── replies ──────────────────────────────────────────────────────────────────────────────────────
@@ -61,7 +162,7 @@ def model_cases() -> tuple[Case[ModelSubject], ...]:
 
 async def the_last_item_is_the_reply(subject: ModelSubject) -> None:
     """`reply` yields deltas (`Delta`) and retries (`Retry`), and finally one complete `Reply`."""
-    seen = await chunks_of(subject.make(), subject.ask())
+    seen = await _read_chunks(subject.make(), subject.ask())
     require(seen, "nothing was yielded; want a Reply")
     for at, chunk in enumerate(seen):
         require(isinstance(chunk, Delta | Retry | Reply), f"item {at} is {shown(chunk)}; want a Delta, Retry or Reply")
@@ -74,16 +175,16 @@ async def the_last_item_is_the_reply(subject: ModelSubject) -> None:
 
 async def streamed_pieces_join_to_the_reply(subject: ModelSubject) -> None:
     """The deltas since the last `Retry`, joined, are the text of the reply. A model need not stream."""
-    await whole_reply(subject.make(), subject.ask())
+    await _read_reply(subject.make(), subject.ask())
 
 
 async def stop_words_are_honoured(subject: ModelSubject) -> None:
     """A reply ends before any of the stop words, and no delta shows one, whether or not the engine supports them."""
     model = subject.make()
-    words = (await whole_reply(model, subject.ask())).text.split()
+    words = (await _read_reply(model, subject.ask())).text.split()
     require(len(words) > 1, f"without stop words the reply is {shown(words)}; want at least two words to stop at one")
     for stop in ((words[-1],), ("\nNo such line:", words[1])):
-        reply = await whole_reply(model, subject.ask(stop=stop))
+        reply = await _read_reply(model, subject.ask(stop=stop))
         found = [word for word in stop if word in reply.text]
         require(not found, f"asked to stop before {found}, it says {shown(reply.text)}")
 
@@ -91,7 +192,7 @@ async def stop_words_are_honoured(subject: ModelSubject) -> None:
 async def usage_is_counted(subject: ModelSubject) -> None:
     """A reply's usage is its own: at least one request, no negative number, no more cached than read tokens."""
     model = subject.make()
-    first, second = [(await whole_reply(model, subject.ask())).usage for _ in range(2)]
+    first, second = [(await _read_reply(model, subject.ask())).usage for _ in range(2)]
     for usage in (first, second):
         require(isinstance(usage, Usage), f"usage is {shown(usage)}; want a Usage")
         low = [one.name for one in fields(usage) if getattr(usage, one.name) < 0]
@@ -104,18 +205,18 @@ async def usage_is_counted(subject: ModelSubject) -> None:
 
 async def the_prompt_is_not_changed(subject: ModelSubject) -> None:
     """A request is not modified: neither its messages, nor the inputs of their calls, nor the options."""
-    request = subject.ask(conversation(), tools=(adding(),), tool_choice="none", options={"temperature": 0.0})
+    request = subject.ask(_make_conversation(), tools=(_make_tool(),), tool_choice="none", options={"temperature": 0.0})
     asked = [*request.prompt.messages, request.options, request.tools[0].signature.parameters]
     before = copy.deepcopy(asked)
-    await chunks_of(subject.make(), request)
+    await _read_chunks(subject.make(), request)
     require_same(before, asked, "before and after")
 
 
 async def a_conversation_with_calls_is_accepted(subject: ModelSubject) -> None:
     """A conversation may have a system message, several calls in one turn with their results, and any text."""
-    odd = conversation().add(Message("assistant", "3 and 7."), Message("user", "Say it again: é 🙂 \ud800 \x00"))
-    for prompt in (conversation(), odd):
-        await whole_reply(subject.make(), subject.ask(prompt, tools=(adding(),), tool_choice="none"))
+    odd = _make_conversation().add(Message("assistant", "3 and 7."), Message("user", "Say it again: é 🙂 \ud800 \x00"))
+    for prompt in (_make_conversation(), odd):
+        await _read_reply(subject.make(), subject.ask(prompt, tools=(_make_tool(),), tool_choice="none"))
 
 
 # ── several asks ─────────────────────────────────────────────────────────────────────────────────
@@ -124,10 +225,10 @@ async def a_conversation_with_calls_is_accepted(subject: ModelSubject) -> None:
 async def asks_side_by_side_are_independent(subject: ModelSubject) -> None:
     """One model may be asked many times at once; each reply is complete, and each request has its own stop words."""
     model = subject.make()
-    words = (await whole_reply(model, subject.ask())).text.split()
+    words = (await _read_reply(model, subject.ask())).text.split()
     stops = [(word,) for word in dict.fromkeys(words)][:_SIDE_BY_SIDE]
     asks = [subject.ask(stop=stop) for stop in (*stops, *[()] * (_SIDE_BY_SIDE - len(stops)))]
-    for request, reply in zip(asks, await asyncio.gather(*(whole_reply(model, one) for one in asks)), strict=True):
+    for request, reply in zip(asks, await asyncio.gather(*(_read_reply(model, one) for one in asks)), strict=True):
         require(not any(stop in reply.text for stop in request.stop), f"{request.stop} is in {shown(reply.text)}")
         require(request.stop or reply.text, "a reply to which nobody gave a stop word is empty")
 
@@ -137,8 +238,8 @@ async def a_cancelled_ask_leaves_nothing_behind(subject: ModelSubject) -> None:
     next request is answered.
     """
     model, before = subject.make(), asyncio.all_tasks()
-    await whole_reply(model, subject.ask())
-    for give_up in (gone_after_a_piece, cancelled_after_a_piece, cancelled_at_once):
+    await _read_reply(model, subject.ask())
+    for give_up in (_leave_after_a_piece, _cancel_after_a_piece, _cancel_at_once):
         await give_up(model, subject.ask("Count from one to one thousand, in words."))
         left = asyncio.all_tasks() - before
         require(not left, f"tasks are left: {', '.join(task.get_name() for task in left)}")
@@ -148,15 +249,15 @@ async def a_cancelled_ask_leaves_nothing_behind(subject: ModelSubject) -> None:
         await asyncio.sleep(0.01)
     count = subject.connections() if subject.connections is not None else 0
     require(count <= 1, f"the engine has {count} connections open; want at most one, for the next ask")
-    require((await whole_reply(model, subject.ask())).text, "the ask after it has an empty reply")
+    require((await _read_reply(model, subject.ask())).text, "the ask after it has an empty reply")
 
 
 async def any_event_loop_will_do(subject: ModelSubject) -> None:
     """A model may be asked from different event loops in turn, as scripts and servers do."""
     model = subject.make()
     for _ in range(2):
-        await asyncio.to_thread(lambda: asyncio.run(whole_reply(model, subject.ask())))
-    await whole_reply(model, subject.ask())
+        await asyncio.to_thread(lambda: asyncio.run(_read_reply(model, subject.ask())))
+    await _read_reply(model, subject.ask())
 
 
 # ── what it can do ───────────────────────────────────────────────────────────────────────────────
@@ -182,7 +283,7 @@ async def a_constraint_is_honoured(subject: ModelSubject) -> None:
         skip("this model cannot be held to a pattern (its abilities say so)")
     schema = {"type": "string", "enum": ["yes", "no"]}
     constraint = Constraint(choice("yes", "no"), schema)
-    text = (await whole_reply(model, subject.ask("Is water wet? Answer in French.", constraint=constraint))).text
+    text = (await _read_reply(model, subject.ask("Is water wet? Answer in French.", constraint=constraint))).text
     require(re.fullmatch(regex(constraint.pattern), text), f"held to yes or no, it says {shown(text)}")
 
 
@@ -190,8 +291,8 @@ async def calls_have_names_inputs_and_ids(subject: ModelSubject) -> None:
     """A native call names a tool that was offered, has its values by name as a dict, and has a unique id."""
     if subject.calls is None:
         skip("ModelSubject.calls is not given")
-    reply = await whole_reply(
-        subject.calls(), subject.ask("What is 19 + 23?", tools=(adding(),), tool_choice="required")
+    reply = await _read_reply(
+        subject.calls(), subject.ask("What is 19 + 23?", tools=(_make_tool(),), tool_choice="required")
     )
     require(reply.calls, f"it must call a tool, and says {shown(reply.text)}")
     for call in reply.calls:
@@ -204,7 +305,7 @@ async def calls_have_names_inputs_and_ids(subject: ModelSubject) -> None:
 # ── failures ─────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _failure(subject: ModelSubject, what: str) -> tuple[ModelError, list[Retry]]:
+async def _read_failure(subject: ModelSubject, what: str) -> tuple[ModelError, list[Retry]]:
     """Return the error that a request raises, and the retries before it."""
     make = getattr(subject, what)
     if make is None:
@@ -224,23 +325,23 @@ async def a_passing_failure_is_asked_again(subject: ModelSubject) -> None:
     """After a transient failure the engine is asked again. A `Retry` announces it and voids what was streamed."""
     if subject.flaky is None:
         skip("ModelSubject.flaky is not given")
-    seen = await chunks_of(subject.flaky(), subject.ask())
+    seen = await _read_chunks(subject.flaky(), subject.ask())
     retries = [one for one in seen if isinstance(one, Retry)]
     require(retries, "it was asked again without a Retry")
     require(all(one.problem and one.seconds >= 0 for one in retries), f"want a problem and seconds: {shown(retries)}")
-    require_reply(seen)
+    _require_reply(seen)
 
 
 async def a_refusal_is_final(subject: ModelSubject) -> None:
     """A refusal by the engine is raised as `ModelRefused` at once, without retries."""
-    error, retries = await _failure(subject, "refused")
+    error, retries = await _read_failure(subject, "refused")
     require(isinstance(error, ModelRefused), f"want a ModelRefused, not {error!r}")
     require(not retries, f"a refused request was repeated {len(retries)} times")
 
 
 async def an_engine_that_is_away_is_unavailable(subject: ModelSubject) -> None:
     """An unreachable engine raises `ModelUnavailable`, after retries that were announced with their reason."""
-    error, retries = await _failure(subject, "unavailable")
+    error, retries = await _read_failure(subject, "unavailable")
     require(isinstance(error, ModelUnavailable), f"want a ModelUnavailable, not {error!r}")
     assert isinstance(error, ModelUnavailable)
     wait = error.retry_after
@@ -250,7 +351,7 @@ async def an_engine_that_is_away_is_unavailable(subject: ModelSubject) -> None:
 
 async def a_prompt_that_is_too_long_is_told_apart(subject: ModelSubject) -> None:
     """A prompt that is too long for the model raises `WindowExceeded`, so that it can be shortened and sent again."""
-    error, retries = await _failure(subject, "too_long")
+    error, retries = await _read_failure(subject, "too_long")
     require(isinstance(error, WindowExceeded), f"want a WindowExceeded, not {error!r}")
     require(not retries, f"a prompt that is too long was sent {len(retries)} times more")
 
@@ -262,5 +363,5 @@ async def a_secret_is_not_shown(subject: ModelSubject) -> None:
     require(subject.secret not in repr(subject.make()), "repr(model) has the key in it")
     for what in ("refused", "unavailable", "too_long"):
         if getattr(subject, what) is not None:
-            error, _ = await _failure(subject, what)
+            error, _ = await _read_failure(subject, what)
             require(subject.secret not in f"{error} {error!r}", f"a {type(error).__name__} has the key in it")

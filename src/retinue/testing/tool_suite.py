@@ -18,7 +18,7 @@ from ..core.tool import Tool, tool_of
 from ..core.toolbox import Toolbox
 from ..core.values import AgentAction, Observation, StopReason, ToolInput
 from ..models import PromptModel
-from .case import Case, cases, require, require_same, shown, skip
+from .case import Case, collect_cases, require, require_same, shown, skip
 
 _TURNS = 100  # iterations of the event loop within which a call starts
 
@@ -51,24 +51,7 @@ class ToolSubject:
 
 def tool_cases() -> tuple[Case[ToolSubject], ...]:
     """Return the conformance suite of a tool, for `pytest.mark.parametrize("case", tool_cases(), ids=str)`."""
-    return cases(
-        "tool",
-        it_says_what_it_is_for,
-        its_schema_says_what_it_takes,
-        its_examples_fit_its_schema,
-        a_valid_input_comes_to_a_result,
-        an_input_may_be_written_as_json,
-        the_input_is_not_changed,
-        a_wrong_input_is_an_observation,
-        any_input_is_an_observation,
-        what_it_raises_is_an_observation,
-        a_read_repeated_gives_the_same,
-        calls_side_by_side_are_independent,
-        blocking_code_may_call_it,
-        a_time_limit_is_kept,
-        a_cancelled_call_ends,
-        a_secret_is_not_shown,
-    )
+    return collect_cases("tool", globals())
 
 
 async def _seen(tool: Tool, tool_input: ToolInput) -> Observation:

@@ -8,15 +8,28 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from math import inf
 from typing import Any
 
 from .._internal.redaction import register_named_secrets, register_url_secrets
 from ..core.call_failure import call_failure
-from ..core.toolbox import idempotency_header
+from ..core.run_context import idempotency_header
 from ..errors import ToolError, UsageError
-from ..net.ssrf_guard import SsrfGuard
+from ..net.connection_pool import (
+    FAILURES,
+    CannotConnectError,
+    ConnectTimeoutError,
+    TooLargeError,
+    describe_failure,
+    open_response,
+    read_body,
+)
+from ..net.proxy_route import Route, basic_login, read_address
+from ..net.retry import TimeLimits
+from ..net.ssrf_guard import CHARSET, SsrfGuard
 
 MAX_ANSWER = 1_000_000  # bytes
+_LIMITS = TimeLimits(inf, inf, inf)  # a tool has a time limit of its own
 _NO_HEADERS: Mapping[str, str] = {}
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OURS = (
@@ -31,37 +44,31 @@ def endpoint(
 
     If the response is a JSON object, the value under `output` is the result; otherwise its text. The function raises
     `ToolError`, and `NotDone` by the rule in `core/call_failure.py`: if the endpoint cannot be reached. `headers` are
-    sent with each call. Raises `UsageError` without the extra `web`, and for headers that cannot be sent.
+    sent with each call. Raises `UsageError` for headers that cannot be sent.
     """
-    try:
-        import aiohttp
-    except ImportError as error:
-        raise UsageError("tools behind HTTP need the extra 'web': pip install 'retinue[web]'") from error
-
     if problem := next(header_problems(headers), None):
         raise UsageError(problem)
     register_url_secrets(url)
     register_named_secrets(headers)
 
     async def call(**arguments: Any) -> Any:
-        sent = {**headers, "Accept-Encoding": "identity", **idempotency_header()}
-        target, connector = await _checked(url, guard)
         try:
-            async with (
-                aiohttp.ClientSession(
-                    headers=sent, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar(), connector=connector
-                ) as http,
-                http.post(target, json=arguments, allow_redirects=False, timeout=aiohttp.ClientTimeout()) as answer,
-            ):
-                text = await _text(answer)
-                _refuse(answer.status, text, answer.headers.get("Location", ""))
-                return _picked(text, output)
-        except (aiohttp.ClientConnectorError, aiohttp.InvalidURL) as error:
-            reason = getattr(getattr(error, "os_error", None), "strerror", None) or type(error).__name__
-            raise call_failure(f"the endpoint cannot be reached: {reason}", sent=False) from error  # hides the address
-        except aiohttp.ClientError as error:
-            reason = getattr(getattr(error, "os_error", None), "strerror", None) or type(error).__name__
-            raise call_failure(f"the endpoint broke off: {reason}", sent=True) from error
+            way = await guard.route(url) if guard is not None else Route(read_address(url))
+            sent = _make_headers(url, headers)
+            request = way.request("POST", url, sent, json.dumps(arguments).encode())
+        except (ToolError, ValueError) as error:
+            problem = str(error) if isinstance(error, ToolError) else "the endpoint cannot be reached: invalid address"
+            raise call_failure(problem, sent=False) from error  # hides the address
+        try:
+            async with open_response(way, request, _LIMITS) as response:
+                text = _decode_body(await read_body(response, MAX_ANSWER), response.headers.get("content-type", ""))
+                _refuse_status(response.status, text, response.headers.get("location", ""))
+                return _pick_output(text, output)
+        except TooLargeError as error:
+            raise ToolError(f"the endpoint's answer is larger than {error.most:,} bytes") from None
+        except FAILURES as error:
+            sent_any = not isinstance(error, CannotConnectError | ConnectTimeoutError)
+            raise call_failure(f"the endpoint {describe_failure(error)}", sent=sent_any) from error
 
     return call
 
@@ -75,35 +82,23 @@ def header_problems(headers: Mapping[str, str]) -> Iterator[str]:
             yield f"headers: {name}: want printable ASCII on one line"
 
 
-async def _checked(url: str, guard: SsrfGuard | None) -> tuple[Any, Any]:
-    """Return what to connect to, and by which connector. Raises `NotDone` if the guard forbids it."""
-    if guard is None:
-        return url, None
-    from yarl import URL
+def _make_headers(url: str, headers: Mapping[str, str]) -> dict[str, str]:
+    ours = {"User-Agent": "retinue", "Accept": "*/*", "Authorization": basic_login(url)}
+    given = {name.lower() for name in headers}
+    ours = {name: value for name, value in ours.items() if value and name.lower() not in given}
+    body = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
+    return {**ours, **headers, **body, **idempotency_header()}
 
+
+def _decode_body(body: bytes, content_type: str) -> str:
+    found = CHARSET.search(content_type)
     try:
-        address, ips = await guard.addresses(url)
-    except ToolError as error:
-        raise call_failure(str(error), sent=False) from error
-    return URL(str(address), encoded=True), guard.connector(ips)
-
-
-async def _text(answer: Any) -> str:
-    coding = answer.headers.get("Content-Encoding", "identity")
-    if coding != "identity":
-        raise ToolError(f"the endpoint's answer is packed ({coding[:20]}), which was not asked for")
-    data = bytearray()
-    async for chunk in answer.content.iter_chunked(65_536):
-        data += chunk
-        if len(data) > MAX_ANSWER:
-            raise ToolError(f"the endpoint's answer is larger than {MAX_ANSWER:,} bytes")
-    try:
-        return data.decode(answer.charset or "utf-8", "replace")
+        return body.decode(found[1] if found else "utf-8", "replace")
     except LookupError:  # unknown charset
-        return data.decode("utf-8", "replace")
+        return body.decode("utf-8", "replace")
 
 
-def _refuse(status: int, text: str, location: str) -> None:
+def _refuse_status(status: int, text: str, location: str) -> None:
     if 300 <= status < 400:
         where = f"to go to {location[:200]!r}; redirects are not followed"
         raise call_failure(f"the endpoint answered {status}, {where}", sent=True)
@@ -112,7 +107,7 @@ def _refuse(status: int, text: str, location: str) -> None:
         raise call_failure(f"the endpoint answered {status}: {said}", sent=True)
 
 
-def _picked(text: str, output: str | None) -> Any:
+def _pick_output(text: str, output: str | None) -> Any:
     if output is None:
         return text
     try:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .._internal.redaction import redact, register_named_secrets
-from ..core.toolbox import idempotency_key
+from ..core.run_context import idempotency_key
 from ..errors import NotDone, ToolError
 
 MAX_RESULT = 1_000_000  # bytes

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
-from retinue.testing.vendor_rules import (
+from retinue.testing.vendor_server import (
     Asked,
     Issued,
     Json,

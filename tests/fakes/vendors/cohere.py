@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from retinue.testing.chat_vendor import (
-    calls_are_unmodified,
-    calls_of,
-    count_turns,
-    essence_of,
-    make_calls,
-    open_turns,
-    results_follow_their_calls,
-    tools_of,
-)
-from retinue.testing.vendor_rules import (
+from retinue.testing.vendor_server import (
     Asked,
     Issued,
     Json,
@@ -22,11 +12,19 @@ from retinue.testing.vendor_rules import (
     Turn,
     Vendor,
     Wire,
+    calls_are_unmodified,
+    calls_of,
+    count_turns,
+    essence_of,
+    make_calls,
     make_rules,
     number_of,
+    open_turns,
     pieces,
     read_failures,
+    results_follow_their_calls,
     sse,
+    tools_of,
     unknown_names,
 )
 

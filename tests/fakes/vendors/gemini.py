@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from retinue.testing.vendor_rules import (
+from retinue.testing.vendor_server import (
     Asked,
     Issued,
     Json,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from retinue.testing.chat_vendor import calls_of, count_turns, essence_of, open_turns, tools_of
-from retinue.testing.vendor_rules import (
+from retinue.testing.vendor_server import (
     Asked,
     Issued,
     Json,
@@ -14,10 +13,15 @@ from retinue.testing.vendor_rules import (
     Turn,
     Vendor,
     Wire,
+    calls_of,
+    count_turns,
+    essence_of,
     make_rules,
     number_of,
+    open_turns,
     pieces,
     read_failures,
+    tools_of,
 )
 
 

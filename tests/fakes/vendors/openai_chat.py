@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from retinue.testing.chat_vendor import (
+from retinue.testing.vendor_server import (
     CHAT_RULES,
-    as_details,
+    Asked,
+    Json,
+    Problems,
+    Turn,
+    Vendor,
     as_field,
-    as_parts,
-    as_signature,
     calls_of,
     chat_wire,
-    lost_thoughts,
+    make_rules,
     open_turns,
+    read_failures,
+    seal,
+    unknown_names,
     with_calls,
 )
-from retinue.testing.vendor_rules import Asked, Json, Problems, Vendor, make_rules, read_failures, unknown_names
 
 from . import openai_responses
 from .gemini import DUMMIES, FAILURES as GEMINI_FAILURES
@@ -38,6 +42,38 @@ _MESSAGE = "role content name tool_calls tool_call_id refusal audio"
 
 
 # ── rules of OpenAI ──────────────────────────────────────────────────────────────────────────────
+
+
+def as_details(message: Json, turn: Turn, number: str) -> None:
+    """Put the thought into `reasoning_details`, signed, with something encrypted after it."""
+    form = {"format": "anthropic-claude-v1"}
+    text = {"type": "reasoning.text", "text": turn.thought, "signature": seal(turn.thought, number), "index": 0}
+    data = {"type": "reasoning.encrypted", "data": seal("data", number), "id": f"rs_{number}", "index": 1}
+    message |= {"reasoning": turn.thought, "reasoning_details": [text | form, data | form]}
+
+
+def as_parts(message: Json, turn: Turn, number: str) -> None:
+    """Make the content of parts, the first of which is the thought."""
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": turn.thought}], "closed": True}
+    message["content"] = [thought, *([{"type": "text", "text": turn.text}] if turn.text else [])]
+
+
+def as_signature(message: Json, turn: Turn, number: str) -> None:
+    """Put a signature, and no thought, beside the first call, or beside the text."""
+    state = {"extra_content": {"google": {"thought_signature": seal(turn.thought, number)}}}
+    (calls_of(message) or [message])[0].update(state)  # of several calls only the first has one
+
+
+def lost_thoughts(
+    asked: Asked, messages: Iterable[tuple[int, Json]], name: str, *, always: bool = False
+) -> Iterator[int]:
+    """Yield the index of each message with calls whose thoughts, under this name, are not as they were.
+
+    `always`: other vendors' messages have to have some as well.
+    """
+    for at, message, issued in with_calls(asked, messages):
+        if (name in issued and issued[name] != message.get(name)) or (always and message.get(name) is None):
+            yield at
 
 
 def parameters_are_known(asked: Asked) -> Problems:

@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from retinue.testing.chat_vendor import open_schema, openai_error
-from retinue.testing.vendor_rules import (
+from retinue.testing.vendor_server import (
     Asked,
     Issued,
     Json,
@@ -17,6 +16,8 @@ from retinue.testing.vendor_rules import (
     Wire,
     make_rules,
     number_of,
+    open_schema,
+    openai_error,
     pieces,
     read_failures,
     seal,

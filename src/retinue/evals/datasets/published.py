@@ -30,6 +30,22 @@ from .question_file import (
     said,
 )
 
+LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
+_CLAIM_PROMPT = (
+    "Is this claim supported or refuted by what can be found? "
+    "Answer SUPPORTS, REFUTES or NOT ENOUGH INFO.\nClaim: {claim}"
+)
+_ESCAPED = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-COLON-": ":", "_": " "}
+CATEGORIES: Mapping[str, re.Pattern[str]] = {
+    "simple": re.compile(r"BFCL_v\d+_simple(_python)?\.json"),
+    "multiple": re.compile(r"BFCL_v\d+_multiple\.json"),
+    "parallel": re.compile(r"BFCL_v\d+_parallel\.json"),
+}
+_IN_WHEEL = "bfcl_eval/data/"
+_SCHEMA_TYPES = {"dict": "object", "float": "number", "tuple": "array"}
+_SCHEMA_KEYS = ("description", "enum", "default", "required")
+Place = Path | zipfile.Path
+
 
 def open_hotpotqa(path: Path) -> Dataset:
     """Return the questions with their `type` and `level` as tags, and their evidence. Raises `DataError`."""
@@ -58,14 +74,6 @@ def _title_problems(line: Line) -> Iterator[str]:
 
 def _read_titles(line: Line) -> tuple[str, tuple[str, ...]]:
     return id_of(line), tuple(line["titles"])
-
-
-LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
-_CLAIM_PROMPT = (
-    "Is this claim supported or refuted by what can be found? "
-    "Answer SUPPORTS, REFUTES or NOT ENOUGH INFO.\nClaim: {claim}"
-)
-_ESCAPED = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-COLON-": ":", "_": " "}
 
 
 def open_fever(path: Path) -> Dataset:
@@ -111,17 +119,6 @@ def _page_title(sentence: Any) -> str:
     for code, sign in _ESCAPED.items():
         page = page.replace(code, sign)
     return page
-
-
-CATEGORIES: Mapping[str, re.Pattern[str]] = {
-    "simple": re.compile(r"BFCL_v\d+_simple(_python)?\.json"),
-    "multiple": re.compile(r"BFCL_v\d+_multiple\.json"),
-    "parallel": re.compile(r"BFCL_v\d+_parallel\.json"),
-}
-_IN_WHEEL = "bfcl_eval/data/"
-_SCHEMA_TYPES = {"dict": "object", "float": "number", "tuple": "array"}
-_SCHEMA_KEYS = ("description", "enum", "default", "required")
-Place = Path | zipfile.Path
 
 
 def open_bfcl(path: Path) -> Dataset:

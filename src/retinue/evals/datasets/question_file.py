@@ -21,6 +21,12 @@ from ..questions import Dataset, ExpectedCall, Number, Question
 T = TypeVar("T")
 Line = Mapping[str, Any]
 MAX_PROBLEMS = 100
+KEYS = (
+    *("id", "question", "answers", "answer", "unanswerable", "evidence", "tags", "rivals", "tools"),
+    "functions",
+)
+_NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
+_ANSWER = 'want a text or {"number": 12.5, "within": 0.1}'
 
 
 def read_lines(
@@ -111,14 +117,6 @@ def id_problems(line: Line, key: str = "question") -> Iterator[str]:
 def said(line: Line, key: str) -> str:
     """Return what a line says under `key`, for a message."""
     return "missing" if key not in line else "null" if line[key] is None else f"{line[key]!r:.60}"
-
-
-KEYS = (
-    *("id", "question", "answers", "answer", "unanswerable", "evidence", "tags", "rivals", "tools"),
-    "functions",
-)
-_NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
-_ANSWER = 'want a text or {"number": 12.5, "within": 0.1}'
 
 
 def read_questions(path: Path) -> list[Question]:

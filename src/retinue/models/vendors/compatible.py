@@ -81,91 +81,56 @@ def _fireworks(terms: Terms) -> Parameters:
 
 
 def _hosted(
-    title: str, url: str, key: str, thinking: Callable[[Terms], Parameters] = chat.openai_thinking, **more: Any
+    title: str,
+    url: str,
+    key: str,
+    thinking: Callable[[Terms], Parameters] = chat.openai_thinking,
+    priced_as: str = "",
+    **more: Any,
 ) -> Vendor:
     """Return a hosted vendor, of which `more` is said as in `Vendor`."""
-    return Vendor(title, url, chat.thinking_by(thinking), responses=responses.RESPONSES, keys=(key,), **more)
+    wire = chat.thinking_by(thinking)
+    return Vendor(title, url, wire, responses=responses.RESPONSES, keys=(key,), priced_as=priced_as, **more)
 
 
 def _own_server(title: str, port: int, dialect: str) -> Vendor:
     """Return a kind of server that people run themselves."""
-    return Vendor(
-        title,
-        f"http://localhost:{port}/v1",
-        chat.CHAT,
-        chat.COMPLETIONS,
-        responses.RESPONSES,
-        dialect=dialect,
-    )
+    url = f"http://localhost:{port}/v1"
+    return Vendor(title, url, chat.CHAT, chat.COMPLETIONS, responses.RESPONSES, dialect=dialect)
 
 
+_MOONSHOT, _MINIMAX = r"api\.moonshot\.(ai|cn)", r"api\.minimaxi?\.(io|com)"  # hosts
+_DASHSCOPE, _TOGETHER = r"dashscope(-[a-z]+)?\.aliyuncs\.com", r"api\.together\.(xyz|ai)"
+_DASHSCOPE_URL = "https://dashscope-intl.aliyuncs.com/compatible-mode/v1"
 VENDORS: Mapping[str, Vendor] = {
-    "deepseek": _hosted("DeepSeek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", _deepseek, priced_as="deepseek"),
+    "deepseek": _hosted("DeepSeek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", _deepseek, "deepseek"),
     "moonshot": _hosted(
-        "Moonshot",
-        "https://api.moonshot.ai/v1",
-        "MOONSHOT_API_KEY",
-        _moonshot,
-        hosts=r"api\.moonshot\.(ai|cn)",
-        priced_as="moonshotai",
+        "Moonshot", "https://api.moonshot.ai/v1", "MOONSHOT_API_KEY", _moonshot, "moonshotai", hosts=_MOONSHOT
     ),
-    "zai": _hosted("Z.ai", "https://api.z.ai/api/paas/v4", "ZAI_API_KEY", _zai, priced_as="zai"),
-    "dashscope": _hosted(
-        "DashScope",
-        "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
-        "DASHSCOPE_API_KEY",
-        _dashscope,
-        hosts=r"dashscope(-[a-z]+)?\.aliyuncs\.com",
-        priced_as="alibaba",
-    ),
-    "minimax": _hosted(
-        "MiniMax",
-        "https://api.minimax.io/v1",
-        "MINIMAX_API_KEY",
-        _minimax,
-        hosts=r"api\.minimaxi?\.(io|com)",
-        priced_as="minimax",
-    ),
+    "zai": _hosted("Z.ai", "https://api.z.ai/api/paas/v4", "ZAI_API_KEY", _zai, "zai"),
+    "dashscope": _hosted("DashScope", _DASHSCOPE_URL, "DASHSCOPE_API_KEY", _dashscope, "alibaba", hosts=_DASHSCOPE),
+    "minimax": _hosted("MiniMax", "https://api.minimax.io/v1", "MINIMAX_API_KEY", _minimax, "minimax", hosts=_MINIMAX),
     "openrouter": _hosted(
-        "OpenRouter",
-        "https://openrouter.ai/api/v1",
-        "OPENROUTER_API_KEY",
-        _openrouter,
-        takes_files=True,
-        priced_as="openrouter",
+        "OpenRouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", _openrouter, "openrouter", takes_files=True
     ),
     "xai": _hosted("xAI", "https://api.x.ai/v1", "XAI_API_KEY", priced_as="x-ai", listed_as="xai"),
-    "groq": _hosted("Groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", _groq, priced_as="groq"),
+    "groq": _hosted("Groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", _groq, "groq"),
     "together": _hosted(
-        "Together",
-        "https://api.together.xyz/v1",
-        "TOGETHER_API_KEY",
-        _together,
-        hosts=r"api\.together\.(xyz|ai)",
-        priced_as="together",
-        listed_as="togetherai",
+        "Together", "https://api.together.xyz/v1", "TOGETHER_API_KEY", _together, "together",
+        listed_as="togetherai", hosts=_TOGETHER,
     ),
     "fireworks": _hosted(
-        "Fireworks",
-        "https://api.fireworks.ai/inference/v1",
-        "FIREWORKS_API_KEY",
-        _fireworks,
-        priced_as="fireworks",
+        "Fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY", _fireworks, "fireworks",
         listed_as="fireworks-ai",
     ),
     "cerebras": _hosted("Cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY", priced_as="cerebras"),
     "nvidia": _hosted("NVIDIA", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY"),
     "huggingface": Vendor(  # its router, or an endpoint of one's own
-        "Hugging Face",
-        "https://router.huggingface.co/v1",
-        chat.CHAT,
-        chat.COMPLETIONS,
-        responses.RESPONSES,
-        keys=("HF_TOKEN",),
-        detected="openai",
+        "Hugging Face", "https://router.huggingface.co/v1", chat.CHAT, chat.COMPLETIONS, responses.RESPONSES,
+        keys=("HF_TOKEN",), detected="openai",
     ),
     "lmstudio": Vendor("LM Studio", "http://localhost:1234/v1", chat.CHAT, responses=responses.RESPONSES),
     "vllm": _own_server("vLLM", 8000, "vllm"),
     "tgi": _own_server("TGI", 8080, "tgi"),
     "llamacpp": _own_server("llama.cpp", 8080, "llamacpp"),
-}
+}  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from ...core.log_context import STORED_ID
+from ...core.run_context import STORED_ID
 from ...store.advisory_lock import COUNTING, lock_until_end
 from ...store.clock import CLOCK
 from ...store.run_conversation import put_beside

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from ...components.text_to_speech import MAX_TEXT
+from ...components.speech import MAX_TEXT
 from ...store.event_log import read_events
 from ...store.run_row import RunRow
 from ...store.run_store import find_own_run

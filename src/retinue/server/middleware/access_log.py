@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.types import Message, Scope
 
-from ...core.log_context import current_context
+from ...core.run_context import current_run
 from ..log_output import ACCESS
 
 logger = logging.getLogger(__name__)
@@ -50,8 +50,8 @@ def log_answer(scope: Scope, answer: Answer) -> None:
 
 def _fields(scope: Scope, answer: Answer) -> dict[str, Any]:
     state, key = scope["state"], scope["state"].get("key")
-    here = current_context()
-    given = {"client_request": here.client_request, "trace": here.trace}
+    here = current_run()
+    given = {"client_request": here.client_request, "trace": here.client_trace}
     return {
         "request": state["request_id"],
         **{name: value for name, value in given.items() if value},

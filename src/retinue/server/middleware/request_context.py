@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ...core.log_context import LogContext, log_context
+from ...core.run_context import RunContext, run_context
 from ...core.trace_context import HEADER, TraceParent
 from ...errors import StoreConflict, StoreLost, StoreUnavailable, ValueRefused
 from ..wire.api_errors import ApiError
@@ -127,7 +127,7 @@ class RequestContext:
                 headers["openai-version"] = "2020-10-01"
             await send(message)
 
-        with log_context(_log_context_of(scope, request_id)):
+        with run_context(_context_of(scope, request_id)):
             try:
                 await self._app(without_slash(scope), _limited(scope, receive, self._patience), sending)
             except (Exception, asyncio.CancelledError) as error:
@@ -137,14 +137,14 @@ class RequestContext:
                 log_answer(scope, answer)
 
 
-def _log_context_of(scope: Scope, request_id: str) -> LogContext:
+def _context_of(scope: Scope, request_id: str) -> RunContext:
     headers = Headers(scope=scope)
     known = headers.get("x-client-request-id") or headers.get("x-request-id", "")
     caller = TraceParent.parse(headers.getlist(HEADER)) if HEADER in headers else None
-    return LogContext(
+    return RunContext(
         request=request_id,
         client_request=known if _CLIENT_ID.fullmatch(known) else "",
-        trace="" if caller is None else caller.trace_id.hex(),
+        client_trace="" if caller is None else caller.trace_id.hex(),
     )
 
 

@@ -1,0 +1,137 @@
+"""`Ranker` and `TopPSampler`: order documents by relevance, and keep the best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+from math import exp, fsum, isfinite
+from typing import TypedDict
+
+from .._internal.concurrency import run_in_thread
+from .._internal.sync_bridge import run_blocking
+from ..core.component import Component
+from ..core.values import Document
+from ..documents.cross_encoders import CrossEncoder
+from ..documents.embedding import titled
+from ..errors import DataError, UsageError
+from .retrieval_models import resolve_cross_encoder
+
+Scorer = CrossEncoder | str
+_ROUNDING = 1e-9
+
+
+async def with_scores(scorer: CrossEncoder, query: str, documents: Sequence[Document]) -> list[Document]:
+    """Return `documents` with the scores of `scorer` for `query`, in unchanged order.
+
+    Raises `DataError` unless there is a finite number for each.
+    """
+    if not documents:
+        return []
+    texts = [titled(document) for document in documents]
+    scores = [float(score) for score in await run_in_thread(scorer.score, query, texts)]
+    if len(scores) != len(texts) or not all(map(isfinite, scores)):
+        raise DataError(f"a cross-encoder must give a finite number for each of {len(texts)} texts, not {scores!r:.80}")
+    return [replace(document, score=score) for document, score in zip(documents, scores, strict=True)]
+
+
+def best_first(documents: Sequence[Document]) -> list[Document]:
+    """Sort `documents` by descending score, stably; those without a score come last."""
+    return sorted(documents, key=lambda document: float("inf") if document.score is None else -document.score)
+
+
+class Ranked(TypedDict):
+    """`documents`: those kept, best first."""
+
+    documents: list[Document]
+
+
+class Ranker(Component):
+    """Orders documents by relevance and keeps the best `top_k`.
+
+    `cross_encoder`: a `CrossEncoder`, or `minilm` (`EmbeddingScorer` with the embedded MiniLM), `cohere:MODEL`,
+    `jina:MODEL`, `tei:ADDRESS`, or the folder of a cross-encoder as ONNX. Its scores are in the output `documents`.
+
+    Raises `UsageError` if the model is not installed.
+    """
+
+    effects = "read"
+
+    def __init__(self, cross_encoder: Scorer = "minilm", top_k: int = 10, *, name: str = "Ranker") -> None:
+        if top_k < 1:
+            raise UsageError(f"{name}: top_k must be at least 1, not {top_k}")
+        self.name = name
+        self.top_k = top_k
+        self._scorer = resolve_cross_encoder(cross_encoder, name)
+
+    async def run_async(self, query: str, documents: Sequence[Document]) -> Ranked:
+        """Put documents in the order in which they answer the query."""
+        return {"documents": best_first(await with_scores(self._scorer, query, documents))[: self.top_k]}
+
+    def run(self, query: str, documents: Sequence[Document]) -> Ranked:
+        """Run `run_async` and block."""
+        return run_blocking(self.run_async(query, documents))
+
+    async def tool_function(self, query: str, texts: list[str]) -> Ranked:
+        """Put texts in the order in which they answer the query."""
+        return await self.run_async(query, [Document(text) for text in texts])
+
+
+class TopPSampler(Component):
+    """Keeps the smallest set of documents whose cumulative relevance exceeds `top_p`.
+
+    A document's relevance is its share in the softmax of all scores: those of `cross_encoder` (see `Ranker`), or
+    without one the documents' own. The output `documents` are best first, with that share as `probability` in `meta`.
+    At least one document is kept, and all are with a `top_p` of 1.
+
+    Raises `UsageError` unless `top_p` is above 0 and at most 1, and if the model is not installed.
+    """
+
+    effects = "read"
+
+    def __init__(self, top_p: float = 0.95, cross_encoder: Scorer | None = None, *, name: str = "TopPSampler") -> None:
+        if not 0 < top_p <= 1:
+            raise UsageError(f"{name}: top_p must be above 0 and at most 1, not {top_p}")
+        self.name = name
+        self.top_p = top_p
+        self._scorer = None if cross_encoder is None else resolve_cross_encoder(cross_encoder, name)
+
+    async def run_async(self, query: str, documents: Sequence[Document]) -> Ranked:
+        """Keep only the documents that are likely to answer the query.
+
+        Raises `UsageError` if documents without a score come in and there is no model to give one.
+        """
+        if self._scorer is not None:
+            documents = await with_scores(self._scorer, query, documents)
+        ranked = best_first(documents)
+        shares = _softmax([self._score(document) for document in ranked])
+        before = [0.0, *accumulate(shares)]
+        kept = [
+            replace(document, meta={**document.meta, "probability": share})
+            for document, share, sum_before in zip(ranked, shares, before, strict=False)
+            if sum_before <= self.top_p + _ROUNDING
+        ]
+        return {"documents": kept}
+
+    def run(self, query: str, documents: Sequence[Document]) -> Ranked:
+        """Run `run_async` and block."""
+        return run_blocking(self.run_async(query, documents))
+
+    async def tool_function(self, query: str, texts: list[str]) -> Ranked:
+        """Keep only the texts that are likely to answer the query."""
+        return await self.run_async(query, [Document(text) for text in texts])
+
+    def _score(self, document: Document) -> float:
+        if document.score is None or not isfinite(document.score):
+            raise UsageError(
+                f"{self.name}: a document has no score ({document.content[:40]!r}); "
+                "put a Ranker before it or give it a cross_encoder"
+            )
+        return document.score
+
+
+def _softmax(scores: Sequence[float]) -> list[float]:
+    highest = max(scores, default=0.0)
+    shares = [exp(score - highest) for score in scores]
+    whole = fsum(shares)
+    return [share / whole for share in shares]

@@ -1,0 +1,268 @@
+"""Positions in a file, and the problems found there; also those that pydantic finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, NamedTuple, get_args, get_origin
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from .._internal.message_text import nearest as nearest, suggestion
+from ..errors import DataError
+from .registry import COMPONENTS
+
+KeyPath = tuple[str | int, ...]  # the keys and indexes that lead to a value
+MAX_FOUND = 100  # problems per file
+_WANTED = {
+    "string_type": "a text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "literal_error": "{expected}",
+    "greater_than": "more than {gt:g}",
+    "greater_than_equal": "at least {ge:g}",
+    "less_than_equal": "at most {le:g}",
+    "string_too_short": "a text that is not empty",
+    "string_too_long": "at most {max_length} characters",
+    "too_short": "a list that is not empty",
+    "too_long": "a list of at most {max_length}",
+}
+_NAME = "only letters (a-z, A-Z), digits (0-9) and underscores (_), at most 64 of them"
+
+
+class Place(NamedTuple):
+    """A line and a column, both counted from 1."""
+
+    line: int
+    column: int
+
+
+class Problem(NamedTuple):
+    """A problem at a position in a file. As text: `file:line:column: message`."""
+
+    file: str
+    line: int
+    column: int
+    message: str
+
+    @property
+    def warning(self) -> bool:
+        """Whether the file can still be used."""
+        return False
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}: {'warning: ' * self.warning}{self.message}"
+
+
+class Warned(Problem):
+    """A problem that does not prevent the use of the file."""
+
+    __slots__ = ()
+
+    @property
+    def warning(self) -> bool:
+        """Always true."""
+        return True
+
+
+class Found(NamedTuple):
+    """A problem without its position yet: it concerns the value at `path`, or that value's key."""
+
+    path: KeyPath
+    message: str
+    at_key: bool = False
+    warning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A parsed file: plain dicts, lists and scalars, with the position of every key and value.
+
+    `whole` means that the file was read to its end, so `value` is complete.
+    """
+
+    file: str
+    value: Any = None
+    keys: Mapping[KeyPath, Place] = field(default_factory=dict)
+    values: Mapping[KeyPath, Place] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+    whole: bool = True
+
+    def problem(self, found: Found) -> Problem:
+        """Return `found` with its position, or that of the nearest enclosing value."""
+        place = self.place(found.path, at_key=found.at_key)
+        return (Warned if found.warning else Problem)(self.file, *place, found.message)
+
+    def place(self, path: KeyPath, *, at_key: bool = False) -> Place:
+        """Return the position of the value at `path`, or of its key."""
+        if at_key and path in self.keys:
+            return self.keys[path]
+        while path and path not in self.values:
+            path = path[:-1]
+        return self.values.get(path, Place(1, 1))
+
+    def under(self, path: KeyPath) -> Source:
+        """Return the value at `path` as a source of its own."""
+        value = self.value
+        for part in path:
+            value = value[part]
+        size = len(path)
+        keys = {one[size:]: place for one, place in self.keys.items() if one[:size] == path}
+        values = {one[size:]: place for one, place in self.values.items() if one[:size] == path}
+        return Source(self.file, value, keys, values)
+
+    def placed(self, found: Iterable[Found]) -> list[Problem]:
+        """Return the syntax problems and those in `found`, in order of position. Later ones at the position of a syntax
+        problem are dropped."""
+        taken = {(problem.line, problem.column) for problem in self.problems}
+        new = {self.problem(one) for one in islice(found, MAX_FOUND)}
+        problems = sorted([*self.problems, *(problem for problem in new if problem[1:3] not in taken)])
+        if len(new) == MAX_FOUND:
+            problems.append(problems[-1]._replace(message=f"stopped after {MAX_FOUND} problems"))
+        return problems
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value in a source, of any shape; no method raises."""
+
+    value: Any
+    path: KeyPath = ()
+
+    def at(self, key: str) -> Node:
+        """Return the value under `key`; `None` if there is none."""
+        return Node(self.value.get(key) if isinstance(self.value, dict) else None, (*self.path, key))
+
+    def __iter__(self) -> Iterator[Node]:
+        pairs: Iterable[tuple[Any, Any]] = ()
+        if isinstance(self.value, dict):
+            pairs = self.value.items()
+        elif isinstance(self.value, list):
+            pairs = enumerate(self.value)
+        return (Node(value, (*self.path, key)) for key, value in pairs)
+
+    @property
+    def text(self) -> str:
+        """The value if it is text, otherwise an empty string."""
+        return self.value if isinstance(self.value, str) else ""
+
+    @property
+    def name(self) -> str:
+        """The text under `name`."""
+        return self.at("name").text
+
+
+def fail(problems: Iterable[Problem]) -> None:
+    """Raise `DataError` with one line per problem, unless all are warnings."""
+    lines = [str(problem) for problem in problems if not problem.warning]
+    if lines:
+        raise DataError("\n".join(lines))
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """Return `unknown WHAT 'name'`, with the nearest known name or all known names."""
+    return f"unknown {what} {shown(name)}; {suggestion(name, known)}"
+
+
+def shown(value: Any) -> str:
+    """Format a value for a message: short, on one line."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return str(value).lower()
+        case dict():
+            return "a mapping"
+        case list():
+            return "a list"
+        case int() if abs(value) >= 10**40:
+            return "a very long number"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:56]}…{text[-1:]}"
+
+
+def validate(kind: Any, source: Source) -> tuple[Any, list[Found]]:
+    """Validate `source.value` as a `kind` (a spec, or a type built from specs). Return the value, and the problems if
+    it is invalid."""
+    try:
+        return TypeAdapter(kind).validate_python(source.value), []
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_context=True)[:MAX_FOUND]
+        return None, [_describe_error(detail, kind, source.value) for detail in details]
+
+
+def _describe_error(detail: ErrorDetails, kind: Any, value: Any) -> Found:
+    path, what = _path_in_file(detail["loc"], value), detail["type"]
+    if what == "extra_forbidden":
+        return Found(path, _describe_unknown_key(str(path[-1]), kind, detail["loc"][:-1]), at_key=True)
+    if what == "missing":
+        return Found(path, f"needs {str(detail['loc'][-1])!r}")
+    label = next((f"{part}: " for part in reversed(path) if isinstance(part, str)), "")
+    if what == "string_pattern_mismatch":
+        return Found(path, f"{label}want {_NAME}, not {shown(detail['input'])}")
+    context = detail.get("ctx", {})
+    wanted = detail["msg"] if what == "kind" else _WANTED.get(what, "").format(**context)
+    if not wanted:
+        return Found(path, f"{label}{detail['msg']}")
+    but = "" if what.endswith(("too_short", "too_long")) else f", not {shown(detail['input'])}"
+    return Found(path, f"{label}want {wanted}{but}")
+
+
+def _describe_unknown_key(name: str, kind: Any, loc: tuple[int | str, ...]) -> str:
+    keys = sorted(_allowed_keys(kind, loc))
+    if "params" in keys and not nearest(name, keys):
+        deeper = _allowed_keys(kind, (*loc, "params")) or {key for one in COMPONENTS.values() for key in one.parameters}
+        if name in deeper:
+            return f"unknown key {shown(name)} here; it belongs under 'params'"
+    return unknown("key", name, keys)
+
+
+def _path_in_file(loc: tuple[int | str, ...], value: Any) -> KeyPath:
+    """Return the part of pydantic's location that is in the file, without the tags of union members."""
+    path: list[int | str] = []
+    for part in loc:
+        inside = isinstance(value, dict) and part in value
+        if not inside and not (isinstance(value, list) and isinstance(part, int)):
+            continue
+        value = value[part]
+        path.append(part)
+    return tuple(path)
+
+
+def _allowed_keys(kind: Any, loc: tuple[int | str, ...]) -> set[str]:
+    """Return the keys allowed for a spec at `loc` in a `kind`."""
+    kinds = list(_union_members(kind))
+    for part in loc:
+        if isinstance(part, str) and part.startswith("<"):
+            continue
+        kinds = [inner for one in kinds for inner in _types_inside(one, part)]
+    return {known.alias or key for one in kinds if _is_spec(one) for key, known in one.model_fields.items()}
+
+
+def _types_inside(kind: Any, part: int | str) -> Iterator[Any]:
+    if _is_spec(kind):
+        if part in kind.model_fields:
+            yield from _union_members(kind.model_fields[str(part)].annotation)
+    elif get_origin(kind) in (list, dict):
+        yield from _union_members(get_args(kind)[-1])
+
+
+def _union_members(kind: Any) -> Iterator[Any]:
+    """Yield the members of a union."""
+    if _is_spec(kind) or get_origin(kind) in (list, dict):
+        yield kind
+    else:
+        for member in get_args(kind):
+            yield from _union_members(member)
+
+
+def _is_spec(kind: Any) -> bool:
+    return isinstance(kind, type) and get_origin(kind) is None and issubclass(kind, BaseModel)

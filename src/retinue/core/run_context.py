@@ -1,0 +1,154 @@
+"""The context in which code runs: which run this is, who asked for it, and which call of a tool is under way.
+
+A task has one `RunContext`, and so have the tasks and threads that it starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from .call_path import HEADER, Caller
+from .trace_context import TraceParent
+from .values import AgentAction, File, Observation, Usage
+
+STORED_ID = "request_id"
+"""Where the id of the request that began a run is stored: in what the run was asked for."""
+
+
+@dataclass(slots=True)
+class ToolCall:
+    """A call of a tool that is under way. What it runs adds to its usage and its files.
+
+    Args:
+        id: The call's id in its run.
+        tool: The name of the tool.
+        earlier: The calls of the run so far, in order, each with its `Tool` and what it brought. A tool whose work
+            depends on them stays stateless: it can serve many runs at once, and in a resumed run it finds the recorded
+            calls.
+        effects: What the tool may do, once it is called.
+        key: The idempotency key, `run/call`. It stays the same if the run is resumed and repeats the call.
+        usage: What agents used that the call ran.
+        seconds: The duration of a member's run, which its caller may not have awaited.
+        files: The files in its result so far, which go to the model beside the text.
+    """
+
+    id: str
+    tool: str
+    earlier: Sequence[tuple[Any, AgentAction, Observation]] = ()
+    effects: Literal["read", "idempotent", "once"] = "read"
+    key: str = ""
+    usage: Usage = field(default_factory=Usage)
+    seconds: float = 0.0
+    files: list[File] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a run is: its current step."""
+
+    step: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """Where code runs; everything is empty outside of a run and a request.
+
+    Args:
+        run: The key of the run; on a server, its id.
+        agent: The name of the agent.
+        request: The id of the server's request that began the run.
+        client_request: The client's own id of that request.
+        client_trace: The id of the client's trace.
+        trace: The span of the run, of which it tells the servers that it calls.
+        callers: The path of runs that called each other over the network; it ends with this one.
+        call: The call of a tool that is under way.
+        watch: Is called with the run's key and each request to a model (`Ask`), for a person who watches the run.
+        parks: Says whether an interrupted run is continued later, or by another process.
+        progress: How far the run is.
+    """
+
+    run: str = ""
+    agent: str = ""
+    request: str = ""
+    client_request: str = ""
+    client_trace: str = ""
+    trace: TraceParent | None = None
+    callers: tuple[Caller, ...] = ()
+    call: ToolCall | None = None
+    watch: Callable[[str, Any], None] | None = None
+    parks: Callable[[], bool] = lambda: False
+    progress: Progress = field(default_factory=Progress)
+
+    @property
+    def trace_id(self) -> str:
+        """The id of the trace that log records name: the client's, or else the run's."""
+        return self.client_trace or ("" if self.trace is None else self.trace.trace_id.hex())
+
+    @property
+    def is_continued(self) -> bool:
+        """Whether the run, which is being interrupted, is continued by somebody. Whoever does needs what a tool has
+        started at another service, so the tool must not end that."""
+        return self.parks()
+
+    def of_run(self, run: str, agent: str = "") -> RunContext:
+        """Return the context of a run that begins here."""
+        return replace(self, run=run, agent=agent, progress=Progress())
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers that tell other servers who calls: the path of callers, and the span of the run."""
+        path = {HEADER: ", ".join(map(str, self.callers))} if self.callers else {}
+        return path if self.trace is None else path | self.trace.headers()
+
+
+_CURRENT: ContextVar[RunContext] = ContextVar("retinue_run")
+_NOWHERE = RunContext()
+
+
+def current_run() -> RunContext:
+    """Return the context of the current task."""
+    return _CURRENT.get(_NOWHERE)
+
+
+def enter_run_context(context: RunContext) -> None:
+    """Set the context of the current task until the task ends."""
+    _CURRENT.set(context)
+
+
+class run_context:
+    """Sets the context within the block."""
+
+    __slots__ = ("_context", "_token")
+    _token: Token[RunContext]
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+
+    def __enter__(self) -> None:
+        self._token = _CURRENT.set(self._context)
+
+    def __exit__(self, *raised: object) -> None:
+        _CURRENT.reset(self._token)
+
+
+def charge_usage(usage: Callable[[], Usage]) -> None:
+    """Charge the tokens of a nested run to the tool call that contains it, if any."""
+    if (call := current_run().call) is not None:
+        call.usage += usage()
+
+
+def idempotency_key() -> str:
+    """Return the idempotency key of the current tool call, `run/call`; empty outside of a call.
+
+    It stays the same if the run is resumed under its key and repeats the call.
+    """
+    call = current_run().call
+    return "" if call is None else call.key
+
+
+def idempotency_header() -> dict[str, str]:
+    """Return the HTTP header with the idempotency key, if the current call may have effects."""
+    call = current_run().call
+    return {} if call is None or not call.key or call.effects == "read" else {"Idempotency-Key": call.key}

@@ -1,0 +1,442 @@
+"""Reads a streamed reply: the text and the thoughts that can be shown so far, and finally the complete reply.
+
+Stop words are applied here as well, for engines that do not support or honour them. Where an engine leaves a model's
+thoughts in the text, between tags, they are separated from it:
+
+- What is in tags at the beginning of a reply is a thought, even if it never ends.
+- Further on, a block is one if it ends. Its tag begins a line, or the reply has had thoughts before.
+- A closing tag alone means that the chat template opened the thought: everything before it is one.
+- Tags in code, between backticks, are text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+from .._internal.foreign_text import TextPieces
+from ..core.events import Delta
+from ..core.protocols import Retry
+from ..core.values import Message, ProviderState, Reply, Usage
+from ..errors import ModelRefused, ModelUnavailable
+from ..net.error_mapping import error_in_stream
+from ..net.http_client import DONE
+from .wire_format import PartialReply, Wire
+
+_MAX_STATE = 4_000_000  # characters
+_MAX_REPLY = 1_000_000  # characters, of text and arguments: a quarter of a million tokens, more than engines allow
+
+
+class ReplyReader:
+    """Reads one reply.
+
+    `in_json`: JSON was requested, so stop words do not apply if the reply is JSON. `thinks`: whether the reply begins
+    within a thought (`None`: not known); `found_open` says whether it did.
+    """
+
+    __slots__ = (
+        "_arriving", "_cutter", "_in_json", "_keep", "_pieces", "_read", "_reasoning", "_redacted", "_stop", "_text",
+        "_thought_pieces", "_thoughts", "_used",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        wire: Wire,
+        stop: Sequence[str],
+        *,
+        in_json: bool,
+        redacted: Callable[[str], str],
+        thinks: bool | None = False,
+    ) -> None:
+        self._read = wire.read
+        self._stop = stop
+        self._cutter = StopCutter(stop)
+        self._in_json = in_json
+        self._redacted = redacted
+        self._arriving = PartialReply()
+        self._pieces = TextPieces()
+        self._thought_pieces = TextPieces()
+        self._reasoning = ""
+        self._keep = wire.keep
+        self._thoughts = ThoughtFilter(opened=thinks)
+        self._text = ""
+        self._used = Usage()  # by the requests before, if the turn was paused
+
+    def take(self, bodies: Sequence[Any]) -> Iterator[Delta | Retry]:
+        """Yield what can be shown after these bodies or events. Raises `ModelError` for an invalid one."""
+        arriving = self._arriving
+        for body in bodies:
+            self._read_body(body)
+        arguments = sum(len(call.arguments) for call in arriving.calls.values())
+        thoughts = len(self._reasoning) + len(arriving.reasoning)
+        if len(self._text) + len(arriving.said) + thoughts + arguments > _MAX_REPLY:
+            raise ModelRefused(f"the engine's reply has more than {_MAX_REPLY:,} characters")
+        if arriving.separates:
+            self._thoughts.separates()
+        if thought := arriving.reasoning:
+            arriving.reasoning = ""
+            yield from self._show_thought(self._thought_pieces.feed(thought))
+        if said := arriving.said:
+            arriving.said = ""
+            yield from self._pass(self._thoughts.feed(self._pieces.feed(said)))
+
+    def _read_body(self, body: Any) -> None:
+        if body is DONE:
+            self._arriving.ended = True
+            return
+        if body is None:  # a sign of life
+            return
+        if isinstance(body, list) and len(body) == 1 and isinstance(body[0], dict) and "error" in body[0]:  # Gemini
+            body = body[0]
+        if not isinstance(body, dict):
+            shown = "an array" if isinstance(body, list) else f"{self._redacted(repr(body)):.80}"
+            raise ModelUnavailable(f"the engine sent {shown} instead of an object")
+        error = body.get("error") or (body if body.get("object") == "error" else None)
+        if not error:
+            self._read(body, self._arriving)
+        if error := error or self._arriving.failed:
+            raise error_in_stream(error, self._redacted)
+
+    def _pass(self, said: str) -> Iterator[Delta | Retry]:
+        """Yield the next part of the text, up to a stop word."""
+        thoughts = self._thoughts
+        if thoughts.retracts:
+            thoughts.retracts = False
+            if self._text:
+                yield Retry("what came so far was a thought, and not the reply", 0.0)
+            thoughts.thought = self._text + thoughts.thought
+            self._text, self._cutter = "", StopCutter(self._stop)
+        thought, thoughts.thought = thoughts.thought, ""
+        yield from self._show_thought(thought if self._reasoning else thought.lstrip())
+        if self._in_json and not self._text and said.lstrip().startswith("{"):
+            self._cutter = StopCutter(())
+        yield from self._show(self._cutter.feed(said))
+
+    def _show_thought(self, piece: str) -> Iterator[Delta]:
+        if piece:
+            self._reasoning += piece
+            yield Delta("", reasoning=piece)
+
+    def _show(self, piece: str) -> Iterator[Delta]:
+        if piece:
+            self._text += piece
+            yield Delta(piece)
+
+    def paused_turn(self, origin: str) -> Message | None:
+        """Return the turn so far, if its vendor paused it and wants it back to go on; what follows is added to it."""
+        arriving = self._arriving
+        if not arriving.paused:
+            return None
+        turn = self._keep(arriving)
+        self._used, arriving.usage = self._used + arriving.usage, Usage(requests=1)
+        arriving.paused, arriving.finish, arriving.counted = False, "", False
+        return Message("assistant", self._text, state=ProviderState(origin, json.dumps(turn)))
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether everything needed has arrived, even if the engine sends more."""
+        return self._cutter.stopped and self._arriving.counted
+
+    @property
+    def found_open(self) -> bool:
+        """Whether the reply began within a thought."""
+        return self._thoughts.found_open
+
+    def rest(self) -> Iterator[Delta | Retry]:
+        """Yield the text held back so far. Raises `ModelUnavailable` if the reply is incomplete."""
+        arriving = self._arriving
+        yield from self._show_thought(self._thought_pieces.flush())
+        yield from self._pass(self._thoughts.flush(self._pieces.flush()))
+        if self._cutter.stopped:
+            arriving.finish, arriving.calls = "stop", {}
+        if not arriving.finish and arriving.ended and (self._text or arriving.calls):
+            arriving.finish = "stop"
+        if not arriving.finish:
+            raise ModelUnavailable("the engine disconnected in the middle of its reply")
+        yield from self._show(self._cutter.flush())
+
+    def reply(self, origin: str, unsent: str = "") -> Reply:
+        """Return the complete reply, with its vendor's state, if any, of this `origin`, and with `unsent`. Raises
+        `ModelRefused` if the state is too long."""
+        arriving = self._arriving
+        calls = arriving.actions() if arriving.calls else ()
+        turn = self._keep(arriving) if calls else None
+        state = None if turn is None else ProviderState(origin, json.dumps(turn))
+        if state and len(state.turn) > _MAX_STATE:
+            raise ModelRefused(f"what the engine wants back with its reply has more than {_MAX_STATE:,} characters")
+        finish = arriving.finish or "stop"
+        thoughts, used = self._reasoning, self._used + arriving.usage
+        return Reply(self._text, used, finish, calls=calls, reasoning=thoughts, state=state, unsent=unsent)
+
+
+# ── stop words ────────────────────────────────────────────────────────────────────────────────────
+
+
+class StopCutter:
+    """Passes text on up to the first stop word, and holds back text that may begin one.
+
+    The stop word completed first wins, so the result does not depend on how the text is split.
+    """
+
+    __slots__ = ("_begun", "_ends", "_held", "_longest", "_stop", "stopped")
+
+    def __init__(self, stop: Sequence[str]) -> None:
+        self._stop = [word for word in stop if word]
+        self._begun, self._ends, self._longest = _beginnings(tuple(stop))
+        self._held = ""
+        self.stopped = False
+
+    def feed(self, text: str) -> str:
+        """Return the text that can be passed on now."""
+        if self.stopped:
+            return ""
+        self._held += text
+        found = [(at + len(word), at) for word in self._stop if (at := self._held.find(word)) >= 0]
+        if found:
+            self.stopped = True
+            return self._release(min(found)[1])
+        return self._release(len(self._held) - self._maybe_begun())
+
+    def flush(self) -> str:
+        """Return the rest at the end of the text."""
+        return "" if self.stopped else self._release(len(self._held))
+
+    def _maybe_begun(self) -> int:
+        held = self._held
+        if held[-1:] not in self._ends:
+            return 0
+        for size in range(min(self._longest, len(held)), 0, -1):
+            if held[-size:] in self._begun:
+                return size
+        return 0
+
+    def _release(self, length: int) -> str:
+        text, self._held = self._held[:length], self._held[length:]
+        return text
+
+
+@lru_cache(maxsize=16)  # the same for each reply of a run
+def _beginnings(words: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str], int]:
+    """Return all beginnings of `words`, their last characters, and the length of the longest."""
+    begun = frozenset(word[:size] for word in words for size in range(1, len(word)))
+    return begun, frozenset(one[-1] for one in begun), max(map(len, begun), default=0)
+
+
+# ── thoughts in the text ──────────────────────────────────────────────────────────────────────────
+
+
+_PAIRS = {
+    **{f"<{name}>": f"</{name}>" for name in ("think", "thinking", "thought", "reasoning", "seed:think", "mm:think")},
+    "[think]": "[/think]",  # Magistral
+    "◁think▷": "◁/think▷",  # Kimi
+    "<|start_thinking|>": "<|end_thinking|>",  # Command A
+    "<|begin_of_thought|>": "<|end_of_thought|>",
+    "<|channel|>analysis<|message|>": "<|end|>",  # gpt-oss
+    "<unused94>": "<unused95>",  # MedGemma
+}
+_CLOSING = frozenset(_PAIRS.values()) - {"<|end|>"}  # those that mean a thought even if nothing opens it
+_AFTER = (  # what some formats write between a thought and the reply
+    *("<|start|>assistant", "<|channel|>final<|message|>", "<|start_response|>", "<|begin_of_solution|>"),
+)
+_TAGS = (*_PAIRS, *_CLOSING)
+_TOKEN = re.compile(f"`+|{'|'.join(map(re.escape, _TAGS))}", re.IGNORECASE)
+_BEGUN = {tag[:size] for tag in (*_TAGS, *_AFTER) for size in range(1, len(tag))}
+_LONGEST = max(map(len, _BEGUN))
+_FIRST_WORDS = re.compile(
+    r"\W*(?:okay|ok|alright|hmm+|wait|so|well|let me|let's|first|the user|the question|we|i need|i should|i must|i have"
+    r"|i'll|i will|to (?:solve|answer|find)|got it|thinking|now)\b",
+    re.IGNORECASE,
+)  # with which the thoughts of models begin
+_ENOUGH = 16  # characters by which the first words are known
+_THINKERS = re.compile(
+    r"(?<![a-z0-9])r1(?![a-z0-9])|qwq|reasoner|think|magistral|nemotron|deepseek-v3\.[1-9]|glm-4\.[5-9]|gpt-oss",
+    re.IGNORECASE,
+)
+
+
+def may_think(model: str) -> bool:
+    """Return whether a model of this name may have a chat template that opens its thoughts."""
+    return _THINKERS.search(model) is not None
+
+
+class ThoughtFilter:
+    """Passes on the text of one reply without the thoughts in it, which are in `thought` until they are taken.
+
+    `opened`: whether the chat template opens the thoughts; `None` if that is not known, and then the first words decide
+    whether the text is held back. `retracts` is set by a closing tag after text that was passed on: it was a thought.
+    `found_open`: the reply began within a thought.
+
+    The reply is read from its beginning to its end by one generator, which yields wherever it needs more text.
+    """
+
+    __slots__ = (
+        "_code", "_end", "_ended", "_held", "_is_apart", "_line", "_passed", "_reader", "found_open", "retracts",
+        "thought",
+    )  # fmt: skip
+
+    def __init__(self, *, opened: bool | None) -> None:
+        self._held = ""  # what has arrived and was not yet read
+        self._passed = ""  # text to be passed on
+        self._end = ""  # the tag that ended the last thought
+        self._code = ""  # the backticks that end the code
+        self._line = ""  # what was passed on of the line
+        self._ended = self._is_apart = False
+        self.thought = ""
+        self.found_open = self.retracts = False
+        self._reader = self._read(opened)
+
+    def separates(self) -> None:
+        """Note that the engine sends the thoughts apart from the text."""
+        self._is_apart = True
+
+    def feed(self, text: str) -> str:
+        """Return the text that can be passed on now."""
+        self._held += text
+        next(self._reader, None)
+        passed, self._passed = self._passed, ""
+        return passed
+
+    def flush(self, rest: str = "") -> str:
+        """Return what can be passed on at the end of the reply, of which `rest` is the last."""
+        self._ended = True
+        return self.feed(rest)
+
+    def _read(self, opened: bool | None) -> Iterator[None]:
+        if opened is None:
+            opened = yield from self._seems_opened()
+        if opened:
+            yield from self._leave_opened()
+        while (yield from self._leave_thoughts()):
+            is_over = yield from self._read_text()
+            if is_over:
+                return
+        while not self._ended:  # JSON, in which there are no thoughts
+            self._pass(len(self._held))
+            yield
+        self._pass(len(self._held))
+
+    def _seems_opened(self) -> Generator[None, None, bool]:
+        """Return whether the first words are like those of a thought."""
+        while not (self._ended or self._is_apart):
+            begun = self._held.lstrip()
+            if len(begun) >= _ENOUGH or begun.startswith(("<", "[", "◁", "{", "`")):
+                return _FIRST_WORDS.match(begun) is not None
+            yield
+        return False
+
+    def _leave_opened(self) -> Iterator[None]:
+        """Hold everything until a closing tag, or an opening one before any text, says what it is."""
+        searched = 0
+        while not (self._ended or self._is_apart):
+            begun = self._held.lstrip()
+            if any(begun[: len(tag)].lower() == tag for tag in _PAIRS):
+                return
+            for found in _TOKEN.finditer(self._held, max(0, searched - _LONGEST)):
+                if found.group().lower() in _CLOSING:
+                    self.thought = self._held[: found.start()]
+                    self._held, self._end, self.found_open = self._held[found.end() :], found.group().lower(), True
+                    return
+            searched = len(self._held)
+            yield
+
+    def _leave_thoughts(self) -> Generator[None, None, bool]:
+        """Read the thoughts before the text, and return whether the text may have more of them: JSON has none."""
+        while True:
+            begun = self._held.lstrip()
+            lower = begun[: _LONGEST + 1].lower()
+            tag = next((tag for tag in (*_PAIRS, *_AFTER) if lower.startswith(tag)), "")
+            if tag:
+                self._held = begun[len(tag) :]
+                if tag in _PAIRS:
+                    yield from self._leave_thought(_PAIRS[tag])
+            elif begun and lower not in _BEGUN:
+                self._held = begun if self._end else self._held
+                break
+            elif self._ended:
+                break
+            else:
+                yield
+        return not begun.startswith("{")
+
+    def _leave_thought(self, end: str) -> Iterator[None]:
+        self._end = end
+        while (at := self._held.lower().find(end)) < 0 and not self._ended:
+            self._think(max(0, len(self._held) - len(end) + 1))
+            yield
+        self._think(len(self._held) if at < 0 else at)
+        self._held = self._held[len(end) :]
+
+    def _read_text(self) -> Generator[None, None, bool]:
+        """Pass on text and read the blocks in it. Return whether the reply is over, and not found to be a thought."""
+        literal = 0  # tags that were text
+        while True:
+            found = _TOKEN.search(self._held)
+            token = found.group().lower() if found else ""
+            if found is None or (token == self._held and token[0] == "`"):  # of which there may be more
+                self._pass(len(self._held) - (0 if self._ended else _maybe_begun(self._held) or len(token)))
+                if self._ended:
+                    return True
+                yield
+            elif found.start():
+                self._pass(found.start())
+            elif token[0] == "`" or self._code:
+                self._pass(len(token))
+                self._note_code(token)
+            elif token in _PAIRS and (self._end or not self._line.strip()):
+                yield from self._leave_block(found.group())
+            elif token in _PAIRS or literal or self._end or self._is_apart:
+                literal += 1 if token in _PAIRS else -1 if literal else 0
+                self._pass(len(token))
+            else:
+                self.thought += self._passed
+                self._held, self._passed, self._line, self._end = self._held[len(token) :], "", "", token
+                self.retracts = self.found_open = True
+                return False
+
+    def _leave_block(self, tag: str) -> Iterator[None]:
+        """Read a block, which is text unless it ends."""
+        block, rest = "", self._held[len(tag) :]
+        self._end = end = _PAIRS[tag.lower()]
+        while (at := rest.lower().find(end)) < 0:
+            keep = min(len(rest), len(end) - 1)
+            block, self._held = block + rest[: len(rest) - keep], rest[len(rest) - keep :]
+            if self._ended:
+                self._held = tag + block + self._held
+                self._pass(len(self._held))
+                return
+            yield
+            rest = self._held
+        self.thought += block + rest[:at]
+        self._held = rest[at + len(end) :]
+        self._held = self._held if self._line.strip() else self._held.lstrip()
+
+    def _note_code(self, token: str) -> None:
+        if token[0] == "`" and not self._code:
+            self._code = token
+        elif token == self._code or (token[0] == "`" and len(self._code) >= 3 and len(token) >= len(self._code)):
+            self._code = ""
+
+    def _think(self, length: int) -> None:
+        self.thought, self._held = self.thought + self._held[:length], self._held[length:]
+
+    def _pass(self, length: int) -> None:
+        text, self._held = self._held[:length], self._held[length:]
+        self._passed += text
+        _, newline, line = text.rpartition("\n")
+        self._line = line if newline else self._line + line
+        if newline and len(self._code) < 3:
+            self._code = ""  # code in a line ends with it
+
+
+def _maybe_begun(text: str) -> int:
+    """Return how many characters at the end of `text` may begin a tag."""
+    lower = text[-_LONGEST:].lower()
+    if not ("<" in lower or "[" in lower or "◁" in lower):
+        return 0
+    for size in range(len(lower), 0, -1):
+        if lower[-size:] in _BEGUN:
+            return size
+    return 0

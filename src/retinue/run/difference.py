@@ -1,0 +1,152 @@
+"""Where a replayed run first does something else than its log says, in words for a person."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from difflib import ndiff
+
+from ..core.events import (
+    Asked,
+    Called,
+    Event,
+    Finished,
+    Observed,
+    Paused,
+    Replied,
+    Resumed,
+    Retried,
+    Said,
+    Started,
+    Stopped,
+)
+from ..core.values import AgentAction, Message
+
+MOST = 600  # characters shown of each side
+_AROUND = 80  # characters shown before and after those that differ
+_LINES = 2  # lines of a diff around one that differs
+_UNICODE = json.JSONEncoder(ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first difference between a log and its replay.
+
+    Args:
+        event: The number of the recorded event; one more than the last event's if the log ends there.
+        step: The step that it belongs to.
+        recorded: What the log has there, shortened.
+        now: What the agent does there by now, shortened.
+        of_prompts: Whether the texts are parts of prompts.
+    """
+
+    event: int
+    step: int
+    recorded: str
+    now: str
+    of_prompts: bool = False
+
+    def __str__(self) -> str:
+        return "\n".join([f"event {self.event}, step {self.step}", *self.diff()])
+
+    def diff(self) -> list[str]:
+        """Return both sides as the lines of a diff: `-` was recorded, `+` comes now. Of what is alike, it has
+        only what is near."""
+        compared = ndiff(self.recorded.splitlines(), self.now.splitlines())
+        lines = [line.rstrip() for line in compared if not line.startswith("?")]
+        changed = [at for at, line in enumerate(lines) if line[:1] in "+-" and line]
+        near = [at for at in range(len(lines)) if at == 0 or any(abs(at - one) <= _LINES for one in changed)]
+        return [line for at in near for line in (["  …"] * (at > 0 and at - 1 not in near) + [lines[at]])]
+
+
+def difference(event: int, step: int, recorded: Event | None, now: Event) -> Difference:
+    """Return the difference between an event and what comes in its place, around the first character that differs."""
+    before, after = describe(recorded) if recorded is not None else "the end of the log", describe(now)
+    if isinstance(recorded, Asked) and isinstance(now, Asked):
+        before, after = _prompts(recorded, now)
+    prompts = isinstance(recorded, Asked) or isinstance(now, Asked)
+    return Difference(event, step, *excerpts(before, after), prompts)
+
+
+def describe(event: Event) -> str:
+    """Return what an event says, in full."""
+    match event:
+        case Started(question=question):
+            return f"begins: {question}"
+        case Asked():
+            return f"asks the model{_flags(event)}\n{''.join(map(_said, event.messages))}".rstrip()
+        case Retried(model=model):
+            return f"asks {model or 'the engine again'}, as the last request failed"
+        case Said(text=text):
+            return f"says: {text}"
+        case Replied(reply=reply):
+            return f"the model replies: {reply.text}{''.join(f' {_call(one)}' for one in reply.calls)}"
+        case Finished(answer=answer):
+            return f"answers: {answer}"
+        case Stopped():
+            words = (
+                event.answer or event.code or event.detail
+            )  # `detail` may be an engine's own words, with its address
+            return f"stops ({event.reason}): {words}".rstrip(": ")
+    return _of_a_call(event)
+
+
+def _of_a_call(event: Called | Paused | Resumed | Observed) -> str:
+    match event:
+        case Called(action=action):
+            return f"calls {_call(action)}"
+        case Paused(action=action):
+            return f"asks a person about {_call(action)}"
+        case Resumed(call_id=call_id, decision=decision):
+            return f"a person decides on {call_id}: {decision.kind}"
+        case Observed(observation=seen):
+            return f"observes ({seen.outcome}): {seen.text}"
+
+
+def excerpts(one: str, other: str) -> tuple[str, str]:
+    """Return two texts, of long ones only what is near the characters that differ."""
+    if len(one) <= MOST and len(other) <= MOST:
+        return one, other
+    least = min(len(one), len(other))
+    alike = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), least)
+    backwards = zip(reversed(one), reversed(other), strict=False)
+    after = next((at for at, (a, b) in enumerate(backwards) if a != b or at >= least - alike), least - alike)
+    start, left = max(0, alike - _AROUND), max(0, after - _AROUND)
+    return _cut(one, start, left), _cut(other, start, left)
+
+
+def _cut(text: str, start: int, left: int) -> str:
+    """Return a text from `start` on, without the last `left` characters, and no more than `MOST`."""
+    end = min(len(text) - left, start + MOST)
+    return f"{'… ' * bool(start)}{text[start:end]}{' …' * (end < len(text))}"
+
+
+def _prompts(recorded: Asked, now: Asked) -> tuple[str, str]:
+    """Return the messages of two requests from the first one on that differs; with the flags, if these do."""
+    flags = _flags(recorded), _flags(now)
+    alike = 0
+    for one, other in zip(recorded.messages, now.messages, strict=False):
+        if one != other:
+            break
+        alike += 1
+    heads = flags if flags[0] != flags[1] else (f", message {alike + 1}",) * 2
+    before, after = ("".join(map(_said, event.messages[alike:])) or "(nothing more)" for event in (recorded, now))
+    return f"asks the model{heads[0]}\n{before}".rstrip(), f"asks the model{heads[1]}\n{after}".rstrip()
+
+
+def _flags(asked: Asked) -> str:
+    said = [f"step {asked.step}", f"prompt {asked.prompt}"]
+    said += ["closing"] * asked.closing + ["aside"] * asked.aside
+    said += [f"shortened to {asked.shortened}"] * bool(asked.shortened)
+    said += [f"since {asked.problem}"] * bool(asked.problem)
+    return f" ({', '.join(said)})"
+
+
+def _said(message: Message) -> str:
+    calls = "".join(f"\n{_call(one)}" for one in message.calls)
+    return f"[{message.role}] {message.content}{calls}\n"
+
+
+def _call(action: AgentAction) -> str:
+    given = action.tool_input
+    return f"{action.tool}({given if isinstance(given, str) else _UNICODE.encode(given)})"
