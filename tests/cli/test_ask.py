@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from fakes import fork_server
 from fakes.openai_server import Answer, OpenAIServer, Request, failure
 from retinue.cli.main import cli
-from retinue.strategies.auto import preset
+from retinue.strategies.auto import preset_strategy
 
 COMMANDS = ["--help", *sorted(cli.list_commands(Context(cli)))]
 ROOT = Path(__file__).parents[2]
@@ -165,7 +165,7 @@ def _last_question_or_year(request: Request) -> Answer:
     ],
 )
 def test_careful_is_the_preset_of_small_models_that_can_search(engine: str, searches: bool, strategy: str) -> None:
-    assert preset(engine, searches=searches) == strategy
+    assert preset_strategy(engine, searches=searches) == strategy
 
 
 @pytest.mark.model
