@@ -14,7 +14,7 @@ import pytest
 
 from fakes import fork_server
 from fakes.openai_server import Answer, OpenAIServer, Request, failure
-from retinue.strategies.auto import preset
+from retinue.strategies.auto import preset_strategy
 
 ROOT = Path(__file__).parents[2]
 DEMO = ["--passages", str(ROOT / "data/demo/passages.jsonl")]
@@ -161,7 +161,7 @@ def _last_question_or_year(request: Request) -> Answer:
     ],
 )
 def test_careful_is_the_preset_of_small_models_that_can_search(engine: str, searches: bool, strategy: str) -> None:
-    assert preset(engine, searches=searches) == strategy
+    assert preset_strategy(engine, searches=searches) == strategy
 
 
 @pytest.mark.model

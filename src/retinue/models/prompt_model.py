@@ -11,7 +11,7 @@ from typing import Annotated, Any, Protocol
 from .._internal.message_text import nearest, one_line_repr, suggestion
 from .._internal.redaction import address_without_secrets
 from .._internal.sync_bridge import run_blocking
-from .._internal.tracebacks import install_excepthook, shorten_traceback
+from .._internal.tracebacks import shorten_traceback
 from ..core.completion import ask_once
 from ..core.component import Configurable
 from ..core.prices import Price, listed_price, price_of
@@ -68,7 +68,6 @@ class PromptModel(Configurable):
         fall_back_on: Annotated[Sequence[str], Reason] = FALL_BACK_ON,
         **settings: Any,
     ) -> None:
-        install_excepthook()
         if models:
             self._use_models(models, fall_back_on)
             return

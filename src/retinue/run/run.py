@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Ite
 from contextlib import aclosing
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .._internal.containment import describe_error, is_own_error
@@ -27,7 +28,7 @@ from ..core.run_log import log_event
 from ..core.run_result import RunResult, ending, result, usage_of
 from ..core.toolbox import KeepFiles, Toolbox
 from ..core.values import Capabilities, Decision, File, Kind, Message, StopReason, Usage
-from ..display.live_trace import run_traced, should_show
+from ..display.run_display import RunDisplay
 from ..errors import ModelError, RetinueError, UsageError
 from ..memory.recall import recall_history, remember
 from ..net.file_source import FileSource, load_files
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
 
 
 Listener = Callable[[str, Event | Delta], None]
-"""Is called with what happens in members' runs: the path of call ids to the run, such as `call_1_0/call_2_0`, and its
-event."""
+"""Is called with what happens in a run and in its members': the path of call ids to the run, such as
+`call_1_0/call_2_0` (empty: the run itself), and the event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +171,8 @@ class Run:
             if self._spans is not None:
                 self._spans.see(event)
         self._seconds = time.perf_counter() - self._since
+        if self.listener is not None:
+            self.listener("", event)
 
     async def _make_started(self) -> Started:
         """Return the first event as far as it is known; a continued run takes it from its log."""
@@ -207,17 +210,24 @@ class Run:
         return drive(flow, effects, started, self.budget, self._deadline, price_of(spec.model) or FREE)
 
     async def finish(self) -> RunResult:
-        """Run to the end and return the result; the run is shown if the agent's `trace` asks for it. Raises as `events`
-        does.
+        """Run to the end and return the result. If the agent has a `trace` and nobody listens yet, the run is shown on
+        standard error. Raises as `events` does.
         """
         try:
-            if should_show(self._spec.trace):
-                return await run_traced(self)
-            async with aclosing(self.events()) as events:
-                async for _ in events:
-                    pass
+            if not self._spec.trace or self.listener is not None:
+                return await self.drain()
+            with run_context(self._make_context()), RunDisplay() as display:
+                self.listener = display
+                display.end(await self.drain())
+                return self.result
         except RetinueError as error:
             raise shorten_traceback(error) from error.__cause__
+
+    async def drain(self) -> RunResult:
+        """Run to the end, where only a listener reads the events. Raises as `events` does."""
+        async with aclosing(self.events()) as events:
+            async for _ in events:
+                pass
         return self.result
 
     async def _ask_abilities(self) -> Capabilities:
@@ -309,11 +319,9 @@ class NestedRuns:
         task = self._task if member.passes_conversation else Task(member.question)
         run = Run(spec, task.question, task.history, self._earlier.of(call), f"{self._key}/{call}")
         run.member = True
-        run.listener = lambda path, event: self._listen(f"{call}/{path}", event)
+        run.listener = partial(self._pass_on, call)
         try:
-            async with aclosing(run.events()) as events:
-                async for event in events:
-                    self._listen(call, event)
+            await run.drain()
         finally:
             self.children[call] = run.result.events
             self.children |= {f"{call}/{path}": log for path, log in run.result.children.items()}
@@ -323,9 +331,9 @@ class NestedRuns:
             raise Pending(result.stop_reason, f"{member.tool.name}: no person has decided on {calls}")
         return answer_of(member.tool.name, ending(result.events), result.usage, 0.0)
 
-    def _listen(self, path: str, event: Event | Delta) -> None:
+    def _pass_on(self, call: str, path: str, event: Event | Delta) -> None:
         if self.listener is not None:
-            self.listener(path, event)
+            self.listener(f"{call}/{path}" if path else call, event)
 
 
 def _read_history(history: Any) -> tuple[Message, ...]:

@@ -41,7 +41,7 @@ class RunSpec:
     require_human_feedback: bool | Collection[str]
     answers: tuple[Mapping[str, Any], Check] | None
     memories: tuple[Memory, ...]
-    trace: bool | None
+    trace: bool
 
     def __post_init__(self) -> None:
         if not self.tools and isinstance(self.strategy, GivenActions):
