@@ -12,8 +12,9 @@ from typing import Any
 
 from aiohttp import web
 
-from retinue import Agent, Budget, PromptModel, Reply, tool
+from retinue import Agent, Budget, PromptModel, tool
 from retinue.core.events import Replied
+from retinue.extend import Reply
 
 STEPS = 12
 ONE_CONVERSATION = ("react", "react_json", "tool_calling", "self_ask")

@@ -15,9 +15,10 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from retinue import Agent, Delta, Message, PromptModel, Reply
+from retinue import Agent, Delta, Message, PromptModel
 from retinue.core.events import Replied
 from retinue.core.prompt import Ask, Prompt
+from retinue.extend import Reply
 from retinue.models import weights
 from retinue.tools import calculator, passages
 

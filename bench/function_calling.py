@@ -17,7 +17,7 @@ import click
 
 from bench.__main__ import RESULTS
 from bench.report import replace_section
-from retinue import Agent, AgentAction, Budget, PromptModel
+from retinue import Agent, Budget, PromptModel
 from retinue.core.events import Replied
 from retinue.core.run_result import RunResult
 from retinue.core.values import Capabilities
@@ -27,6 +27,7 @@ from retinue.evals.evaluation import EvalProgress, Plan, evaluate
 from retinue.evals.marks import count_matches, marks_of
 from retinue.evals.questions import Question
 from retinue.evals.statistics import wilson
+from retinue.extend import AgentAction
 from retinue.strategies.parsing.lenient_json import find_values
 
 QUESTIONS = 300  # 100 of each category

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from retinue import Agent, Chain, SpeechToText, TextToSpeech
+from retinue import Agent, Chain
+from retinue.components import SpeechToText, TextToSpeech
 from retinue.tools import calculator
 
 NUMBER = "(zero | one | two | three | four | five | six | seven | eight | nine | ten)"

@@ -8,19 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from retinue import (
-    Agent,
-    DocumentSplitter,
-    DocumentStore,
-    DocumentWriter,
-    FileConverter,
-    Pipeline,
-    PromptModel,
-    PromptNode,
-    Reader,
-    Retriever,
-    Tool,
-)
+from retinue import Agent, DocumentStore, Pipeline, PromptModel, Tool
+from retinue.components import DocumentSplitter, DocumentWriter, FileConverter, PromptNode, Reader, Retriever
 from retinue.documents import index_folder
 
 DOCS = Path(__file__).parent.parent / "docs"

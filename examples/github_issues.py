@@ -16,7 +16,8 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).parents[1] / "tests"))  # where the stand-in is
 
 from fakes.github_server import GitHubServer, issue
-from retinue import Agent, GitHubAPI, IssueLink, PromptModel, Tool
+from retinue import Agent, PromptModel, Tool
+from retinue.components import GitHubAPI, IssueLink
 
 REPOSITORY = "deepset-ai/haystack"
 SCRIPT = [

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from retinue import Agent, ConversationMemory, EntityMemory, PromptModel
-from retinue.memory import EntityExtractor, EntitySummarizer
+from retinue.extend import EntityExtractor, EntitySummarizer
 from retinue.tools import calculator
 
 TALKER = PromptModel(

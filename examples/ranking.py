@@ -10,7 +10,8 @@ import json
 import sys
 from pathlib import Path
 
-from retinue import Document, DocumentStore, DocumentWriter, Pipeline, Ranker, Retriever, TopPSampler
+from retinue import Document, DocumentStore, Pipeline
+from retinue.components import DocumentWriter, Ranker, Retriever, TopPSampler
 
 DATA = Path(__file__).parents[1] / "data" / "hotpotqa" / "passages.jsonl"
 QUESTION = "What creature of American folklore gained notoriety in 1964?"

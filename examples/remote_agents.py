@@ -14,7 +14,8 @@ from tempfile import TemporaryDirectory
 sys.path.append(str(Path(__file__).parents[1] / "tests"))  # where the server for tests is
 
 from fakes.app_server import KEY, Serving
-from retinue import A2AAgent, Agent, AgentAction, Decision, PromptModel, RemoteAgent, tool
+from retinue import A2AAgent, Agent, Decision, PromptModel, RemoteAgent, tool
+from retinue.extend import AgentAction
 
 
 @tool(approval=True, effects="once")

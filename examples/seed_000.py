@@ -16,7 +16,8 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))  # where the stand-ins
 from fakes.openai_server import OpenAIServer
 from fakes.seed_000 import ABOUT, CALCULATOR, QUESTION, REPLIES
 from fakes.serpapi_server import KEY, SerpAPIServer
-from retinue import Agent, Pipeline, PromptModel, PromptNode, PromptTemplate, PythonRuntime, SerpAPIComponent
+from retinue import Agent, Pipeline, PromptModel
+from retinue.components import PromptNode, PromptTemplate, PythonRuntime, SerpAPIComponent
 
 
 def main() -> None:

@@ -16,12 +16,11 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))  # where the stand-ins
 
 from fakes.free_services import FrankfurterServer, OpenMeteoServer
 from fakes.haystack_server import KEY, HaystackServer, answer
-from retinue import (
+from retinue import Pipeline, PromptModel
+from retinue.components import (
     CurrencyConverter,
     DeepsetCloudPipeline,
     HaystackPipeline,
-    Pipeline,
-    PromptModel,
     PromptNode,
     PythonRuntime,
     Weather,

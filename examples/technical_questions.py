@@ -18,9 +18,10 @@ from typing import Literal
 sys.path.append(str(Path(__file__).parents[1] / "tests"))  # where the stand-in is
 
 from fakes.github_server import GitHubServer, issue
-from retinue import Agent, Budget, DocumentStore, GitHubAPI, Retriever, RunResult
-from retinue.core.protocols import Model
+from retinue import Agent, Budget, DocumentStore, RunResult
+from retinue.components import GitHubAPI, Retriever
 from retinue.documents import index_folder
+from retinue.extend import Model
 
 REPOSITORY = "kestrel/kestrel"
 QUESTION = "Which nodes does the standard QA pipeline have, and which open bug is about one of these nodes?"

@@ -14,7 +14,8 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from retinue import Agent, LinkContentFetcher, PromptModel, SearchEngine, WebRetriever
+from retinue import Agent, PromptModel
+from retinue.components import LinkContentFetcher, SearchEngine, WebRetriever
 
 PAGES = {
     "/tower": "<title>Eiffel Tower</title><main><p>The tower was built from 1887 to 1889, for a fair.</p></main>",

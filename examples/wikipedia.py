@@ -16,7 +16,8 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).parents[1] / "tests"))  # where the stand-ins are
 
 from fakes.free_services import FrankfurterServer, MediaWikiServer, OpenMeteoServer
-from retinue import Agent, CurrencyConverter, PromptModel, Tool, Weather, Wikipedia
+from retinue import Agent, PromptModel, Tool
+from retinue.components import CurrencyConverter, Weather, Wikipedia
 
 PAGES = {
     "Brandenburg Gate": "The Brandenburg Gate is a monument in Berlin. It was built by order of Frederick William II. "

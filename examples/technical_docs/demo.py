@@ -20,10 +20,10 @@ from tempfile import TemporaryDirectory
 
 from stand_ins import stand_ins  # type: ignore[import-not-found] # beside this file
 
-from retinue import Agent, DocumentStore
+from retinue import Agent, Delta, DocumentStore, Event
 from retinue.cli import main as retinue
-from retinue.core.events import Called, Delta, Event, Finished, Stopped
 from retinue.documents import index_folder
+from retinue.extend import Called, Finished, Stopped
 
 HERE = Path(__file__).parent
 FILE = HERE / "agents.yml"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from retinue import GitHubAPI
+from retinue.components import GitHubAPI
 
 _NAME = re.compile(r"\w*(?:_|[a-z][A-Z])\w*[?.,]?")  # a name of the program's: crawl_depth, DocumentStore
 REPOSITORY = "retinue/retinue"

@@ -1,6 +1,8 @@
 """Retinue: agents that decide, act and observe, on any language model.
 
-Apart from the logging context, names are imported on first use, so `import retinue` costs almost nothing.
+Here is what a user of agents types. The components that come along are in `retinue.components`, and `retinue.extend`
+has what an author of a model, tool, strategy, memory or store needs. Apart from the logging context, names are imported
+on first use, so `import retinue` costs almost nothing.
 """
 
 from typing import TYPE_CHECKING
@@ -10,63 +12,27 @@ from .core import log_context as log_context  # installs the quiet logger tree, 
 
 if TYPE_CHECKING:
     from .agent import Agent as Agent, Run as Run
-    from .components import (
-        Crawler as Crawler,
-        CurrencyConverter as CurrencyConverter,
-        DeepsetCloudPipeline as DeepsetCloudPipeline,
-        DocumentSplitter as DocumentSplitter,
-        DocumentWriter as DocumentWriter,
-        FileConverter as FileConverter,
-        GitHubAPI as GitHubAPI,
-        HaystackPipeline as HaystackPipeline,
-        IssueLink as IssueLink,
-        LinkContentFetcher as LinkContentFetcher,
-        PromptNode as PromptNode,
-        PromptTemplate as PromptTemplate,
-        PythonRuntime as PythonRuntime,
-        Ranker as Ranker,
-        Reader as Reader,
-        ReportWriter as ReportWriter,
-        Retriever as Retriever,
-        SearchEngine as SearchEngine,
-        SerpAPIComponent as SerpAPIComponent,
-        SpeechToText as SpeechToText,
-        TextToSpeech as TextToSpeech,
-        TopPSampler as TopPSampler,
-        Weather as Weather,
-        WebRetriever as WebRetriever,
-        Wikipedia as Wikipedia,
-    )
     from .core.budgets import Budget as Budget
-    from .core.component import Component as Component
-    from .core.component_declaration import component as component
     from .core.events import Delta as Delta, Event as Event
     from .core.run_context import idempotency_key as idempotency_key
     from .core.run_result import RunResult as RunResult
     from .core.tool import Tool as Tool, tool as tool
     from .core.tool_example import ExampleCall as ExampleCall, ToolExample as ToolExample
     from .core.values import (
-        AgentAction as AgentAction,
-        AgentFinish as AgentFinish,
         Decision as Decision,
         Document as Document,
         Message as Message,
-        Observation as Observation,
-        Reply as Reply,
-        Step as Step,
         StopReason as StopReason,
         Usage as Usage,
     )
     from .documents import DocumentStore as DocumentStore
     from .errors import (
         DataError as DataError,
-        ForeignExit as ForeignExit,
         LogMismatch as LogMismatch,
         ModelError as ModelError,
         ModelNotFound as ModelNotFound,
         ModelRefused as ModelRefused,
         ModelUnavailable as ModelUnavailable,
-        NodeFailed as NodeFailed,
         NotDone as NotDone,
         RetinueError as RetinueError,
         ToolError as ToolError,
@@ -74,12 +40,7 @@ if TYPE_CHECKING:
         WindowExceeded as WindowExceeded,
     )
     from .executor import Executor as Executor, Planner as Planner
-    from .memory import (
-        ConversationMemory as ConversationMemory,
-        EntityExtractor as EntityExtractor,
-        EntityMemory as EntityMemory,
-        EntitySummarizer as EntitySummarizer,
-    )
+    from .memory import ConversationMemory as ConversationMemory, EntityMemory as EntityMemory
     from .models import PromptModel as PromptModel
     from .pipelines import Pipeline as Pipeline
     from .run.fork import fork as fork

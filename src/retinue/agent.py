@@ -28,8 +28,7 @@ from .memory.recall import as_tuple
 from .models import PromptModel
 from .models.reply_limits import limited
 from .net.file_source import FileSource
-from .run.nested import Earlier
-from .run.run import Run as Run
+from .run.run import Earlier, Run as Run
 from .run.spec import RunSpec
 from .strategies import STRATEGIES
 from .strategies.auto import Auto

@@ -12,13 +12,10 @@ import pytest
 
 from fakes.free_services import FrankfurterServer
 from fakes.search_server import KEY, WRONG_KEY, SearchServer, results
-from retinue import (
-    Component,
+from retinue import Document, DocumentStore, PromptModel, components
+from retinue.components import (
     CurrencyConverter,
-    Document,
     DocumentSplitter,
-    DocumentStore,
-    PromptModel,
     PromptNode,
     PythonRuntime,
     Ranker,
@@ -29,6 +26,7 @@ from retinue import (
     TopPSampler,
 )
 from retinue.core.component import DeclaredComponent
+from retinue.extend import Component
 from retinue.testing import Case, ComponentSubject, component_cases
 
 every_case = pytest.mark.parametrize("case", component_cases(), ids=str)
@@ -247,12 +245,10 @@ def test_a_broken_component_is_found_and_the_clause_named(kind: type, clause: st
 
 
 def test_every_component_runs_batches() -> None:
-    import retinue
-
     lacking = []
-    for name in retinue.__all__:
-        kind = getattr(retinue, name)
-        if isinstance(kind, type) and hasattr(kind, "run") and kind.__module__.startswith("retinue.components"):
+    for name in components.__all__:
+        kind = getattr(components, name)
+        if isinstance(kind, type) and hasattr(kind, "run"):
             lacking += [f"{name}.{method}" for method in ("run_batch", "run_batch_async") if not hasattr(kind, method)]
     assert lacking == []
     assert DocumentSplitter(size=100).run_batch([{"documents": [PARIS]}]) == [DocumentSplitter(size=100).run([PARIS])]

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from fakes.site_server import SiteServer, page
-from retinue import Agent, Crawler, DocumentStore, LinkContentFetcher, Retriever, Tool, ToolError, UsageError
+from retinue import Agent, DocumentStore, Tool, ToolError, UsageError
+from retinue.components import Crawler, LinkContentFetcher, Retriever
 
 SITE = {
     "/": page("Home", "/a", "b?c=1#part", "/a#again", "https://other.example/", "mailto:a@b.example", "!/secret"),

@@ -11,22 +11,8 @@ import numpy
 import pytest
 
 from fakes import fork_server
-from retinue import (
-    Agent,
-    DataError,
-    Document,
-    DocumentSplitter,
-    DocumentStore,
-    DocumentWriter,
-    FileConverter,
-    Pipeline,
-    PromptModel,
-    PromptNode,
-    Reader,
-    Retriever,
-    Tool,
-    UsageError,
-)
+from retinue import Agent, DataError, Document, DocumentStore, Pipeline, PromptModel, Tool, UsageError
+from retinue.components import DocumentSplitter, DocumentWriter, FileConverter, PromptNode, Reader, Retriever
 from retinue.config import check
 from retinue.documents.retrieval import reciprocal_rank_fusion
 

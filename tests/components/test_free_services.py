@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from fakes.free_services import FORECAST, FrankfurterServer, OpenMeteoServer
-from retinue import Agent, CurrencyConverter, Pipeline, PromptModel, Tool, ToolError, Weather
+from retinue import Agent, Pipeline, PromptModel, Tool, ToolError
+from retinue.components import CurrencyConverter, Weather
 from retinue.config import check
 
 

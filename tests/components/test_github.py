@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from fakes.github_server import TOKEN, GitHubServer, error, issue, primary_limit, secondary_limit
-from retinue import Agent, GitHubAPI, IssueLink, Pipeline, PromptModel, Tool, ToolError, UsageError
-from retinue.components import issue_link
+from retinue import Agent, Pipeline, PromptModel, Tool, ToolError, UsageError
+from retinue.components import GitHubAPI, IssueLink, issue_link
 from retinue.config import check
 
 REPOSITORY = "deepset-ai/haystack"

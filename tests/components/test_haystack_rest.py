@@ -10,17 +10,8 @@ from typing import Any
 import pytest
 
 from fakes.haystack_server import KEY, HaystackServer, answer, document
-from retinue import (
-    Agent,
-    DeepsetCloudPipeline,
-    Document,
-    HaystackPipeline,
-    Pipeline,
-    PromptModel,
-    Tool,
-    ToolError,
-    UsageError,
-)
+from retinue import Agent, Document, Pipeline, PromptModel, Tool, ToolError, UsageError
+from retinue.components import DeepsetCloudPipeline, HaystackPipeline
 from retinue.config import check
 
 Make = Callable[..., DeepsetCloudPipeline | HaystackPipeline]

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from fakes.ranking_server import KEY, RankingServer
-from retinue import Document, Ranker, ToolError, TopPSampler, UsageError
+from retinue import Document, ToolError, UsageError
+from retinue.components import Ranker, TopPSampler
 from retinue.components.retrieval_models import HostedEmbedder, HostedReranker, resolve_embedder
 
 TEXTS = ["cat", "Paris is the capital", "Paris"]

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from fakes.pages_server import ROOM, PagesServer
-from retinue import Agent, LinkContentFetcher, Pipeline, PromptModel, Tool, ToolError
+from retinue import Agent, Pipeline, PromptModel, Tool, ToolError
+from retinue.components import LinkContentFetcher
 
 
 @pytest.fixture

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from fakes.openai_server import OpenAIServer
-from retinue import Document, PromptModel, PromptNode, PromptTemplate, UsageError, component
+from retinue import Document, PromptModel, UsageError
+from retinue.components import PromptNode, PromptTemplate
 from retinue.core.events import Delta
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks
 from retinue.core.values import Capabilities, Reply
+from retinue.extend import component
 
 
 class Echo:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from retinue import DataError, Document, PromptTemplate, UsageError
+from retinue import DataError, Document, UsageError
+from retinue.components import PromptTemplate
 from retinue.components.prompt_node import built_in, resolve_template
 
 # What injections into templates and format strings look like, and what they would do elsewhere.

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from retinue import Agent, DataError, Pipeline, PromptModel, PromptNode, PythonRuntime, Tool, ToolError, UsageError
-from retinue.components import SandboxLimits
+from retinue import Agent, DataError, Pipeline, PromptModel, Tool, ToolError, UsageError
+from retinue.components import PromptNode, PythonRuntime, SandboxLimits
 from retinue.config import check
 
 SMALL = SandboxLimits(seconds=0.2, sleep=0.1, memory=20_000_000, recursion=100, printed=1_000, suspensions=50)

@@ -15,7 +15,8 @@ from hypothesis import given, strategies as st
 
 from fakes import tiny_onnx
 from fakes.tiny_onnx import WORDS
-from retinue import DataError, Document, DocumentStore, Pipeline, Ranker, Retriever, Tool, TopPSampler, UsageError
+from retinue import DataError, Document, DocumentStore, Pipeline, Tool, UsageError
+from retinue.components import Ranker, Retriever, TopPSampler
 from retinue.config import load_spec
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from retinue import Agent, ReportWriter, ToolError
+from retinue import Agent, ToolError
+from retinue.components import ReportWriter
 from retinue.components.report_writer import file_name
 
 REPORT = """\

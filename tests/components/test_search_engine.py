@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from fakes.search_server import KEY, LIMITED, WRONG_KEY, SearchServer, results
-from retinue import Agent, Document, Pipeline, PromptModel, SearchEngine, SerpAPIComponent, Tool, ToolError, UsageError
+from retinue import Agent, Document, Pipeline, PromptModel, Tool, ToolError, UsageError
+from retinue.components import SearchEngine, SerpAPIComponent
 from retinue.components.search_providers import PROVIDERS
 from retinue.components.web_search import Found, Question, within
 from retinue.net.service_client import ServiceRequest

@@ -11,7 +11,8 @@ import pytest
 from fakes.openai_server import OpenAIServer
 from fakes.seed_000 import ABOUT, ANSWER, CALCULATOR, QUESTION, REPLIES, TRANSCRIPT
 from fakes.serpapi_server import KEY, SerpAPIServer, organic
-from retinue import Agent, Pipeline, PromptModel, PromptNode, PromptTemplate, PythonRuntime, SerpAPIComponent
+from retinue import Agent, Pipeline, PromptModel
+from retinue.components import PromptNode, PromptTemplate, PythonRuntime, SerpAPIComponent
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from fakes.serpapi_server import INVALID_KEY, KEY, OUT_OF_SEARCHES, SerpAPIServer, organic
-from retinue import Document, Pipeline, SerpAPIComponent, Tool, ToolError, UsageError
+from retinue import Document, Pipeline, Tool, ToolError, UsageError
+from retinue.components import SerpAPIComponent
 from retinue.net import service_client
 
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings, strategies as st
 from fakes.free_services import FORECAST
 from fakes.github_server import GitHubServer, issue
 from fakes.haystack_server import answer, document
-from retinue import CurrencyConverter, GitHubAPI, HaystackPipeline, ToolError, UsageError, Weather, Wikipedia
+from retinue import ToolError, UsageError
+from retinue.components import CurrencyConverter, GitHubAPI, HaystackPipeline, Weather, Wikipedia
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
 REAL: tuple[Any, ...] = (

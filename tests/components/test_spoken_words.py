@@ -9,7 +9,8 @@ from runpy import run_path
 
 import pytest
 
-from retinue import Agent, Chain, PromptModel, SpeechToText, TextToSpeech, ToolError, UsageError, tool
+from retinue import Agent, Chain, PromptModel, ToolError, UsageError, tool
+from retinue.components import SpeechToText, TextToSpeech
 from retinue.testing import Case, ComponentSubject, component_cases
 from retinue.tools import calculator
 

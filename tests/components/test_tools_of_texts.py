@@ -8,17 +8,8 @@ from typing import Any
 
 import pytest
 
-from retinue import (
-    Agent,
-    DocumentSplitter,
-    DocumentStore,
-    DocumentWriter,
-    PromptModel,
-    PromptNode,
-    Ranker,
-    Reader,
-    TopPSampler,
-)
+from retinue import Agent, DocumentStore, PromptModel
+from retinue.components import DocumentSplitter, DocumentWriter, PromptNode, Ranker, Reader, TopPSampler
 from retinue.core.tool import tool_of
 
 PARIS, PEARS = "Paris is the capital of France.", "Pears are fruit."

@@ -11,19 +11,8 @@ import pytest
 
 from fakes.pages_server import PagesServer
 from fakes.search_server import KEY, SearchServer
-from retinue import (
-    Agent,
-    Document,
-    LinkContentFetcher,
-    Pipeline,
-    PromptModel,
-    SearchEngine,
-    Tool,
-    ToolError,
-    TopPSampler,
-    UsageError,
-    WebRetriever,
-)
+from retinue import Agent, Document, Pipeline, PromptModel, Tool, ToolError, UsageError
+from retinue.components import LinkContentFetcher, SearchEngine, TopPSampler, WebRetriever
 from retinue.components.web_retriever import RetrievalLimits
 from retinue.config import check
 from retinue.documents.document_store import DocumentStore

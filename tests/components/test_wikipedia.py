@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from fakes.free_services import MediaWikiServer
-from retinue import Agent, Budget, Pipeline, PromptModel, RunResult, Tool, ToolError, UsageError, Wikipedia
+from retinue import Agent, Budget, Pipeline, PromptModel, RunResult, Tool, ToolError, UsageError
+from retinue.components import Wikipedia
 from retinue.config import check
 from retinue.core.events import Replied
 

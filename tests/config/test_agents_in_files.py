@@ -10,18 +10,8 @@ import pytest
 
 import retinue.components
 from fakes.config_files import SEED
-from retinue import (
-    Agent,
-    Budget,
-    DataError,
-    Decision,
-    Executor,
-    Pipeline,
-    PromptModel,
-    PromptNode,
-    PromptTemplate,
-    UsageError,
-)
+from retinue import Agent, Budget, DataError, Decision, Executor, Pipeline, PromptModel, UsageError
+from retinue.components import PromptNode, PromptTemplate
 from retinue.config import check
 from retinue.config.specs import AgentParams
 from retinue.config.yaml_files import load

@@ -10,20 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from retinue import (
-    Agent,
-    Budget,
-    ExampleCall,
-    Executor,
-    Pipeline,
-    PromptModel,
-    PromptNode,
-    PromptTemplate,
-    Tool,
-    ToolExample,
-    UsageError,
-    tool,
-)
+from retinue import Agent, Budget, ExampleCall, Executor, Pipeline, PromptModel, Tool, ToolExample, UsageError, tool
+from retinue.components import PromptNode, PromptTemplate
 from retinue.config import check, dump, load_spec
 from retinue.config.yaml_text import dump_value, read_text
 from retinue.strategies import STRATEGIES

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from fakes.said import Said
-from retinue import Agent, DataError, Pipeline, SearchEngine, Tool, UsageError, component
+from retinue import Agent, DataError, Pipeline, Tool, UsageError
+from retinue.components import SearchEngine
 from retinue.config import check
+from retinue.extend import component
 
 HEAD = """\
 components:

@@ -12,7 +12,6 @@ import pytest
 
 from retinue import (
     Agent,
-    AgentAction,
     Budget,
     Decision,
     Delta,
@@ -21,7 +20,6 @@ from retinue import (
     ModelUnavailable,
     Pipeline,
     PromptModel,
-    Reply,
     RetinueError,
     StopReason,
     Tool,
@@ -32,6 +30,7 @@ from retinue.core.events import Finished, Started
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks
 from retinue.core.values import Capabilities
+from retinue.extend import AgentAction, Reply
 from retinue.net.retry import Retries
 from retinue.strategies import STRATEGIES
 

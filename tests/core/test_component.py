@@ -9,7 +9,8 @@ from typing import Any, TypedDict
 
 import pytest
 
-from retinue import Agent, Component, Document, Pipeline, PromptModel, Tool, UsageError, component
+from retinue import Agent, Document, Pipeline, PromptModel, Tool, UsageError
+from retinue.extend import Component, component
 
 
 class Found(TypedDict):

@@ -15,34 +15,28 @@ from hypothesis import given, settings, strategies as st
 from fakes import fork_server
 from retinue import (
     Agent,
-    AgentAction,
-    AgentFinish,
     Budget,
-    Component,
     Decision,
-    ForeignExit,
     Message,
     ModelError,
-    NodeFailed,
-    Observation,
     Pipeline,
     PromptModel,
-    PromptNode,
     RetinueError,
     RunResult,
     StopReason,
     Tool,
     UsageError,
-    component,
     tool,
 )
 from retinue._internal.containment import await_isolated, call_contained
 from retinue._internal.sync_bridge import run_blocking
+from retinue.components import PromptNode
 from retinue.core.completion import ask_once
 from retinue.core.events import Called, Observed
 from retinue.core.prompt import Ask, Prompt
 from retinue.core.protocols import Chunks, Flow, Recalled, Task, act, ask
 from retinue.core.values import Capabilities, Reply
+from retinue.extend import AgentAction, AgentFinish, Component, ForeignExit, NodeFailed, Observation, component
 from retinue.strategies import STRATEGIES, simple
 
 

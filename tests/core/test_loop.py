@@ -11,22 +11,12 @@ from typing import Any
 import pytest
 
 from fakes.said import Said
-from retinue import (
-    Agent,
-    AgentAction,
-    Budget,
-    ModelUnavailable,
-    PromptModel,
-    RunResult,
-    StopReason,
-    Tool,
-    ToolError,
-    tool,
-)
+from retinue import Agent, Budget, ModelUnavailable, PromptModel, RunResult, StopReason, Tool, ToolError, tool
 from retinue.core.events import Asked, Called, Delta, Event, Finished, Observed, Replied, Retried, Started, Stopped
 from retinue.core.prompt import Ask, Prompt
 from retinue.core.protocols import Chunks, Flow, Task, ask
 from retinue.core.values import Capabilities, Message, Reply, Usage
+from retinue.extend import AgentAction
 from retinue.net.retry import Retries
 from retinue.strategies.parsing.react_text import format_decision
 

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from retinue import Agent, AgentAction, AgentFinish, Decision, PromptModel, RunResult, Tool, replay
+from retinue import Agent, Decision, PromptModel, RunResult, Tool, replay
 from retinue.core.budgets import Budget
 from retinue.core.events import Asked, Called, Event, Finished, Replied
 from retinue.core.serialization import from_json, to_json
 from retinue.core.values import StopReason
 from retinue.errors import LogMismatch
+from retinue.extend import AgentAction, AgentFinish
 from retinue.strategies import STRATEGIES, simple
 from retinue.strategies.parsing.react_text import parse
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from retinue import Agent, DocumentStore, Executor, Pipeline, PromptModel, PromptNode, Tool
+from retinue import Agent, DocumentStore, Executor, Pipeline, PromptModel, Tool
+from retinue.components import PromptNode
 
 KEY = "sk-planted-0123456789"
 

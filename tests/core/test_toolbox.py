@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from retinue import AgentAction, Observation, Tool, ToolError, UsageError, tool
+from retinue import Tool, ToolError, UsageError, tool
 from retinue.core.toolbox import DOUBT, MAX_RESULT, Toolbox
+from retinue.extend import AgentAction, Observation
 
 
 @tool(effects="read")

@@ -14,12 +14,9 @@ import pytest
 
 from retinue import (
     Agent,
-    AgentAction,
-    AgentFinish,
     Budget,
     Decision,
     NotDone,
-    Observation,
     PromptModel,
     RunResult,
     StopReason,
@@ -35,7 +32,8 @@ from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks, Flow, Recalled, Task, act
 from retinue.core.toolbox import DOUBT
 from retinue.core.values import Capabilities, Outcome, Reply, ToolInput
-from retinue.run.nested import Earlier
+from retinue.extend import AgentAction, AgentFinish, Observation
+from retinue.run.run import Earlier
 from retinue.strategies import STRATEGIES
 
 PAY = {"call": {"tool": "pay", "input": {"amount": 5}}}

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from retinue import Agent, Budget, Message, PromptModel, PromptNode, RunResult, StopReason, UsageError, tool
+from retinue import Agent, Budget, Message, PromptModel, RunResult, StopReason, UsageError, tool
+from retinue.components import PromptNode
 
 
 @tool

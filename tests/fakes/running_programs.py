@@ -18,8 +18,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from retinue import PythonRuntime, ToolError
+from retinue import ToolError
 from retinue._internal.concurrency import gather_bounded
+from retinue.components import PythonRuntime
 
 AT_ONCE = 2
 

@@ -25,7 +25,8 @@ from mcp.client.streamable_http import streamable_http_client
 from fakes.fork_server import retinue
 from fakes.mcp_server import served
 from fakes.parrot import Parrot
-from retinue import Agent, Pipeline, PromptModel, PromptNode, Tool, UsageError, __version__, tool
+from retinue import Agent, Pipeline, PromptModel, Tool, UsageError, __version__, tool
+from retinue.components import PromptNode
 from retinue.mcp.mcp_server import app_of, server_of
 from retinue.net.retry import Retries
 from retinue.tools import calculator

@@ -10,7 +10,8 @@ import re
 import pytest
 
 from fakes.memories import Replying
-from retinue import PromptNode, UsageError
+from retinue import UsageError
+from retinue.components import PromptNode
 from retinue.core.protocols import Recalled
 from retinue.memory import ConversationMemory, EntityMemory
 from retinue.memory.conversation_turns import tokens

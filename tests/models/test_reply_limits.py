@@ -11,8 +11,9 @@ from fakes.engines import ENGINES, PROBED, model
 from fakes.openai_server import OpenAIServer
 from fakes.said import Said
 from fakes.scripted_server import Answer
-from retinue import Agent, AgentAction, Budget, Reply, StopReason, Tool
+from retinue import Agent, Budget, StopReason, Tool
 from retinue.core.values import Capabilities
+from retinue.extend import AgentAction, Reply
 from retinue.models.reply_limits import limited
 from retinue.strategies import ToolCalling
 

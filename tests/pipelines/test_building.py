@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from retinue import Document, Pipeline, PromptModel, PromptNode, PromptTemplate, UsageError
+from retinue import Document, Pipeline, PromptModel, UsageError
+from retinue.components import PromptNode, PromptTemplate
 from retinue.pipelines import Node, problems
 
 

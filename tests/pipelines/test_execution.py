@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from retinue import Agent, Document, NodeFailed, Pipeline, PromptModel, Tool, UsageError
+from retinue import Agent, Document, Pipeline, PromptModel, Tool, UsageError
+from retinue.extend import NodeFailed
 
 
 def documents(*contents: str) -> Callable[..., Any]:

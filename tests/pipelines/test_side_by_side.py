@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from retinue import NodeFailed, Pipeline
+from retinue import Pipeline
+from retinue.extend import NodeFailed
 
 TIME = 10.0  # seconds until a test that hangs fails
 

@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from retinue import Agent, AgentFinish, Budget, Decision, Message, PromptModel, StopReason, Tool, tool
+from retinue import Agent, Budget, Decision, Message, PromptModel, StopReason, Tool, tool
 from retinue.core.events import Asked, Delta, Event, Replied, Started, Stopped
 from retinue.core.prompt import Ask, Prompt
 from retinue.core.protocols import Chunks, Flow, Retry, Task, act, ask, consult
 from retinue.core.values import AgentAction, Capabilities, Reply, Usage
 from retinue.errors import ModelUnavailable, WindowExceeded
+from retinue.extend import AgentFinish
 
 Script = list[dict[str, Any]]
 Prepare = Callable[[Sequence[Event]], Sequence[Event]]

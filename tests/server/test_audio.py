@@ -13,7 +13,7 @@ import openai
 import pytest
 
 from fakes.served import Served, serving
-from retinue import SpeechToText, TextToSpeech
+from retinue.components import SpeechToText, TextToSpeech
 from retinue.errors import DataError
 from retinue.models.weights import bundles
 from retinue.server.deployment import Deployment

@@ -11,7 +11,8 @@ import pytest
 
 from fakes.app_server import Serving
 from fakes.looking import PROMPT, Windows, boss, completion, events_of, looking, paying, rested, seeing_key
-from retinue import Agent, AgentAction, AgentFinish, Budget, PromptModel, Tool
+from retinue import Agent, Budget, PromptModel, Tool
+from retinue.extend import AgentAction, AgentFinish
 from retinue.strategies import simple
 from retinue.strategies.parsing.react_text import parse
 

@@ -6,7 +6,8 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from retinue import AgentAction, Tool
+from retinue import Tool
+from retinue.extend import AgentAction
 from retinue.strategies.parsing.actions import UnreadableReply
 from retinue.strategies.parsing.react_text import parse
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from retinue import Agent, Budget, IssueLink, Message, Tool, tool
+from retinue import Agent, Budget, Message, Tool, tool
+from retinue.components import IssueLink
 from retinue.core.events import Called
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from fakes.said import Said
-from retinue import Agent, ExampleCall, PromptModel, SearchEngine, Tool, ToolExample, UsageError, Wikipedia, tool
+from retinue import Agent, ExampleCall, PromptModel, Tool, ToolExample, UsageError, tool
+from retinue.components import SearchEngine, Wikipedia
 from retinue.core.values import Capabilities
 from retinue.run.handoff import handoff
 from retinue.strategies.prompting.prompt_parts import examples_as_text, examples_for

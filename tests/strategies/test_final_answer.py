@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from fakes.said import Said
-from retinue import Agent, AgentAction, AgentFinish, Budget, Decision, StopReason, tool
+from retinue import Agent, Budget, Decision, StopReason, tool
 from retinue.core.protocols import Strategy
 from retinue.core.values import Capabilities, Reply
+from retinue.extend import AgentAction, AgentFinish
 from retinue.strategies import PlanExec, React, ReactJson, SelfAsk, ToolCalling, UnreadableReply, simple
 from retinue.strategies.parsing.final_answer import answer_of
 from retinue.strategies.parsing.react_text import parse

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from fakes.said import Said
-from retinue import Agent, AgentFinish, Budget, ExampleCall, StopReason, Tool, ToolExample
+from retinue import Agent, Budget, ExampleCall, StopReason, Tool, ToolExample
 from retinue.core.grammar import json_pattern, regex
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Task
 from retinue.core.values import AgentAction, Capabilities
+from retinue.extend import AgentFinish
 from retinue.strategies import ReactJson
 from retinue.strategies.parsing.actions import UnreadableReply
 from retinue.strategies.parsing.json_reply import read_reply

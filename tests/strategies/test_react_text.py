@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from retinue import AgentAction, AgentFinish, StopReason, Tool
+from retinue import StopReason, Tool
 from retinue.core.values import ToolInput
+from retinue.extend import AgentAction, AgentFinish
 from retinue.strategies import self_ask
 from retinue.strategies.parsing.actions import UnreadableReply, read_input
 from retinue.strategies.parsing.final_answer import answer_of

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from fakes.said import Said
-from retinue import Agent, AgentAction, AgentFinish, Budget, Message, StopReason, Tool
+from retinue import Agent, Budget, Message, StopReason, Tool
 from retinue.core.protocols import Strategy
+from retinue.extend import AgentAction, AgentFinish
 from retinue.strategies import UnreadableReply, simple
 from retinue.strategies.simple import CLOSING
 

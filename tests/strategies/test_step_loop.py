@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from fakes.said import Said
-from retinue import Agent, AgentAction, AgentFinish, Budget, Message, PromptModel, RunResult, StopReason, tool
+from retinue import Agent, Budget, Message, PromptModel, RunResult, StopReason, tool
 from retinue.core.events import Asked
 from retinue.core.protocols import Strategy
 from retinue.core.values import Capabilities, Reply
+from retinue.extend import AgentAction, AgentFinish
 from retinue.strategies import React, ReactJson, SelfAsk, ToolCalling, simple
 from retinue.strategies.parsing.react_text import parse
 from retinue.tools import calculator

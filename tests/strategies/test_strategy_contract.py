@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from retinue import AgentAction, AgentFinish, Message, Tool
-from retinue.core.flow import advance
+from retinue import Message, Tool
 from retinue.core.prompt import Ask
-from retinue.core.protocols import Flow, Request, Sent, Strategy, Task
+from retinue.core.protocols import Flow, Request, Sent, Strategy, Task, advance
 from retinue.core.values import Reply
+from retinue.extend import AgentAction, AgentFinish
 from retinue.strategies import STRATEGIES, PlanExec, ReactJson, ToolCalling, simple
 from retinue.strategies.parsing.react_text import parse
 from retinue.strategies.react import React

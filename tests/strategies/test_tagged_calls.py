@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from fakes.said import Said
-from retinue import Agent, AgentAction, AgentFinish, Budget, Tool, tool
+from retinue import Agent, Budget, Tool, tool
+from retinue.extend import AgentAction, AgentFinish
 from retinue.strategies import self_ask
 from retinue.strategies.parsing.actions import UnreadableReply
 from retinue.strategies.parsing.json_reply import read_reply

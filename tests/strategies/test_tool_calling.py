@@ -8,10 +8,11 @@ import pytest
 
 from fakes.openai_server import OpenAIServer
 from fakes.said import Said
-from retinue import Agent, AgentAction, Budget, Message, PromptModel, StopReason, Tool
+from retinue import Agent, Budget, Message, PromptModel, StopReason, Tool
 from retinue.core.events import Started, Stopped
 from retinue.core.serialization import from_json, to_json
 from retinue.core.values import Capabilities, Reply
+from retinue.extend import AgentAction
 from retinue.strategies import ToolCalling
 from retinue.strategies.wrappers.prompt_additions import with_instructions
 

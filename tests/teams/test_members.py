@@ -37,8 +37,8 @@ def chain_of(depth: int, tool: Callable[..., Any], **more: Any) -> Agent:
     return lowest
 
 
-def note(word: str) -> str:
-    """Notes a word."""
+async def note(word: str) -> str:
+    """Notes a word. Nothing of it goes on in a thread if its run is cut off."""
     NOTED.append(word)
     return "done"
 

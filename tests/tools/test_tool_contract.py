@@ -19,12 +19,12 @@ from retinue import (
     ExampleCall,
     Pipeline,
     PromptModel,
-    Retriever,
     Tool,
     ToolError,
     ToolExample,
     tool,
 )
+from retinue.components import Retriever
 from retinue.core.signature import InvalidInput, Signature
 from retinue.testing import Case, ToolSubject, tool_cases
 from retinue.tools import calculator

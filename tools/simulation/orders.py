@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from retinue import Agent, AgentAction, AgentFinish, Budget, Tool, idempotency_key
+from retinue import Agent, Budget, Tool, idempotency_key
 from retinue.core.events import Delta
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks
 from retinue.core.run_context import current_run
 from retinue.core.values import Capabilities, Usage
+from retinue.extend import AgentAction, AgentFinish
 
 from .world import World
 
