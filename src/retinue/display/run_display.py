@@ -27,9 +27,9 @@ _BUFFERED: list[tuple[TextIO, str]] = []  # what further runs wrote, and where t
 class RunDisplay:
     """Shows a run on `out` (`None`: standard error) while its `with` block drives it: a listener of the run's events.
 
-    `key` is that of the run at the top. `asks`: while a call waits for a person, it is this one who is asked, and nothing
-    else is written. Otherwise the run is another process's, which may store that a model is asked no earlier than its
-    reply. While another run is shown, this one is buffered, and shown afterwards.
+    `key` is that of the run at the top. `asks`: while a call waits for a person, it is this one who is asked, and
+    nothing else is written. Otherwise the run is another process's, which may store that a model is asked no earlier
+    than its reply. While another run is shown, this one is buffered, and shown afterwards.
     """
 
     tree: RunTree
