@@ -71,7 +71,7 @@ class Run:
     `key` is the idempotency key that services receive with calls (`idempotency_key`); random if empty. A run
     that continues a `log` should have the original key. With `regardless` set, it continues the log of an agent that
     asked for the same in other words. `files` are shown with the question, to a model that can see. `delegate` runs
-    the agents among its tools; by default they run where this run does. `listener` hears of all events.
+    the agents among its tools; by default they run where this run does, and `listener` hears of their events.
     Telemetry records it, as the run of a team's `member` or its own, unless `recorded` says that its driver does that.
     """
 
@@ -215,20 +215,20 @@ class Run:
         """
         try:
             if not self._spec.trace or self.listener is not None:
-                await self._read_events()
-                return self.result
+                return await self.drain()
             with RunDisplay(key=self.key) as display:
                 self.listener = display
-                await self._read_events()
-                display.end(self.result)
+                display.end(await self.drain())
+                return self.result
         except RetinueError as error:
             raise shorten_traceback(error) from error.__cause__
-        return self.result
 
-    async def _read_events(self) -> None:
+    async def drain(self) -> RunResult:
+        """Run to the end, where only a listener reads the events. Raises as `events` does."""
         async with aclosing(self.events()) as events:
             async for _ in events:
                 pass
+        return self.result
 
     async def _ask_abilities(self) -> Capabilities:
         """Return the model's capabilities."""
@@ -319,9 +319,9 @@ class NestedRuns:
         task = self._task if member.passes_conversation else Task(member.question)
         run = Run(spec, task.question, task.history, self._earlier.of(call), f"{self._key}/{call}")
         run.member = True
-        run.listener = partial(self._listen, call)
+        run.listener = partial(self._pass_on, call)
         try:
-            await run.finish()
+            await run.drain()
         finally:
             self.children[call] = run.result.events
             self.children |= {f"{call}/{path}": log for path, log in run.result.children.items()}
@@ -331,7 +331,7 @@ class NestedRuns:
             raise Pending(result.stop_reason, f"{member.tool.name}: no person has decided on {calls}")
         return answer_of(member.tool.name, ending(result.events), result.usage, 0.0)
 
-    def _listen(self, call: str, path: str, event: Event | Delta) -> None:
+    def _pass_on(self, call: str, path: str, event: Event | Delta) -> None:
         if self.listener is not None:
             self.listener(f"{call}/{path}" if path else call, event)
 
