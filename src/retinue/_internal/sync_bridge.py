@@ -123,7 +123,7 @@ def start_in_background(work: Coroutine[Any, Any, T]) -> Future[T]:
 def iterate_blocking(source: AsyncGenerator[T, None]) -> Iterator[T]:
     """Yield the items of `source` as they arrive."""
     try:
-        while (item := run_blocking(_next(source))) is not _END:
+        while (item := run_blocking(_next_item(source))) is not _END:
             yield cast(T, item)
     finally:
         run_blocking(source.aclose())
@@ -132,7 +132,7 @@ def iterate_blocking(source: AsyncGenerator[T, None]) -> Iterator[T]:
 _END = object()
 
 
-async def _next(source: AsyncGenerator[T, None]) -> T | object:
+async def _next_item(source: AsyncGenerator[T, None]) -> T | object:
     return await anext(source, _END)
 
 
