@@ -9,9 +9,8 @@ from functools import partial
 from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
 
-from ...core.flow import advance
 from ...core.prompt import Ask, Prompt
-from ...core.protocols import Act, Flow, Request, Sent, Strategy, Task, act, ask, calls_natively, needs_tools
+from ...core.protocols import Act, Flow, Request, Sent, Strategy, Task, act, advance, ask, calls_natively, needs_tools
 from ...core.values import AgentFinish, Message, Observation, Reply
 
 S = TypeVar("S")
