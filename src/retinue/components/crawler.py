@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, Any, Protocol, TypedDict
+from typing import Annotated, TypedDict
 from urllib.parse import urljoin
 
 from .._internal.concurrency import gather_bounded, run_in_thread
 from .._internal.sync_bridge import run_blocking
 from ..core.component import Component, ComponentReference
 from ..core.values import Document
+from ..documents.document_store import Store
 from ..documents.splitter import split_document
 from ..errors import ToolError, UsageError
 from ..net.robots import Robots
@@ -24,18 +25,6 @@ _AT_ONCE = 2  # requests to the site
 _KNOWN = 10  # addresses that are remembered, for each page that may be requested
 _PIECE = 1_000  # characters of a piece in the store
 _SHOWN = 20  # problems
-
-
-class PageStore(Protocol):
-    """Stores documents: `DocumentStore`, or similar."""
-
-    def write(self, documents: Iterable[Document], /) -> Any:
-        """Store these; documents with the same id are replaced."""
-        ...
-
-    def delete(self, where: Mapping[str, Any], /) -> Any:
-        """Delete the documents with all of these values in `meta`."""
-        ...
 
 
 class Crawled(TypedDict):
@@ -93,7 +82,7 @@ class Crawler(Component):
         self,
         site: str = "",
         fetcher: LinkContentFetcher | None = None,
-        store: Annotated[PageStore | None, ComponentReference("DocumentStore")] = None,
+        store: Annotated[Store | None, ComponentReference("DocumentStore")] = None,
         pages: int = 20,
         depth: int = 2,
         *,
@@ -209,7 +198,7 @@ class _Crawl:
                 yield str(address)
 
 
-def _keep(store: PageStore, pages: Sequence[Document]) -> None:
+def _keep(store: Store, pages: Sequence[Document]) -> None:
     """Store pages in the place of what was stored of them before."""
     for page in pages:
         store.delete({"url": page.id})

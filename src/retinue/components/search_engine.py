@@ -71,6 +71,7 @@ class SearchEngine(QueryComponent[Searched]):
         if isinstance(provider, str) and provider not in PROVIDERS:
             raise UsageError(f"{name}: there is no provider {provider!r}; {suggestion(provider, PROVIDERS)}")
         domains = (allowed_domains,) if isinstance(allowed_domains, str) else tuple(allowed_domains)
+        self.given["allowed_domains"] = domains
         for domain in domains:
             if not _DOMAIN.fullmatch(domain):
                 raise UsageError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Literal, Protocol
@@ -13,6 +13,7 @@ from .._internal.concurrency import gather_bounded, run_in_thread
 from .._internal.message_text import suggestion
 from ..core.component import ComponentReference, QueryComponent
 from ..core.values import Document
+from ..documents.document_store import Store
 from ..documents.splitter import split_document
 from ..errors import ToolError, UsageError
 from .link_content import LinkContentFetcher
@@ -36,18 +37,6 @@ class PageFilter(Protocol):
 
     async def run_async(self, query: str, documents: list[Document]) -> Mapping[str, Any]:
         """The documents that stay, best first, as `documents`."""
-        ...
-
-
-class PageCache(Protocol):
-    """Caches pages: `DocumentStore`, or similar."""
-
-    def write(self, documents: Iterable[Document], *, expires: float | None = None) -> Any:
-        """Store these until `expires`, in Unix seconds; documents with the same id are replaced."""
-        ...
-
-    def filter(self, where: Mapping[str, Any]) -> list[Document]:
-        """Return unexpired documents with all of these values in `meta`."""
         ...
 
 
@@ -83,7 +72,7 @@ class WebRetriever(QueryComponent[Searched]):
         top_search_results: int = 10,
         ranker: Annotated[PageFilter | None, ComponentReference("Ranker")] = None,
         sampler: Annotated[PageFilter | None, ComponentReference("TopPSampler")] = None,
-        cache: Annotated[PageCache | None, ComponentReference("DocumentStore")] = None,
+        cache: Annotated[Store | None, ComponentReference("DocumentStore")] = None,
         cache_seconds: float = 86_400,
         *,
         fetcher: LinkContentFetcher | None = None,
@@ -126,7 +115,7 @@ class _Pages:
     """Whole pages, cached if possible."""
 
     fetcher: LinkContentFetcher
-    cache: PageCache | None
+    cache: Store | None
     seconds: float
 
     async def of(self, until: float, hit: Document) -> Document:
