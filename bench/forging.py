@@ -17,7 +17,7 @@ from retinue.strategies.parsing.final_answer import json_answer, marked_answer
 from retinue.strategies.parsing.json_reply import read_reply
 from retinue.strategies.parsing.react_text import parse
 from retinue.strategies.plan_text import UnreadablePlan, neutralize_line, read_plan
-from retinue.strategies.wrappers.reflection import verdict
+from retinue.strategies.wrappers.reflection import read_verdict
 
 GIVEN = '{"what": "everything"}'
 DECISIONS = (
@@ -88,7 +88,7 @@ WHOLE: Mapping[str, Taking] = {
 }
 IN_LINE: Mapping[str, Taking] = {  # what these are shown is on one line
     "plans": _planned,
-    "reflecting": lambda text: verdict(text, TOOLS[0]),
+    "reflecting": lambda text: read_verdict(text, TOOLS[0]),
 }
 
 

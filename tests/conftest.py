@@ -13,6 +13,7 @@ from sqlalchemy import Engine
 
 from fakes import fork_server
 from fakes.openai_server import OpenAIServer
+from fakes.pace import forget_the_disk
 from fakes.postgres import Postgres, postgres
 from retinue import RetinueError
 from retinue.models import weights
@@ -22,9 +23,16 @@ from retinue.store.engines import engine_of
 pytest_plugins = ["sampling", "shuffling"]
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Programs have an interpreter of their own only where there is time for it."""
-    fork_server.use(programs=not (config.getoption("--full") or config.getoption("--rest")))
+def pytest_configure() -> None:
+    """No test waits for the disk."""
+    forget_the_disk()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Programs have an interpreter of their own with `--full`, and with `--rest` those of tests that ask for `full`."""
+    asks = item.config.getoption("--rest") and "full" in getattr(item, "fixturenames", ())
+    fork_server.use(programs=not (item.config.getoption("--full") or asks))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -12,7 +12,6 @@ from typing import Any, Generic, Self, TypeVar, Unpack, cast
 from ._internal.concurrency import gather_bounded
 from ._internal.message_text import nearest, one_line_repr, suggestion
 from ._internal.sync_bridge import iterate_blocking, run_blocking
-from ._internal.tracebacks import install_excepthook
 from ._internal.yaml_io import YamlSerializable, load_section
 from .core.answer_schema import schema_of
 from .core.budgets import Budget, Limits, with_limits
@@ -24,14 +23,12 @@ from .core.suggested_questions import suggested
 from .core.tool import Tool, tool_of
 from .core.toolbox import Toolbox
 from .core.values import Decision, Message
-from .display.live_trace import run_watched
 from .errors import LogMismatch, ModelError, UsageError
 from .memory.recall import as_tuple
 from .models import PromptModel
 from .models.reply_limits import limited
 from .net.file_source import FileSource
-from .run.nested import Earlier
-from .run.run import Run as Run
+from .run.run import Earlier, Run as Run
 from .run.spec import RunSpec
 from .strategies import STRATEGIES
 from .strategies.auto import Auto
@@ -75,7 +72,7 @@ class Agent(YamlSerializable):
         prompt_node: A `PromptNode` instead of `model`: its model, stop words, and template as `react`'s prompt.
         memory: Memories of one conversation. Without any, the agent may serve many conversations at once.
         questions: At most 8 short texts that one may ask: people are shown them, the model is not.
-        trace: Show each step on standard error. `None` does so for `run` and `resume` in a terminal.
+        trace: Show each run on standard error as it happens.
         limits: Budget limits by other frameworks' names: `max_steps`, `max_execution_time`, … (`budgets.Limits`).
     """
 
@@ -90,7 +87,7 @@ class Agent(YamlSerializable):
     human = SpecField[Human | None]()
     require_human_feedback = SpecField[bool | Collection[str]]()
     memories = SpecField[tuple[Memory, ...]]()
-    trace = SpecField[bool | None]()
+    trace = SpecField[bool]()
     prompt_node = SpecField[Prompting | None]()
     questions = SpecField[tuple[str, ...]]()
 
@@ -109,10 +106,9 @@ class Agent(YamlSerializable):
         prompt_node: Prompting | None = None,
         memory: Memory | Sequence[Memory] = (),
         questions: Iterable[str] = (),
-        trace: bool | None = None,
+        trace: bool = False,
         **limits: Unpack[Limits],
     ) -> None:
-        install_excepthook()
         if isinstance(strategy, str) and strategy not in STRATEGIES:
             raise UsageError(f"no strategy {strategy!r}; {suggestion(strategy, STRATEGIES)}")
         _check_names(limits)
@@ -228,8 +224,8 @@ class Agent(YamlSerializable):
     def run(
         self, question: str, *, history: History = (), params: Params | None = None, files: Files = ()
     ) -> RunResult:
-        """Run `run_async` and block. In an interactive terminal the run is shown (see `trace`)."""
-        return run_blocking(run_watched(self.run_async, question, history=history, params=params, files=files))
+        """Run `run_async` and block."""
+        return run_blocking(self.run_async(question, history=history, params=params, files=files))
 
     async def run_batch_async(self, questions: Iterable[str], *, at_once: int = 4) -> list[RunResult]:
         """Call `run_async` for each question, at most `at_once` at a time. Results are in the order of the questions.
@@ -313,10 +309,8 @@ class Agent(YamlSerializable):
         key: str = "",
         children: Mapping[str, Sequence[Event]] | None = None,
     ) -> RunResult:
-        """Run `resume_async` and block. In an interactive terminal the run is shown."""
-        return run_blocking(
-            run_watched(self.resume_async, log, decisions, budget=budget, files=files, key=key, children=children)
-        )
+        """Run `resume_async` and block."""
+        return run_blocking(self.resume_async(log, decisions, budget=budget, files=files, key=key, children=children))
 
 
 def _listed(tools: Any) -> Iterable[Any]:

@@ -14,7 +14,6 @@ from .core.prompt import Ask
 from .core.protocols import Chunks, Model
 from .core.run_result import RunResult
 from .core.values import Capabilities
-from .display.live_trace import run_watched
 from .errors import ModelRefused
 from .strategies.given_actions import GivenActions
 from .strategies.planexec import Planner as PlannerStrategy
@@ -72,7 +71,7 @@ class Executor(Agent):
         self, question: Actions, *, history: History = (), params: Params | None = None, files: Files = ()
     ) -> RunResult:
         """Run `run_async` and block."""
-        return run_blocking(run_watched(self.run_async, question, history=history, params=params, files=files))
+        return run_blocking(self.run_async(question, history=history, params=params, files=files))
 
 
 class Planner(Agent):

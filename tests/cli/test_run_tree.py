@@ -15,10 +15,9 @@ from core.test_events_kept import events
 from retinue.core.events import Asked, Called, Delta, Event, Finished, Observed, Replied, Started, Stopped
 from retinue.core.run_result import result
 from retinue.core.values import AgentAction, Observation, Reply, StopReason
+from retinue.display.run_display import RunDisplay
 from retinue.display.run_tree import RunTree, Section, View
-from retinue.display.status_lines import StatusLines
 from retinue.display.terminal import Page, cells, put
-from retinue.display.watched_run import WatchedRun
 
 HOSTILE = st.text(st.sampled_from("ab \n\t\r\x1b[2J\x07\x9b\u202e\u2028漢🙂é\ud800├│`")) | st.sampled_from(
     ["call_1_0", "consult_1", "\x1b]0;title\x07", "Thought: a\nAction: b", '{"thought": "\\u001b[31m"}']
@@ -39,12 +38,11 @@ def test_whatever_happened_is_shown_without_control_characters(
     happened: Sequence[tuple[str, Event | Delta, float]], view: View
 ) -> None:
     out = io.StringIO()
-    with StatusLines(out) as status:
-        watched = WatchedRun(out, status, view)
+    with RunDisplay(out, view) as display:
         for path, event, at in happened:
-            watched.show(path, event, at)
+            display(path, event, at)
         top = [event for path, event, _ in happened if not path and not isinstance(event, Delta)]
-        watched.tree.end(result(top))
+        display.end(result(top))
     shown = out.getvalue()
     assert [one for one in shown if (unicodedata.category(one) == "Cc" and one != "\n") or one in TURNS] == []
 

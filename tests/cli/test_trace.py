@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import pty
@@ -21,6 +22,7 @@ from fakes.openai_server import OpenAIServer
 from fakes.said import Said
 from retinue import Agent, PromptModel, UsageError
 from retinue._internal.progress import progress_to
+from retinue.core.events import Delta, Event
 from retinue.core.protocols import Retry
 from retinue.core.values import AgentAction, Capabilities, Reply, Usage
 from retinue.display.status_lines import StatusLines
@@ -111,9 +113,17 @@ def test_what_a_place_cannot_encode_and_a_place_that_is_gone_end_no_run(monkeypa
     assert Agent(Said([ANSWER]), [calculator], trace=True).run("?").answer == "2.42"
 
 
-def test_without_a_terminal_nothing_is_shown_unless_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    for trace in (None, False):
-        Agent(Said([ANSWER]), [calculator], trace=trace).run("?")
+def test_a_listener_hears_of_all_events_and_nothing_is_shown_then(capsys: pytest.CaptureFixture[str]) -> None:
+    inner = Agent(Said([" x\nFinal Answer: inner"]), [calculator], name="inner", trace=True)
+    agent = Agent(Said([" I ask\nAction: inner\nAction Input: q\n", ANSWER]), [inner], trace=True)
+    run, heard = agent.start("?"), list[tuple[str, Event | Delta]]()
+    run.listener = lambda path, event: heard.append((path, event))
+    result = asyncio.run(run.finish())
+    assert tuple(event for path, event in heard if not path and not isinstance(event, Delta)) == result.events
+    (call,) = result.children
+    assert (
+        tuple(event for path, event in heard if path == call and not isinstance(event, Delta)) == result.children[call]
+    )
     assert capsys.readouterr() == ("", "")
 
 
@@ -129,8 +139,8 @@ print(agent.run("why?").answer)
 """
 
 
-@pytest.mark.parametrize(("more", "shown"), [("", True), (", trace=True", True), (", trace=False", False)])
-def test_in_a_terminal_run_is_shown_by_itself_and_agents_that_are_its_tools_in_it(more: str, shown: bool) -> None:
+@pytest.mark.parametrize(("more", "shown"), [("", False), (", trace=True", True)])
+def test_a_run_is_shown_if_that_is_asked_for_and_agents_that_are_its_tools_in_it(more: str, shown: bool) -> None:
     seen = at_a_terminal([sys.executable, "-c", PROGRAM.replace("MORE", more)])
     assert ("Question: why?" in seen) is shown
     plain = re.sub(r"\x1b\[[0-9;]*m", "", seen)

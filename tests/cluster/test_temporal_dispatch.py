@@ -7,11 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import update
-from temporalio.client import Client
 
 from fakes.kept_runs import Gate, KeptRuns, calling, kept_runs
 from fakes.temporal import Temporal
@@ -19,16 +18,25 @@ from fakes.until import until_async
 from retinue import Agent, tool
 from retinue.core.values import Decision
 from retinue.dispatch.redispatch import Redispatch
-from retinue.dispatch.temporal_dispatcher import TemporalDispatcher, connect
-from retinue.dispatch.temporal_worker import working
 from retinue.errors import UsageError
 from retinue.runs.concurrency_limits import ConcurrencyLimits
 from retinue.store.processes import enter, is_leader, leave
 from retinue.store.run_row import RunError
 from retinue.store.tables import processes
 
+if TYPE_CHECKING:  # Temporal's SDK takes half a second to import: only the process that runs these tests does
+    from temporalio.client import Client
+
+    from retinue.dispatch.temporal_dispatcher import TemporalDispatcher
+
 pytestmark = pytest.mark.anyio
 _QUEUES = count()
+
+
+async def connect(address: str) -> Client:
+    from retinue.dispatch.temporal_dispatcher import connect as connect_to
+
+    return await connect_to(address)
 
 
 class Site:
@@ -71,6 +79,9 @@ class Site:
     @asynccontextmanager
     async def worker(self, grace: float = 0) -> AsyncIterator[KeptRuns]:
         """A process that drives what Temporal gives it."""
+        from retinue.dispatch.temporal_dispatcher import TemporalDispatcher
+        from retinue.dispatch.temporal_worker import working
+
         dispatcher = TemporalDispatcher(await connect(self.address), self.dispatcher.queue)
         async with self.process() as kept:
             kept.driver.dispatch = dispatcher.dispatch
@@ -86,6 +97,8 @@ class Site:
 
 @pytest.fixture
 async def at(url: str, a_temporal: Temporal) -> Site:
+    from retinue.dispatch.temporal_dispatcher import TemporalDispatcher
+
     client = await connect(a_temporal.address)
     return Site(url, a_temporal.address, TemporalDispatcher(client, f"queue {next(_QUEUES)}"))
 
@@ -315,6 +328,8 @@ _NOT_YET = (
 async def test_a_temporal_that_is_just_starting_is_waited_for(
     a_temporal: Temporal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from temporalio.client import Client
+
     connects, refusals = Client.connect, [_NOT_YET]
 
     async def starting(**how: Any) -> Client:

@@ -9,7 +9,7 @@ from contextvars import copy_context
 import pytest
 
 from retinue import Delta
-from retinue.core.event_stream import tell, told
+from retinue.core.event_stream import stream_events, tell
 from retinue.core.events import Event, Retried
 
 
@@ -18,7 +18,7 @@ def event(number: int) -> Retried:
 
 
 async def read(work: object) -> list[Event | Delta]:
-    async with aclosing(told(work, copy_context())) as events:  # type: ignore[arg-type]
+    async with aclosing(stream_events(work, copy_context())) as events:  # type: ignore[arg-type]
         return [one async for one in events]
 
 
@@ -44,7 +44,7 @@ def test_nothing_is_done_until_the_reader_wants_the_next() -> None:
             await tell(event(number))
 
     async def main() -> None:
-        async with aclosing(told(work, copy_context())) as events:
+        async with aclosing(stream_events(work, copy_context())) as events:
             assert done == []
             async for one in events:
                 assert isinstance(one, Retried)
@@ -62,7 +62,7 @@ def test_what_it_raises_comes_out_and_what_was_told_before_stays() -> None:
         raise ValueError("later")
 
     async def main() -> None:
-        async for one in told(work, copy_context()):
+        async for one in stream_events(work, copy_context()):
             seen.append(one)  # noqa: PERF401 -- kept, whatever comes after it
 
     with pytest.raises(ValueError, match="later"):
@@ -84,7 +84,7 @@ def test_when_its_reader_leaves_it_cleans_up_and_may_take_its_time() -> None:
             did.append("cleaned up")
 
     async def main() -> None:
-        async with aclosing(told(work, copy_context())) as events:
+        async with aclosing(stream_events(work, copy_context())) as events:
             async for _ in events:
                 break
 
@@ -104,7 +104,7 @@ def test_a_cancel_of_the_reader_comes_to_what_it_waits_for() -> None:
             raise
 
     async def reader(seen: list[Event | Delta]) -> None:
-        async with aclosing(told(work, copy_context())) as events:
+        async with aclosing(stream_events(work, copy_context())) as events:
             async for one in events:
                 seen.append(one)  # noqa: PERF401 -- kept, whatever comes after it
 

@@ -33,7 +33,7 @@ from retinue.core.protocols import Chunks, Flow, Recalled, Task, act
 from retinue.core.toolbox import DOUBT
 from retinue.core.values import Capabilities, Outcome, Reply, ToolInput
 from retinue.extend import AgentAction, AgentFinish, Observation
-from retinue.run.nested import Earlier
+from retinue.run.run import Earlier
 from retinue.strategies import STRATEGIES
 
 PAY = {"call": {"tool": "pay", "input": {"amount": 5}}}

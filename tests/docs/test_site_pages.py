@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 import pytest
 import yaml
-from manual.__main__ import write_pages
 from manual.bar_chart import Bar, bar_chart
 from manual.benchmark_page import CHARTS, benchmark_page
 from manual.inline_figures import with_figures
@@ -24,6 +23,8 @@ from retinue.server.app import routes
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
+    from manual.__main__ import write_pages
+
     write_pages(folder)
     return folder
 

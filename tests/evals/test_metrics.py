@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from retinue.evals.marks import exact_match, f1, normalise
+from retinue.evals.marks import exact_match, f1, normalize_answer
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from retinue.evals.marks import exact_match, f1, normalise
     ],
 )
 def test_case_punctuation_articles_and_space_do_not_count(answer: str, same: str) -> None:
-    assert normalise(answer) == same
+    assert normalize_answer(answer) == same
 
 
 @pytest.mark.parametrize(
@@ -56,5 +56,5 @@ WORDS = st.lists(st.sampled_from("yes no the a cat dog 47".split())).map(" ".joi
 def test_f1_is_a_symmetric_share(answer: str, gold: str) -> None:
     assert 0.0 <= f1(answer, gold) <= 1.0
     assert f1(answer, gold) == f1(gold, answer)
-    if exact_match(answer, gold) and normalise(gold):
+    if exact_match(answer, gold) and normalize_answer(gold):
         assert f1(answer, gold) == 1.0

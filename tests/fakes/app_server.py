@@ -16,6 +16,7 @@ import aiohttp
 from sqlalchemy import insert
 
 from fakes.kept_runs import new_run
+from fakes.pace import hurried
 from retinue import Agent, PromptModel
 from retinue.server.app import create_app
 from retinue.server.context import Options
@@ -78,11 +79,13 @@ class Serving:
         some = {name: edge.pop(name) for name in ("at_once", "connections", "header_seconds") if name in edge}
         self._how = How(url or f"sqlite:///{folder / 'retinue.db'}", options, grace=0.0, **some)
         self._edge = edge
+        self._pace = hurried()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="serving", daemon=True)
         self.url = ""
 
     def __enter__(self) -> Self:
+        self._pace.__enter__()
         self._thread.start()
         assert self._ready.wait(timeout=30)
         return self
@@ -90,6 +93,7 @@ class Serving:
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(timeout=30)
+        self._pace.__exit__(None, None, None)
         assert not self._thread.is_alive()
 
     async def _serve(self) -> None:

@@ -1,8 +1,9 @@
 """Starts of Python without its second of imports: a process that has imported Retinue and built its routes, and forks.
 
 What is started is a process as any other, with the environment, the folder and the output that it was given: it can be
-killed, has an exit status, and ends as Python ends. What may differ is what it imports itself: with `--full` and
-`--rest`, `python` starts an interpreter of its own for each program. Nor does it take its modules apart in the end.
+killed, has an exit status, and ends as Python ends. What may differ is what it imports itself: with `--full`, and
+for some tests with `--rest`, `python` starts an interpreter of its own for each. Nor does it take its modules apart in
+the end.
 """
 
 from __future__ import annotations
@@ -278,6 +279,9 @@ if __name__ == "__main__":
     for name in sys.argv[2:]:
         importlib.import_module(name)
     _build_routes()
+    pace = importlib.import_module("pace")
+    pace.hurry()
+    pace.forget_the_disk()
     gc.collect()
     gc.freeze()  # no process that is forked looks through what it shares, which would copy it
     words = _serve(socket.socket(fileno=int(sys.argv[1])))

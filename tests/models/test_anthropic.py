@@ -58,10 +58,10 @@ def test_blank_messages_are_left_out(server: ScriptedServer) -> None:
 def test_the_results_of_one_step_are_one_message() -> None:
     calls = (AgentAction("add", {}, id="a.1"), AgentAction("add", "x", id="a.2"))
     results = [Message("tool", text, call_id=call.id) for call, text in zip(calls, ("3", ""), strict=True)]
-    encoded = messages.MESSAGES.encode(Encoded(), [Message("assistant", "", calls)])
+    encoded = messages.MESSAGES.encode_messages(Encoded(), [Message("assistant", "", calls)])
     for result in results:  # one by one, as when another step's come later
-        encoded = messages.MESSAGES.encode(encoded, [result])
-    _, uses, told = json.loads(messages.MESSAGES.body(b"{", encoded).replace(b"{, ", b"{"))["messages"]
+        encoded = messages.MESSAGES.encode_messages(encoded, [result])
+    _, uses, told = json.loads(messages.MESSAGES.write_body(b"{", encoded).replace(b"{, ", b"{"))["messages"]
     assert [use["input"] for use in uses["content"]] == [{}, {"input": "x"}]
     assert told["content"] == [
         {"type": "tool_result", "tool_use_id": "a_1", "content": "3"},
@@ -76,7 +76,7 @@ def test_thinking_is_passed_over() -> None:
         {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hm"}},
         {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "42"}},
     ):
-        messages.MESSAGES.read(event, arriving)
+        messages.MESSAGES.read_body(event, arriving)
     assert (arriving.said, arriving.calls) == ("42", {})
 
 

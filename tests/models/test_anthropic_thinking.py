@@ -21,7 +21,7 @@ from retinue.core.grammar import Constraint, Text
 from retinue.core.prompt import Ask, Prompt
 from retinue.core.values import AgentAction, ProviderState, Reply, Usage
 from retinue.models.wire_format import Encoded, PartialReply, Terms
-from retinue.models.wires.messages import CLOUD_MESSAGES, MESSAGES
+from retinue.models.wires.messages import MESSAGES, CloudMessages
 from retinue.strategies.tool_calling import ToolCalling
 from retinue.testing import SCRIPT, Rule, Turn
 
@@ -148,11 +148,11 @@ def test_thinking_is_asked_for_as_the_model_takes_it(
     name: str, asked: dict[str, Any], thinking: Any, effort: str | None
 ) -> None:
     without = frozenset(asked.get("without", ()))
-    sent = MESSAGES.with_options(MESSAGES.parameters(terms(name, **{**asked, "without": without})), {})
+    sent = MESSAGES.add_options(MESSAGES.build_parameters(terms(name, **{**asked, "without": without})), {})
     assert sent.get("thinking") == thinking
     assert sent.get("output_config") == (effort and {"effort": effort})
     assert thinking is None or thinking.get("budget_tokens", 0) < sent["max_tokens"]
-    headers = MESSAGES.headers(sent)
+    headers = MESSAGES.take_headers(sent)
     assert "betas" not in sent
     assert ("binding" in headers.get("anthropic-beta", "")) == ("thinking.prefix" in without)
 
@@ -338,20 +338,20 @@ def events_of(blocks: Sequence[dict[str, Any]], reason: str = "tool_use") -> lis
 def arrived(events: Sequence[dict[str, Any]]) -> PartialReply:
     arriving = PartialReply()
     for event in events:
-        MESSAGES.read(event, arriving)
+        MESSAGES.read_body(event, arriving)
     return arriving
 
 
 def sent_back(arriving: PartialReply, calls: Sequence[AgentAction] | None = None) -> list[Any]:
     """The messages of the next request, with a result for each call."""
-    state = ProviderState("here", json.dumps(MESSAGES.keep(arriving)))
+    state = ProviderState("here", json.dumps(MESSAGES.keep_turn(arriving)))
     made = arriving.actions() if calls is None else calls
     numbered = tuple(AgentAction(call.tool, call.tool_input, id=f"call_1_{at}") for at, call in enumerate(made))
     results = [Message("tool", "ok", call_id=call.id, tool=call.tool) for call in numbered]
-    encoded = MESSAGES.encode(
+    encoded = MESSAGES.encode_messages(
         Encoded(), [Message("user", "?"), Message("assistant", "", numbered, state=state), *results]
     )
-    found: list[Any] = json.loads(MESSAGES.body(b'{"a": 1', encoded))["messages"]
+    found: list[Any] = json.loads(MESSAGES.write_body(b'{"a": 1', encoded))["messages"]
     return found
 
 
@@ -369,8 +369,8 @@ def test_a_turn_is_sent_back_as_it_was(blocks: list[dict[str, Any]]) -> None:
 
 
 def test_what_is_no_more_than_text_and_calls_is_not_kept() -> None:
-    assert MESSAGES.keep(arrived(events_of([text("x"), use(1, a=1)]))) is None
-    assert MESSAGES.keep(arrived(events_of([use(1) | {"caller": {"type": "direct"}}]))) is None
+    assert MESSAGES.keep_turn(arrived(events_of([text("x"), use(1, a=1)]))) is None
+    assert MESSAGES.keep_turn(arrived(events_of([use(1) | {"caller": {"type": "direct"}}]))) is None
 
 
 def test_a_turn_of_which_something_was_left_out_or_mended() -> None:
@@ -432,7 +432,7 @@ def test_names_and_texts_are_such_as_the_api_takes() -> None:
     calls = (AgentAction("functions.add", {}, id="call.1"), AgentAction("", "text", id="x"), AgentAction("n" * 200, {}))
     talk = [Message("user", " \n"), Message("user", "?"), Message("assistant", "Well. \n", calls)]
     talk += [Message("tool", " ", call_id=call.id) for call in calls]
-    body = MESSAGES.body(b'{"a": 1', MESSAGES.encode(Encoded(), [*talk, Message("system", "Hurry.")]))
+    body = MESSAGES.write_body(b'{"a": 1', MESSAGES.encode_messages(Encoded(), [*talk, Message("system", "Hurry.")]))
     sent = json.loads(body)["messages"]
     assert [message["role"] for message in sent] == ["user", "assistant", "user", "user"]
     names = [block["name"] for block in sent[1]["content"] if block["type"] == "tool_use"]
@@ -444,7 +444,9 @@ def test_names_and_texts_are_such_as_the_api_takes() -> None:
 def test_ids_are_unique_in_a_conversation_of_several_runs() -> None:
     call = AgentAction("add", {"a": 1}, id="call_1_0")
     run = [Message("user", "?"), Message("assistant", "", (call,)), Message("tool", "1", call_id=call.id)]
-    sent = json.loads(MESSAGES.body(b'{"a": 1', MESSAGES.encode(Encoded(), [*run, *run, *run])))["messages"]
+    sent = json.loads(MESSAGES.write_body(b'{"a": 1', MESSAGES.encode_messages(Encoded(), [*run, *run, *run])))[
+        "messages"
+    ]
     used = [block["id"] for message in sent for block in message["content"] if block["type"] == "tool_use"]
     seen = [block["tool_use_id"] for message in sent for block in message["content"] if block["type"] == "tool_result"]
     assert used == seen == ["call_1_0", "call_1_0_", "call_1_0__"]
@@ -452,7 +454,7 @@ def test_ids_are_unique_in_a_conversation_of_several_runs() -> None:
 
 def test_a_conversation_begins_with_the_user() -> None:
     talk = [Message("system", "Be kind."), Message("assistant", "Hello."), Message("user", "Hi")]
-    body = json.loads(MESSAGES.body(b'{"a": 1', MESSAGES.encode(Encoded(), talk)))
+    body = json.loads(MESSAGES.write_body(b'{"a": 1', MESSAGES.encode_messages(Encoded(), talk)))
     assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
 
 
@@ -476,8 +478,8 @@ def test_sampling_is_left_out_beside_thinking_and_beside_itself() -> None:
         ("claude-sonnet-4-5", "", {"temperature", "top_k"}),
         ("claude-3-haiku", "", {"temperature", "top_p", "top_k"}),
     ):
-        for add_them in (MESSAGES.sampled, MESSAGES.with_options):
-            sent = add_them(MESSAGES.parameters(terms(name, effort=effort)), sampled)
+        for add_them in (MESSAGES.add_sampling, MESSAGES.add_options):
+            sent = add_them(MESSAGES.build_parameters(terms(name, effort=effort)), sampled)
             assert sampled.keys() & sent.keys() == left
 
 
@@ -530,6 +532,6 @@ def test_a_refusal_of_something_else_is_final() -> None:
 
 def test_clouds_are_told_what_to_cache() -> None:
     talk = [Message("system", "Be kind."), Message("user", "Hi")]
-    body = json.loads(CLOUD_MESSAGES.body(b'{"a": 1', CLOUD_MESSAGES.encode(Encoded(), talk)))
+    body = json.loads(CloudMessages().write_body(b'{"a": 1', CloudMessages().encode_messages(Encoded(), talk)))
     assert body["messages"][-1]["content"] == [text("Hi", cache_control={"type": "ephemeral"})]
-    assert "cache_control" not in CLOUD_MESSAGES.parameters(terms("claude-opus-4-7"))
+    assert "cache_control" not in CloudMessages().build_parameters(terms("claude-opus-4-7"))

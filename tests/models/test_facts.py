@@ -14,7 +14,8 @@ from fakes.scripted_server import Answer
 from retinue import PromptModel
 from retinue.core.prices import FREE, Price, PriceList, use_price_list
 from retinue.core.values import Usage
-from retinue.models.facts import UNKNOWN, ModelFacts, describe_sources, find_facts, listed_vendors, vendor_at
+from retinue.models.dialects import DIALECTS
+from retinue.models.facts import UNKNOWN, ModelFacts, describe_sources, find_facts, find_vendor_at, list_vendors
 from retinue.models.vendors import NAMES, find_vendor
 
 
@@ -56,9 +57,9 @@ def test_what_nobody_publishes_is_unknown() -> None:
 
 
 def test_each_vendor_is_known_by_its_address() -> None:
-    own = {name: vendor_at(find_vendor(name).url) for name in NAMES if find_vendor(name).url}
+    own = {name: find_vendor_at(find_vendor(name).url) for name in NAMES if find_vendor(name).url}
     assert {name: found for name, found in own.items() if found} == {
-        name: name for name in own if name in listed_vendors()
+        name: name for name in own if name in list_vendors()
     }
     for address, vendor in {
         "https://API.OpenAI.com/v1": "openai",
@@ -74,7 +75,7 @@ def test_each_vendor_is_known_by_its_address() -> None:
         "https://example.org/api.openai.com": "",
         "": "",
     }.items():
-        assert vendor_at(address) == vendor, address
+        assert find_vendor_at(address) == vendor, address
 
 
 def test_costs_are_those_that_the_data_package_works_out() -> None:
@@ -179,3 +180,12 @@ async def test_tokens_of_caches_and_of_thoughts_are_counted_as_each_vendor_repor
             server.replies.append(Answer("Hello.", usage=False, extra={"usage": usage}))
             assert (await model.run_async("Hi")).usage == wanted, case
         await model.close()
+
+
+def test_each_vendor_says_who_it_is_and_where() -> None:
+    for name in NAMES:
+        vendor = find_vendor(name)
+        assert vendor.title, name
+        assert vendor.url or vendor.connect, name
+        assert vendor.dialect in DIALECTS, name
+        assert not (vendor.listed_as or vendor.hosts) or vendor.priced_as, f"nobody looks at the hosts of {name}"

@@ -72,9 +72,9 @@ def sent(*messages: Message) -> dict[str, Any]:
     """The body of a request with these messages, encoded one by one as a conversation grows, and at once."""
     grown = Encoded()
     for message in messages:
-        grown = WIRE.encode(grown, [message])
-    whole: dict[str, Any] = json.loads(WIRE.body(b"{", WIRE.encode(Encoded(), messages)))
-    assert json.loads(WIRE.body(b"{", grown)) == whole
+        grown = WIRE.encode_messages(grown, [message])
+    whole: dict[str, Any] = json.loads(WIRE.write_body(b"{", WIRE.encode_messages(Encoded(), messages)))
+    assert json.loads(WIRE.write_body(b"{", grown)) == whole
     return whole
 
 
@@ -174,7 +174,9 @@ def test_conversations_are_in_the_order_that_it_wants() -> None:
 
 def test_results_are_in_the_order_of_their_calls() -> None:
     said = Message("assistant", "", (ADD, LOOK))
-    contents = json.loads(WIRE.body(b"{", WIRE.encode(Encoded(), [GO, said, told(LOOK, "x"), told(ADD, "3")])))
+    contents = json.loads(
+        WIRE.write_body(b"{", WIRE.encode_messages(Encoded(), [GO, said, told(LOOK, "x"), told(ADD, "3")]))
+    )
     assert contents["contents"][-1] == user(result("add", "3"), result("look", "x"))
 
 
@@ -219,9 +221,9 @@ def test_parts_are_kept_as_they_came() -> None:
         for bodies in ([[part] for part in parts], [parts]):
             arriving = PartialReply()
             for some in bodies:
-                WIRE.read({"candidates": [{"content": {"role": "model", "parts": some}}]}, arriving)
-            WIRE.read({"candidates": [{"finishReason": "STOP"}]}, arriving)
-            assert WIRE.keep(arriving) == kept, name
+                WIRE.read_body({"candidates": [{"content": {"role": "model", "parts": some}}]}, arriving)
+            WIRE.read_body({"candidates": [{"finishReason": "STOP"}]}, arriving)
+            assert WIRE.keep_turn(arriving) == kept, name
             assert len(arriving.actions()) == sum("functionCall" in part for part in kept), name
 
 
@@ -333,7 +335,7 @@ def terms(name: str = "gemini-3.8-flash", **more: Any) -> Terms:
 
 def test_thinking_as_each_model_takes_it() -> None:
     for name, settings, config in THINKING:
-        made = WIRE.parameters(terms(name, **settings)).get("generationConfig", {})
+        made = WIRE.build_parameters(terms(name, **settings)).get("generationConfig", {})
         assert made.get("thinkingConfig") == config, (name, settings)
 
 
@@ -378,7 +380,7 @@ def test_functions_as_it_declares_them() -> None:
     schema = {"$schema": "x", "type": "object", "properties": properties, "additionalProperties": False}
     client = Tool("client", lambda a: a, "C", effects="read", declared={"parameters": schema, "strict": True})
     tools = (Tool("count", count, effects="read"), Tool("9_now", lambda: "", "Now", effects="read"), client)
-    (made,) = WIRE.parameters(terms(tools=tools))["tools"]
+    (made,) = WIRE.build_parameters(terms(tools=tools))["tools"]
     counted, now, clients = made["functionDeclarations"]
     assert counted["parametersJsonSchema"]["properties"]["votes"]["additionalProperties"] == {"type": "integer"}
     assert now == {"name": "_9_now", "description": "Now"}
@@ -395,9 +397,9 @@ def test_functions_as_it_declares_them() -> None:
 
 def test_a_name_that_was_changed_is_changed_back() -> None:
     for name in ("9_now", "_9", "__9x", "_x", "__", "now", "x9"):
-        (made,) = WIRE.parameters(terms(tools=(Tool(name, lambda: "", "Now", effects="read"),)))["tools"]
+        (made,) = WIRE.build_parameters(terms(tools=(Tool(name, lambda: "", "Now", effects="read"),)))["tools"]
         arriving = PartialReply(finish="stop")
-        WIRE.read(candidate("STOP", call(made["functionDeclarations"][0]["name"], {})), arriving)
+        WIRE.read_body(candidate("STOP", call(made["functionDeclarations"][0]["name"], {})), arriving)
         assert [action.tool for action in arriving.actions()] == [name]
 
 

@@ -193,7 +193,7 @@ def test_a_new_prompt_beside_a_busy_program_gets_half_the_threads(
     embedded_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load, asked = Load(), list[int]()
-    server = local._server
+    server = local._start_server
 
     def noted(path: Path, context: int, threads: int, process: int) -> local.RunningServer:
         asked.append(threads)
@@ -201,7 +201,7 @@ def test_a_new_prompt_beside_a_busy_program_gets_half_the_threads(
 
     monkeypatch.setattr(local, "_LOAD", load)
     monkeypatch.setattr(local, "own_cores", lambda: {0, 1})
-    monkeypatch.setattr(local, "_server", noted)
+    monkeypatch.setattr(local, "_start_server", noted)
     shared = PromptModel("local")
     begun = Prompt(Message("user", "Count: one two"))
     assert reply(shared, replace(request("-", max_tokens=2), prompt=begun)).text

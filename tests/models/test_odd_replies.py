@@ -93,7 +93,9 @@ def send_back(wire: Wire, reply: Reply) -> Any:
     calls = tuple(AgentAction(one.tool, one.tool_input, id=f"call_1_{at}") for at, one in enumerate(reply.calls))
     turn = Message("assistant", reply.text, calls, state=reply.state)
     results = [Message("tool", "seen", call_id=one.id, tool=one.tool) for one in calls]
-    return json.loads(wire.body(b'{"x": 1', wire.encode(Encoded(), [Message("user", "Go."), turn, *results])))
+    return json.loads(
+        wire.write_body(b'{"x": 1', wire.encode_messages(Encoded(), [Message("user", "Go."), turn, *results]))
+    )
 
 
 def test_no_reply_is_too_odd(sent: list[Sent], full: bool) -> None:

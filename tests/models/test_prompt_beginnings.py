@@ -17,7 +17,7 @@ from retinue import Agent, Message, PromptModel, tool
 from retinue.core.prompt import Ask, Prompt
 from retinue.core.protocols import Chunks
 from retinue.core.values import Capabilities
-from retinue.models.prompt_states import FEWEST, fixed_beginning
+from retinue.models.prompt_states import FEWEST, find_beginning
 
 WORDING = "Answer each question with one word.\n" + "".join(
     f"Question: Which number follows {number}?\nAnswer: {number + 1}\n" for number in range(20)
@@ -30,19 +30,19 @@ def asking(question: str, wording: str = WORDING) -> Ask:
 
 
 def test_it_is_the_text_before_what_is_new() -> None:
-    assert fixed_beginning(asking("Is grass green?")) == f"{WORDING}Question:"
+    assert find_beginning(asking("Is grass green?")) == f"{WORDING}Question:"
 
 
 def test_it_goes_over_several_messages() -> None:
     prompt = Prompt(Message("system", "Be brief.\n\n")).add(
         Message("user", f"{WORDING}Is it?"), Message("user", "\nA:")
     )
-    assert fixed_beginning(replace(asking("Is it?"), prompt=prompt)) == f"Be brief.\n\n{WORDING}".rstrip()
+    assert find_beginning(replace(asking("Is it?"), prompt=prompt)) == f"Be brief.\n\n{WORDING}".rstrip()
 
 
 def test_a_question_that_occurs_in_it_ends_it() -> None:
     asked = asking("Which number follows 19?")
-    assert fixed_beginning(asked).endswith("Answer: 19\nQuestion:")
+    assert find_beginning(asked).endswith("Answer: 19\nQuestion:")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_question_that_occurs_in_it_ends_it() -> None:
     ids=["short", "a little too short", "all new", "chat", "rewritten", "nothing new", "goes on"],
 )
 def test_there_is_none(asked: Ask) -> None:
-    assert fixed_beginning(asked) == ""
+    assert find_beginning(asked) == ""
 
 
 @tool(effects="read")

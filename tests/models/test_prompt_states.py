@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from retinue.models import prompt_states
-from retinue.models.prompt_states import PromptStates, made_folder
+from retinue.models.prompt_states import PromptStates, make_folder
 
 TEXT = "The wording of a strategy."
 STATES = PromptStates(("engine 1", "model.gguf", 1000))
@@ -19,7 +19,7 @@ STATES = PromptStates(("engine 1", "model.gguf", 1000))
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("RETINUE_CACHE", str(tmp_path))
     monkeypatch.delenv("RETINUE_PROMPT_STATES", raising=False)  # as a server's command leaves it
-    made = made_folder()
+    made = make_folder()
     assert made == tmp_path / "states"
     return made
 
@@ -115,10 +115,10 @@ def test_what_a_killed_process_left_behind_is_deleted_after_an_hour(folder: Path
 @pytest.mark.parametrize("word", ["off", "0", "no", "OFF"])
 def test_they_can_be_switched_off(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
     monkeypatch.setenv("RETINUE_PROMPT_STATES", word)
-    assert made_folder() is None
+    assert make_folder() is None
 
 
 def test_a_folder_that_cannot_be_made_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("RETINUE_CACHE", str(tmp_path / "file"))
-    assert made_folder() is None
+    assert make_folder() is None

@@ -198,8 +198,8 @@ def test_where_which_model_is(tokens: TokenServer, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "p")
     for (name, stream), path in PATHS.items():
         wire = connect(Settings(model=name))[1].chat
-        assert wire.address is not None
-        assert wire.address(name, stream) == path
+        assert wire.find_path is not None
+        assert wire.find_path(name, stream) == path
 
 
 def test_what_is_not_given_is_named(tokens: TokenServer, monkeypatch: pytest.MonkeyPatch) -> None:

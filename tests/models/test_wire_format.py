@@ -34,7 +34,7 @@ def test_pieces_without_an_index_belong_to_the_call_before() -> None:
     pieces = [{"id": "1", "function": {"name": "a", "arguments": ""}}, {"function": {"arguments": '{"x": 1}'}}]
     pieces += [{"id": "2", "function": {"name": "b", "arguments": {"y": 2}}}]
     for piece in pieces:
-        chat.CHAT.read({"choices": [{"delta": {"tool_calls": [piece]}}]}, arriving)
+        chat.CHAT.read_body({"choices": [{"delta": {"tool_calls": [piece]}}]}, arriving)
     assert [(call.tool, call.tool_input, call.id) for call in arriving.actions()] == [
         ("a", {"x": 1}, "1"),
         ("b", {"y": 2}, "2"),
@@ -44,7 +44,7 @@ def test_pieces_without_an_index_belong_to_the_call_before() -> None:
 def test_equal_calls_that_come_together_are_two() -> None:
     arriving = PartialReply()
     piece = {"index": 0, "function": {"name": "a", "arguments": {"x": 1}}}
-    chat.CHAT.read({"choices": [{"delta": {"tool_calls": [piece, piece]}}]}, arriving)
+    chat.CHAT.read_body({"choices": [{"delta": {"tool_calls": [piece, piece]}}]}, arriving)
     assert [call.tool_input for call in arriving.actions()] == [{"x": 1}, {"x": 1}]
 
 
@@ -54,12 +54,14 @@ KINDS = [None, "message", "message_start", "content_block_start", "content_block
 KINDS += ["content-delta", "tool-plan-delta", "tool-call-start", "tool-call-delta", "message-end"]
 
 
-@pytest.mark.parametrize("wire", [chat.CHAT, chat.COMPLETIONS, messages.MESSAGES, cohere.CHAT, ollama.CHAT])
+@pytest.mark.parametrize(
+    "wire", [chat.CHAT, chat.COMPLETIONS, messages.MESSAGES, cohere.VENDOR.chat, ollama.VENDOR.chat]
+)
 @given(st.sampled_from(KINDS), ODD)
 def test_no_event_is_too_odd_to_be_read(wire: Wire, kind: str | None, odd: object) -> None:
     arriving = PartialReply()
-    wire.read({"type": kind} | {name: odd for name in NAMES if name != "type"}, arriving)
-    wire.read({"type": kind, "choices": [{"delta": odd}], "message": odd, "delta": {"message": odd}}, arriving)
+    wire.read_body({"type": kind} | {name: odd for name in NAMES if name != "type"}, arriving)
+    wire.read_body({"type": kind, "choices": [{"delta": odd}], "message": odd, "delta": {"message": odd}}, arriving)
     assert isinstance(arriving.actions(), tuple)
 
 

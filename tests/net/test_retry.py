@@ -1,4 +1,4 @@
-"""What a `Retry-After` header asks for."""
+"""When something is tried again, and what a `Retry-After` header asks for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from email.utils import format_datetime
 import pytest
 from hypothesis import given, strategies as st
 
-from retinue.net.retry import parse_retry_after
+from retinue import ModelUnavailable
+from retinue.net.retry import Attempts, Retries, parse_retry_after
 
 
 @pytest.mark.parametrize(
@@ -48,3 +49,31 @@ def test_what_cannot_be_read_asks_for_nothing(header: str | None) -> None:
 def test_no_header_is_too_odd_to_be_read(header: str) -> None:
     seconds = parse_retry_after(header)
     assert seconds is None or seconds >= 0
+
+
+def test_waits_double_up_to_the_longest_and_the_tries_end() -> None:
+    attempts = Attempts(Retries(tries=5, first_wait=1.0, longest_wait=3.0))
+    waits = [attempts.next_wait() for _ in range(5)]
+    for wait, most in zip(waits, (1.0, 2.0, 3.0, 3.0), strict=False):
+        assert wait is not None
+        assert most / 2 <= wait <= most
+    assert waits[4] is None
+
+
+def test_what_the_server_asks_for_is_waited_for_if_there_is_time() -> None:
+    assert Attempts(Retries(longest_wait=60.0)).next_wait(45.0) == 45.0
+    assert Attempts(Retries(longest_wait=60.0)).next_wait(61.0) is None
+    assert Attempts(Retries(longest_wait=60.0), seconds=10.0).next_wait(11.0) is None
+    assert Attempts(Retries(), seconds=0.0).next_wait() is None
+
+
+def test_an_error_that_asks_for_too_long_a_wait_says_so() -> None:
+    asked = ModelUnavailable("busy", 90.0)
+    asked.code = "rate_limit_exceeded"
+    with pytest.raises(
+        ModelUnavailable, match=r"busy \(it asks to wait 90 s, longer than the 60 s allowed\)"
+    ) as raised:
+        Attempts(Retries()).next_retry(asked)
+    assert (raised.value.code, raised.value.retry_after) == ("rate_limit_exceeded", 90.0)
+    with pytest.raises(ModelUnavailable, match=r"^busy$"):
+        Attempts(Retries(tries=1)).next_retry(asked)

@@ -26,7 +26,7 @@ from retinue.agent import Run
 from retinue.core.events import Event, Observed, Paused, Replied, Retried, Stopped
 from retinue.core.serialization import from_json, to_json
 from retinue.core.values import UNUSED
-from retinue.run.nested import Earlier
+from retinue.run.run import Earlier
 
 HOWS = ("alone", "decided", "later")  # nobody decides; somebody has decided on all; with more of everything
 _MOST = 6  # logs of one world

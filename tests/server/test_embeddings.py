@@ -12,7 +12,6 @@ from typing import Any
 
 import openai
 import pytest
-from langchain_openai import OpenAIEmbeddings
 
 from fakes.app_server import KEY, Serving
 from fakes.sdk import MARKS
@@ -72,6 +71,8 @@ def test_the_forms_of_vectors(at: Serving) -> None:
 def test_langchain(at: Serving) -> None:
     with openai.DefaultHttpxClient() as http:
         made: Any = {"base_url": f"{at.url}/v1", "api_key": KEY, "http_client": http}
+        from langchain_openai import OpenAIEmbeddings
+
         embeddings = OpenAIEmbeddings(model="minilm", check_embedding_ctx_length=False, **made)
         cat, rates = embeddings.embed_documents([TEXTS[0], TEXTS[2]])
         query = embeddings.embed_query("a sleeping cat")

@@ -26,13 +26,13 @@ from retinue.strategies.facts.descriptions import (
     described_shape,
     descriptions,
     in_words,
-    named,
     names_asked,
     names_in,
     names_listed,
+    replace_description,
 )
 from retinue.strategies.facts.quantities import is_measure_asked
-from retinue.strategies.facts.question_plan import first_shape, last_shape, of_each, steps_shape
+from retinue.strategies.facts.question_plan import first_shape, last_shape, steps_for_each, steps_shape
 from retinue.tools import calculator
 
 CANAL = "[Ottery Canal] The Ottery Canal was dug by Hannah Pell in 1794. It is 31 kilometres long."
@@ -284,7 +284,7 @@ def test_a_description_is_left_alone_only_if_the_question_may_ask_for_what_it_sa
 
 def test_a_name_takes_the_place_of_the_whole_description() -> None:
     question = "What is the area of the town in which Ada Rell died?"
-    assert named(question, "the town in which Ada Rell died", "Marl") == "What is the area of Marl?"
+    assert replace_description(question, "the town in which Ada Rell died", "Marl") == "What is the area of Marl?"
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ def test_what_is_done_with_two_facts_is_said_by_the_question(question: str, oper
     ],
 )
 def test_what_is_found_of_one_of_two_has_no_comparison(question: str, said: str, steps: str) -> None:
-    found = of_each(f"find: How many {said}", question, names_listed(question))
+    found = steps_for_each(f"find: How many {said}", question, names_listed(question))
     assert found == [f"find: How many {steps} Hob Wood?", f"find: How many {steps} Crow Wood?"]
 
 

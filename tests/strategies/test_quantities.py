@@ -10,11 +10,11 @@ from hypothesis import given, strategies as st
 from retinue.strategies.facts.quantities import (
     Unreadable,
     date_in,
+    format_date,
+    format_number,
     in_asked_unit,
     number_in,
     quantities,
-    written_date,
-    written_number,
 )
 
 
@@ -59,13 +59,13 @@ def test_a_quantity_is_told_in_the_unit_that_is_asked_for(value: str, question: 
 @given(st.dates(min_value=date(1000, 1, 1)))
 def test_a_date_is_read_in_each_of_its_forms(when: date) -> None:
     month = when.strftime("%B")
-    forms = [written_date(when), f"{month} {when.day}, {when.year}", when.isoformat()]
+    forms = [format_date(when), f"{month} {when.day}, {when.year}", when.isoformat()]
     assert [date_in(f"On {form}, it rained.") for form in forms] == [when] * 3
 
 
 @given(st.integers(-(10**9), 10**9) | st.decimals(-1000, 1000, places=3).map(float))
 def test_a_number_survives_being_written(number: float) -> None:
-    assert number_in(written_number(number)) == pytest.approx(number)
+    assert number_in(format_number(number)) == pytest.approx(number)
 
 
 @given(st.text())

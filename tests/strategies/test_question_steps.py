@@ -13,13 +13,13 @@ from retinue.strategies.facts.question_plan import (
     KINDS,
     MOST,
     QuestionStep,
-    expression,
-    filled,
+    fill_expression,
+    fill_references,
     is_sound,
     parts_of,
     read_steps,
     steps_shape,
-    worked_out,
+    work_out,
 )
 
 BRIDGE = "find: Who is the sculptor of The Iron Heron?\nfind: In which year was #1 born?\n\n"
@@ -101,9 +101,9 @@ ROWS = st.builds("{}: {}".format, st.sampled_from(KINDS), st.from_regex(r"\A(#[0
 def test_any_text_is_a_plan_that_can_be_worked_out_or_is_unreadable(text: str, values: list[str]) -> None:
     try:
         for step in read_steps(text):
-            filled(step.text, values)
-            expression(step.text, values)
-            worked_out(step, values)
+            fill_references(step.text, values)
+            fill_expression(step.text, values)
+            work_out(step, values)
     except Unreadable as error:
         assert str(error)  # noqa: PT017 -- either is right
 
@@ -126,12 +126,12 @@ def test_any_text_is_a_plan_that_can_be_worked_out_or_is_unreadable(text: str, v
 )
 def test_steps_without_a_model(step: str, values: list[str], result: str) -> None:
     kind, _, text = step.partition(": ")
-    assert worked_out(QuestionStep(kind, text), values) == result
+    assert work_out(QuestionStep(kind, text), values) == result
 
 
 def test_arithmetic_takes_the_numbers_of_values_and_sums_of_several() -> None:
     values = ["1.2 million people", "315 centimetres", "10; 20 metres; 30"]
-    assert expression("(#1 - #2) / #3", values) == "(1200000 - 315) / (10 + 20 + 30)"
+    assert fill_expression("(#1 - #2) / #3", values) == "(1200000 - 315) / (10 + 20 + 30)"
 
 
 def test_a_list_has_parts() -> None:

@@ -32,7 +32,7 @@ def test_what_a_question_lays_down_is_no_part_of_what_it_asks(
 )
 def test_any_text_has_terms(text: str) -> None:
     terms = terms_of(text)
-    assert terms.rounded("1,234.5678 metres").endswith("metres")
+    assert terms.round_value("1,234.5678 metres").endswith("metres")
     assert all(size >= 0 for size in terms.units.values())
 
 

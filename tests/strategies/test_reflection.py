@@ -15,7 +15,7 @@ from retinue.core.values import AgentAction, AgentFinish
 from retinue.strategies import STRATEGIES
 from retinue.strategies.planexec import PlanExec
 from retinue.strategies.react import React
-from retinue.strategies.wrappers.reflection import verdict, with_reflection
+from retinue.strategies.wrappers.reflection import read_verdict, with_reflection
 
 WHO = "Who is Olivia Wilde's current boyfriend?"
 LOOK = " I look\nAction: Search\nAction Input: Olivia Wilde's boyfriend\n"
@@ -135,12 +135,12 @@ def test_a_verdict_as_lines_or_as_json() -> None:
         return ""
 
     text, values = Tool("Search", Searches().search), Tool("pages", pages)
-    assert verdict("Rephrased input: who?\nand so on", text) == "who?"
-    assert verdict('{"rephrased": "who?"}', text) == "who?"
-    assert verdict('{"rephrased": null}', text) is None
-    assert verdict('{"rephrased": {"number": 1}}', values) == {"number": 1}
-    assert verdict("rephrase: one", values) is None
-    assert verdict('{"rephrased": ' * 9_000, values) is None
+    assert read_verdict("Rephrased input: who?\nand so on", text) == "who?"
+    assert read_verdict('{"rephrased": "who?"}', text) == "who?"
+    assert read_verdict('{"rephrased": null}', text) is None
+    assert read_verdict('{"rephrased": {"number": 1}}', values) == {"number": 1}
+    assert read_verdict("rephrase: one", values) is None
+    assert read_verdict('{"rephrased": ' * 9_000, values) is None
 
 
 def test_actions_side_by_side_keep_their_order() -> None:

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from retinue import Message, Tool
-from retinue.core.flow import advance
 from retinue.core.prompt import Ask
-from retinue.core.protocols import Flow, Request, Sent, Strategy, Task
+from retinue.core.protocols import Flow, Request, Sent, Strategy, Task, advance
 from retinue.core.values import Reply
 from retinue.extend import AgentAction, AgentFinish
 from retinue.strategies import STRATEGIES, PlanExec, ReactJson, ToolCalling, simple

@@ -37,8 +37,8 @@ def chain_of(depth: int, tool: Callable[..., Any], **more: Any) -> Agent:
     return lowest
 
 
-def note(word: str) -> str:
-    """Notes a word."""
+async def note(word: str) -> str:
+    """Notes a word. Nothing of it goes on in a thread if its run is cut off."""
     NOTED.append(word)
     return "done"
 
@@ -232,7 +232,7 @@ async def cut_off(top: Agent, cut: int) -> RunResult:
 
     def heard(path: str, event: Event | Delta) -> None:
         nonlocal seen
-        seen += not isinstance(event, Delta)
+        seen += bool(path) and not isinstance(event, Delta)
         if seen >= cut:
             reached.set()
 
@@ -248,7 +248,7 @@ async def cut_off(top: Agent, cut: int) -> RunResult:
 async def everything(top: Agent) -> Any:
     seen: list[Any] = []
     run = top.start("go")
-    run.listener = lambda path, event: None if isinstance(event, Delta) else seen.append(event)
+    run.listener = lambda path, event: seen.append(event) if path and not isinstance(event, Delta) else None
     await run.finish()
     for one in seen:
         yield one

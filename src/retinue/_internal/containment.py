@@ -21,14 +21,11 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from ..errors import ForeignExit, RetinueError, ToolError
-from .processes import in_forked_child
 
 T = TypeVar("T")
 GRACE = 2.0  # seconds that a cancelled task may take to clean up before it is abandoned
 logger = logging.getLogger(__name__)
 _FOREIGN: ContextVar[bool] = ContextVar("FOREIGN", default=False)
-_here = types.SimpleNamespace(process=os.getpid())  # each call needs it, and the system takes long to tell it
-in_forked_child(lambda: setattr(_here, "process", os.getpid()))
 _abandoned: set[asyncio.Task[Any]] = set()  # abandoned tasks; asyncio holds no references
 
 
@@ -38,7 +35,7 @@ class TimedOut(TimeoutError):
 
 def call_contained(function: Callable[..., T], *arguments: Any, **options: Any) -> T:
     """Return the result of `function`. Whatever it raises becomes an `Exception`."""
-    process = _here.process
+    process = os.getpid()
     try:
         value = function(*arguments, **options)
     except BaseException as error:
@@ -46,8 +43,7 @@ def call_contained(function: Callable[..., T], *arguments: Any, **options: Any) 
         if isinstance(error, Exception) or is_ours(error):
             raise
         raise foreign_exit(error) from error
-    if _here.process != process:
-        exit_forked_child(process)
+    exit_forked_child(process)
     return value
 
 
@@ -164,21 +160,19 @@ async def _read_outcome(work: Awaitable[T]) -> tuple[T | None, BaseException | N
 @types.coroutine
 def _run_steps(work: Awaitable[T]) -> Generator[Any, Any, T]:
     """Await `work`, checking for a forked process after each step."""
-    process, steps = _here.process, work.__await__()
+    process, steps = os.getpid(), work.__await__()
     thrown: BaseException | None = None
     while True:
         try:
             awaited = next(steps) if thrown is None else steps.throw(thrown)
         except StopIteration as end:
-            if _here.process != process:
-                exit_forked_child(process)
+            exit_forked_child(process)
             value: T = end.value
             return value
         except BaseException as error:
             exit_forked_child(process, error)
             raise
-        if _here.process != process:
-            exit_forked_child(process)
+        exit_forked_child(process)
         try:
             thrown = None
             yield awaited

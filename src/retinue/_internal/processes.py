@@ -14,26 +14,24 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Callable
 from types import MethodType
-from typing import Any
-from weakref import ref
+from weakref import WeakMethod
 
-_Reset = Callable[[Any], None]
-_resets: dict[int, tuple[ref[Any], _Reset]] = {}  # of objects, by the ids of the references: an object may have no hash
+_resets: dict[int, WeakMethod[MethodType]] = {}  # of objects that live, by the ids of the references
 
 
 def in_forked_child(reset: Callable[[], None]) -> None:
     """Call `reset` in each forked child, before anything else runs there. A method is called while its object lives."""
     if isinstance(reset, MethodType):
-        alive = ref(reset.__self__, lambda gone, resets=_resets: resets.pop(id(gone), None))  # type: ignore[misc]
-        _resets[id(alive)] = alive, reset.__func__
+        method = WeakMethod(reset, lambda gone: _resets.pop(id(gone), None))
+        _resets[id(method)] = method
     elif hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=reset)
 
 
 def _reset_objects() -> None:
-    for alive, reset in tuple(_resets.values()):
-        if (found := alive()) is not None:
-            reset(found)
+    for method in tuple(_resets.values()):
+        if (reset := method()) is not None:
+            reset()
 
 
 in_forked_child(_reset_objects)

@@ -37,10 +37,10 @@ def run_to_completion(work: Coroutine[Any, Any, T]) -> T:
         task, going = loop.create_task(work), True
         task.add_done_callback(lambda done: loop.stop() if going else None)
         try:
-            _go_on(loop, task.done)
+            _run_loop(loop, task.done)
         except KeyboardInterrupt:
             task.cancel()
-            _go_on(loop, task.done)
+            _run_loop(loop, task.done)
             raise
         finally:
             going = False
@@ -59,7 +59,7 @@ def limit_exit(seconds: float = 5.0) -> None:
     atexit.register(begin)  # what is registered last is called first
 
 
-def _go_on(loop: asyncio.AbstractEventLoop, over: Callable[[], bool]) -> None:
+def _run_loop(loop: asyncio.AbstractEventLoop, over: Callable[[], bool]) -> None:
     """Run `loop` until it is `over`, whatever is raised in it. Raises a person's `KeyboardInterrupt`."""
     process = os.getpid()
     loop.set_task_factory(contained_task_factory)
@@ -71,9 +71,7 @@ def _go_on(loop: asyncio.AbstractEventLoop, over: Callable[[], bool]) -> None:
             exit_forked_child(process, error)
             if is_ours(error):
                 raise
-            logger.warning(
-                "%s was raised in a task or callback that is not ours; the loop goes on", describe_error(error)
-            )
+            logger.warning("%s was raised in a foreign task or callback; the loop goes on", describe_error(error))
 
 
 def run_blocking(work: Coroutine[Any, Any, T]) -> T:
@@ -155,7 +153,7 @@ class _BackgroundLoop:
             if self._loop is None:
                 loop = asyncio.new_event_loop()
                 self.thread = threading.Thread(
-                    target=_go_on, args=(loop, self._over.is_set), name="retinue", daemon=True
+                    target=_run_loop, args=(loop, self._over.is_set), name="retinue", daemon=True
                 )
                 self.thread.start()
                 self._loop = loop
@@ -182,7 +180,7 @@ class _BackgroundLoop:
 
 
 _background = _BackgroundLoop()
-atexit.register(_background.end)
+atexit.register(_background.end)  # before whatever uses it registers itself, so after that at the exit
 in_forked_child(_background.reset)
 
 

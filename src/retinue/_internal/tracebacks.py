@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import os
-import sys
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
@@ -29,21 +28,6 @@ def shorten_traceback(error: E) -> E:
         if not one.tb_frame.f_code.co_filename.startswith(_OURS):
             kept = TracebackType(kept, one.tb_frame, one.tb_lasti, one.tb_lineno)
     return error.with_traceback(kept)
-
-
-def install_excepthook() -> None:
-    """Show uncaught errors of this kind in about five lines, without our own frames.
-
-    An existing hook for uncaught exceptions (a debugger, a notebook) is kept.
-    """
-    if sys.excepthook is sys.__excepthook__:
-        sys.excepthook = _show
-
-
-def _show(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-    if isinstance(error, RetinueError):
-        traceback = shorten_traceback(error).__traceback__
-    sys.__excepthook__(kind, error, traceback)
 
 
 def _links(traceback: TracebackType | None) -> list[TracebackType]:

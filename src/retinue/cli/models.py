@@ -13,7 +13,7 @@ from .._internal.message_text import suggestion
 from ..core.prices import Price
 from ..errors import ModelUnavailable, UsageError
 from ..models import weights
-from ..models.facts import describe_sources, find_facts, listed_vendors
+from ..models.facts import describe_sources, find_facts, list_vendors
 from .progress_line import Progress
 
 
@@ -94,7 +94,7 @@ def _suited() -> str:
 def show(model: str) -> None:
     """Show what is published about a hosted model: its window, longest reply, abilities and prices."""
     engine, _, name = model.partition(":")
-    if engine not in (known := listed_vendors()) or not name:
+    if engine not in (known := list_vendors()) or not name:
         raise UsageError(f"want ENGINE:MODEL, such as openai:gpt-5-mini; {suggestion(engine, known)}")
     facts, sources = find_facts(engine, name), describe_sources()
     if not sources:

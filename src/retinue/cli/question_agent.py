@@ -21,7 +21,7 @@ from ..documents.text_extraction import READABLE
 from ..errors import DataError, UsageError
 from ..models import PromptModel
 from ..strategies import STRATEGIES
-from ..strategies.auto import preset, usual_steps
+from ..strategies.auto import preset_strategy, usual_steps
 from ..tools import calculator, passages
 from ..tools.passages import Passages, Rank, Searchable, cut
 from .approval_prompt import decide
@@ -79,7 +79,7 @@ class AgentOptions:
         if self.model in ("", "local") and not self.base_url:
             offer_embedded_model()
         answering = PromptModel(self.model, base_url=self.base_url, stream=self.stream)
-        strategy = self.strategy or preset(answering.engine, searches=self.passages is not None)
+        strategy = self.strategy or preset_strategy(answering.engine, searches=self.passages is not None)
         return Agent(
             answering,
             tools,

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import contextmanager
 
 import click
 
@@ -17,7 +17,7 @@ from ..agent import Run
 from ..core.events import Delta, Event
 from ..core.run_context import current_run, run_context
 from ..core.values import StopReason
-from ..display.live_trace import run_traced
+from ..display.run_display import RunDisplay
 from ..display.run_tree import View
 from .event_lines import event_line
 
@@ -34,9 +34,7 @@ def run_and_show(run: Run, *, as_json: bool = False, view: View = View()) -> int
 async def _json(run: Run) -> None:
     with _stopped_by_ctrl_c(run):
         run.listener = _print
-        async with aclosing(run.events()) as events:
-            async for event in events:
-                _print("", event)
+        await run.finish()
 
 
 def _print(path: str, event: Event | Delta) -> None:
@@ -46,8 +44,9 @@ def _print(path: str, event: Event | Delta) -> None:
 
 async def show_run(run: Run, view: View) -> None:
     """Run to the end while showing progress; Ctrl-C stops the run. Raises `ModelError` as `Run.events` does."""
-    with _stopped_by_ctrl_c(run):
-        await run_traced(run, sys.stdout, view)
+    with _stopped_by_ctrl_c(run), RunDisplay(sys.stdout, view) as display:
+        run.listener = display
+        display.end(await run.finish())
 
 
 @contextmanager

@@ -12,10 +12,9 @@ import click
 
 from ..core.events import Called, Event, Paused, Started
 from ..core.run_result import result
+from ..display.run_display import RunDisplay
 from ..display.run_tree import RunTree, View
-from ..display.status_lines import StatusLines
 from ..display.terminal import put
-from ..display.watched_run import WatchedRun
 from ..errors import UsageError
 from .event_lines import EventLine, event_line, read_lines
 from .run_options import JSON_OPTION, VERBOSE_OPTION, log_option
@@ -62,9 +61,8 @@ def _show(lines: Lines, view: View, title: str, *, live: bool) -> None:
     if not live:
         _show_in(lines, RunTree(sys.stdout, partial(put, sys.stdout), view), title)
         return
-    with StatusLines(sys.stdout) as status:
-        watched = WatchedRun(sys.stdout, status, view, asks=False)
-        _show_in(lines, watched.tree, title, watched.show)
+    with RunDisplay(sys.stdout, view, asks=False) as display:
+        _show_in(lines, display.tree, title, display)
 
 
 def _show_in(lines: Lines, tree: RunTree, title: str = "", show: Show | None = None) -> None:

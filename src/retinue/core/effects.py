@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from .._internal.concurrency import run_in_thread
 from .._internal.containment import await_isolated, describe_error
 from ..errors import UsageError
-from .event_stream import Tell, tell
-from .events import Event
 from .prompt import Ask
 from .protocols import Chunks, Model
 from .run_context import current_run
 from .toolbox import Toolbox
-from .values import AgentAction, Decision, StopReason
+from .values import AgentAction, Decision
 
 logger = logging.getLogger(__name__)
 _TRIES = 4  # of a person to edit an input so that it fits
@@ -24,31 +22,15 @@ Human = Callable[[AgentAction, str], Awaitable[Decision | None] | Decision | Non
 
 
 class LibraryEffects:
-    """Asks `model`, runs the tools of `toolbox`, and takes decisions from those passed in or else from `human`. The
-    reader of its events is `tell`'s."""
+    """Asks `model`, and takes decisions from those passed in or else from `human`. The tools are those of `toolbox`."""
 
-    __slots__ = ("_decisions", "_human", "_model", "_toolbox", "tell")
+    __slots__ = ("_decisions", "_human", "_model", "toolbox")
 
-    def __init__(
-        self,
-        model: Model,
-        human: Human | None,
-        toolbox: Toolbox,
-        decisions: Mapping[str, Decision],
-        tell: Tell = tell,
-    ) -> None:
-        self.tell = tell
+    def __init__(self, model: Model, human: Human | None, toolbox: Toolbox, decisions: Mapping[str, Decision]) -> None:
         self._human = human
-        self._toolbox = toolbox
+        self.toolbox = toolbox
         self._decisions = decisions
         self._model = model
-
-    elapsed = 0.0
-    call = property(lambda self: self._toolbox.run)
-    must_ask = property(lambda self: self._toolbox.needs_human)
-    same = property(lambda self: self._toolbox.same)
-    restore = property(lambda self: self._toolbox.restore)
-    recall = property(lambda self: self._toolbox.remember)
 
     def ask(self, request: Ask) -> Chunks:
         """Stream the model's reply to `request`."""
@@ -64,44 +46,32 @@ class LibraryEffects:
         """
         decision = self._decisions.get(action.id)
         begins = None if decision is None else decision.lets(action)
-        if begins is not None and self._toolbox.has_news(begins):  # the decision predates that
+        if begins is not None and self.toolbox.has_news(begins):  # the decision predates that
             decision = None
         asked = problem
         for _ in range(_TRIES):
-            wrong = "" if decision is None else self._toolbox.edit_problem(action, decision)
+            wrong = "" if decision is None else self.toolbox.edit_problem(action, decision)
             if wrong:
                 logger.warning("a decision on %s does not count: %s", action.id, wrong)
                 decision, asked = None, f"{problem} ({wrong})"
             if decision is not None or self._human is None:
                 return decision
             decision = await self._ask_human(self._human, action, asked)
-            if decision is None or not self._toolbox.edit_problem(action, decision):
+            if decision is None or not self.toolbox.edit_problem(action, decision):
                 return decision
         return None
 
     async def _ask_human(self, human: Human, action: AgentAction, problem: str) -> Decision | None:
         try:
-            decision = await await_isolated(_asked(human, action, problem))
+            decision = await await_isolated(_call_human(human, action, problem))
         except Exception as error:
             raise UsageError(f"human failed when asked about {action.tool}: {describe_error(error)}") from error
         if not isinstance(decision, Decision | None):
             raise UsageError(f"human returned a {type(decision).__name__}; want a Decision, or None while pending")
         return decision
 
-    def past(self, actions: Iterable[AgentAction]) -> Iterable[Event]:
-        """Return nothing: this is the first drive."""
-        return ()
 
-    def limit(self, nearest: StopReason | None, *, closes: bool) -> StopReason | None:
-        """Return the nearest limit."""
-        return nearest if closes else None
-
-    def room(self, characters: int) -> int:
-        """Return the current target."""
-        return characters
-
-
-async def _asked(human: Human, action: AgentAction, problem: str) -> Decision | None:
+async def _call_human(human: Human, action: AgentAction, problem: str) -> Decision | None:
     """Call `human`, in a thread if it is not async."""
     asked = human if inspect.iscoroutinefunction(human) else partial(run_in_thread, human)
     answer = await asked(action, problem)

@@ -24,33 +24,35 @@ class _NobodyReads(BaseException):
 
 @types.coroutine
 def tell(event: Event | Delta) -> Generator[Event | Delta, None, None]:
-    """Pass `event` to the reader of `told`, and wait until the reader wants the next one."""
+    """Pass `event` to the reader of `stream_events`, and wait until the reader wants the next one."""
     yield event
 
 
-async def told(work: Callable[[], Coroutine[Any, Any, None]], context: Context) -> AsyncGenerator[Event | Delta, None]:
+async def stream_events(
+    work: Callable[[], Coroutine[Any, Any, None]], context: Context
+) -> AsyncGenerator[Event | Delta, None]:
     """Yield the events of `work`, which runs in `context`, until it returns. Raises what it raises; closing the
     generator stops `work`."""
     running = work()
-    while (event := await _next(running, context)) is not None:
+    while (event := await _advance(running, context)) is not None:
         try:
             yield event
         except BaseException:  # the reader has left
-            await _end(running, context)
+            await _leave(running, context)
             raise
 
 
-async def _end(running: Coroutine[Any, Any, None], context: Context) -> None:
+async def _leave(running: Coroutine[Any, Any, None], context: Context) -> None:
     """Let the coroutine clean up, which may take time."""
     try:
-        await _next(running, context, _NobodyReads())
+        await _advance(running, context, _NobodyReads())
     except _NobodyReads:
         return
     context.run(running.close)
 
 
 @types.coroutine
-def _next(
+def _advance(
     running: Coroutine[Any, Any, None], context: Context, thrown: BaseException | None = None
 ) -> Generator[Any, Any, Event | Delta | None]:
     """Advance to the next event, or `None` at the end; everything else it awaits goes to the event loop."""
@@ -60,8 +62,8 @@ def _next(
         except StopIteration:
             return None
         if type(got) in _TOLD:
-            told: Event | Delta = got
-            return told
+            event: Event | Delta = got
+            return event
         try:
             thrown = None
             yield got

@@ -37,10 +37,9 @@ from .events import (
     Stopped,
     stopped_by,
 )
-from .flow import advance
 from .prices import FREE, Price
 from .prompt import Ask, Prompt, PromptCache
-from .protocols import Act, Chunks, Effects, Flow, HumanRequest, Request, Retry, Sent
+from .protocols import Act, Chunks, Effects, Flow, HumanRequest, Request, Retry, Sent, advance
 from .tool_turn import ToolTurn
 from .values import CUT_SHORT, UNUSED, AgentFinish, Decision, Message, Observation, Reply, StopReason, Usage
 
@@ -99,15 +98,15 @@ class _Drive:
             self._deadline.start(None if seconds is None else max(0.0, seconds - self._effects.elapsed))
             while not isinstance(sent, ENDINGS):
                 request = self._next(sent)
-                sent = self._ending(request) if isinstance(request, AgentFinish) else await self._do(request)
+                sent = self._make_ending(request) if isinstance(request, AgentFinish) else await self._do(request)
             await self._effects.tell(sent)
         except asyncio.CancelledError:
-            await self._effects.tell(replace(self._stopped(StopReason.CANCELLED), usage=self._cut))
+            await self._effects.tell(replace(self._make_stop(StopReason.CANCELLED), usage=self._cut))
             raise
         except LogMismatch:
             raise
         except Exception as error:
-            await self._effects.tell(replace(self._stopped_by(error), usage=self._cut))
+            await self._effects.tell(replace(self._make_stop_by(error), usage=self._cut))
             if isinstance(error, ModelError) and sent is None:  # the model has never replied
                 raise
         finally:
@@ -139,22 +138,22 @@ class _Drive:
                 return self._consult(request)
         raise StrategyFailed(f"the strategy yielded a {type(request).__name__}; want Ask, Act or HumanRequest")
 
-    def _stopped(self, reason: StopReason, detail: str = "") -> Stopped:
+    def _make_stop(self, reason: StopReason, detail: str = "") -> Stopped:
         """Return the final event, with the best answer so far."""
         spent = self._meter.spent(reason)
         if not detail or reason in (StopReason.TOKEN_BUDGET_EXCEEDED, StopReason.COST_BUDGET_EXCEEDED):
             detail = spent
         return Stopped(reason, detail, best=self._best, partial=self._shown)
 
-    def _stopped_by(self, error: Exception) -> Stopped:
+    def _make_stop_by(self, error: Exception) -> Stopped:
         if isinstance(error, Interrupted):
-            return self._stopped(error.reason)
+            return self._make_stop(error.reason)
         if isinstance(error, RetinueError):
             return stopped_by(error, self._best, self._shown)
         logger.error("the run failed: %s", describe_error(error), exc_info=error)
-        return replace(self._stopped(StopReason.ERROR, describe_error(error)), code="server_error")
+        return replace(self._make_stop(StopReason.ERROR, describe_error(error)), code="server_error")
 
-    def _refusal(self, request: Ask) -> StopReason | None:
+    def _find_refusal(self, request: Ask) -> StopReason | None:
         """Return why this request is not allowed, if so."""
         if request.aside:
             return self._meter.exceeded(aside=True)
@@ -163,7 +162,7 @@ class _Drive:
             return StopReason.STAGNATED
         return self._meter.exceeded()
 
-    def _ending(self, finish: AgentFinish) -> Finished | Stopped:
+    def _make_ending(self, finish: AgentFinish) -> Finished | Stopped:
         """Return the final event. Only an ending that is listed here has an answer, whatever a strategy returns with
         it: what it came to until then is the best attempt."""
         if finish.reason is StopReason.ANSWER and self._limit is StopReason.STAGNATED:
@@ -171,12 +170,12 @@ class _Drive:
         if finish.reason is StopReason.ANSWER:
             return Finished(finish.output, finish.return_values)
         if finish.reason is StopReason.MAX_ITERATION_EXCEEDED and self._limit:
-            return self._stopped(self._limit)
+            return self._make_stop(self._limit)
         problem = finish.return_values.get("problem")
         if finish.reason is StopReason.UNREADABLE_REPLY:
             logger.warning("the model's replies could not be read: %s", problem or "the last has no answer")
         if problem is None:
-            return self._stopped(finish.reason, finish.output)
+            return self._make_stop(finish.reason, finish.output)
         if finish.reason in CUT_SHORT.values() or finish.reason is StopReason.INVALID_ANSWER:
             return Stopped(finish.reason, str(problem), finish.output)
         code = str(finish.return_values.get("code", ""))
@@ -186,18 +185,18 @@ class _Drive:
     # ── asking the model ─────────────────────────────────────────────────────────────────────────
 
     async def _ask(self, request: Ask) -> Reply | Stopped:
-        if reason := self._refusal(request):
-            return self._stopped(reason, FORCED)
-        closing = self._closing(request)
+        if reason := self._find_refusal(request):
+            return self._make_stop(reason, FORCED)
+        closing = self._find_closing(request)
         if closing is not None:
             request = replace(closing, problem=request.problem)
         step = self._meter.steps + (not request.aside)
         refused: WindowExceeded | None = None
         while True:
-            fitted, shortened = self._fitted(request, again=refused is not None)
+            fitted, shortened = self._fit_prompt(request, again=refused is not None)
             if refused and not shortened:
                 raise refused
-            number, new = self._numbered(fitted)
+            number, new = self._number_prompt(fitted)
             new = tuple([replace(one, state=None) if one.state else one for one in new])  # each reply has its own
             asked = Asked(step, number, new, closing is not None, request.problem, request.aside, shortened)
             await self._effects.tell(asked)
@@ -212,7 +211,7 @@ class _Drive:
                 self._window.learn(fitted, replied.reply)
                 return replied.reply
 
-    def _closing(self, request: Ask) -> Ask | None:
+    def _find_closing(self, request: Ask) -> Ask | None:
         """Return the closing question if the answer must come now."""
         if request.closing is None or request.aside:
             return None
@@ -220,7 +219,7 @@ class _Drive:
         self._limit = self._effects.limit(self._meter.nearest(self._deadline.left), closes=closes)
         return request.closing() if self._limit else None
 
-    def _fitted(self, request: Ask, *, again: bool) -> tuple[Prompt, int]:
+    def _fit_prompt(self, request: Ask, *, again: bool) -> tuple[Prompt, int]:
         """Return the prompt to send and the size it was shortened to (0: not shortened).
 
         `again`: the engine refused the original as too long.
@@ -232,7 +231,7 @@ class _Drive:
             return self._window.fit(request.prompt), characters
         return fitted, 0
 
-    def _numbered(self, prompt: Prompt) -> tuple[int, tuple[Message, ...]]:
+    def _number_prompt(self, prompt: Prompt) -> tuple[int, tuple[Message, ...]]:
         """Return the prompt's number in the log and its messages that are not logged yet."""
         number, new = self._prompts.extend(prompt)
         if number is None:
@@ -254,7 +253,7 @@ class _Drive:
             await self._effects.tell(replied)
         except BaseException as error:
             if self._heard or (sent and isinstance(error, Interrupted | asyncio.CancelledError)):
-                self._cut = self._estimate(request.prompt, self._heard)
+                self._cut = self._estimate_usage(request.prompt, self._heard)
             raise
         finally:
             await chunks.aclose()
@@ -276,11 +275,11 @@ class _Drive:
             first = first or clock() - began
             self._heard += len(chunk.text) + len(chunk.reasoning)
             said += chunk.text
-            chunk = self._answering(chunk, request.answer, said)
+            chunk = self._add_answer(chunk, request.answer, said)
             await self._effects.tell(chunk)
         took = chunk.seconds or clock() - began
         first = chunk.first_token_seconds or first or took
-        usage = self._usage(chunk, request.prompt)
+        usage = self._measure_usage(chunk, request.prompt)
         return replace(
             chunk,
             text=well_formed(chunk.text),
@@ -294,25 +293,25 @@ class _Drive:
     async def _retry(self, retry: Retry, request: Ask, asked: Asked) -> None:
         used = retry.usage
         if self._heard and not used:
-            used = self._estimate(request.prompt, self._heard)
+            used = self._estimate_usage(request.prompt, self._heard)
         self._heard = 0
         self._model = retry.model or self._model
         retried = Retried(asked.step, retry.problem, retry.seconds, used, retry.model)
         await self._effects.tell(retried)
         self._meter.add(retried)
 
-    def _usage(self, reply: Reply, prompt: Prompt) -> Usage:
+    def _measure_usage(self, reply: Reply, prompt: Prompt) -> Usage:
         """Return what a reply used: about as much as its texts suggest if the engine does not say, or nothing that can
         be."""
         used = reply.usage
         if used.is_possible and (used.total_tokens or not used.requests):
             return used
-        return self._estimate(prompt, len(reply.text) + sum(len(str(call.tool_input)) for call in reply.calls))
+        return self._estimate_usage(prompt, len(reply.text) + sum(len(str(call.tool_input)) for call in reply.calls))
 
-    def _estimate(self, prompt: Prompt, characters: int) -> Usage:
+    def _estimate_usage(self, prompt: Prompt, characters: int) -> Usage:
         return self._price.priced(self._window.estimate(prompt, characters))
 
-    def _answering(self, chunk: Delta, extract: Callable[[str], str] | None, said: str) -> Delta:
+    def _add_answer(self, chunk: Delta, extract: Callable[[str], str] | None, said: str) -> Delta:
         """Add the new part of the answer to `chunk`, the last of what was `said`; after a restarted reply, only what
         exceeds the text shown."""
         text, shown = well_formed(chunk.text), self._shown
@@ -331,7 +330,7 @@ class _Drive:
         turn = ToolTurn(self._meter, self._acted, request.actions, self._effects, self._deadline)
         observations = await turn.observe()
         if isinstance(observations, Stopped):
-            return self._stopped(observations.reason, observations.detail)
+            return self._make_stop(observations.reason, observations.detail)
         self._acted += len(request.actions)
         self._meter.saw(observations)
         if len(observations) == 1 and observations[0].direct:
@@ -344,6 +343,6 @@ class _Drive:
         await self._effects.tell(Paused(self._meter.steps, action, request.problem))
         decision = await self._deadline.wait(self._effects.consult(action, request.problem))
         if decision is None:
-            return self._stopped(StopReason.AWAITING_HUMAN, f"no person has decided on {action.tool} ({action.id})")
+            return self._make_stop(StopReason.AWAITING_HUMAN, f"no person has decided on {action.tool} ({action.id})")
         await self._effects.tell(Resumed(self._meter.steps, action.id, decision))
         return decision

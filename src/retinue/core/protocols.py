@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iter
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ..errors import UsageError
 from .budgets import Budget
 from .events import Delta, Event
 from .prompt import Ask
@@ -120,6 +121,19 @@ def consult(action: AgentAction, problem: str) -> Generator[Request, Sent, Decis
     sent = yield HumanRequest(action, problem)
     assert isinstance(sent, Decision)
     return sent
+
+
+def advance(flow: Flow, sent: Sent | None) -> Request | AgentFinish:
+    """Send `sent` (`None` at the start) and return the next request or the final result.
+
+    Raises `UsageError` if the strategy does not return an `AgentFinish`.
+    """
+    try:
+        return next(flow) if sent is None else flow.send(sent)
+    except StopIteration as stop:
+        if not isinstance(stop.value, AgentFinish):
+            raise UsageError(f"the strategy returned a {type(stop.value).__name__}; want an AgentFinish") from None
+        return stop.value
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from .._internal.redaction import redact
-from .events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Retried, Started, Stopped
+from .events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Retried, Said, Started, Stopped
 from .run_context import RunContext
 from .run_result import ending
 from .values import StopReason
@@ -26,89 +25,66 @@ def log_event(event: Event, context: RunContext) -> None:
     is debug. Texts are represented by their length only.
     """
     context.progress.step = getattr(event, "step", context.progress.step)
-    if type(event) not in _LINES:
-        return
-    most, line = _LINES[type(event)]
-    if not logger.isEnabledFor(most):
-        return
-    level, message, values = line(event)
-    if logger.isEnabledFor(level):
+    level, message, values = _describe(event)
+    if message and logger.isEnabledFor(level):
         extra = {"run": context.run, "step": context.progress.step, "request": context.request}
-        logger.log(level, message, *values, extra=extra)
+        logger.log(level, message, *map(_shorten, values), extra=extra)
 
 
-def _started(event: Started) -> _Line:
-    values = (event.agent, event.strategy, event.model, len(event.tools), len(event.question))
-    return logging.DEBUG, "%s begins: strategy %s, model %s, %d tools; a question of %d characters", values
+def _describe(event: Event) -> _Line:
+    """Return the level of a line about `event`, the line, and its values; an empty line for no line."""
+    match event:
+        case Started(question=question, tools=tools):
+            line = "%s begins: strategy %s, model %s, %d tools; a question of %d characters"
+            return logging.DEBUG, line, (event.agent, event.strategy, event.model, len(tools), len(question))
+        case Asked(step=step, problem=problem) if problem:
+            return logging.INFO, "step %d: asked again, %s", (step, problem)
+        case Asked(step=step, messages=messages):
+            line = "step %d: asked with %d more messages of %d characters%s"
+            size = sum(len(message.content) for message in messages)
+            return logging.DEBUG, line, (step, len(messages), size, ", to close" * event.closing)
+        case Retried(step=step, problem=problem):
+            line = "step %d: %s is asked again in %.1f s: %s"
+            return logging.INFO, line, (step, event.model or "the model", event.seconds, problem)
+        case Replied(step=step, reply=reply):
+            line = "step %d: a reply of %d characters and %d calls; %d tokens in, %d out"
+            used = reply.usage
+            return logging.DEBUG, line, (step, len(reply.text), len(reply.calls), used.input_tokens, used.output_tokens)
+        case Finished() | Stopped():
+            return _describe_end(event)
+    return _describe_call(event)
 
 
-def _asked(event: Asked) -> _Line:
-    size = sum(len(message.content) for message in event.messages)
-    if event.problem:
-        return logging.INFO, "step %d: asked again, %s", (event.step, _short(event.problem))
-    values = (event.step, len(event.messages), size, ", to close" if event.closing else "")
-    return logging.DEBUG, "step %d: asked with %d more messages of %d characters%s", values
+def _describe_call(event: Called | Observed | Paused | Resumed | Said) -> _Line:
+    match event:
+        case Called(step=step, action=action):
+            return logging.DEBUG, "step %d: %s is called (%s)", (step, action.tool, action.id)
+        case Observed(step=step, observation=seen) if seen.outcome == "result":
+            line = "step %d: %s gave %d characters in %.2f s"
+            return logging.DEBUG, line, (step, seen.call_id, len(seen.text), seen.seconds)
+        case Observed(step=step, observation=seen):
+            level = logging.WARNING if seen.outcome in _FAILED else logging.INFO
+            return level, "step %d: %s: %s", (step, seen.outcome.replace("_", " "), seen.text)
+        case Paused(step=step, problem=problem):
+            return logging.INFO, "step %d: a person is to decide: %s", (step, problem)
+        case Resumed(step=step, decision=decision):
+            return logging.INFO, "step %d: a person has decided: %s", (step, decision.kind)
+    return logging.DEBUG, "", ()
 
 
-def _retried(event: Retried) -> _Line:
-    values = (event.step, event.model or "the model", event.seconds, _short(event.problem))
-    return logging.INFO, "step %d: %s is asked again in %.1f s: %s", values
-
-
-def _replied(event: Replied) -> _Line:
-    reply, usage = event.reply, event.reply.usage
-    values = (event.step, len(reply.text), len(reply.calls), usage.input_tokens, usage.output_tokens)
-    return logging.DEBUG, "step %d: a reply of %d characters and %d calls; %d tokens in, %d out", values
-
-
-def _called(event: Called) -> _Line:
-    return logging.DEBUG, "step %d: %s is called (%s)", (event.step, _short(event.action.tool), event.action.id)
-
-
-def _observed(event: Observed) -> _Line:
-    seen = event.observation
-    if seen.outcome == "result":
-        values = (event.step, seen.call_id, len(seen.text), seen.seconds)
-        return logging.DEBUG, "step %d: %s gave %d characters in %.2f s", values
-    level = logging.WARNING if seen.outcome in _FAILED else logging.INFO
-    return level, "step %d: %s: %s", (event.step, seen.outcome.replace("_", " "), _short(seen.text))
-
-
-def _paused(event: Paused) -> _Line:
-    return logging.INFO, "step %d: a person is to decide: %s", (event.step, _short(event.problem))
-
-
-def _resumed(event: Resumed) -> _Line:
-    return logging.INFO, "step %d: a person has decided: %s", (event.step, event.decision.kind)
-
-
-def _finished(event: Finished) -> _Line:
-    return logging.INFO, "answered with %d characters", (len(event.answer),)
-
-
-def _stopped(event: Stopped) -> _Line:
+def _describe_end(event: Finished | Stopped) -> _Line:
+    if isinstance(event, Finished):
+        return logging.INFO, "answered with %d characters", (len(event.answer),)
     if event.reason is StopReason.AWAITING_MEMBER:
-        return logging.DEBUG, "goes on when its members have ended: %s", (_short(event.detail),)
+        return logging.DEBUG, "goes on when its members have ended: %s", (event.detail,)
     if ending([event]).answered or event.reason in _ON_PURPOSE:
-        return logging.INFO, "ended: %s: %s", (event.reason, _short(event.detail))
-    return logging.WARNING, "ended without an answer: %s: %s", (event.reason, _short(event.detail) or "no reason given")
+        return logging.INFO, "ended: %s: %s", (event.reason, event.detail)
+    return logging.WARNING, "ended without an answer: %s: %s", (event.reason, event.detail or "no reason given")
 
 
-def _short(text: str) -> str:
-    """Return foreign text shortened to one line."""
-    text = " ".join(redact(text).split())
+def _shorten(value: object) -> object:
+    """Return a value, a foreign text shortened to one line and without secrets."""
+    if not isinstance(value, str) or not value:
+        return value
+    text = " ".join(redact(value).split())
     return text if len(text) <= _MOST else f"{text[:_MOST]} …"
-
-
-_LINES: dict[type, tuple[int, Callable[[Any], _Line]]] = {  # by event type: the highest level that its line can have
-    Started: (logging.DEBUG, _started),
-    Asked: (logging.INFO, _asked),
-    Retried: (logging.INFO, _retried),
-    Replied: (logging.DEBUG, _replied),
-    Called: (logging.DEBUG, _called),
-    Observed: (logging.WARNING, _observed),
-    Paused: (logging.INFO, _paused),
-    Resumed: (logging.INFO, _resumed),
-    Finished: (logging.INFO, _finished),
-    Stopped: (logging.WARNING, _stopped),
-}

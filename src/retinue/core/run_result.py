@@ -215,18 +215,18 @@ def transcript(events: Iterable[Event]) -> str:
         if isinstance(event, Asked):
             prompt = event.prompt
             replies.pop(prompt, None)
-            texts[prompt] = texts.get(prompt, "") + "".join(map(_said, event.messages))
+            texts[prompt] = texts.get(prompt, "") + "".join(map(_format_message, event.messages))
         elif isinstance(event, Replied):
-            replies[prompt] = event.reply.text + "".join(map(_call, event.reply.calls))
+            replies[prompt] = event.reply.text + "".join(map(_format_call, event.reply.calls))
     return "\n\n".join(text + replies.get(prompt, "") for prompt, text in texts.items())
 
 
-def _said(message: Message) -> str:
+def _format_message(message: Message) -> str:
     shown = "".join(f"[{one.media_type} {one.id[:12]}]\n" for one in message.files)
     ends = message.calls or message.call_id or (message.role == "system" and not message.content.endswith("\n"))
-    return shown + message.content + "".join(map(_call, message.calls)) + "\n" * bool(ends)
+    return shown + message.content + "".join(map(_format_call, message.calls)) + "\n" * bool(ends)
 
 
-def _call(action: AgentAction) -> str:
+def _format_call(action: AgentAction) -> str:
     given = action.tool_input
     return f"\n{action.tool}({given if isinstance(given, str) else _UNICODE.encode(given)})"

@@ -76,45 +76,45 @@ class ToolTurn:
         waiting: list[AgentAction] = []
         left = [action for action in self._actions if action.id not in self._seen]
         for start in range(0, len(left), AT_ONCE):
-            waiting += await self._together(left[start : start + AT_ONCE])
+            waiting += await self._run_group(left[start : start + AT_ONCE])
         if waiting or self._pending:
-            return self._waiting(waiting)
+            return self._stop_for(waiting)
         for action in self._actions:
             self._effects.recall(self._begun.get(action.id, action), self._seen[action.id])
         return tuple(self._seen[action.id] for action in self._actions)
 
-    def _waiting(self, calls: Sequence[AgentAction]) -> Stopped:
+    def _stop_for(self, calls: Sequence[AgentAction]) -> Stopped:
         """Return the end of a run that waits for a person's decision on `calls`, or for its members."""
-        said = [f"no person has decided on {one.tool} ({one.id}): {self._must_ask(one)}" for one in calls]
+        said = [f"no person has decided on {one.tool} ({one.id}): {self._why_ask(one)}" for one in calls]
         reason = StopReason.AWAITING_HUMAN if calls else stop_reason(self._pending)
         return Stopped(reason, "; ".join([*said, *(one.detail for one in self._pending)]))
 
-    async def _together(self, actions: Sequence[AgentAction]) -> list[AgentAction]:
+    async def _run_group(self, actions: Sequence[AgentAction]) -> list[AgentAction]:
         """Run actions concurrently; return those that need a pending decision of a person."""
         waiting: list[AgentAction] = []
         ready: list[AgentAction] = []
         for action in actions:
-            if not await self._is_cleared(action):
+            if not await self._clear_call(action):
                 waiting.append(action)
             elif action.id not in self._seen:
                 ready.append(self._begun[action.id])
         if len(ready) == 1:  # no task of its own, which would cost more than the rest of the turn
-            await self._outcome(self._deadline.wait(self._effects.call(ready[0], self._share)))
+            await self._await_call(self._deadline.wait(self._effects.call(ready[0], self._share)))
         elif ready:
-            await self._run(ready)
+            await self._run_calls(ready)
         return waiting
 
-    async def _is_cleared(self, action: AgentAction) -> bool:
+    async def _clear_call(self, action: AgentAction) -> bool:
         """Return whether the action is begun or settled; otherwise it waits for a person."""
-        if problem := self._must_ask(action):
+        if problem := self._why_ask(action):
             await self._consult(self._begun.get(action.id, action), problem)  # possibly edited by a person
             if action.id not in self._decided:
                 return False
         began = self._begun.get(action.id, action)
-        settled = _settled(began, self._decided.get(action.id))
+        settled = _apply_decision(began, self._decided.get(action.id))
         if isinstance(settled, Observation):
             self._effects.restore(began, settled)
-            await self._observed(settled)
+            await self._record_observation(settled)
         elif self._begun.get(action.id) != settled or action.id in self._decided:
             self._begin(settled)
             await self._effects.tell(Called(self._step, settled))
@@ -132,7 +132,7 @@ class ToolTurn:
                 del self._decided[other.id]
                 self._paused.discard(other.id)
 
-    def _must_ask(self, action: AgentAction) -> str:
+    def _why_ask(self, action: AgentAction) -> str:
         if action.id in self._decided or action.id in self._seen:
             return ""
         began = self._begun.get(action.id, action)
@@ -151,29 +151,29 @@ class ToolTurn:
         """Return what each call of this turn may use, if it is of a member."""
         return self._meter.share(len(self._actions), self._deadline.left)
 
-    async def _outcome(self, call: Awaitable[Observation]) -> None:
+    async def _await_call(self, call: Awaitable[Observation]) -> None:
         """Await a call, and record its observation, or that its member has not ended."""
         try:
             observation = await call
         except Pending as pending:
             self._pending.append(pending)
         else:
-            await self._observed(observation)
+            await self._record_observation(observation)
 
-    async def _observed(self, observation: Observation) -> None:
+    async def _record_observation(self, observation: Observation) -> None:
         if len(self._seen) + 1 == len(self._actions) and (warning := self._meter.warning(self._deadline.left)):
             note = f"{observation.note}\n{warning}".strip()
             observation = replace(observation, note=note)
         self._seen[observation.call_id] = observation
         await self._effects.tell(Observed(self._step, observation))
 
-    async def _run(self, actions: Sequence[AgentAction]) -> None:
+    async def _run_calls(self, actions: Sequence[AgentAction]) -> None:
         running = {asyncio.ensure_future(self._effects.call(action, self._share)) for action in actions}
         try:
             while running:
                 done, running = await self._deadline.wait(asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED))
                 for task in done:
-                    await self._outcome(task)
+                    await self._await_call(task)
         finally:
             for task in running:
                 task.cancel()
@@ -181,7 +181,7 @@ class ToolTurn:
                 await asyncio.gather(*running, return_exceptions=True)
 
 
-def _settled(action: AgentAction, decision: Decision | None) -> AgentAction | Observation:
+def _apply_decision(action: AgentAction, decision: Decision | None) -> AgentAction | Observation:
     """Apply a person's decision: return the call to make, or the observation for the model instead."""
     if decision is None:
         return action

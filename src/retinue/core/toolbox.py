@@ -9,7 +9,6 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from .._internal.containment import TimedOut, call_contained, describe_error
@@ -49,6 +48,17 @@ class _Record:
     is_news: bool = False  # and whether that became so in this drive
     failed: str = ""  # for calls that may be repeated: the id of the first that failed
     under_way: asyncio.Event | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A call with checked input: the record of its equals, what a member's run may use, and the call itself."""
+
+    tool: Tool
+    arguments: Mapping[str, Any]
+    record: _Record
+    share: Callable[[], Budget]
+    call: ToolCall
 
 
 class Toolbox:
@@ -110,7 +120,7 @@ class Toolbox:
 
     def same(self, one: AgentAction, other: AgentAction) -> bool:
         """Return whether the two are equal calls: the same tool, with equivalent inputs."""
-        return one.tool == other.tool and _key(self.find(one.tool), one) == _key(self.find(other.tool), other)
+        return one.tool == other.tool and _call_key(self.find(one.tool), one) == _call_key(self.find(other.tool), other)
 
     def restore(self, action: AgentAction, observation: Observation | None) -> None:
         """Restore a call begun in an earlier drive, with its outcome (`None`: unknown, unless its member's run can be
@@ -142,8 +152,8 @@ class Toolbox:
         tool = self.find(action.tool)
         call = ToolCall(action.id, action.tool, self._calls)
         with run_context(replace(current_run(), call=call)):
-            outcome, text = await self._answered(action, tool, share)
-        text = _shortened(redact(well_formed(text)), MAX_RESULT if tool is None else tool.max_result)
+            outcome, text = await self._answer_call(action, tool, share, call)
+        text = _shorten(redact(well_formed(text)), MAX_RESULT if tool is None else tool.max_result)
         shown = tuple(call.files) if outcome == "result" else ()
         if shown and self._keep is not None and (problem := await self._keep(shown)):
             text, shown = f"{text}\n(Its files are not shown: {problem})", ()
@@ -159,13 +169,13 @@ class Toolbox:
             return False
         return not self._seen.keys().isdisjoint(novelty_traces(action, outcome, text))
 
-    async def _answered(
-        self, action: AgentAction, tool: Tool | None, share: Callable[[], Budget]
+    async def _answer_call(
+        self, action: AgentAction, tool: Tool | None, share: Callable[[], Budget], call: ToolCall
     ) -> tuple[Outcome, str]:
         if tool is None:
             there_are = ", ".join(self._tools) or "none"
             return "unknown_tool", f"{action.tool} is not a valid tool, try one of [{there_are}]."
-        if (size := len(_written(action))) > MAX_INPUT:
+        if (size := len(_input_text(action))) > MAX_INPUT:
             return "invalid_input", f"The input of {tool.name} has {size:,} characters; the most is {MAX_INPUT:,}."
         try:
             arguments = call_contained(tool.signature.arguments, action.tool_input)
@@ -173,17 +183,14 @@ class Toolbox:
             return "invalid_input", f"The input of {tool.name} is not valid: {error}"
         except Exception as error:  # a check may raise anything
             return "failed", f"{tool.name} failed: {describe_error(error)}"
-        key = _key(tool, action, arguments)
-        call = partial(self._outcome, action, tool, arguments, share)
-        if tool.polls:
-            return await self._made(action, tool, key, call)
-        return await self._once_at_a_time(action, tool, key, call)
+        key = _call_key(tool, action, arguments)
+        attempt = _Attempt(tool, arguments, self._records[key], share, call)
+        return await (self._make_call(attempt) if tool.polls else self._deduplicate_call(attempt))
 
-    async def _once_at_a_time(
-        self, action: AgentAction, tool: Tool, key: Key, call: Callable[[], Awaitable[tuple[Outcome, str]]]
-    ) -> tuple[Outcome, str]:
-        """Deduplicate calls: a repeated call gets the earlier result, and a concurrent one waits for it."""
-        record = self._records[key]
+    async def _deduplicate_call(self, attempt: _Attempt) -> tuple[Outcome, str]:
+        """Make the call, unless an equal one was made: a repeated call gets the earlier result, and a concurrent one
+        waits for it."""
+        tool, record = attempt.tool, attempt.record
         waited = record.under_way is not None
         while record.under_way is not None:
             await record.under_way.wait()
@@ -197,7 +204,7 @@ class Toolbox:
         try:
             if tool.effects == "once":  # equal calls of the same turn find this one under way
                 await asyncio.sleep(0)
-            return await self._made(action, tool, key, call)
+            return await self._make_call(attempt)
         except Pending as pending:
             record.pending = pending
             raise
@@ -205,55 +212,51 @@ class Toolbox:
             record.under_way = None
             done.set()
 
-    async def _made(
-        self, action: AgentAction, tool: Tool, key: Key, call: Callable[[], Awaitable[tuple[Outcome, str]]]
-    ) -> tuple[Outcome, str]:
-        first = self._records[key].failed or action.id  # a retry keeps the first call's key
-        if (under_way := current_run().call) is not None:
-            under_way.key, under_way.effects = f"{self._run}/{first}" if self._run else "", tool.effects
-        outcome, text = await call()
-        self._settled[action.id] = None
-        self._note(tool, key, action.id, outcome, text)
+    async def _make_call(self, attempt: _Attempt) -> tuple[Outcome, str]:
+        tool, record, call = attempt.tool, attempt.record, attempt.call
+        first = record.failed or call.id  # a retry keeps the first call's key
+        call.key, call.effects = f"{self._run}/{first}" if self._run else "", tool.effects
+        if self._delegate is not None and is_member(tool):
+            outcome, text = await self._call_member(self._delegate, attempt)
+        else:
+            outcome, text = await _call_tool(tool, attempt.arguments)
+        self._settled[call.id] = None
+        self._note(tool, record, call.id, outcome, text)
         if outcome == "unknown":
-            self._records[key].is_news = True
+            record.is_news = True
         return outcome, text
 
-    async def _outcome(
-        self, action: AgentAction, tool: Tool, arguments: Mapping[str, Any], share: Callable[[], Budget]
-    ) -> tuple[Outcome, str]:
-        if self._delegate is None or not is_member(tool):
-            return await _outcome(tool, arguments)
-        member = MemberCall(tool, str(arguments["query"]), action.id, share)
+    async def _call_member(self, delegate: Delegate, attempt: _Attempt) -> tuple[Outcome, str]:
+        tool, call = attempt.tool, attempt.call
         try:
-            answer = await self._delegate.run(member)
+            answer = await delegate.run(MemberCall(tool, str(attempt.arguments["query"]), call.id, attempt.share))
         except BudgetSpent as error:
             return "failed", f"{tool.name} was not asked: {error}."
         except Pending:
             raise
         except Exception as error:  # a member may raise anything, too
             return "failed", f"{tool.name} failed: {describe_error(error)}"
-        if (call := current_run().call) is not None:
-            call.usage, call.seconds = answer.usage, answer.seconds  # of its whole run, not only of this drive
+        call.usage, call.seconds = answer.usage, answer.seconds  # of its whole run, not only of this drive
         return answer.outcome, answer.text
 
     def _settle(self, action: AgentAction, outcome: Outcome, observation: Observation | None) -> None:
         if (tool := self.find(action.tool)) is not None and outcome in _SETTLING:
-            self._note(tool, _key(tool, action), action.id, outcome, observation.text if observation else "")
+            record = self._records[_call_key(tool, action)]
+            self._note(tool, record, action.id, outcome, observation.text if observation else "")
 
-    def _note(self, tool: Tool, key: Key, call: str, outcome: Outcome, text: str) -> None:
+    def _note(self, tool: Tool, record: _Record, call: str, outcome: Outcome, text: str) -> None:
         """Record what `outcome` means for equal calls."""
-        record = self._records[key]
         if outcome == "result":
-            record.result = _shortened(redact(text), tool.max_result)
+            record.result = _shorten(redact(text), tool.max_result)
             record.doubt, record.is_news, record.failed = None, False, ""
         elif outcome == "unknown" and tool.effects == "once":
-            record.doubt, self._doubts = " ".join(_shortened(redact(text), 300).split()), True
+            record.doubt, self._doubts = " ".join(_shorten(redact(text), 300).split()), True
         elif tool.effects == "idempotent":
             record.failed = record.failed or call
 
     def _record_of(self, tool: Tool | None, action: AgentAction) -> _Record:
         """Return the record of equal calls; the key is computed only if any call is in doubt."""
-        return self._records[_key(tool, action)] if self._doubts else _Record()
+        return self._records[_call_key(tool, action)] if self._doubts else _Record()
 
 
 _HINT = (
@@ -263,7 +266,7 @@ _HINT = (
 _SETTLING = frozenset({"result", "unknown", "failed", "timed_out"})
 
 
-async def _outcome(tool: Tool, arguments: Mapping[str, Any]) -> tuple[Outcome, str]:
+async def _call_tool(tool: Tool, arguments: Mapping[str, Any]) -> tuple[Outcome, str]:
     outcome: Outcome = "failed"
     try:
         return "result", await tool.invoke(arguments)
@@ -278,23 +281,23 @@ async def _outcome(tool: Tool, arguments: Mapping[str, Any]) -> tuple[Outcome, s
     return "unknown", text
 
 
-def _written(action: AgentAction) -> str:
+def _input_text(action: AgentAction) -> str:
     value = action.tool_input
     return " ".join(value.split()) if isinstance(value, str) else _SORTED.encode(value)
 
 
-def _key(tool: Tool | None, action: AgentAction, arguments: Mapping[str, Any] | None = None) -> Key:
+def _call_key(tool: Tool | None, action: AgentAction, arguments: Mapping[str, Any] | None = None) -> Key:
     """Return the key that equal calls share; `arguments` are those of the action, if already checked."""
     if tool is None:
-        return action.tool, _written(action)
+        return action.tool, _input_text(action)
     try:
         checked = call_contained(tool.signature.arguments, action.tool_input) if arguments is None else arguments
         return tool.name, call_contained(tool.signature.key, checked)
     except Exception:  # invalid, or not comparable
-        return tool.name, _written(action)
+        return tool.name, _input_text(action)
 
 
-def _shortened(text: str, length: int) -> str:
+def _shorten(text: str, length: int) -> str:
     if len(text) <= length:
         return text
     return f"{text[:length]} … ({len(text) - length:,} more characters)"

@@ -23,12 +23,12 @@ _IN_JSON = re.compile(r'"thought"\s*+:\s*+("(?:[^"\\]|\\.)*+")')
 def thought_in(text: str) -> str:
     """Return the text of a reply before its action or answer."""
     if text.lstrip().startswith(("{", "[", "```")):
-        return _of_json(text)
+        return _thought_in_json(text)
     decided = _DECIDED.search(text)
     return _LABEL.sub("", text[: decided.start()] if decided else text).strip()
 
 
-def _of_json(text: str) -> str:
+def _thought_in_json(text: str) -> str:
     """Return the thought in a complete or partial JSON reply."""
     written = _IN_JSON.search(text)
     try:
@@ -57,11 +57,11 @@ def call_text(action: AgentAction) -> str:
     """Return a call as in a program."""
     given = action.tool_input
     if isinstance(given, dict):
-        return f"{action.tool}({', '.join(f'{key}={_json(value)}' for key, value in given.items())})"
-    return f"{action.tool}({_json(given)})"
+        return f"{action.tool}({', '.join(f'{key}={_dump_json(value)}' for key, value in given.items())})"
+    return f"{action.tool}({_dump_json(given)})"
 
 
-def _json(value: object) -> str:
+def _dump_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -90,15 +90,15 @@ def message_title(message: Message) -> str:
 
 def message_text(message: Message) -> str:
     """Return a message of a prompt, word for word; files by their ids."""
-    return _joined(message.content, message.calls, message.files)
+    return _join_parts(message.content, message.calls, message.files)
 
 
 def reply_text(reply: Reply) -> str:
     """Return a reply, word for word."""
-    return _joined(reply.text, reply.calls)
+    return _join_parts(reply.text, reply.calls)
 
 
-def _joined(text: str, calls: Sequence[AgentAction], files: Sequence[File] = ()) -> str:
+def _join_parts(text: str, calls: Sequence[AgentAction], files: Sequence[File] = ()) -> str:
     seen = [f"[{one.media_type} {one.id[:12]}]" for one in files]
     return "\n".join([*seen, *([text] if text or not calls else []), *map(call_text, calls)])
 

@@ -109,12 +109,12 @@ class RunTree:
     def end(self, result: RunResult) -> None:
         """Close the tree with what the run took."""
         for path in sorted(self._branches, key=len, reverse=True):
-            self._branches[path].end(*(_totals(result) if not path else []))
+            self._branches[path].end(*(_describe_totals(result) if not path else []))
         self._section.close()
 
     def show_result(self, result: RunResult) -> None:
         """Show a whole run."""
-        for path, event in _in_order(result.events, result.children):
+        for path, event in _events_in_order(result.events, result.children):
             self.show(path, event)
         self.end(result)
 
@@ -126,7 +126,7 @@ class RunTree:
         return self._branches[path]
 
 
-def _totals(result: RunResult) -> list[str]:
+def _describe_totals(result: RunResult) -> list[str]:
     """Return the line of what the run took; none if its only step says it."""
     count, usage = len(result.steps), result.usage
     if usage.requests == 1 and result.stop_reason is StopReason.ANSWER and not count:
@@ -135,7 +135,7 @@ def _totals(result: RunResult) -> list[str]:
     return [", ".join([*words, f"{result.seconds:.1f} s", tokens_text(usage)])]
 
 
-def _in_order(
+def _events_in_order(
     log: Sequence[Event], children: Mapping[str, Sequence[Event]], path: str = ""
 ) -> Iterator[tuple[str, Event]]:
     """Yield the events of a run and of its members with their paths, a member's where it was called."""
@@ -143,7 +143,7 @@ def _in_order(
         yield path, event
         if isinstance(event, Called):
             below = f"{path}/{event.action.id}" if path else event.action.id
-            yield from _in_order(children.get(below, ()), children, below)
+            yield from _events_in_order(children.get(below, ()), children, below)
 
 
 class Branch:
@@ -176,51 +176,51 @@ class Branch:
         """Show one event, which happened `at` this time (0: now)."""
         match event:
             case Delta():
-                self._delta(event)
+                self._show_delta(event)
             case Replied(reply=reply):
-                self._replied(reply)
+                self._note_reply(reply)
             case Said():
                 pass  # was shown as it arrived
             case _:
                 self._rests = None
-                self._thought(event.answer if isinstance(event, Finished) else "")
-                self._event(event, at)
+                self._show_thought(event.answer if isinstance(event, Finished) else "")
+                self._show_event(event, at)
 
-    def _event(self, event: _Line, at: float) -> None:
+    def _show_event(self, event: _Line, at: float) -> None:
         match event:
             case Started():
-                self._started(event)
+                self._show_start(event)
             case Asked():
-                self._void()
-                self._asked(event, at)
+                self._end_stream()
+                self._begin_step(event, at)
             case Retried():
-                self._void()
+                self._end_stream()
                 self._closed = False
                 again = f"asking {event.model}" if event.model else f"asking again in {event.seconds:.1f} s"
-                self._line(f"{event.problem}; {again}", ODD)
+                self._put_line(f"{event.problem}; {again}", ODD)
             case Called() | Observed() | Paused() | Resumed():
-                self._void()
-                self._call(event)
+                self._end_stream()
+                self._show_call(event)
             case Finished(answer=answer):
-                self._answered("Answer", answer)
-                self._leave()
+                self._show_answer("Answer", answer)
+                self._end_step()
             case Stopped():
-                self._stopped(event)
+                self._show_stop(event)
             case _:
                 assert_never(event)
 
     def end(self, *totals: str) -> None:
         """Close the branch: with why the run rests, if it does, and lines of `totals`."""
-        self._void()
-        self._leave()
+        self._end_stream()
+        self._end_step()
         if self._rests is not None:
-            self._tail(_reason(self._rests), BOLD)
+            self._put_last(_describe_stop(self._rests), BOLD)
         for total in totals:
-            self._tail(total, DIM)
+            self._put_last(total, DIM)
 
     # ── what the model is asked, and says ────────────────────────────────────────────────────────
 
-    def _started(self, event: Started) -> None:
+    def _show_start(self, event: Started) -> None:
         self.name = event.agent
         if not self._view.head:
             return
@@ -232,10 +232,10 @@ class Branch:
         if self._top:
             self._put("", GAP, (f"Question: {event.question.strip()}", BOLD))
 
-    def _asked(self, event: Asked, at: float) -> None:
+    def _begin_step(self, event: Asked, at: float) -> None:
         if not self._goes_on:
-            self._leave()
-            self._fork(step_title(event, at), BOLD)
+            self._end_step()
+            self._put_fork(step_title(event, at), BOLD)
             self.calls.inside, self._closed = self._prefix + self._page.glyphs.bar, False
         self._goes_on = False
         self.written = ""
@@ -250,7 +250,7 @@ class Branch:
         quoted = inside + self._page.glyphs.quote
         self._put(quoted, quoted, (text, ""))
 
-    def _delta(self, event: Delta) -> None:
+    def _show_delta(self, event: Delta) -> None:
         if event.answer and self._top and not self._view.verbose:
             if self._stream is None:
                 self._say_reasoning(self.reasoning)
@@ -263,11 +263,11 @@ class Branch:
         self.written += event.text
         self.reasoning += event.reasoning
 
-    def _replied(self, reply: Reply) -> None:
+    def _note_reply(self, reply: Reply) -> None:
         if self._stream is None:
             self._say_reasoning(reply.reasoning)
         if reply.unsent:
-            self._line(f"another model: what {reply.unsent} wanted back was not sent", ODD)
+            self._put_line(f"another model: what {reply.unsent} wanted back was not sent", ODD)
         if self._view.verbose:
             self.quote("reply", reply_text(reply))
         elif self._stream is None:
@@ -277,7 +277,7 @@ class Branch:
         self._seconds += reply.seconds
         self._goes_on = bool(_ANSWER_NEXT.search(reply.text)) and not reply.calls
 
-    def _thought(self, answer: str) -> None:
+    def _show_thought(self, answer: str) -> None:
         """Show the thought in a reply, once its outcome is known."""
         if self._thinking is not None:
             text, self._thinking = self._thinking.text, None
@@ -286,15 +286,15 @@ class Branch:
 
     def _say_reasoning(self, text: str) -> None:
         if text.strip():
-            self._line(shortened(text.strip(), 0 if self._view.verbose else self._view.most), DIM)
+            self._put_line(shortened(text.strip(), 0 if self._view.verbose else self._view.most), DIM)
 
     def _say_thought(self, text: str) -> None:
         if thought := thought_in(text):
-            self._line(shortened(thought, self._view.most), "")
+            self._put_line(shortened(thought, self._view.most), "")
 
     # ── calls, and the end ───────────────────────────────────────────────────────────────────────
 
-    def _call(self, event: Called | Observed | Paused | Resumed) -> None:
+    def _show_call(self, event: Called | Observed | Paused | Resumed) -> None:
         match event:
             case Called(action=action):
                 self.calls.call(action)
@@ -305,36 +305,36 @@ class Branch:
             case Resumed():
                 self.calls.resume(event)
 
-    def _stopped(self, event: Stopped) -> None:
+    def _show_stop(self, event: Stopped) -> None:
         if event.reason in RESTING and not event.answer:
-            self._void()
+            self._end_stream()
             self._rests = event
             return
         end = ending([event])
-        self._answered("Answer" if end.answered else "So far", end.answer or end.best)
-        self._leave()
-        self._tail(_reason(event), BOLD)
+        self._show_answer("Answer" if end.answered else "So far", end.answer or end.best)
+        self._end_step()
+        self._put_last(_describe_stop(event), BOLD)
 
-    def _answered(self, label: str, answer: str) -> None:
+    def _show_answer(self, label: str, answer: str) -> None:
         """Show the answer, or the rest of it."""
         self.answer, shown, self._goes_on = answer, self._shown, False
         if self._stream is not None and answer.startswith(shown):
             self._section.write(self._stream.add(answer[len(shown) :], ANSWER))
-            self._void()
+            self._end_stream()
             return
-        self._void()
+        self._end_stream()
         if answer:
             first, rest = self._edges(plain_rest=self._top)
             text = answer if self._top else shortened(answer, self._view.most)
             self._put(first, rest, (f"{label}: {text.strip()}", ANSWER))
 
-    def _void(self) -> None:
+    def _end_stream(self) -> None:
         """End the line of a partially written answer."""
         if self._stream is not None:
             self._section.write(self._stream.end())
         self._stream, self.written, self.reasoning = None, "", ""
 
-    def _leave(self) -> None:
+    def _end_step(self) -> None:
         """End the step with what it took."""
         self.calls.close()
         if self._usage.requests or self._seconds:
@@ -353,20 +353,20 @@ class Branch:
         self._closed = True
         return first, "" if plain_rest and self._page.is_plain else self._prefix + GAP
 
-    def _tail(self, text: str, ink: str) -> None:
+    def _put_last(self, text: str, ink: str) -> None:
         self._put(*self._edges(), (text, ink))
 
-    def _fork(self, text: str, ink: str) -> None:
+    def _put_fork(self, text: str, ink: str) -> None:
         self._put(self._prefix + self._page.glyphs.fork, self._prefix + self._page.glyphs.bar, (text, ink))
 
-    def _line(self, text: str, ink: str) -> None:
+    def _put_line(self, text: str, ink: str) -> None:
         self._put(self.calls.inside, self.calls.inside, (text, ink))
 
     def _put(self, first: str, rest: str, *pieces: tuple[str, str]) -> None:
         self._section.write(self._page.lines(first, rest, *pieces))
 
 
-def _reason(event: Stopped) -> str:
+def _describe_stop(event: Stopped) -> str:
     return f"Stopped: {event.reason}{': ' + event.detail if event.detail else ''}"
 
 
@@ -394,7 +394,7 @@ class CallBranches:
 
     def place(self, call_id: str) -> tuple[Section, str]:
         """Return where what the member does is shown that was called: a section, and the branches before it."""
-        call = self._of(call_id)
+        call = self._open_call(call_id)
         return call.section, call.inside
 
     def answered(self, call_id: str, answer: str) -> None:
@@ -405,34 +405,34 @@ class CallBranches:
 
     def call(self, action: AgentAction) -> None:
         """Show a call, or that a person changed it."""
-        call = self._of(action.id)
+        call = self._open_call(action.id)
         if call.shown is None:
-            self._begin(call, action)
+            self._begin_call(call, action)
         elif call.shown.tool_input != action.tool_input:
-            self._line(call, f"now {call_text(action)}", DOING)
+            self._put_line(call, f"now {call_text(action)}", DOING)
 
     def pause(self, action: AgentAction, problem: str) -> None:
         """Show that a call waits for a person."""
         if "/" in action.id:
             return  # it is a member's, and shown there
-        call = self._of(action.id)
+        call = self._open_call(action.id)
         if call.shown is None:
-            self._begin(call, action)
-        self._line(call, f"waits for a person: {problem}", ODD)
+            self._begin_call(call, action)
+        self._put_line(call, f"waits for a person: {problem}", ODD)
 
     def resume(self, event: Resumed) -> None:
         """Show what a person decided."""
         if "/" in event.call_id:
             return
-        call = self._of(event.call_id)
+        call = self._open_call(event.call_id)
         said = f": {event.decision.message}" if event.decision.message else ""
-        self._line(call, f"a person decided: {event.decision.kind}{said}", ODD)
+        self._put_line(call, f"a person decided: {event.decision.kind}{said}", ODD)
         if event.call_id.startswith(_CONSULTED):
             self._end(event.call_id)
 
     def observe(self, seen: Observation) -> None:
         """Show what came of a call."""
-        call = self._of(seen.call_id)
+        call = self._open_call(seen.call_id)
         good, glyphs = seen.outcome in ("result", "repeated"), self._page.glyphs
         took = f"{seen.seconds:.1f} s" + (f", {tokens_text(seen.usage)}" if seen.usage.requests else "")
         text = shortened(seen.text.strip(), self._most)
@@ -443,7 +443,7 @@ class CallBranches:
         first, rest = call.inside + sign, call.inside + " " * len(sign)
         call.section.write(self._page.lines(first, rest, (text, ink), (f" · {outcome}{took}", DIM)))
         if seen.note:
-            self._line(call, seen.note, ODD)
+            self._put_line(call, seen.note, ODD)
         self._end(seen.call_id)
 
     def close(self) -> None:
@@ -451,17 +451,17 @@ class CallBranches:
         for call_id in list(self._open):
             self._end(call_id)
 
-    def _of(self, call_id: str) -> _OpenCall:
+    def _open_call(self, call_id: str) -> _OpenCall:
         if call_id not in self._open:
             self._open[call_id] = _OpenCall(self._section.begin(), self.inside + self._page.glyphs.bar)
         return self._open[call_id]
 
-    def _begin(self, call: _OpenCall, action: AgentAction) -> None:
+    def _begin_call(self, call: _OpenCall, action: AgentAction) -> None:
         call.shown = action
         text = shortened(call_text(action), self._most)
         call.section.write(self._page.lines(self.inside + self._page.glyphs.fork, call.inside, (text, DOING)))
 
-    def _line(self, call: _OpenCall, text: str, ink: str) -> None:
+    def _put_line(self, call: _OpenCall, text: str, ink: str) -> None:
         call.section.write(self._page.lines(call.inside, call.inside, (text, ink)))
 
     def _end(self, call_id: str) -> None:

@@ -73,7 +73,7 @@ class StatusLines:
             self._activities[key] = _Activity(what)
             self._draw()
             if self._thread is None:
-                self._thread = threading.Thread(target=self._count, name="retinue-status-lines", daemon=True)
+                self._thread = threading.Thread(target=self._tick, name="retinue-status-lines", daemon=True)
                 self._thread.start()
 
     def text(self, key: str, text: str) -> None:
@@ -142,7 +142,7 @@ class StatusLines:
         if time.monotonic() - self._at > _BLINK:
             self._draw()
 
-    def _count(self) -> None:
+    def _tick(self) -> None:
         while not self._stopping.wait(_BLINK):
             with self._lock:
                 if self._activities:
@@ -152,8 +152,8 @@ class StatusLines:
         """Write `text` above the lines and draw them, in one piece; without `whole`, only take them away."""
         if self._held is not None:
             return
-        above = self._size()
-        lines = self._lines() if whole and self._live and not self._within else []
+        above = self._count_lines()
+        lines = self._draw_lines() if whole and self._live and not self._within else []
         self._drawn = [cells(line) for line in lines]
         self._at = time.monotonic()
         if not (text or lines or above):
@@ -163,24 +163,24 @@ class StatusLines:
             erased += "\n".join([_CLEAR] * above) + f"{_UP * (above - 1)}\r" * bool(above)
         put(self._out, erased + text + "\n".join(f"{line}{_CLEAR}" for line in lines))
 
-    def _size(self) -> int:
+    def _count_lines(self) -> int:
         """Return how many lines of the screen are drawn on; a terminal may be narrower by now."""
         width = max(1, columns(self._out))
         return sum(max(1, -(-one // width)) for one in self._drawn)
 
-    def _lines(self) -> list[str]:
+    def _draw_lines(self) -> list[str]:
         most = max(1, min(_MOST, rows(self._out) // 2))
         shown, sign = [self._activities[key] for key in sorted(self._activities)], next(self._signs)
         more = len(shown) - most
-        lines = [self._line(sign, one) for one in (shown[: most - 1] if more > 0 else shown)]
+        lines = [self._draw_line(sign, one) for one in (shown[: most - 1] if more > 0 else shown)]
         return [*lines, f"  and {more + 1} more"] if more > 0 else lines
 
-    def _line(self, sign: str, activity: _Activity) -> str:
+    def _draw_line(self, sign: str, activity: _Activity) -> str:
         width = columns(self._out) - 2
-        begin = _cut(f"{sign} {clean(activity.what)}", width - 8) + f" {time.monotonic() - activity.began:.0f} s"
+        begin = _cut_end(f"{sign} {clean(activity.what)}", width - 8) + f" {time.monotonic() - activity.began:.0f} s"
         rest = clean(" ".join(activity.rest.split()))
         room = max(0, width - cells(begin) - 2)
-        return f"{begin}  {_end(rest, room)}" if rest and room > 8 else begin
+        return f"{begin}  {_cut_beginning(rest, room)}" if rest and room > 8 else begin
 
 
 def write_aside(text: str) -> None:
@@ -199,13 +199,13 @@ def _can_write(out: TextIO, text: str) -> bool:
     return True
 
 
-def _cut(text: str, room: int) -> str:
+def _cut_end(text: str, room: int) -> str:
     while text and cells(text) > max(1, room):
         text = text[:-1]
     return text
 
 
-def _end(text: str, room: int) -> str:
+def _cut_beginning(text: str, room: int) -> str:
     text = text[-room:] if room else ""
     while text and cells(text) > room:
         text = text[1:]

@@ -105,32 +105,32 @@ class Wrapping:
         written = ""
         *whole, last = text.split("\n")
         for line in whole:
-            written += self._words(line) + f"\n{self._indent}"
+            written += self._place_words(line) + f"\n{self._indent}"
             self._column = cells(self._indent)
         at = _UNENDED.search(last).start() if self._width else len(last)  # type: ignore[union-attr] # it always matches
         self._held = last[at:]
-        return written + self._words(last[:at])
+        return written + self._place_words(last[:at])
 
     def end(self) -> str:
         """Return the rest."""
         held, self._held = self._held, ""
-        return self._words(held)
+        return self._place_words(held)
 
-    def _words(self, line: str) -> str:
-        return "".join(map(self._word, _WORD.findall(line))) if self._width else line
+    def _place_words(self, line: str) -> str:
+        return "".join(map(self._place_word, _WORD.findall(line))) if self._width else line
 
-    def _word(self, word: str) -> str:
+    def _place_word(self, word: str) -> str:
         if self._column + cells(word) <= self._width:
             self._column += cells(word)
             return word
         word = word.lstrip()
         room = max(8, self._width - cells(self._indent))
-        pieces = list(_pieces(word, room))  # of a word longer than a line
+        pieces = list(_break_word(word, room))  # of a word longer than a line
         self._column = cells(self._indent) + cells(pieces[-1])
         return "".join(f"\n{self._indent}{piece}" for piece in pieces)
 
 
-def _pieces(word: str, room: int) -> Iterator[str]:
+def _break_word(word: str, room: int) -> Iterator[str]:
     while cells(word) > room:
         at = next(at for at in range(len(word), 0, -1) if cells(word[:at]) <= room)
         yield word[:at]
@@ -200,14 +200,14 @@ class Page:
     def begin(self, first: str, rest: str) -> Paragraph:
         """Return a paragraph behind the branches `first`, and `rest` on its further lines."""
         width = columns(self._out)
-        return Paragraph(self, self._fitted(first, width), self._fitted(rest, width), width)
+        return Paragraph(self, self._fit_branches(first, width), self._fit_branches(rest, width), width)
 
     def lines(self, first: str, rest: str, *pieces: tuple[str, str]) -> str:
         """Return the lines of a paragraph of texts with their colours."""
         paragraph = self.begin(first, rest)
         return "".join(paragraph.whole(text, ink) for text, ink in pieces) + "\n"
 
-    def _fitted(self, branches: str, width: int) -> str:
+    def _fit_branches(self, branches: str, width: int) -> str:
         """Return the innermost branches for which there is room."""
         room = max(3, width - _LEAST)
         while width and cells(branches) > room:
@@ -228,22 +228,22 @@ class Paragraph:
     def add(self, piece: str, ink: str = "") -> str:
         """Return what can be written now of a further piece."""
         self._ink = ink
-        return self._first() + self._painted(self._wrapping.add(_clean_text(piece)))
+        return self._take_beginning() + self._paint_lines(self._wrapping.add(_clean_text(piece)))
 
     def whole(self, piece: str, ink: str = "") -> str:
         """Return a further piece to its last word."""
         self._ink = ink
-        return self._first() + self._painted(self._wrapping.add(_clean_text(piece)) + self._wrapping.end())
+        return self._take_beginning() + self._paint_lines(self._wrapping.add(_clean_text(piece)) + self._wrapping.end())
 
     def end(self) -> str:
         """Return the rest of the paragraph."""
-        return f"{self._first()}{self._painted(self._wrapping.end())}\n"
+        return f"{self._take_beginning()}{self._paint_lines(self._wrapping.end())}\n"
 
-    def _first(self) -> str:
+    def _take_beginning(self) -> str:
         begin, self._begin = self._begin, ""
         return self._page.paint(begin, DIM)
 
-    def _painted(self, text: str) -> str:
+    def _paint_lines(self, text: str) -> str:
         """Return wrapped text in its colour, and the branches before its lines in theirs."""
         before = f"\n{self._page.paint(self._rest, DIM)}"
         return before.join(self._page.paint(line, self._ink) for line in text.split(f"\n{self._rest}"))

@@ -133,7 +133,7 @@ class DocumentStore(Configurable):
     def filter(self, where: Where | None = None) -> list[Document]:
         """Return all documents that match `where` (see `retinue.documents.store_database`), in the order written."""
         text, bound = sql_condition(where)
-        return self._found(
+        return self._read_documents(
             f"SELECT id, content, meta, NULL FROM documents WHERE {_ALIVE} AND {text} ORDER BY number",
             [time.time(), *bound],
         )
@@ -144,7 +144,7 @@ class DocumentStore(Configurable):
         found: dict[str, Document] = {}
         for some in _in_parts(wanted):
             sql = f"SELECT id, content, meta, NULL FROM documents WHERE {_ALIVE} AND id IN ({_placeholders(some)})"
-            found |= {document.id: document for document in self._found(sql, [time.time(), *some])}
+            found |= {document.id: document for document in self._read_documents(sql, [time.time(), *some])}
         return [found[one] for one in map(storable, wanted) if one in found]
 
     def delete(self, where: Where | None = None, *, ids: Iterable[str] | None = None) -> int:
@@ -177,7 +177,7 @@ class DocumentStore(Configurable):
         if not wanted:
             return []
         # the unary plus makes SQLite look up each match among the allowed rows, and not the other way round
-        return self._found(
+        return self._read_documents(
             f"""
             SELECT id, content, meta, score FROM documents JOIN (
                 SELECT rowid AS best, -bm25(words, {TITLE_WEIGHT}, 1.0) AS score FROM words
@@ -198,7 +198,7 @@ class DocumentStore(Configurable):
         if not held:
             return []
         _check_dimensions(held[0][0], len(vector))
-        return self._found(
+        return self._read_documents(
             f"""
             SELECT id, content, meta, 1.0 - distance FROM documents JOIN (
                 SELECT number AS best, vec_distance_cosine(vector, ?) AS distance FROM vectors
@@ -228,7 +228,7 @@ class DocumentStore(Configurable):
     ) -> None:
         self.close()
 
-    def _found(self, sql: str, bound: Sequence[Any]) -> list[Document]:
+    def _read_documents(self, sql: str, bound: Sequence[Any]) -> list[Document]:
         rows = self.database.rows(sql, bound)
         return [Document(content, name, json.loads(meta), score) for name, content, meta, score in rows]
 

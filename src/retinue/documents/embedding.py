@@ -49,7 +49,7 @@ class OnnxEmbedder:
         path = Path(folder).expanduser().resolve()
         self._model: OnnxModel = load_model(path, max_tokens)
         self._first_only = _first_only(path / "1_Pooling" / "config.json")
-        self.dimensions = int(self._pooled(next(self._model.batches(["a"]))).shape[1])
+        self.dimensions = int(self._pool_tokens(next(self._model.batches(["a"]))).shape[1])
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """Return unit vectors as 32-bit floats of shape (texts, dimensions)."""
@@ -57,14 +57,14 @@ class OnnxEmbedder:
 
         vectors = numpy.zeros((len(texts), self.dimensions), numpy.float32)
         for batch in self._model.batches(texts):
-            vectors[batch.numbers] = self._pooled(batch)
+            vectors[batch.numbers] = self._pool_tokens(batch)
         return unit(vectors)
 
     def pieces(self, text: str) -> list[tuple[str, int]]:
         """Split `text` into pieces within the model's limit, each with its token count. Empty if there is no text."""
         return list(self._model.pieces(text))
 
-    def _pooled(self, batch: Batch) -> Floats:
+    def _pool_tokens(self, batch: Batch) -> Floats:
         if batch.output.ndim == 2:  # the model has already pooled
             return batch.output
         if batch.output.ndim != 3:
@@ -112,7 +112,7 @@ def MiniLM() -> CachedEmbedder:
     All callers share it and its cache of 10,000 vectors, so each text is embedded once for indexing, search and
     ranking. Raises `UsageError` if it is not installed: `retinue models pull minilm` fetches its 23 MB.
     """
-    return _shared(weights.find("minilm"))
+    return _shared_embedder(weights.find("minilm"))
 
 
 @lru_cache(maxsize=1)
@@ -122,7 +122,7 @@ def minilm() -> OnnxEmbedder:
 
 
 @lru_cache(maxsize=1)
-def _shared(folder: Path) -> CachedEmbedder:
+def _shared_embedder(folder: Path) -> CachedEmbedder:
     return CachedEmbedder(OnnxEmbedder(folder))
 
 

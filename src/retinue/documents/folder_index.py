@@ -72,13 +72,13 @@ def index_folder(
         raise DataError(f"{folder} is not a folder")
     if size < 1:
         raise UsageError(f"size must be at least 1, not {size}")
-    _claim(store, folder)
+    _claim_store(store, folder)
     return _Indexing(folder, store, size, embedder).run(report or (lambda *_: None))
 
 
 def read_folder(folder: Path, problems: list[str]) -> Iterator[Document]:
     """Yield the text of each file under `folder` that `index_folder` reads, and add a line to `problems` for others."""
-    for path, _ in sorted(_files(folder, problems)):
+    for path, _ in sorted(_find_files(folder, problems)):
         try:
             yield document(path, data_of(folder / path, path))
         except DataError as error:
@@ -87,7 +87,7 @@ def read_folder(folder: Path, problems: list[str]) -> Iterator[Document]:
             problems.append(f"{path}: {error}")
 
 
-def _claim(store: DocumentStore, folder: Path) -> None:
+def _claim_store(store: DocumentStore, folder: Path) -> None:
     """Claim the store for the folder, whose path is stored relative to the store, so that both may move together."""
     own = Path() if store.path == ":memory:" else Path(store.path).expanduser().resolve().parent
     place = os.path.relpath(folder.resolve(), own)
@@ -111,7 +111,7 @@ class _Indexing:
 
     def run(self, report: Report) -> Indexed:
         own = {Path(f"{self._store.path}{ending}").absolute() for ending in ("", "-wal", "-shm", "-journal")}
-        files = sorted(_files(self._folder, self._done.problems, own))
+        files = sorted(_find_files(self._folder, self._done.problems, own))
         saved = time.monotonic()
         for number, (path, found) in enumerate(files, 1):
             report(path, number, len(files))
@@ -171,7 +171,7 @@ class _Indexing:
             connection.execute("DELETE FROM files WHERE path = ?", (path,))
 
 
-def _files(folder: Path, problems: list[str], own: Collection[Path] = ()) -> Iterator[tuple[str, os.stat_result]]:
+def _find_files(folder: Path, problems: list[str], own: Collection[Path] = ()) -> Iterator[tuple[str, os.stat_result]]:
     """Yield the readable files under `folder` that are not the store's `own`: relative path and `stat` result."""
     folders = [""]
     while folders:

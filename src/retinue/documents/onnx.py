@@ -57,9 +57,9 @@ class OnnxModel:
             raise UsageError("a model as ONNX needs the extra 'rank': pip install 'retinue[rank]'")
         self.folder = folder
         self._file = _model_file(folder)
-        self._session = _session(self._file)
+        self._session = _make_session(self._file)
         in_forked_child(self._forget_session)
-        self._tokenizer, self._pad = _tokenizer(folder / "tokenizer.json", max_tokens)
+        self._load_tokenizer, self._pad = _load_tokenizer(folder / "tokenizer.json", max_tokens)
         self._types = {given.name: given.type for given in self._session.get_inputs()}
         if not {"input_ids"} <= set(self._types) <= _INPUTS:
             raise DataError(f"{folder}: the model takes {', '.join(self._types)} (want input_ids, attention_mask, …)")
@@ -82,7 +82,7 @@ class OnnxModel:
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """Return the tokens with these ids, as written by the tokenizer."""
-        return [self._tokenizer.id_to_token(int(one)) or "" for one in ids]
+        return [self._load_tokenizer.id_to_token(int(one)) or "" for one in ids]
 
     def _forget_session(self) -> None:
         """Drop the session in a forked child, which lacks its threads."""
@@ -91,7 +91,7 @@ class OnnxModel:
 
     def _encode(self, text: str | tuple[str, str]) -> Any:
         one, *other = (text,) if isinstance(text, str) else text
-        return self._tokenizer.encode(storable(one), *map(storable, other))
+        return self._load_tokenizer.encode(storable(one), *map(storable, other))
 
     def _run(self, numbers: list[int], encodings: list[Any]) -> Batch:
         import numpy
@@ -109,11 +109,11 @@ class OnnxModel:
             for name, kind in self._types.items()
         }
         if self._session is None:
-            self._session = _session(self._file)
+            self._session = _make_session(self._file)
         try:
             output = self._session.run(None, given)[0]
         except Exception as error:  # onnxruntime's exceptions have no common base class
-            raise DataError(f"{self.folder}: the model failed: {_short(error)}") from error
+            raise DataError(f"{self.folder}: the model failed: {_shorten(error)}") from error
         return Batch(numbers, ids, mask, numpy.asarray(output, numpy.float32))
 
 
@@ -131,7 +131,7 @@ def _model_file(folder: Path) -> Path:
     raise DataError(f"{folder} contains no ONNX model (want model.onnx or onnx/model*.onnx, and tokenizer.json)")
 
 
-def _session(path: Path) -> Any:
+def _make_session(path: Path) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -141,10 +141,10 @@ def _session(path: Path) -> Any:
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        raise DataError(f"{path} cannot be loaded: {_short(error)}") from error
+        raise DataError(f"{path} cannot be loaded: {_shorten(error)}") from error
 
 
-def _tokenizer(path: Path, max_tokens: int) -> tuple[Any, int]:
+def _load_tokenizer(path: Path, max_tokens: int) -> tuple[Any, int]:
     """Return the tokenizer and the padding id."""
     from tokenizers import Tokenizer
 
@@ -153,7 +153,7 @@ def _tokenizer(path: Path, max_tokens: int) -> tuple[Any, int]:
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:
-        raise DataError(f"{path} is not a tokenizer: {_short(error)}") from error
+        raise DataError(f"{path} is not a tokenizer: {_shorten(error)}") from error
     named = (tokenizer.token_to_id(name) for name in ("[PAD]", "<pad>"))
     pad = tokenizer.padding["pad_id"] if tokenizer.padding else next((one for one in named if one is not None), 0)
     tokenizer.no_padding()
@@ -161,5 +161,5 @@ def _tokenizer(path: Path, max_tokens: int) -> tuple[Any, int]:
     return tokenizer, int(pad)
 
 
-def _short(error: Exception) -> str:
+def _shorten(error: Exception) -> str:
     return " ".join(str(error).split())[:200]

@@ -20,7 +20,7 @@ def split_document(documents: Iterable[Document], size: int = 1_000) -> list[Doc
         replace(document, id=f"{document.id}#{part}" if document.id else "", content=piece,
                 meta={**document.meta, "part": part})
         for document in documents
-        for part, piece in enumerate(_packed(_pieces(document.content, size), size))
+        for part, piece in enumerate(_pack_pieces(_split_pieces(document.content, size), size))
     ]  # fmt: skip
 
 
@@ -32,14 +32,14 @@ def windows(text: str, size: int, overlap: int) -> Iterator[tuple[int, int]]:
     """
     start = 0
     while True:
-        end = _cut(text, start, size)
+        end = _find_cut(text, start, size)
         yield start, end
         if end >= len(text):
             return
-        start = _word(text, max(end - overlap, start + 1), end)
+        start = _find_word(text, max(end - overlap, start + 1), end)
 
 
-def _cut(text: str, start: int, size: int) -> int:
+def _find_cut(text: str, start: int, size: int) -> int:
     end = start + size
     for gap in ("\n\n", "\n", " ") if end < len(text) else ():
         at = text.rfind(gap, start + 3 * size // 4, end)
@@ -48,12 +48,12 @@ def _cut(text: str, start: int, size: int) -> int:
     return min(end, len(text))
 
 
-def _word(text: str, at: int, end: int) -> int:
+def _find_word(text: str, at: int, end: int) -> int:
     """Return the beginning of the next word, if it is near."""
     return next((one for one in range(at, min(at + 40, end)) if text[one - 1].isspace()), at)
 
 
-def _packed(pieces: Iterable[tuple[str, str]], size: int) -> Iterator[str]:
+def _pack_pieces(pieces: Iterable[tuple[str, str]], size: int) -> Iterator[str]:
     """Merge neighboring pieces up to `size`; each comes with its preceding separator."""
     whole = ""
     for gap, piece in pieces:
@@ -66,7 +66,7 @@ def _packed(pieces: Iterable[tuple[str, str]], size: int) -> Iterator[str]:
         yield whole
 
 
-def _pieces(text: str, size: int) -> Iterator[tuple[str, str]]:
+def _split_pieces(text: str, size: int) -> Iterator[tuple[str, str]]:
     for paragraph in filter(None, map(str.strip, _PARAGRAPH.split(text))):
         if len(paragraph) <= size:
             yield "\n\n", paragraph

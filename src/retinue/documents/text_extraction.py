@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import datetime
 import io
+import json
 import math
+import os
 import re
+import sys
 import time
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -27,6 +30,7 @@ MAX_UNPACKED = 200_000_000  # bytes
 MODULES = {DOCX: "docx", XLSX: "openpyxl", PPTX: "pptx"}
 READABLE = "HTML, PDF, Word, Excel, PowerPoint, Markdown or plain text"
 MAX_PAGES = 2_000  # of a PDF
+MAX_MEMORY = 1 << 30  # bytes of address space of the program
 MAX_LINKS, MAX_URL = 500, 2_000  # links of a page, and characters of a link
 _PDF = "application/pdf"
 _HTML = ("text/html", "application/xhtml+xml")
@@ -71,16 +75,16 @@ def text_of(data: bytes, media_type: str, charset: str = "", seconds: float = ma
     """
     kind = kind_of(data, media_type)
     if kind == _PDF:
-        read = _pdf(data, seconds)
+        read = _read_pdf(data, seconds)
     elif kind in MODULES:
-        _needs(MODULES[kind], "a file of Word, Excel or PowerPoint")
+        _check_extra(MODULES[kind], "a file of Word, Excel or PowerPoint")
         read = Text(*office_text(data, kind))
     elif kind in _HTML:
-        read = _html(data, charset)
+        read = _read_html(data, charset)
     elif kind in _MARKDOWN:
-        read = _markdown(data, charset)
+        read = _read_markdown(data, charset)
     else:
-        read = Text(_decoded(data, charset))
+        read = Text(_decode(data, charset))
     plain = _BLANK_LINES.sub("\n\n", read.text.replace("\x00", "")).strip()
     return Text(plain, " ".join(read.title.split()), read.links)
 
@@ -110,12 +114,12 @@ def kind_of(data: bytes, media_type: str) -> str:
     raise DataError(f"{kind} cannot be read (want {READABLE})")
 
 
-def _html(data: bytes, charset: str) -> Text:
-    _needs("resiliparse", "HTML")
+def _read_html(data: bytes, charset: str) -> Text:
+    _check_extra("resiliparse", "HTML")
     from resiliparse.extract.html2text import extract_plain_text
     from resiliparse.parse.html import HTMLTree
 
-    tree = HTMLTree.parse(_decoded(data, charset, html=True))
+    tree = HTMLTree.parse(_decode(data, charset, html=True))
     main = tree.body.query_selector_all(_MAIN) if tree.body is not None else []
     if len(main) == 1:  # the page marks its main content, so no heuristics are needed
         text = extract_plain_text(main[0].html, preserve_formatting=True, skip_elements=_AROUND)
@@ -137,8 +141,8 @@ def _links(tree: Any) -> Iterator[str]:
             continue
 
 
-def _pdf(data: bytes, seconds: float) -> Text:
-    _needs("pypdf", "PDF")
+def _read_pdf(data: bytes, seconds: float) -> Text:
+    _check_extra("pypdf", "PDF")
     from pypdf import PdfReader
 
     until = time.monotonic() + seconds
@@ -154,20 +158,20 @@ def _pdf(data: bytes, seconds: float) -> Text:
     return Text("\n\n".join(pages), title)
 
 
-def _markdown(data: bytes, charset: str) -> Text:
-    text = _decoded(data, charset)
+def _read_markdown(data: bytes, charset: str) -> Text:
+    text = _decode(data, charset)
     heading = re.search(r"^#{1,2}[ \t]+([^ \t\n#].*)$", text, re.MULTILINE)  # linear time for any text
     return Text(text, heading.group(1).rstrip(" \t#") if heading else "")
 
 
-def _decoded(data: bytes, charset: str, *, html: bool = False) -> str:
+def _decode(data: bytes, charset: str, *, html: bool = False) -> str:
     """Decode as UTF-8 if valid, otherwise as declared by the server or the page, otherwise by detection. Raises
     `DataError`.
     """
     if not _ISO_2022.search(data) and b"\x00" not in data:  # ISO-2022 and UTF-16 can look like ASCII
         with suppress(UnicodeDecodeError):
             return data.decode("utf-8-sig")
-    _needs("resiliparse", "text that is not UTF-8")
+    _check_extra("resiliparse", "text that is not UTF-8")
     from resiliparse.parse.encoding import bytes_to_str, detect_encoding, map_encoding_to_html5
 
     known = map_encoding_to_html5(charset, fallback_utf8=False) if charset else None
@@ -177,7 +181,7 @@ def _decoded(data: bytes, charset: str, *, html: bool = False) -> str:
     return text
 
 
-def _needs(module: str, what: str) -> None:
+def _check_extra(module: str, what: str) -> None:
     if find_spec(module) is None:
         raise UsageError(f"{what} needs the extra 'documents': pip install 'retinue[documents]'")
 
@@ -198,7 +202,7 @@ def office_text(data: bytes, kind: str) -> tuple[str, str]:
         raise DataError(f"this file cannot be read: {type(error).__name__}: {error}") from error
 
 
-def _word(file: io.BytesIO) -> tuple[list[str], str]:
+def _read_word(file: io.BytesIO) -> tuple[list[str], str]:
     from docx import Document
     from docx.table import Table
 
@@ -210,7 +214,7 @@ def _word(file: io.BytesIO) -> tuple[list[str], str]:
     return blocks, document.core_properties.title or ""
 
 
-def _excel(file: io.BytesIO) -> tuple[list[str], str]:
+def _read_excel(file: io.BytesIO) -> tuple[list[str], str]:
     from openpyxl import load_workbook
 
     book = load_workbook(file, read_only=True, data_only=True)
@@ -221,7 +225,7 @@ def _excel(file: io.BytesIO) -> tuple[list[str], str]:
         book.close()
 
 
-def _slides(file: io.BytesIO) -> tuple[list[str], str]:
+def _read_slides(file: io.BytesIO) -> tuple[list[str], str]:
     from pptx import Presentation
 
     deck = Presentation(file)
@@ -253,4 +257,27 @@ def _cell_text(value: Any) -> str:
     return "" if value is None else " ".join(str(value).split())
 
 
-_READERS = {DOCX: _word, XLSX: _excel, PPTX: _slides}
+_READERS = {DOCX: _read_word, XLSX: _read_excel, PPTX: _read_slides}
+
+
+def main(media_type: str, charset: str, seconds: str, most: str) -> None:
+    """Read data from standard input; write its text, at most `most` characters, and links, or an error, as JSON.
+
+    `text_subprocess` runs this module as a program. Its imports delay each page, so they are few.
+    """
+    with suppress(AttributeError, OSError):  # low priority: an answer is more urgent
+        os.nice(10)
+    with suppress(ImportError):  # not available on Windows
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
+    try:
+        found = text_of(sys.stdin.buffer.read(), media_type, charset, float(seconds))
+        answer = {"text": found.text[: int(most)], "title": found.title[:1_000], "links": found.links}
+    except (DataError, UsageError) as error:
+        answer = {type(error).__name__: str(error)}
+    sys.stdout.write(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -14,7 +14,7 @@ from ..errors import DataError, UsageError
 from .text_extraction import Text
 
 MAX_TEXT = 2_000_000  # characters
-_WORKER = f"{__package__}.text_worker"
+_PROGRAM = f"{__package__}.text_extraction"
 
 
 async def text_apart(data: bytes, media_type: str, charset: str = "", seconds: float = 10.0) -> Text:
@@ -24,13 +24,13 @@ async def text_apart(data: bytes, media_type: str, charset: str = "", seconds: f
     """
     arguments = (media_type[:100], charset[:100], str(0.7 * seconds), str(MAX_TEXT))
     try:
-        said = await read_output(_WORKER, arguments, data, seconds)
+        said = await read_output(_PROGRAM, arguments, data, seconds)
     except TimeoutError:
         raise DataError(f"its text could not be read within {seconds:g} seconds") from None
-    return _read(said)
+    return _read_answer(said)
 
 
-def _read(said: bytes) -> Text:
+def _read_answer(said: bytes) -> Text:
     try:
         answer = json.loads(said)
     except ValueError:

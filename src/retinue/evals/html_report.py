@@ -43,6 +43,88 @@ _HEAD = (
 _AMOUNTS = {"seconds": "seconds a question", "output_tokens": "tokens written a question"}
 
 
+def html_report(
+    figures: Figures, about: Sequence[str], questions: Iterable[Question], runs: Mapping[str, Sequence[Run]]
+) -> Iterator[str]:
+    """Yield the page in pieces: the lines `about` the evaluation, tables, plots, and each run with its trace."""
+    title = f"Evaluation on {figures.dataset}"
+    yield f"{_HEAD}<title>{_text(title)}</title><style>{_STYLE}</style></head><body><h1>{_text(title)}</h1>\n"
+    yield f"<ul>{''.join(f'<li>{_text(line)}</li>' for line in about)}</ul>\n"
+    yield from map(_table, tables(figures))
+    yield f"<h2>Right, with intervals</h2>\n{shares_plot(figures)}\n"
+    for amount, label in _AMOUNTS.items():
+        yield f"<h2>Right against {label}</h2>\n{trade_plot(figures, amount, label)}\n"
+    yield "<h2>Runs</h2>\n"
+    by_id = {name: {run.question.id: run for run in its} for name, its in runs.items()}
+    for question in questions:
+        yield _question(question, {name: its[question.id] for name, its in by_id.items() if question.id in its})
+    yield "</body></html>\n"
+
+
+def _table(table: Table) -> str:
+    head = "".join(f"<th>{_text(one)}</th>" for one in table.head)
+    rows = "".join(f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in row)}</tr>\n" for row in table.rows)
+    note = f'<p class="note">{_text(table.note)}</p>' if table.note else ""
+    return f'<h2>{_text(table.title)}</h2>{note}<div class="wide"><table><tr>{head}</tr>\n{rows}</table></div>\n'
+
+
+def _question(question: Question, runs: Mapping[str, Run]) -> str:
+    signs = "".join(
+        f' <span style="color:{colour(at)}">●</span>{_verdict(run.marks.right)}' for at, run in enumerate(runs.values())
+    )
+    facts = {
+        "question": question.question,
+        "gold": question.gold,
+        "rivals": "; ".join(question.rivals),
+        "evidence": "; ".join(question.evidence),
+        "functions": ", ".join(str(one["name"]) for one in question.functions),
+        "tags": ", ".join(question.tags),
+    }
+    inside = "".join(_run(name, run, colour(at)) for at, (name, run) in enumerate(runs.items()))
+    short = question.question if len(question.question) <= 120 else f"{question.question[:120]} …"
+    return (
+        f'<details><summary><span class="key">{_text(question.id)}</span> {_text(short)}{signs}</summary>'
+        f"{_list(facts)}{inside}</details>\n"
+    )
+
+
+def _run(name: str, run: Run, fill: str) -> str:
+    marks = {SHARES.get(mark, mark): "yes" if value else "no" for mark, value in run.marks.shares.items()}
+    marks |= {MEANS.get(mark, mark): f"{value:,.6g}" for mark, value in run.marks.amounts.items()}
+    facts = {
+        "answer": run.result.answer or "(none)",
+        "stop reason": " ".join(filter(None, (str(run.result.stop_reason), run.result.error))),
+        "marks": ", ".join(f"{mark}: {value}" for mark, value in marks.items()),
+    }
+    return (
+        f'<details><summary><span style="color:{fill}">●</span> <span class="key">{_text(name)}</span> '
+        f"{_verdict(run.marks.right)} {_text(run.result.answer[:120])}</summary>{_list(facts)}"
+        f"<pre>{_text(trace_text(run.result))}</pre></details>"
+    )
+
+
+def trace_text(run: RunResult) -> str:
+    """Return a run's trace as a terminal would show it, with those of the agents that it called in it."""
+    out = io.StringIO()
+    RunTree(out, partial(put, out)).show_result(run)
+    return out.getvalue()
+
+
+def _list(facts: Mapping[str, str]) -> str:
+    return f"<dl>{''.join(f'<dt>{name}</dt><dd>{_text(value)}</dd>' for name, value in facts.items() if value)}</dl>"
+
+
+def _verdict(right: bool) -> str:
+    return '<span class="right">right</span>' if right else '<span class="wrong">wrong</span>'
+
+
+def _text(text: str) -> str:
+    return escape(clean(text))
+
+
+# ── plots ─────────────────────────────────────────────────────────────────────────────────────────
+
+
 def shares_plot(figures: Figures) -> str:
     """Draw the share that is right, of all questions and of each tag, with its interval: a row a configuration."""
     groups = {"all questions": figures.configurations, **figures.tags}
@@ -137,82 +219,3 @@ def _round_up(value: float) -> float:
     power = 10 ** math.floor(math.log10(value))
     steps: Sequence[float] = (1, 2, 4, 5, 8, 10)
     return float(next(step for step in steps if step * power >= value * 0.9999) * power)
-
-
-def html_report(
-    figures: Figures, about: Sequence[str], questions: Iterable[Question], runs: Mapping[str, Sequence[Run]]
-) -> Iterator[str]:
-    """Yield the page in pieces: the lines `about` the evaluation, tables, plots, and each run with its trace."""
-    title = f"Evaluation on {figures.dataset}"
-    yield f"{_HEAD}<title>{_text(title)}</title><style>{_STYLE}</style></head><body><h1>{_text(title)}</h1>\n"
-    yield f"<ul>{''.join(f'<li>{_text(line)}</li>' for line in about)}</ul>\n"
-    yield from map(_table, tables(figures))
-    yield f"<h2>Right, with intervals</h2>\n{shares_plot(figures)}\n"
-    for amount, label in _AMOUNTS.items():
-        yield f"<h2>Right against {label}</h2>\n{trade_plot(figures, amount, label)}\n"
-    yield "<h2>Runs</h2>\n"
-    by_id = {name: {run.question.id: run for run in its} for name, its in runs.items()}
-    for question in questions:
-        yield _question(question, {name: its[question.id] for name, its in by_id.items() if question.id in its})
-    yield "</body></html>\n"
-
-
-def _table(table: Table) -> str:
-    head = "".join(f"<th>{_text(one)}</th>" for one in table.head)
-    rows = "".join(f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in row)}</tr>\n" for row in table.rows)
-    note = f'<p class="note">{_text(table.note)}</p>' if table.note else ""
-    return f'<h2>{_text(table.title)}</h2>{note}<div class="wide"><table><tr>{head}</tr>\n{rows}</table></div>\n'
-
-
-def _question(question: Question, runs: Mapping[str, Run]) -> str:
-    signs = "".join(
-        f' <span style="color:{colour(at)}">●</span>{_verdict(run.marks.right)}' for at, run in enumerate(runs.values())
-    )
-    facts = {
-        "question": question.question,
-        "gold": question.gold,
-        "rivals": "; ".join(question.rivals),
-        "evidence": "; ".join(question.evidence),
-        "functions": ", ".join(str(one["name"]) for one in question.functions),
-        "tags": ", ".join(question.tags),
-    }
-    inside = "".join(_run(name, run, colour(at)) for at, (name, run) in enumerate(runs.items()))
-    short = question.question if len(question.question) <= 120 else f"{question.question[:120]} …"
-    return (
-        f'<details><summary><span class="key">{_text(question.id)}</span> {_text(short)}{signs}</summary>'
-        f"{_list(facts)}{inside}</details>\n"
-    )
-
-
-def _run(name: str, run: Run, fill: str) -> str:
-    marks = {SHARES.get(mark, mark): "yes" if value else "no" for mark, value in run.marks.shares.items()}
-    marks |= {MEANS.get(mark, mark): f"{value:,.6g}" for mark, value in run.marks.amounts.items()}
-    facts = {
-        "answer": run.result.answer or "(none)",
-        "stop reason": " ".join(filter(None, (str(run.result.stop_reason), run.result.error))),
-        "marks": ", ".join(f"{mark}: {value}" for mark, value in marks.items()),
-    }
-    return (
-        f'<details><summary><span style="color:{fill}">●</span> <span class="key">{_text(name)}</span> '
-        f"{_verdict(run.marks.right)} {_text(run.result.answer[:120])}</summary>{_list(facts)}"
-        f"<pre>{_text(trace_text(run.result))}</pre></details>"
-    )
-
-
-def trace_text(run: RunResult) -> str:
-    """Return a run's trace as a terminal would show it, with those of the agents that it called in it."""
-    out = io.StringIO()
-    RunTree(out, partial(put, out)).show_result(run)
-    return out.getvalue()
-
-
-def _list(facts: Mapping[str, str]) -> str:
-    return f"<dl>{''.join(f'<dt>{name}</dt><dd>{_text(value)}</dd>' for name, value in facts.items() if value)}</dl>"
-
-
-def _verdict(right: bool) -> str:
-    return '<span class="right">right</span>' if right else '<span class="wrong">wrong</span>'
-
-
-def _text(text: str) -> str:
-    return escape(clean(text))

@@ -56,11 +56,11 @@ class Marks:
 
 def marks_of(question: Question, result: RunResult, judged: bool | None = None, *, priced: bool = False) -> Marks:
     """Return the marks of a run. `judged` is the verdict of a model, if there is one; `priced`: the cost is known."""
-    shares = _shares(question, result)
+    shares = _measure_shares(question, result)
     if judged is not None:
         shares["judged"] = judged
     usage = result.usage
-    amounts = _amounts(question, result) | {
+    amounts = _measure_amounts(question, result) | {
         "steps": len(result.steps),
         "requests": usage.requests,
         "input_tokens": usage.input_tokens,
@@ -72,7 +72,7 @@ def marks_of(question: Question, result: RunResult, judged: bool | None = None, 
     return Marks(shares, amounts | {"cost": usage.cost} if priced else amounts)
 
 
-def _shares(question: Question, result: RunResult) -> dict[str, bool]:
+def _measure_shares(question: Question, result: RunResult) -> dict[str, bool]:
     answer = result.answer
     texts = [one for one in question.answers if isinstance(one, str)]
     numbers = [one for one in question.answers if isinstance(one, Number)]
@@ -92,7 +92,7 @@ def _shares(question: Question, result: RunResult) -> dict[str, bool]:
     return shares
 
 
-def _amounts(question: Question, result: RunResult) -> dict[str, float]:
+def _measure_amounts(question: Question, result: RunResult) -> dict[str, float]:
     amounts: dict[str, float] = {}
     if texts := [one for one in question.answers if isinstance(one, str)]:
         amounts["f1"] = max(f1(result.answer, one) for one in texts)
@@ -132,7 +132,7 @@ def count_unusable_replies(result: RunResult) -> int:
 # ── whether an answer is right ────────────────────────────────────────────────────────────────────
 
 
-def normalise(answer: str) -> str:
+def normalize_answer(answer: str) -> str:
     """Normalize to lower case, without punctuation, articles and superfluous whitespace."""
     text = answer.lower().translate(_PUNCTUATION)
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
@@ -140,12 +140,12 @@ def normalise(answer: str) -> str:
 
 def exact_match(answer: str, gold: str) -> bool:
     """Return whether the normalized answers are equal."""
-    return normalise(answer) == normalise(gold)
+    return normalize_answer(answer) == normalize_answer(gold)
 
 
 def f1(answer: str, gold: str) -> float:
     """Return the harmonic mean of word precision and recall, 0 to 1; yes and no match entirely or not at all."""
-    left, right = normalise(answer), normalise(gold)
+    left, right = normalize_answer(answer), normalize_answer(gold)
     if left != right and (left in _CLOSED or right in _CLOSED):
         return 0.0
     shared = sum((Counter(left.split()) & Counter(right.split())).values())
@@ -154,10 +154,10 @@ def f1(answer: str, gold: str) -> float:
 
 def contains(answer: str, gold: str) -> bool:
     """Return whether the normalized `gold` occurs in the answer as whole words."""
-    wanted = normalise(gold)
+    wanted = normalize_answer(gold)
     if not wanted:  # nothing but signs and articles
         return answer.strip().casefold() == gold.strip().casefold()
-    return f" {wanted} " in f" {normalise(answer)} "
+    return f" {wanted} " in f" {normalize_answer(answer)} "
 
 
 def states(answer: str, wanted: Number) -> bool:

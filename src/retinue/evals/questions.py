@@ -62,7 +62,7 @@ class Question:
         """What is right, for people."""
         if self.unanswerable:
             return "(not stated)"
-        return " | ".join(_shown(one) for one in self.answers) or "; ".join(map(_call, self.calls))
+        return " | ".join(_describe_answer(one) for one in self.answers) or "; ".join(map(_describe_call, self.calls))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +74,22 @@ class Dataset:
     passages: Path | None = None
 
 
-def _shown(answer: str | Number) -> str:
+def _describe_answer(answer: str | Number) -> str:
     if isinstance(answer, str):
         return answer
     return f"{answer.number:.12g}{f' ± {answer.within:.12g}' if answer.within else ''}"
 
 
-def _call(call: ExpectedCall) -> str:
-    return f"{call.name}({', '.join(f'{name}={_value(value)}' for name, value in call.arguments.items())})"
+def _describe_call(call: ExpectedCall) -> str:
+    return f"{call.name}({', '.join(f'{name}={_describe_value(value)}' for name, value in call.arguments.items())})"
 
 
-def _value(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     match value:
         case OneOf(values, optional):
-            return " or ".join([*map(_value, values), *["nothing"] * optional])
+            return " or ".join([*map(_describe_value, values), *["nothing"] * optional])
         case Mapping():
-            return f"{{{', '.join(f'{name}: {_value(one)}' for name, one in value.items())}}}"
+            return f"{{{', '.join(f'{name}: {_describe_value(one)}' for name, one in value.items())}}}"
         case list():
-            return f"[{', '.join(map(_value, value))}]"
+            return f"[{', '.join(map(_describe_value, value))}]"
     return repr(value)

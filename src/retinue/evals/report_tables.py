@@ -45,28 +45,31 @@ class Table(NamedTuple):
 def tables(figures: Figures) -> Iterator[Table]:
     """Yield the tables of a report: what is right, what it costs, by tag, and the paired tests."""
     names = "configuration", "questions"
-    shares = _present([one.shares for one in figures.configurations], SHARES)
-    means = _present([one.means for one in figures.configurations], MEANS)
+    shares = _names_present([one.shares for one in figures.configurations], SHARES)
+    means = _names_present([one.means for one in figures.configurations], MEANS)
     quality = [name for name in means if name in QUALITY]
     costs = [name for name in means if name not in QUALITY]
     yield Table(
         "Answers",
         [*names, *(SHARES[name] for name in shares), *(MEANS[name] for name in quality)],
-        [[one.name, _asked(one), *_cells(one, shares, quality)] for one in figures.configurations],
+        [[one.name, _question_count(one), *_cells(one, shares, quality)] for one in figures.configurations],
         "With 95% intervals: Wilson's for shares, the bootstrap's for means.",
     )
     yield Table(
         "What a question takes",
         ["configuration", *(MEANS[name] for name in costs), "unparseable replies", "stop reasons"],
-        [[one.name, *_cells(one, (), costs), _unparseable(one), _stops(one)] for one in figures.configurations],
+        [
+            [one.name, *_cells(one, (), costs), _unparseable_count(one), _stop_reasons(one)]
+            for one in figures.configurations
+        ],
         "Means over the questions, with 95% intervals. Unparseable replies are those of all questions.",
     )
     if figures.tags:
         yield Table(
-            "Right by tag", ["tag", "questions", *(one.name for one in figures.configurations)], _by_tag(figures)
+            "Right by tag", ["tag", "questions", *(one.name for one in figures.configurations)], _tag_rows(figures)
         )
     if figures.pairs:
-        yield _paired(figures.pairs)
+        yield _paired_table(figures.pairs)
 
 
 def share_text(share: Share) -> str:
@@ -90,7 +93,7 @@ def _number(name: str, value: float) -> str:
     return text if text.strip("-0.,") else text.lstrip("-")  # no negative zero
 
 
-def _present(marks: Sequence[Mapping[str, object]], names: Mapping[str, str]) -> list[str]:
+def _names_present(marks: Sequence[Mapping[str, object]], names: Mapping[str, str]) -> list[str]:
     return [name for name in names if any(name in one for one in marks)]
 
 
@@ -99,29 +102,29 @@ def _cells(one: Summary, shares: Sequence[str], means: Sequence[str]) -> Iterato
     yield from (mean_text(name, one.means[name]) if name in one.means else "" for name in means)
 
 
-def _asked(one: Summary) -> str:
+def _question_count(one: Summary) -> str:
     return f"{one.questions}{f' ({one.failed} more have no answer)' if one.failed else ''}"
 
 
-def _unparseable(one: Summary) -> str:
+def _unparseable_count(one: Summary) -> str:
     found = one.means.get("unparseable")
     return f"{found.mean * found.of:.0f}" if found else ""
 
 
-def _stops(one: Summary) -> str:
+def _stop_reasons(one: Summary) -> str:
     return ", ".join(f"{reason} {count}" for reason, count in one.stop_reasons.items())
 
 
-def _by_tag(figures: Figures) -> list[list[str]]:
-    return [[tag, f"{max(one.questions for one in its)}", *map(_right, its)] for tag, its in figures.tags.items()]
+def _tag_rows(figures: Figures) -> list[list[str]]:
+    return [[tag, f"{max(one.questions for one in its)}", *map(_right_share, its)] for tag, its in figures.tags.items()]
 
 
-def _right(one: Summary) -> str:
+def _right_share(one: Summary) -> str:
     return share_text(one.shares["right"]) if "right" in one.shares else ""
 
 
-def _paired(pairs: Sequence[Pair]) -> Table:
-    names = _present([pair.amounts for pair in pairs], MEANS)
+def _paired_table(pairs: Sequence[Pair]) -> Table:
+    names = _names_present([pair.amounts for pair in pairs], MEANS)
     rows = [
         [
             f"{pair.first} → {pair.second}",

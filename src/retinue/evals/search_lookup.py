@@ -24,7 +24,7 @@ def search_lookup(path: Path) -> Environment:
     Raises `DataError` as `Passages.load` does.
     """
     found = Passages.load(path)
-    pages = {_folded(one.meta["title"]): one.content for one in found.documents()}
+    pages = {_fold_case(one.meta["title"]): one.content for one in found.documents()}
 
     def similar(entity: str) -> list[str]:
         return [str(one.meta["title"]) for one in found.search(entity, _SIMILAR)]
@@ -53,7 +53,7 @@ class _Browser:
 
     def search(self, entity: str) -> str:
         """Open a page, or name those that are like it."""
-        text = self._pages.get(_folded(entity))
+        text = self._pages.get(_fold_case(entity))
         if text is None:
             return f"Could not find {entity.strip()[:100]}. Similar: {'; '.join(self._similar(entity)) or 'nothing'}."
         self._page, self._looked_for, self._shown = _SENTENCES.split(" ".join(text.split())), "", 0
@@ -63,15 +63,15 @@ class _Browser:
         """Find a text in the open page; the same text again finds its next occurrence."""
         if not self._page:
             return "No page is open. Search first."
-        wanted = _folded(text)
+        wanted = _fold_case(text)
         if wanted != self._looked_for:
             self._looked_for, self._shown = wanted, 0
-        found = [sentence for sentence in self._page if wanted and wanted in _folded(sentence)]
+        found = [sentence for sentence in self._page if wanted and wanted in _fold_case(sentence)]
         if self._shown >= len(found):
             return "No more results."
         self._shown += 1
         return f"(Result {self._shown} / {len(found)}) {found[self._shown - 1]}"
 
 
-def _folded(text: str) -> str:
+def _fold_case(text: str) -> str:
     return " ".join(text.casefold().split())

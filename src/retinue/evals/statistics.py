@@ -68,15 +68,17 @@ def permutation(differences: Sequence[float]) -> float:
     sizes = [abs(one) for one in differences if one]
     seen = abs(math.fsum(differences)) - _EXACT * (1 + sum(sizes))
     if len(sizes) <= _ALL:
-        sums = _signed(sizes)
+        sums = _signed_sums(sizes)
         return sum(abs(one) >= seen for one in sums) / len(sums)
     draw = random.Random(_SEED)
-    eights = [_signed([*sizes[at : at + 8], *[0.0] * 7][:8]) for at in range(0, len(sizes), 8)]  # a byte has the signs
+    eights = [
+        _signed_sums([*sizes[at : at + 8], *[0.0] * 7][:8]) for at in range(0, len(sizes), 8)
+    ]  # a byte has the signs
     drawn = (sum(map(getitem, eights, draw.randbytes(len(eights)))) for _ in range(_TRIES))
     return (sum(abs(one) >= seen for one in drawn) + 1) / (_TRIES + 1)
 
 
-def _signed(sizes: Sequence[float]) -> list[float]:
+def _signed_sums(sizes: Sequence[float]) -> list[float]:
     """Return the sums of the sizes with all combinations of signs."""
     sums = [0.0]
     for size in sizes:

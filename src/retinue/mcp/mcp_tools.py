@@ -85,20 +85,20 @@ class MCPTools(Configurable):
         if self.pins is None:
             offers = (await self.offered_async()).offers
         else:
-            offers = usable_offers(self.name, self._pinned().values()).offers
+            offers = usable_offers(self.name, self._pinned_offers().values()).offers
         wanted = self.given["tools"] or list(offers)
         for name in {*wanted, *self.given["options"]} - {*offers}:
             there_are = ", ".join(offers) or "none"
             raise UsageError(
                 f"{self.name} has no approved tool {name!r}; there are: {there_are} (see: retinue pin FILE)"
             )
-        return [self._tool(offers[name]) for name in wanted]
+        return [self._make_tool(offers[name]) for name in wanted]
 
     def approved(self, offers: Iterable[Offer]) -> list[Tool]:
         """Return the tools of these `offers`, without contacting the server: it may offer them as they are here, or not
         at all. Raises `UsageError`."""
         self._approved = {offer.name: offer for offer in offers}
-        return [self._tool(offer) for offer in self._approved.values()]
+        return [self._make_tool(offer) for offer in self._approved.values()]
 
     def tools(self) -> list[Tool]:
         """Blocking version of `tools_async`."""
@@ -106,7 +106,7 @@ class MCPTools(Configurable):
 
     async def offered_async(self) -> Offered:
         """Return what the server offers now (of the chosen `tools`), approved or not. Raises `ToolError`."""
-        offered = await run_in_background(self._opened().listed())
+        offered = await run_in_background(self._open_session().listed())
         chosen = self.given["tools"] or [*offered.offers, *offered.refused]
         return Offered(
             {name: offered.offers[name] for name in chosen if name in offered.offers},
@@ -134,7 +134,7 @@ class MCPTools(Configurable):
         """Blocking version of `stop_async`."""
         run_blocking(self.stop_async())
 
-    def _pinned(self) -> dict[str, Offer]:
+    def _pinned_offers(self) -> dict[str, Offer]:
         assert self.pins is not None
         pinned = read_pins(self.pins).get(self.name)
         if pinned is None:
@@ -143,7 +143,7 @@ class MCPTools(Configurable):
             )
         return pinned
 
-    def _opened(self) -> Session:
+    def _open_session(self) -> Session:
         if self._session is None:
             try:
                 from .session import Session
@@ -154,7 +154,7 @@ class MCPTools(Configurable):
             weakref.finalize(self, self._session.let_go).atexit = False  # at exit, nobody can call it any more
         return self._session
 
-    def _tool(self, offer: Offer) -> Tool:
+    def _make_tool(self, offer: Offer) -> Tool:
         given = {"effects": offer.effects} | self.given["options"].get(offer.name, {})
         takes = signature_of_schema(convert_schema(offer.schema))
         called = offer.called(self.name)
@@ -176,11 +176,11 @@ class Remote:
 
     async def __call__(self, **arguments: Any) -> str:
         """Call the tool. Raises `ToolError`."""
-        session = self.server._opened()
-        return await run_in_background(_said(session, self.name, arguments, self.repeatable))
+        session = self.server._open_session()
+        return await run_in_background(_call_remote(session, self.name, arguments, self.repeatable))
 
 
-async def _said(session: Session, name: str, arguments: Mapping[str, Any], repeatable: bool) -> str:
+async def _call_remote(session: Session, name: str, arguments: Mapping[str, Any], repeatable: bool) -> str:
     from .messages import result_text
 
     return result_text(await session.call(name, arguments, repeatable=repeatable))

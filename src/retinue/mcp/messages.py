@@ -66,8 +66,10 @@ def read_messages(data: bytes, *, guess: bool = False) -> list[JSONRPCMessage]:
         found = _ID.search(whole) if guess and whole.startswith(b"{") and b'"method"' not in whole else None
         if found is None:
             raise ValueError("not JSON") from None
-        return [_unreadable(int(found[1]) if found[1] else found[2].decode("utf-8", "replace"), "it is not JSON")]
-    messages = [message for one in (value if isinstance(value, list) else [value]) for message in _message(one)]
+        return [
+            _unreadable_answer(int(found[1]) if found[1] else found[2].decode("utf-8", "replace"), "it is not JSON")
+        ]
+    messages = [message for one in (value if isinstance(value, list) else [value]) for message in _read_message(one)]
     if not messages:
         raise ValueError("not a message")
     return messages
@@ -78,7 +80,7 @@ def write_message(message: JSONRPCMessage) -> bytes:
     return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
 
 
-def _message(value: Any) -> Iterator[JSONRPCMessage]:
+def _read_message(value: Any) -> Iterator[JSONRPCMessage]:
     if not isinstance(value, dict):
         return
     try:
@@ -89,16 +91,16 @@ def _message(value: Any) -> Iterator[JSONRPCMessage]:
         if "method" in value or isinstance(answered, bool) or not isinstance(answered, int | str):
             return
         if answered != value["id"] or type(answered) is not type(value["id"]):
-            yield from _message(value | {"id": answered})
+            yield from _read_message(value | {"id": answered})
         elif error is None:
-            yield _unreadable(answered, "want an object as its result")
+            yield _unreadable_answer(answered, "want an object as its result")
         else:
             said = error.get("message") if isinstance(error, dict) else error
             text = said if isinstance(said, str) else json.dumps(said)
             yield JSONRPCError(jsonrpc="2.0", id=answered, error=ErrorData(code=INTERNAL_ERROR, message=text))
 
 
-def _unreadable(answered: int | str, why: str) -> JSONRPCError:
+def _unreadable_answer(answered: int | str, why: str) -> JSONRPCError:
     problem = ErrorData(code=PARSE_ERROR, message=f"its answer cannot be read: {why}")
     return JSONRPCError(jsonrpc="2.0", id=answered, error=problem)
 

@@ -47,10 +47,10 @@ class _Plain:
         self._left -= 1
         if not isinstance(schema, Mapping) or depth == 0 or self._left < 0:
             return {}
-        if parts := self._parts(schema):
+        if parts := self._combined_schemas(schema):
             own = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
-            return reduce(_merge, [*(self.of(part, depth - 1) for part in parts), self.of(own, depth)])
-        made = self._said(schema) | dict(self._sizes(schema))
+            return reduce(_merge_schemas, [*(self.of(part, depth - 1) for part in parts), self.of(own, depth)])
+        made = self._plain_keywords(schema) | dict(self._size_keywords(schema))
         for choice in ("anyOf", "oneOf"):
             if isinstance(schema.get(choice), list) and schema[choice]:
                 made["anyOf"] = [self.of(one, depth - 1) for one in schema[choice][:16]]
@@ -61,10 +61,10 @@ class _Plain:
         if isinstance(schema.get("additionalProperties"), Mapping):
             made["additionalProperties"] = self.of(schema["additionalProperties"], depth - 1)
         if isinstance(schema.get("properties"), Mapping) or schema.get("required"):
-            made |= self._object(schema, depth)
+            made |= self._convert_object(schema, depth)
         return made
 
-    def _object(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    def _convert_object(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
         properties, required = schema.get("properties"), schema.get("required")
         described: Mapping[str, Any] = properties if isinstance(properties, Mapping) else {}
         needed = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
@@ -78,12 +78,12 @@ class _Plain:
             made["additionalProperties"] = False
         return made
 
-    def _parts(self, schema: Mapping[str, Any]) -> list[Any]:
+    def _combined_schemas(self, schema: Mapping[str, Any]) -> list[Any]:
         """Return the other schemas that must fit as well: one that is referred to, and all of `allOf`."""
-        referred = [self._referred(schema["$ref"])] if "$ref" in schema else []
+        referred = [self._resolve(schema["$ref"])] if "$ref" in schema else []
         return [*referred, *schema["allOf"][:16]] if isinstance(schema.get("allOf"), list) else referred
 
-    def _referred(self, reference: Any) -> Any:
+    def _resolve(self, reference: Any) -> Any:
         """Return what a reference such as `#/$defs/city` points to; `None` for other references."""
         begin, *path = unquote(str(reference)).split("/")
         found: Any = self._root if begin == "#" else None
@@ -94,7 +94,7 @@ class _Plain:
                 found = found.get(key) if isinstance(found, Mapping) else None
         return found
 
-    def _said(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+    def _plain_keywords(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         made: dict[str, Any] = {}
         kinds = schema.get("type")
         if kinds in _TYPES or (isinstance(kinds, list) and kinds and all(kind in _TYPES for kind in kinds)):
@@ -105,7 +105,7 @@ class _Plain:
             made["enum"] = values
         return made | {key: schema[key] for key in ("const", "default") if key in schema}
 
-    def _sizes(self, schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    def _size_keywords(self, schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         for key in _BOUNDS:
             if isinstance(value := schema.get(key), int | float) and not isinstance(value, bool):
                 yield key, value
@@ -114,16 +114,16 @@ class _Plain:
                 yield key, value
 
 
-def _merge(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+def _merge_schemas(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     """Return a converted schema for what fits both. What cannot be expressed is as in `other`."""
     made = one | other
     for key in one.keys() & other.keys():
         match key:
             case "properties":
-                both = {name: _merge(one[key].get(name, {}), schema) for name, schema in other[key].items()}
+                both = {name: _merge_schemas(one[key].get(name, {}), schema) for name, schema in other[key].items()}
                 made[key] = one[key] | both
             case "items":
-                made[key] = _merge(one[key], other[key])
+                made[key] = _merge_schemas(one[key], other[key])
             case "required":
                 made[key] = list(dict.fromkeys([*one[key], *other[key]]))
             case "enum":

@@ -80,7 +80,7 @@ class Session:
 
     async def listed(self) -> Offered:
         """Return what the server offers now. Raises `ToolError`."""
-        await self._connected()
+        await self._connect()
         assert self.offered is not None
         return self.offered
 
@@ -93,17 +93,17 @@ class Session:
         """
         again = True
         while True:
-            session = await self._connected()
+            session = await self._connect()
             if problem := self.problem(tool):
                 raise NotDone(problem)
             lost, owner, name = self._lost, self._owner, self.server.name
             try:
                 return await self._call(session, tool, arguments)
             except MCPError as error:
-                sent, reason = await self._fate(session, lost, error)
+                sent, reason = await self._judge_failure(session, lost, error)
                 if not reason:
                     detail = f" ({lost.complaint})" if lost.complaint else ""
-                    raise call_failure(f"{name}: {_words(error)}{detail}", sent=sent) from error
+                    raise call_failure(f"{name}: {_error_text(error)}{detail}", sent=sent) from error
                 lost.because(reason)
                 if owner is not None:
                     await asyncio.wait({owner})  # until it has closed the connection
@@ -112,7 +112,7 @@ class Session:
                     raise call_failure(f"{name} was lost during the call: {lost}{outcome}", sent=sent) from error
                 again = False
 
-    async def _fate(self, session: ClientSession, lost: Disconnect, error: MCPError) -> tuple[bool, str]:
+    async def _judge_failure(self, session: ClientSession, lost: Disconnect, error: MCPError) -> tuple[bool, str]:
         """Return whether a failed call may have been executed, and why the connection is lost, if it is.
 
         Neither a code nor a wording says whether it is: servers use the SDK's codes for errors of their own, and say of
@@ -157,7 +157,7 @@ class Session:
     async def stop(self) -> None:
         """Close the connection; a later call reopens it."""
         self._end()
-        await self._over()
+        await self._wait_until_closed()
 
     def let_go(self) -> None:
         """Close the connection, from any thread and without waiting."""
@@ -174,9 +174,9 @@ class Session:
 
     # ── the task that owns it ────────────────────────────────────────────────────────────────────
 
-    async def _connected(self) -> ClientSession:
+    async def _connect(self) -> ClientSession:
         if self._owner is not None and self._opened.done() and self._lost.event.is_set():
-            await self._over()
+            await self._wait_until_closed()
         loop = asyncio.get_running_loop()
         if self._owner is None or self._owner.done():
             if (pause := self._not_before - loop.time()) > 0:
@@ -185,17 +185,17 @@ class Session:
             self._stopping = False
             self._opened = loop.create_future()
             self._opened.add_done_callback(lambda opened: opened.cancelled() or opened.exception())
-            self._owner = loop.create_task(self._own(self._opened))
+            self._owner = loop.create_task(self._run_connection(self._opened))
         session = await asyncio.shield(self._opened)
         await self._checked.wait()
         return session
 
-    async def _over(self) -> None:
+    async def _wait_until_closed(self) -> None:
         """Wait until the owner has closed a lost connection."""
         if self._owner is not None:
             await asyncio.wait({self._owner})
 
-    async def _own(self, opened: asyncio.Future[ClientSession]) -> None:
+    async def _run_connection(self, opened: asyncio.Future[ClientSession]) -> None:
         now = asyncio.get_running_loop().time
         until = now() + self.server.seconds
         try:
@@ -203,7 +203,7 @@ class Session:
                 self._lost = Disconnect()
                 self._checked.clear()
                 try:
-                    await self._hold(opened)
+                    await self._hold_connection(opened)
                 except Exception as error:
                     self._lost.because(first_problem(error, self.server))
                 if opened.done() or not self._lost.unreachable or now() + pause > until:
@@ -218,7 +218,7 @@ class Session:
                     self._not_before = now() + min(MAX_PAUSE, 0.5 * 2**self._failures)
                 opened.set_exception(NotDone(f"{self.server.name} cannot be used: {self._lost}"))
 
-    async def _hold(self, opened: asyncio.Future[ClientSession]) -> None:
+    async def _hold_connection(self, opened: asyncio.Future[ClientSession]) -> None:
         """Open the connection, watch it, and close it."""
         transport = over_http if self.server.url else over_stdio
         client = Implementation(name="retinue", version="")
@@ -226,23 +226,23 @@ class Session:
             async with (
                 transport(self.server, self._lost) as streams,
                 ClientSession(
-                    dispatcher=Dispatcher(*streams), message_handler=self._heard, client_info=client
+                    dispatcher=Dispatcher(*streams), message_handler=self._take_message, client_info=client
                 ) as session,
                 anyio.create_task_group() as tasks,
             ):
                 tasks.start_soon(self._tell_when_lost)
                 try:
-                    await self._begin(session)
+                    await self._begin_session(session)
                     opened.set_result(session)
                     await self._watch(session)
                 finally:
                     leaving.deadline = anyio.current_time() + _LEAVING
                     tasks.cancel_scope.cancel()
 
-    async def _begin(self, session: ClientSession) -> None:
+    async def _begin_session(self, session: ClientSession) -> None:
         with anyio.fail_after(self.server.seconds):
             await shake_hands(session)
-            await self._check(session)
+            await self._update_tools(session)
         self._failures = 0
 
     async def _watch(self, session: ClientSession) -> None:
@@ -260,7 +260,7 @@ class Session:
     async def _check_again(self, session: ClientSession) -> None:
         try:
             with anyio.fail_after(min(_CHECK, self.server.seconds)):
-                await self._check(session)
+                await self._update_tools(session)
         except Exception as error:  # recorded before waiting callers see the error
             self._lost.because(first_problem(error, self.server))
             raise
@@ -269,12 +269,12 @@ class Session:
         await self._lost.event.wait()
         self._news.set()
 
-    async def _heard(self, message: Any) -> None:
+    async def _take_message(self, message: Any) -> None:
         if isinstance(message, ToolListChangedNotification):
             self._checked.clear()  # calls wait until the change is known
             self._news.set()
 
-    async def _check(self, session: ClientSession) -> None:
+    async def _update_tools(self, session: ClientSession) -> None:
         """Update the tool list."""
         self.offered = usable_offers(self.server.name, await list_all(session))
         if self.pinned is None:
@@ -304,7 +304,7 @@ class Session:
             self._under_way -= 1
 
 
-def _words(error: MCPError) -> str:
+def _error_text(error: MCPError) -> str:
     """Return an error's message with its `data`, which often says more."""
     data = None if error.code == OWN_FAILURE else error.error.data
     said = data if isinstance(data, str) else "" if data is None else json.dumps(data, ensure_ascii=False, default=str)

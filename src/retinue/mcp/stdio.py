@@ -38,15 +38,15 @@ _LAST_WORDS = 0.5  # seconds to wait for error output after its exit
 async def over_stdio(server: Server, lost: Disconnect) -> AsyncIterator[tuple[Any, Any]]:
     """Start a process of `server`. Yields the streams of messages from and to it. Raises `ToolError` if it cannot be
     started."""
-    process = await _started(server)
+    process = await _start_process(server)
     inward, reading = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     writing, outward = anyio.create_memory_object_stream[SessionMessage](0)
     try:
         async with anyio.create_task_group() as tasks:
             heard = anyio.Event()
-            tasks.start_soon(_listen, process, lost, heard)
-            tasks.start_soon(_read, server.name, process, inward, lost, heard)
-            tasks.start_soon(_write, process, outward)
+            tasks.start_soon(_read_errors, process, lost, heard)
+            tasks.start_soon(_read_output, server.name, process, inward, lost, heard)
+            tasks.start_soon(_write_input, process, outward)
             try:
                 yield reading, writing
             finally:
@@ -55,10 +55,10 @@ async def over_stdio(server: Server, lost: Disconnect) -> AsyncIterator[tuple[An
         for stream in (inward, reading, writing, outward):
             stream.close()
         with anyio.CancelScope(shield=True):
-            await _ended(process)
+            await _end_process(process)
 
 
-async def _started(server: Server) -> Process:
+async def _start_process(server: Server) -> Process:
     assert server.command is not None
     try:
         return await asyncio.create_subprocess_exec(
@@ -70,7 +70,7 @@ async def _started(server: Server) -> Process:
         raise ToolError(f"{server.name}: {server.command!r} cannot be started: {why}") from error
 
 
-async def _read(
+async def _read_output(
     name: str,
     process: Process,
     inward: MemoryObjectSendStream[SessionMessage | Exception],
@@ -82,7 +82,7 @@ async def _read(
     garbage = 0  # bytes
     with inward, contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         while garbage <= _MAX_GARBAGE:
-            line = await _line(process.stdout, lost, heard)
+            line = await _read_line(process.stdout, lost, heard)
             if line is None:
                 return
             try:
@@ -97,7 +97,7 @@ async def _read(
         lost.because("it writes what are no messages")
 
 
-async def _line(output: asyncio.StreamReader, lost: Disconnect, heard: anyio.Event) -> bytes | None:
+async def _read_line(output: asyncio.StreamReader, lost: Disconnect, heard: anyio.Event) -> bytes | None:
     """The next line; `None` if there is none, which is said then."""
     try:
         return await output.readuntil(b"\n")
@@ -110,7 +110,7 @@ async def _line(output: asyncio.StreamReader, lost: Disconnect, heard: anyio.Eve
     return None
 
 
-async def _write(process: Process, outward: MemoryObjectReceiveStream[SessionMessage]) -> None:
+async def _write_input(process: Process, outward: MemoryObjectReceiveStream[SessionMessage]) -> None:
     assert process.stdin is not None
     with contextlib.suppress(ConnectionError):  # it exited; the reader reports that
         async for message in outward:
@@ -118,7 +118,7 @@ async def _write(process: Process, outward: MemoryObjectReceiveStream[SessionMes
             await process.stdin.drain()
 
 
-async def _listen(process: Process, lost: Disconnect, heard: anyio.Event) -> None:
+async def _read_errors(process: Process, lost: Disconnect, heard: anyio.Event) -> None:
     """Keep the last line of error output, to explain an exit."""
     assert process.stderr is not None
     kept = b""
@@ -129,7 +129,7 @@ async def _listen(process: Process, lost: Disconnect, heard: anyio.Event) -> Non
     heard.set()
 
 
-async def _ended(process: Process) -> None:
+async def _end_process(process: Process) -> None:
     """End the process and its children."""
     assert process.stdin is not None
     process.stdin.close()

@@ -61,9 +61,9 @@ class _Careful(httpx2.AsyncHTTPTransport):
             if response.is_redirect and b'"tools/call"' not in request.content:
                 self._moved[asked] = request.url.join(response.headers["location"])
                 return response
-            return await self._readable(request, response)
+            return await self._make_readable(request, response)
         except httpx2.TransportError as error:
-            return _failure(request, str(error) or type(error).__name__, sent=not isinstance(error, _UNSENT))
+            return _failure_response(request, str(error) or type(error).__name__, sent=not isinstance(error, _UNSENT))
 
     async def _exchange(self, request: httpx2.Request) -> httpx2.Response:
         await self._check(request)
@@ -78,13 +78,13 @@ class _Careful(httpx2.AsyncHTTPTransport):
             await response.aclose()
             self._lost.because(f"its answer is packed ({coding[:20]}), which was not asked for")
             raise httpx2.ReadError(self._lost.reason)
-        limited = _Lines if _kind(response) == "text/event-stream" else _Limited
+        limited = _Lines if _content_type(response) == "text/event-stream" else _Limited
         response.stream = limited(response.stream, self._lost)
         return response
 
-    async def _readable(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+    async def _make_readable(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         """Return the response with a body that the SDK understands. A body is read whole unless it is a stream."""
-        if response.status_code == 202 or (response.is_success and _kind(response) == "text/event-stream"):
+        if response.status_code == 202 or (response.is_success and _content_type(response) == "text/event-stream"):
             return response
         try:
             body = await response.aread()
@@ -100,7 +100,7 @@ class _Careful(httpx2.AsyncHTTPTransport):
             return httpx2.Response(200, headers=headers | {"content-type": "text/event-stream"}, content=events)
         said = next((one.error.message for one in messages if isinstance(one, JSONRPCError)), "")
         text = f"it answered {response.status_code}{f': {said}' if said else ''}"
-        return _failure(request, text, sent=True, status=response.status_code)
+        return _failure_response(request, text, sent=True, status=response.status_code)
 
     async def _check(self, request: httpx2.Request) -> None:
         if self._guard is None:
@@ -115,11 +115,11 @@ class _Careful(httpx2.AsyncHTTPTransport):
         request.extensions = {**request.extensions, "sni_hostname": address.host}
 
 
-def _kind(response: httpx2.Response) -> str:
+def _content_type(response: httpx2.Response) -> str:
     return response.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def _failure(request: httpx2.Request, message: str, *, sent: bool, status: int = 0) -> httpx2.Response:
+def _failure_response(request: httpx2.Request, message: str, *, sent: bool, status: int = 0) -> httpx2.Response:
     """Return the answer to a request that failed. `status` is the server's, if it was about a session."""
     data = {"sent": sent, "status": status if MCP_SESSION_ID in request.headers else 0}
     error = {"code": OWN_FAILURE, "message": message, "data": data}
@@ -163,12 +163,12 @@ class _Lines(_Limited):
                     lines.append(last)
                 else:
                     begun += last
-                yield b"".join(map(_readable_line, lines))
+                yield b"".join(map(_rewrite_line, lines))
             self._check(len(begun))
         yield bytes(begun)
 
 
-def _readable_line(line: bytes) -> bytes:
+def _rewrite_line(line: bytes) -> bytes:
     if not line.startswith(b"data:"):
         return line
     try:

@@ -71,7 +71,7 @@ def usable_offers(server: str, offers: Iterable[Offer | Malformed]) -> Offered:
             refused[offer.name] = offer.problem
             continue
         called = offer.called(server)
-        if problem := _problem(offer, called):
+        if problem := _offer_problem(offer, called):
             refused[offer.name] = problem
         elif called in by_name:
             for twin in (offer.name, by_name[called]):
@@ -83,21 +83,21 @@ def usable_offers(server: str, offers: Iterable[Offer | Malformed]) -> Offered:
     return Offered(usable, refused)
 
 
-def _problem(offer: Offer, called: str) -> str:
+def _offer_problem(offer: Offer, called: str) -> str:
     if not offer.name or not _TOOL.fullmatch(called):
         return "its name has other characters than letters, digits, _ - . /, or more than 64 with its server's"
     try:
         if len(json.dumps([offer.name, offer.description, offer.schema])) > MAX_TOOL:
             return f"its description and schema are longer than {MAX_TOOL:,} characters"
         convert_schema(offer.schema)
-        if wrong := _undescribed(offer.schema.get("properties")):
+        if wrong := _undescribed_arguments(offer.schema.get("properties")):
             return f"its argument {wrong[0]!r:.80} is not described by a schema"
     except (DataError, RecursionError, ValueError) as error:
         return str(error)
     return ""
 
 
-def _undescribed(properties: Any) -> list[str]:
+def _undescribed_arguments(properties: Any) -> list[str]:
     named = properties.items() if isinstance(properties, Mapping) else ()
     return [name for name, schema in named if not isinstance(schema, Mapping | bool)]
 
@@ -122,16 +122,16 @@ def read_pins(path: Path) -> Pins:
     servers = value.get("servers") if isinstance(value, dict) and value.get("pins") == 1 else None
     if not isinstance(servers, dict):
         raise DataError(f'{path}: want {{"pins": 1, "servers": {{…}}}}; write it with: retinue pin FILE')
-    return {server: _tools(path, server, tools) for server, tools in servers.items()}
+    return {server: _read_server(path, server, tools) for server, tools in servers.items()}
 
 
-def _tools(path: Path, server: str, tools: Any) -> dict[str, Offer]:
+def _read_server(path: Path, server: str, tools: Any) -> dict[str, Offer]:
     if not isinstance(tools, dict):
         raise DataError(f"{path}: {server}: want a mapping of tools")
-    return {name: _pinned(f"{path}: {server}.{name}", name, one) for name, one in tools.items()}
+    return {name: _read_pin(f"{path}: {server}.{name}", name, one) for name, one in tools.items()}
 
 
-def _pinned(place: str, name: str, one: Any) -> Offer:
+def _read_pin(place: str, name: str, one: Any) -> Offer:
     match one:
         case {"sha256": str(sha256), "description": str(description), "schema": dict(schema), "effects": str(effects)}:
             offer = Offer(name, description, schema, effects)  # type: ignore[arg-type]

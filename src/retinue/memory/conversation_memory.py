@@ -127,19 +127,19 @@ class ConversationMemory(StoredMemory[Conversation]):
         left = not_done(before.turns, own.turns, after.turns)
         return self.with_state(dump_state(Conversation(left, own.summary)))
 
-    def _fallen(self) -> Sequence[StoredTurn]:
+    def _unsummarized_turns(self) -> Sequence[StoredTurn]:
         """Return the turns waiting for the summary."""
         turns = self.turns
         return turns[: len(turns) - fitting(turns, self._window, self._for_turns)] if self._node else ()
 
     def is_due(self) -> bool:
         """Return whether turns have left the window that the summary lacks."""
-        return bool(self._fallen())
+        return bool(self._unsummarized_turns())
 
     async def catch_up(self) -> None:
         """Merge the turns that have left the window into the summary. Raises `ModelError`."""
         assert self._node is not None
-        fallen = self._fallen()[: self._window]
+        fallen = self._unsummarized_turns()[: self._window]
         said = transcript(fallen, _LINE)
         prompt = (self._node.default_prompt_template or _PROMPT).fill(
             summary=self.summary or "(none)", conversation=said, words=self._for_summary // 2

@@ -101,7 +101,7 @@ class EntityExtractor(Component):
         values = await ask_for_record(
             self.model, _EXTRACTION_HEAD + _write_question(before, f"User: {said}"), self._form, _TOKENS
         )
-        return [row for row in _read_rows(values) if _is_said(row, said, before)]
+        return [row for row in _read_rows(values) if _is_stated(row, said, before)]
 
 
 # ── what the model is shown, and what it may write ───────────────────────────────────────────────
@@ -232,7 +232,7 @@ def _read_row(cells: list[Any]) -> Iterator[_Row]:
         )
 
 
-def _is_said(row: _Row, said: str, before: str) -> bool:
+def _is_stated(row: _Row, said: str, before: str) -> bool:
     """Return whether the user said that: the entity was named, and the fact shares words with the user's text beyond
     the name. Relations of a person may come from the text before.
     """
@@ -286,7 +286,7 @@ class EntitySummarizer(Component):
 
         Raises `ModelError`.
         """
-        given = _of_text(entities) if isinstance(entities, str) else entities
+        given = _parse_facts(entities) if isinstance(entities, str) else entities
         return Summarized(entities=[await self._summary(entity) for entity in given])
 
     def run(self, entities: Sequence[Mapping[str, Any]] | str) -> Summarized:
@@ -300,18 +300,18 @@ class EntitySummarizer(Component):
         prompt = f"{_SUMMARY_HEAD}{_write_request(name, kind, known, facts)}"
         values = await ask_for_record(self._model, prompt, self._form, self._characters // 2 + 20)
         said = next((line(one["summary"]) for one in values if isinstance(one, dict) and "summary" in one), "")
-        if not said or _invents(said, " ".join([name, kind, known, *facts])):
+        if not said or _is_invented(said, " ".join([name, kind, known, *facts])):
             said = "; ".join([*([known] if known else []), *facts])
         return Summary(name=name, kind=kind, summary=said[: self._characters])
 
 
-def _invents(summary: str, source: str) -> bool:
+def _is_invented(summary: str, source: str) -> bool:
     """Return whether the summary contains a name or a number that its sources do not."""
     there = {*words(source), *_BEGINNINGS}
     return any(word.casefold() not in there for word in _NAMES.findall(summary))
 
 
-def _of_text(text: str) -> list[dict[str, Any]]:
+def _parse_facts(text: str) -> list[dict[str, Any]]:
     return [{"name": "", "kind": "", "facts": [fact for fact in text.splitlines() if fact.strip()]}]
 
 

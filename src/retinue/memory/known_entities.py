@@ -101,7 +101,7 @@ class Entity:
         """Return facts that `fact` may outdate: older ones of a kind that changes, or in similar words."""
         said, kinds = content(fact.fact), next((kinds for kinds in CHANGING if fact.about in kinds), ())
         older = [one for one in self.holding if one.since < fact.since]
-        return [one for one in older if one.about in kinds or _alike(content(one.fact), said)]
+        return [one for one in older if one.about in kinds or _are_alike(content(one.fact), said)]
 
     def outdate(self, old: Fact, by: Fact) -> None:
         """Mark `old` as outdated."""
@@ -119,7 +119,7 @@ def content(text: str) -> frozenset[str]:
     return frozenset(word[:5] for word in words(text) if word not in _SMALL)
 
 
-def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
+def _are_alike(one: frozenset[str], other: frozenset[str]) -> bool:
     return bool(one) and len(one & other) >= _SAME * len(one | other)
 
 

@@ -32,9 +32,9 @@ async def recall_history(memories: Sequence[Memory], question: str) -> tuple[Mes
 
     Nothing in them can pass for a turn, an action or an answer. Raises `RetinueError` if a memory fails.
     """
-    found = [await _recalled(memory, question) for memory in memories]
+    found = [await _recall_memory(memory, question) for memory in memories]
     turns = [replace(message, content=neutralize(message.content)) for one in found for message in one.history]
-    return (*_notes(found), *turns)
+    return (*_facts_message(found), *turns)
 
 
 def without_turns(found: Sequence[Message], history: Sequence[Message]) -> Iterator[Message]:
@@ -48,7 +48,7 @@ def without_turns(found: Sequence[Message], history: Sequence[Message]) -> Itera
             yield message
 
 
-async def _recalled(memory: Memory, question: str) -> Recalled:
+async def _recall_memory(memory: Memory, question: str) -> Recalled:
     try:
         return await await_contained(memory.recall(question))
     except Exception as error:
@@ -57,7 +57,7 @@ async def _recalled(memory: Memory, question: str) -> Recalled:
         raise RetinueError(f"the memory {type(memory).__name__} failed: {describe_error(error)}") from error
 
 
-def _notes(found: Sequence[Recalled]) -> tuple[Message, ...]:
+def _facts_message(found: Sequence[Recalled]) -> tuple[Message, ...]:
     lines = [line.strip() for one in found for line in neutralize(one.facts).splitlines() if line.strip()]
     return (Message("user", "\n".join([_HEAD, *(f"- {line}" for line in lines)])),) if lines else ()
 
@@ -82,21 +82,21 @@ def completed_turn(log: Sequence[Event]) -> tuple[str, str] | None:
     run = result(log)
     if not _is_over(run):
         return None
-    return run.question, "\n".join([run.answer or NO_ANSWER, *map(_UNKNOWN.format, _unknown(log))])
+    return run.question, "\n".join([run.answer or NO_ANSWER, *map(_UNKNOWN.format, _unknown_calls(log))])
 
 
 def _is_over(run: RunResult) -> bool:
     return bool(run.answer) or not run.resumable
 
 
-def _unknown(log: Sequence[Event]) -> list[str]:
+def _unknown_calls(log: Sequence[Event]) -> list[str]:
     """Return the calls with an unknown outcome."""
     called: dict[str, str] = {}
     unknown: dict[str, None] = {}
     for event in log:
         match event:
             case Called(action=action):
-                called[action.id] = _written(action)
+                called[action.id] = _format_call(action)
             case Observed(observation=seen) if seen.outcome == "unknown" and seen.call_id in called:
                 unknown[called[seen.call_id]] = None
             case Observed(observation=seen) if seen.outcome == "result":
@@ -106,5 +106,5 @@ def _unknown(log: Sequence[Event]) -> list[str]:
     return list(unknown)
 
 
-def _written(action: AgentAction) -> str:
+def _format_call(action: AgentAction) -> str:
     return f"{action.tool}({json.dumps(action.tool_input, ensure_ascii=False, sort_keys=True)})"

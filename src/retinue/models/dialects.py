@@ -10,7 +10,7 @@ from ..core.grammar import Constraint, gbnf, regex
 from .settings import Api
 
 HOLD_TO_PATTERN = frozenset(("llamacpp", "vllm", "tgi"))  # the others constrain to JSON, or not at all
-DIALECTS = (*sorted(HOLD_TO_PATTERN), "openai", "anthropic", "cohere", "gemini", "ollama", "none")
+DIALECTS = ("llamacpp", "vllm", "tgi", "openai", "anthropic", "cohere", "gemini", "ollama", "none")
 
 
 @lru_cache(maxsize=256)

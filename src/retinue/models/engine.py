@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, get_args
@@ -23,24 +23,13 @@ from ..errors import ModelNotFound, ModelRefused, ModelUnavailable, UsageError, 
 from ..net.error_mapping import field_of_turn, names_parameter, output_limit
 from ..net.http_client import HttpClient
 from ..net.retry import Attempts, Retries, TimeLimits
+from . import known_servers
 from .dialects import DIALECTS, HOLD_TO_PATTERN, constraint_parameters
-from .facts import UNKNOWN, find_facts, vendor_at
-from .known_servers import (
-    Adapted,
-    adapted_to,
-    detect_server,
-    find_call_problem,
-    first_of_ollama,
-    kinds_read,
-    learn,
-    not_found,
-    recall,
-    remember,
-    window,
-)
+from .facts import UNKNOWN, find_facts, find_vendor_at
+from .known_servers import Adapted
 from .reply_reader import ReplyReader, may_think
 from .settings import Api, Settings
-from .tool_schemas import refused_tools
+from .tool_schemas import find_refused_tools
 from .vendor import Vendor
 from .vendors import find_vendor
 from .vendors.gemini import sign_others
@@ -81,7 +70,7 @@ class HttpEngine:
         self._settings = settings
         self._vendor = vendor
         self._client = HttpClient(
-            _with_root(settings.base_url or "", vendor.root),
+            _add_root(settings.base_url or "", vendor.root),
             settings.api_key,
             settings.limits or (_WHILE_IT_THINKS if vendor.suits(settings.model) else TimeLimits()),
             vendor.headers,
@@ -91,7 +80,7 @@ class HttpEngine:
         self._dialect = settings.dialect or vendor.dialect
         self._model = settings.model
         self._window: int | None = None
-        self._host = vendor_at(self._client.base_url)  # whose own address it is
+        self._host = find_vendor_at(self._client.base_url)  # whose own address it is
         self._facts = UNKNOWN
         self._in_words: frozenset[str] = frozenset()  # tools whose schemas were rejected
         self._recalled = False
@@ -116,11 +105,12 @@ class HttpEngine:
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Return the server's capabilities; `native` probes tool calls, once. Raises `ModelError`."""
-        await self._find_out()
+        await self._learn_server()
         if self._vendor.dialect == "ollama":
             self._window = self._settings.options.get("num_ctx", self._settings.context)
         elif self._window is None:
-            self._window = await window(self._client, self._dialect, self._model) or self._facts.window
+            told = await known_servers.find_window(self._client, self._dialect, self._model)
+            self._window = told or self._facts.window
         constrains = self._dialect in HOLD_TO_PATTERN and not (self._dialect == "tgi" and self._only_completes)
         problem = await self._find_call_problem() if native else ""
         return Capabilities(constrains, native and not problem, self._window, problem)
@@ -128,8 +118,8 @@ class HttpEngine:
     async def sees(self) -> frozenset[Kind]:
         """Return the kinds of files that the model can be sent. Raises `ModelError`."""
         if self._sees is None:
-            await self._find_out()
-            found = await kinds_read(self._client, self._dialect, self._model, self._vendor)
+            await self._learn_server()
+            found = await known_servers.find_kinds(self._client, self._dialect, self._model, self._vendor)
             facts, takes = self._facts, bool(self._host) and find_vendor(self._host).takes_files
             listed = {"image": facts.sees, "pdf": takes and facts.reads_pdf, "audio": takes and facts.hears}
             found |= {kind for kind in get_args(Kind) if listed[kind]}
@@ -142,9 +132,9 @@ class HttpEngine:
         while True:
             adapted: Adapted | None = None
             try:
-                await self._find_out()
+                await self._learn_server()
                 adapted = self._adapted
-                async with aclosing(self._attempt(request, self._wire(request, adapted), adapted)) as chunks:
+                async with aclosing(self._stream_once(request, self._choose_wire(request, adapted), adapted)) as chunks:
                     async for chunk in chunks:
                         yield chunk
                 return
@@ -156,69 +146,61 @@ class HttpEngine:
                 if adapted and not has_switched and self._learn_api(request, adapted, refused):
                     has_switched = True
                 elif isinstance(refused, ModelNotFound):
-                    raise await not_found(self._client, self._vendor, self._model, refused) from None
+                    raise await known_servers.suggest_model(self._client, self._vendor, self._model, refused) from None
                 else:
                     self._adapt(request, adapted, refused)
-                remember(self._identity)
+                known_servers.remember(self._identity)
                 continue
             except ModelUnavailable as error:
                 retry = attempts.next_retry(error)
             yield retry
             await asyncio.sleep(retry.seconds)
 
-    async def _attempt(self, request: Ask, wire: Wire, adapted: Adapted) -> Chunks:
+    async def _stream_once(self, request: Ask, wire: Wire, adapted: Adapted) -> Chunks:
         """Send the request once and stream the reply."""
-        receiver = self._reader(request, wire, adapted)
-        encoded = sent = await self._encode(request.prompt, wire, adapted)
+        thinks = False if request.constraint and self._dialect in HOLD_TO_PATTERN else self._thinks
+        in_json, redacted = self._wants_json(request, wire, adapted), self._client.redacted
+        receiver = ReplyReader(wire, request.stop, in_json=in_json, redacted=redacted, thinks=thinks)
+        encoded = sent = await self._encode_prompt(request.prompt, wire, adapted)
+        path = wire.find_path(self._model, self._settings.stream)
         for pauses in range(_MOST_PAUSES + 1):
-            async with aclosing(self._exchange(request, wire, sent, adapted)) as reads:
+            head, headers = self._build_head(request, wire, sent, adapted)
+            async with aclosing(self._client.exchange(path, wire.write_body(head, sent), headers)) as reads:
                 async for bodies in reads:
                     for chunk in receiver.take(bodies):
                         yield chunk
                     if receiver.is_enough:
                         break
-            turn = receiver.paused_turn(self._origin(wire)) if pauses < _MOST_PAUSES else None
+            turn = receiver.paused_turn(self._name_origin(wire)) if pauses < _MOST_PAUSES else None
             if turn is None:
                 break
-            sent = wire.encode(encoded, [turn])
+            sent = wire.encode_messages(encoded, [turn])
         for chunk in receiver.rest():
             yield chunk
-        reply = receiver.reply(self._origin(wire), encoded.unsent)
+        reply = receiver.reply(self._name_origin(wire), encoded.unsent)
         if receiver.found_open or (reply.text and request.constraint is None):
             self._thinks = receiver.found_open  # whether replies begin within a thought
         yield reply
-
-    def _reader(self, request: Ask, wire: Wire, adapted: Adapted) -> ReplyReader:
-        thinks = False if request.constraint and self._dialect in HOLD_TO_PATTERN else self._thinks
-        in_json = self._in_json(request, wire, adapted)
-        return ReplyReader(wire, request.stop, in_json=in_json, redacted=self._client.redacted, thinks=thinks)
-
-    def _exchange(
-        self, request: Ask, wire: Wire, encoded: Encoded, adapted: Adapted
-    ) -> AsyncGenerator[list[Any], None]:
-        path = wire.path if wire.address is None else wire.address(self._model, self._settings.stream)
-        head, headers = self._head(request, wire, encoded, adapted)
-        return self._client.exchange(path, wire.body(head, encoded), headers)
 
     async def close(self) -> None:
         """Close the connections of the running event loop."""
         await self._client.close()
 
-    async def _find_out(self) -> None:
+    async def _learn_server(self) -> None:
         """Detect the server's kind and the model, unless they are known, and recall what else is known of them."""
         if not (self._dialect and self._model):
-            await self._detect()
+            await self._detect_server()
         if not self._recalled:
             self._recalled = True
-            recall(self._identity)
+            known_servers.recall(self._identity)
             if self._host:
                 self._facts = await asyncio.to_thread(find_facts, self._host, self._model)
 
-    async def _detect(self) -> None:
+    async def _detect_server(self) -> None:
         if self._vendor.dialect == "ollama":
-            self._model = await first_of_ollama(self._client)
+            self._model = await known_servers.find_ollama_model(self._client)
         else:
-            found = await detect_server(self._client)
+            found = await known_servers.detect_server(self._client)
             kind = self._vendor.detected or "none" if found.dialect == "none" else found.dialect
             self._dialect = self._dialect or kind
             self._model = self._model or found.model
@@ -229,7 +211,7 @@ class HttpEngine:
         if self._only_completes:
             return "its completions know no tool calls"
         title = f"{self.name} at {self._client.redacted(self._client.base_url)}"
-        return await find_call_problem(self._identity, title, self.reply)
+        return await known_servers.find_call_problem(self._identity, title, self.reply)
 
     @property
     def _identity(self) -> tuple[str, ...]:
@@ -237,7 +219,7 @@ class HttpEngine:
 
     @property
     def _adapted(self) -> Adapted:
-        return adapted_to(self._identity) | Adapted(in_words=self._in_words)
+        return known_servers.find_adapted(self._identity) | Adapted(in_words=self._in_words)
 
     # ── the request ──────────────────────────────────────────────────────────────────────────────
 
@@ -248,7 +230,7 @@ class HttpEngine:
             return self._settings.api == "completions"
         return self._dialect in ("openai", "none") and self._model.startswith(_COMPLETION_MODELS)
 
-    def _wire(self, request: Ask, adapted: Adapted) -> Wire:
+    def _choose_wire(self, request: Ask, adapted: Adapted) -> Wire:
         """Return the wire for `request`: completions suit llama.cpp's grammars, chat suits conversations and native
         calls, and Responses suits models that reason.
         """
@@ -271,7 +253,7 @@ class HttpEngine:
         self._calling.keep(prompt, found)
         return found
 
-    def _constraint(self, request: Ask, wire: Wire, adapted: Adapted) -> Mapping[str, Any]:
+    def _build_constraint(self, request: Ask, wire: Wire, adapted: Adapted) -> Mapping[str, Any]:
         """Return the constraint's parameters, if the server takes all of them; none beside tools, as engines reject
         both together."""
         if request.constraint is None or request.tools:
@@ -281,15 +263,15 @@ class HttpEngine:
         constraint = constraint_parameters(self._dialect, request.constraint, api)
         return constraint if drop_parameters(constraint, adapted.without) == constraint else {}
 
-    def _in_json(self, request: Ask, wire: Wire, adapted: Adapted) -> bool:
+    def _wants_json(self, request: Ask, wire: Wire, adapted: Adapted) -> bool:
         """Return whether the reply should be JSON."""
-        return self._dialect not in HOLD_TO_PATTERN and bool(self._constraint(request, wire, adapted))
+        return self._dialect not in HOLD_TO_PATTERN and bool(self._build_constraint(request, wire, adapted))
 
-    def _parameters(
+    def _build_parameters(
         self, request: Ask, wire: Wire, adapted: Adapted, unfit: frozenset[str] = frozenset()
     ) -> dict[str, Any]:
         settings, most, options = self._settings, request.max_tokens, dict(request.options)
-        without = adapted.without - self._set_wishes(request, wire)
+        without = adapted.without - self._find_set_wishes(request, wire)
         if most is None and self._dialect == "llamacpp" and self._window:
             most = self._window // 2  # a small model may never stop
         if adapted.most is not None:
@@ -297,7 +279,7 @@ class HttpEngine:
         terms = Terms(
             self._model,
             most,
-            () if self._in_json(request, wire, adapted) else request.stop,
+            () if self._wants_json(request, wire, adapted) else request.stop,
             settings.temperature,
             settings.stream,
             settings.context,
@@ -311,10 +293,10 @@ class HttpEngine:
             str(options.pop("reasoning_summary", settings.summary) or ""),
             self._facts.most_output,
         )
-        parameters = merge_parameters(wire.parameters(terms), self._constraint(request, wire, adapted))
-        parameters = wire.with_options(parameters, settings.options)
+        parameters = merge_parameters(wire.build_parameters(terms), self._build_constraint(request, wire, adapted))
+        parameters = wire.add_options(parameters, settings.options)
         if options:
-            parameters = wire.sampled(parameters, options)
+            parameters = wire.add_sampling(parameters, options)
         if "max_tokens" in without and "max_tokens" in parameters:
             parameters["max_completion_tokens"] = parameters["max_tokens"]
         kept = drop_parameters(parameters, without)
@@ -325,7 +307,7 @@ class HttpEngine:
                 logger.warning("%s refuses %s, which is not sent", self.name, ", ".join(left_out))
         return kept
 
-    def _set_wishes(self, request: Ask, wire: Wire) -> frozenset[str]:
+    def _find_set_wishes(self, request: Ask, wire: Wire) -> frozenset[str]:
         """Return the parameters of `_WISHES` that the settings ask for and `request` does not.
 
         They are sent even if the server was found to refuse them for another request, so that its refusal is the error.
@@ -339,7 +321,9 @@ class HttpEngine:
                 found.update(names)
         return frozenset(found) - wire.dispensable
 
-    def _head(self, request: Ask, wire: Wire, encoded: Encoded, adapted: Adapted) -> tuple[bytes, Mapping[str, str]]:
+    def _build_head(
+        self, request: Ask, wire: Wire, encoded: Encoded, adapted: Adapted
+    ) -> tuple[bytes, Mapping[str, str]]:
         """Return the request as JSON but for the conversation, which comes last because it is append-only, and headers.
 
         The last two heads are cached, as most requests differ in nothing else, except those for a last answer.
@@ -348,16 +332,16 @@ class HttpEngine:
         key = *differs, request.constraint, request.options, encoded.unfit
         head = next((head for known, head in self._heads if known == key), None)
         if head is None:
-            parameters = well_formed_json(self._parameters(request, wire, adapted, encoded.unfit))
-            headers = wire.headers(parameters)
+            parameters = well_formed_json(self._build_parameters(request, wire, adapted, encoded.unfit))
+            headers = wire.take_headers(parameters)
             head = json.dumps(parameters)[:-1].encode(), headers
             self._heads = [(key, head), *self._heads[:1]]
         return head
 
-    async def _encode(self, prompt: Prompt, wire: Wire, adapted: Adapted) -> Encoded:
+    async def _encode_prompt(self, prompt: Prompt, wire: Wire, adapted: Adapted) -> Encoded:
         """Return the conversation as the wire sends it, without another vendor's state and without files of tools that
         the model cannot read. What of it was encoded before is cached."""
-        turns, origin = (adapted.turns_without, adapted.turns_want), self._origin(wire)
+        turns, origin = (adapted.turns_without, adapted.turns_want), self._name_origin(wire)
         known = self._encoded.setdefault((wire.path, *turns), PromptCache())
         kept, new = known.extend(prompt)
         foreign = {one.state.origin for one in new if one.state and one.state.origin != origin}
@@ -365,14 +349,14 @@ class HttpEngine:
             new = tuple([replace(one, state=None) if one.state and one.state.origin in foreign else one for one in new])
         if any(one.tool and one.files for one in new):
             new = place_result_files(new, await self.sees(), wire)
-        encoded = wire.encode(kept or Encoded(turns_without=turns[0], turns_want=turns[1]), new)
+        encoded = wire.encode_messages(kept or Encoded(turns_without=turns[0], turns_want=turns[1]), new)
         if unsent := next(iter(foreign), kept.unsent if kept else ""):
             encoded = replace(encoded, unsent=unsent)
         if kept is not None or any(message.role == "assistant" for message in new):
             known.keep(prompt, encoded)  # not of a run that waits for its first reply: there may be thousands
         return encoded
 
-    def _origin(self, wire: Wire) -> str:
+    def _name_origin(self, wire: Wire) -> str:
         """Return the origin of this vendor's state; a gateway to many vendors has the model's maker in its name."""
         maker, server = self._model.rpartition("/")[0], urlsplit(self._client.base_url).netloc.rpartition("@")[2]
         return " ".join(filter(None, (wire.name, server, maker)))
@@ -389,11 +373,11 @@ class HttpEngine:
             raise refused
         logger.info("%s is adapted to (%s): %s", self.name, found, refused)
         self._in_words |= found.in_words
-        learn(self._identity, replace(found, in_words=frozenset()))
+        known_servers.learn(self._identity, replace(found, in_words=frozenset()))
 
     def _find_rejected(self, request: Ask, sent_as: Adapted, refused: ModelRefused) -> Adapted | None:
-        wire = self._wire(request, sent_as)
-        sent = self._parameters(request, wire, sent_as)
+        wire = self._choose_wire(request, sent_as)
+        sent = self._build_parameters(request, wire, sent_as)
         lengths = {**sent, **(sent.get("generationConfig") or {})}  # where Gemini has it
         most, limit = next((lengths[name] for name in _LENGTHS if name in lengths), None), output_limit(refused)
         if most is not None and limit is not None and 0 < limit < most:
@@ -411,10 +395,10 @@ class HttpEngine:
             for name in wire.dispensable.union(*(_WISHES[wish] for wish in wishes))
             if names_parameter(refused, name) and drop_parameters(sent, {name}) != sent
         ]
-        name = wire.refuses(refused, sent) or max(named, key=lambda name: (name.count("."), name), default="")
+        name = wire.find_refused(refused, sent) or max(named, key=lambda name: (name.count("."), name), default="")
         if name and name not in sent_as.without:
             return Adapted(without=frozenset((name,)))
-        tools = refused_tools(refused, request.tools) - sent_as.in_words
+        tools = find_refused_tools(refused, request.tools) - sent_as.in_words
         return Adapted(in_words=tools) if tools else None
 
     def _learn_api(self, request: Ask, sent_as: Adapted, refused: ModelRefused) -> bool:
@@ -425,14 +409,14 @@ class HttpEngine:
         vendor = self._vendor
         if vendor.responses is None or self._settings.api:
             return False
-        if self._wire(request, sent_as) is vendor.responses:
+        if self._choose_wire(request, sent_as) is vendor.responses:
             is_missing = refused.status in (404, 405) and not isinstance(refused, ModelNotFound)
             wanted: Api | None = "chat" if is_missing or _WANTS_CHAT.search(str(refused)) else None
         else:
             wanted = "responses" if _WANTS_RESPONSES.search(str(refused)) else None
         if wanted:
             logger.info("%s is asked by its %s API from now on: %s", self.name, wanted, refused)
-            learn(self._identity, Adapted(api=wanted))
+            known_servers.learn(self._identity, Adapted(api=wanted))
         return wanted is not None
 
 
@@ -454,7 +438,7 @@ def _thinks_at_first(vendor: Vendor, settings: Settings) -> bool | None:
     return may_think(settings.model) or None
 
 
-def _with_root(base_url: str, root: str) -> str:
+def _add_root(base_url: str, root: str) -> str:
     """Return the address with its `/v1` or similar, which users often omit."""
     address, mark, query = base_url.partition("?")
     address = address.rstrip("/")
@@ -477,7 +461,7 @@ def make_engine(name: str, settings: Settings) -> HttpEngine:
             raise UsageError(f"{vendor.title} needs a key: set {keys} (or name another server: base_url)")
         if not settings.model:
             raise UsageError(f"{vendor.title} has many models; name one: {name}:MODEL")
-    if vendor.chat.name == "chat" and settings.model.removeprefix("models/").startswith("gemini"):
+    if settings.model.removeprefix("models/").startswith("gemini"):
         vendor = sign_others(vendor)
     if settings.api == "completions" and vendor.completions is None:
         raise UsageError(f"{vendor.title} has no completions; omit `api`")

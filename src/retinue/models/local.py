@@ -33,7 +33,7 @@ from ..errors import ModelRefused, RetinueError, UsageError
 from ..net.http_client import HttpClient
 from ..net.retry import TimeLimits
 from .engine import HttpEngine
-from .prompt_states import PromptBeginnings, PromptStates, made_folder
+from .prompt_states import PromptBeginnings, PromptStates, make_folder
 from .settings import Settings
 from .vendors import find_vendor
 from .weights import find
@@ -69,7 +69,7 @@ class CpuLoad:
         """Begin to measure. `stat` is a file like `/proc/stat`."""
         self._stat = stat
         self._lock = threading.Lock()
-        self._last, self._crowded = self._sample(), False
+        self._last, self._crowded = self._take_sample(), False
 
     def is_crowded(self) -> bool:
         """Return whether others have kept a core busy since the last call, and note the time.
@@ -78,24 +78,26 @@ class CpuLoad:
         where the system does not tell.
         """
         with self._lock:
-            now = self._sample()
+            now = self._take_sample()
             if (passed := now.at - self._last.at) >= _SHORTEST:
                 busy = (now.others - self._last.others) / passed
                 self._crowded, self._last = busy > (_QUIET if self._crowded else _CROWDED), now
             return self._crowded
 
-    def _sample(self) -> _Sample:
+    def _take_sample(self) -> _Sample:
         own = times()
         try:
             lines = self._stat.read_text("ascii").splitlines()
             cores = {f"cpu{number}" for number in own_cores()}
-            ticks = sum(_busy(fields[1:]) for line in lines if (fields := line.split()) and fields[0] in cores)
+            ticks = sum(
+                _sum_busy_ticks(fields[1:]) for line in lines if (fields := line.split()) and fields[0] in cores
+            )
         except (OSError, ValueError):  # no Linux, or another format: more than nothing is never known
             return _Sample(monotonic(), math.nan)
         return _Sample(monotonic(), ticks / _TICKS - own.user - own.system)
 
 
-def _busy(spent: list[str]) -> int:
+def _sum_busy_ticks(spent: list[str]) -> int:
     return sum(int(one) for at, one in enumerate(spent[:_TIMES]) if at not in _WAITS)
 
 
@@ -131,7 +133,7 @@ class LocalEngine:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._path = _weights(settings.model)
+        self._path = _find_weights(settings.model)
         # by process and threads; servers live while referenced
         self._served: dict[tuple[int, int], tuple[RunningServer, HttpEngine]] = {}
         self._read_by: PromptCache[int] = PromptCache()  # the threads of the server that knows a prompt
@@ -143,20 +145,20 @@ class LocalEngine:
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Load the model, so that its errors surface before a run begins."""
-        return await (await self._any()).abilities(native=native)
+        return await (await self._get_engine()).abilities(native=native)
 
     async def sees(self) -> frozenset[Kind]:
         """Return the kinds of files that the model can be sent. Loads it."""
-        return await (await self._any()).sees()
+        return await (await self._get_engine()).sees()
 
     async def reply(self, request: Ask) -> Chunks:
         """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""
-        server, engine = await self._for(request.prompt)
+        server, engine = await self._choose_server(request.prompt)
         read = 0
         if self._settings.api != "chat":
             read = await server.beginnings.prepare(server.client, request)
         async for chunk in engine.reply(request):
-            yield _counted(chunk, read) if isinstance(chunk, Reply) and read else chunk
+            yield _correct_usage(chunk, read) if isinstance(chunk, Reply) and read else chunk
         _LOAD.is_crowded()  # so that the next reply learns what was between the two
 
     async def close(self) -> None:
@@ -165,23 +167,23 @@ class LocalEngine:
             await engine.close()
             await server.client.close()
 
-    async def _any(self) -> HttpEngine:
+    async def _get_engine(self) -> HttpEngine:
         for (process, _), (_, engine) in self._served.items():
             if process == os.getpid():
                 return engine
-        return (await self._loaded(_suitable_threads()))[1]
+        return (await self._load(_count_threads()))[1]
 
-    async def _for(self, prompt: Prompt) -> tuple[RunningServer, HttpEngine]:
-        """Return the server that has read what `prompt` extends, or the one that suits the machine's load."""
+    async def _choose_server(self, prompt: Prompt) -> tuple[RunningServer, HttpEngine]:
+        """Return the server whose cache holds a prefix of `prompt`, else the one that suits the current load."""
         known, _ = self._read_by.extend(prompt)
-        chosen = known or _suitable_threads()
+        chosen = known or _count_threads()
         self._read_by.keep(prompt, chosen)
-        return await self._loaded(chosen)
+        return await self._load(chosen)
 
-    async def _loaded(self, count: int) -> tuple[RunningServer, HttpEngine]:
+    async def _load(self, count: int) -> tuple[RunningServer, HttpEngine]:
         key = os.getpid(), count  # a forked child has none of the threads of its parent's servers
         if key not in self._served:
-            server = await asyncio.to_thread(_shared_server, self._path, self._settings.context, count)
+            server = await asyncio.to_thread(_load_server, self._path, self._settings.context, count)
             engine = HttpEngine(
                 replace(
                     self._settings,
@@ -198,7 +200,7 @@ class LocalEngine:
         return self._served[key]
 
 
-def _weights(name: str) -> Path:
+def _find_weights(name: str) -> Path:
     try:
         return find(name)
     except RetinueError:
@@ -206,7 +208,7 @@ def _weights(name: str) -> Path:
         raise
 
 
-def _suitable_threads() -> int:
+def _count_threads() -> int:
     """Return how many threads a new prompt gets: one for each core, or half of them beside busy programs."""
     if fixed := os.environ.get(_THREADS, "").strip():
         if not (fixed.isdecimal() and 1 <= int(fixed) <= _MOST_THREADS):
@@ -216,22 +218,22 @@ def _suitable_threads() -> int:
     return (cores + 1) // 2 if _LOAD.is_crowded() else cores
 
 
-def _counted(reply: Reply, read: int) -> Reply:
-    """Return `reply` without the `read` tokens, which were read for it, among the cached ones."""
+def _correct_usage(reply: Reply, read: int) -> Reply:
+    """Return `reply` with fewer cached tokens: `read` of them were read for this very request."""
     cached = max(0, reply.usage.cached_tokens - read)
     return replace(reply, usage=replace(reply.usage, cached_tokens=cached))
 
 
-def _shared_server(path: Path, context: int, threads: int) -> RunningServer:
+def _load_server(path: Path, context: int, threads: int) -> RunningServer:
     with _loading.turn:  # concurrent callers wait for the load instead of repeating it
         if (progress := progress_listener()) is not None and (path, context) not in _LOADED:
-            _read(path, progress)
-        server = _server(path, context, threads, os.getpid())
+            _read_ahead(path, progress)
+        server = _start_server(path, context, threads, os.getpid())
         _LOADED.add((path, context))
         return server
 
 
-def _read(path: Path, progress: Progress) -> None:
+def _read_ahead(path: Path, progress: Progress) -> None:
     """Read the file into the page cache with progress, since loading itself reports none."""
     size, done = path.stat().st_size, 0
     buffer = bytearray(_PIECE)
@@ -243,10 +245,10 @@ def _read(path: Path, progress: Progress) -> None:
 
 
 @lru_cache(maxsize=4)
-def _server(path: Path, context: int, threads: int, _process: int) -> RunningServer:
+def _start_server(path: Path, context: int, threads: int, _process: int) -> RunningServer:
     """Return this process's llama.cpp server for the model at `path`, with a window of `context` tokens."""
     xllamacpp = load_engine()
-    states = made_folder()
+    states = make_folder()
     parameters = xllamacpp.CommonParams()
     parameters.model.path = str(path)
     parameters.n_ctx = context

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Protocol
 from .._internal.message_text import nearest, one_line_repr, suggestion
 from .._internal.redaction import address_without_secrets
 from .._internal.sync_bridge import run_blocking
-from .._internal.tracebacks import install_excepthook, shorten_traceback
+from .._internal.tracebacks import shorten_traceback
 from ..core.completion import ask_once
 from ..core.component import Configurable
 from ..core.prices import Price, listed_price, price_of
@@ -68,13 +68,14 @@ class PromptModel(Configurable):
         fall_back_on: Annotated[Sequence[str], Reason] = FALL_BACK_ON,
         **settings: Any,
     ) -> None:
-        install_excepthook()
         if models:
-            self._use(models, fall_back_on)
+            self._use_models(models, fall_back_on)
             return
-        given = _given(settings, {"engine": engine, "base_url": base_url, "model_name_or_path": model_name_or_path})
+        given = _merge_aliases(
+            settings, {"engine": engine, "base_url": base_url, "model_name_or_path": model_name_or_path}
+        )
         text, at, url = given["model_name_or_path"].partition("@http")
-        named, name = _engine_and_name(text)
+        named, name = _split_name(text)
         engine, base_url = given["engine"], f"http{url}" if at else given["base_url"]
         if ":" in name and not (named or engine or base_url or os.environ.get("OPENAI_BASE_URL")):
             engine = name.partition(":")[0]  # names of models at other servers may contain a colon
@@ -89,7 +90,7 @@ class PromptModel(Configurable):
         price = settings.get("price")
         self._price = None if price is None else Price.of(price)
 
-    def _use(self, models: Sequence[str | Model], fall_back_on: Sequence[str]) -> None:
+    def _use_models(self, models: Sequence[str | Model], fall_back_on: Sequence[str]) -> None:
         of_one = ("model_name_or_path", "engine", "base_url", "api_key", *_OTHER_NAMES)
         if isinstance(models, str):
             raise UsageError(f"PromptModel: models: want a list of names or models, not {models!r:.80}")
@@ -97,7 +98,7 @@ class PromptModel(Configurable):
             raise UsageError(f"PromptModel: {wrong[0]} is of one model; give `models` a PromptModel that has it")
         own = {key: self.given[key] for key in self.given if key not in ("models", "fall_back_on", *of_one)}
         self._kind, self._about, self._price = "fallbacks", {"models": len(models)}, None
-        self._engine = Fallbacks(_in_order(models, own), fall_back_on)
+        self._engine = Fallbacks(_make_models(models, own), fall_back_on)
 
     def __repr__(self) -> str:
         engine = getattr(self, "_engine", None)  # there is none if the constructor raised
@@ -131,7 +132,7 @@ class PromptModel(Configurable):
         """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""
         chunks = self._engine.reply(request)
         price = None if isinstance(self._engine, Fallbacks) else self.price  # each reply has its own model's cost
-        return chunks if price is None else _priced(chunks, price)
+        return chunks if price is None else _add_cost(chunks, price)
 
     async def run_async(
         self, prompt: str | Sequence[Message], *, stop: Sequence[str] = (), max_tokens: int | None = None
@@ -148,7 +149,7 @@ class PromptModel(Configurable):
         await self._engine.close()
 
 
-async def _priced(chunks: Chunks, price: Price) -> Chunks:
+async def _add_cost(chunks: Chunks, price: Price) -> Chunks:
     async with aclosing(chunks):
         async for chunk in chunks:
             yield replace(chunk, usage=price.priced(chunk.usage)) if isinstance(chunk, Reply) else chunk
@@ -177,7 +178,7 @@ def _make_engine(kind: str, settings: Mapping[str, Any]) -> Engine:
         raise UsageError(f"PromptModel: unknown setting {', '.join(unknown) or error}") from None
 
 
-def _in_order(models: Sequence[str | Model], settings: Mapping[str, Any]) -> Iterator[Model]:
+def _make_models(models: Sequence[str | Model], settings: Mapping[str, Any]) -> Iterator[Model]:
     """Yield the models. One that is followed by another is asked only twice, unless `settings` say otherwise."""
     for left, one in zip(reversed(range(len(models))), models, strict=True):
         sooner = {"retries": Retries(tries=2)} if left else {}
@@ -194,7 +195,7 @@ def _check_spelling(name: str) -> None:
         raise UsageError(f"no engine {written!r}; did you mean {near!r}?{hint}")
 
 
-def _given(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+def _merge_aliases(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """Merge aliases into `given`, and remove them from `settings`."""
     for other, name in _OTHER_NAMES.items():
         value = settings.pop(other, None)
@@ -204,7 +205,7 @@ def _given(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _engine_and_name(text: str) -> tuple[str | None, str]:
+def _split_name(text: str) -> tuple[str | None, str]:
     engine, colon, name = text.partition(":")
     if engine == "mistral" and os.environ.get("OPENAI_BASE_URL") and not os.environ.get("MISTRAL_API_KEY"):
         return None, text  # a model of that name, as Ollama lists it

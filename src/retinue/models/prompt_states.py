@@ -44,7 +44,7 @@ _MOST_KNOWN = 4096
 # ── beginnings of prompts ─────────────────────────────────────────────────────────────────────────
 
 
-def fixed_beginning(request: Ask) -> str:
+def find_beginning(request: Ask) -> str:
     """Return the text of the prompt before what is new in it; empty if it is short, or the prompt extends another."""
     messages = request.prompt.messages
     if (
@@ -73,9 +73,9 @@ class PromptBeginnings:
 
         Whatever fails here is left to the request itself.
         """
-        beginning = fixed_beginning(request)
-        seen, busy = self._sent(beginning, request.news)
-        if not beginning or seen == "settled" or await asyncio.to_thread(made_folder) is None:
+        beginning = find_beginning(request)
+        seen, busy = self._note_prompt(beginning, request.news)
+        if not beginning or seen == "settled" or await asyncio.to_thread(make_folder) is None:
             return 0
         try:
             if seen == "first" and (path := await asyncio.to_thread(self._states.find, beginning)):
@@ -88,8 +88,8 @@ class PromptBeginnings:
             logger.debug("the state of a prompt's beginning was not kept: %s", error)
         return 0
 
-    def _sent(self, beginning: str, news: str) -> tuple[Literal["first", "again", "settled"], bool]:
-        """Note a prompt; return whether its beginning is new, and whether any prompt was sent before it."""
+    def _note_prompt(self, beginning: str, news: str) -> tuple[Literal["first", "again", "settled"], bool]:
+        """Record a prompt; return whether its beginning is new, and whether any prompt was sent before."""
         with self._lock:
             busy, self._busy = self._busy, True
             if beginning not in self._news:
@@ -100,7 +100,7 @@ class PromptBeginnings:
             return ("settled" if self._news[beginning] in (None, news) else "again"), busy
 
     def _settle(self, beginning: str) -> None:
-        """Note that there is nothing more to do for `beginning`."""
+        """Record that nothing more is to be done for `beginning`."""
         with self._lock:
             self._news[beginning] = None
 
@@ -114,7 +114,7 @@ class PromptBeginnings:
             raise
 
     async def _save(self, server: HttpClient, beginning: str) -> int:
-        """Read `beginning` by itself, and save the state if the server holds exactly that."""
+        """Have the server read only `beginning`, and save its state if that is exactly what it holds."""
         body = {"prompt": beginning, "n_predict": 0, "cache_prompt": True}
         read = await server.get("/completion", to_json(body))
         partial = await asyncio.to_thread(self._states.create, beginning)
@@ -140,7 +140,7 @@ def are_kept() -> bool:
     return os.environ.get(SWITCH, "").strip().lower() not in ("off", "0", "no", "false")
 
 
-def made_folder() -> Path | None:
+def make_folder() -> Path | None:
     """Return the folder, which only its user may enter, or `None` if states are not kept or it cannot be made."""
     if not are_kept():
         return None
@@ -161,8 +161,8 @@ class PromptStates:
 
     def find(self, text: str) -> Path | None:
         """Return the intact file with the state after `text`, if there is one. A damaged one is deleted."""
-        for path in folder().glob(f"{self._key(text)}-*.state"):
-            if path.stem.endswith(f"-{_digest(path)}"):
+        for path in folder().glob(f"{self._hash_text(text)}-*.state"):
+            if path.stem.endswith(f"-{_hash_file(path)}"):
                 os.utime(path)  # what was used last is kept longest
                 return path
             path.unlink(missing_ok=True)
@@ -170,20 +170,20 @@ class PromptStates:
 
     def create(self, text: str) -> Path:
         """Return a new empty file, to write the state after `text` into. Raises `OSError`."""
-        partial = folder() / f"{self._key(text)}-{secrets.token_hex(4)}.partial"
+        partial = folder() / f"{self._hash_text(text)}-{secrets.token_hex(4)}.partial"
         os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         return partial
 
     def complete(self, text: str, partial: Path) -> None:
         """Give the written file its final name, and delete what is too much. Raises `OSError`."""
-        partial.replace(partial.with_name(f"{self._key(text)}-{_digest(partial)}.state"))
+        partial.replace(partial.with_name(f"{self._hash_text(text)}-{_hash_file(partial)}.state"))
         _remove_excess()
 
-    def _key(self, text: str) -> str:
+    def _hash_text(self, text: str) -> str:
         return hashlib.sha256(json.dumps([*self.depends, text]).encode()).hexdigest()[:32]
 
 
-def _digest(path: Path) -> str:
+def _hash_file(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:32]
 

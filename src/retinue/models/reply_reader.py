@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
-from functools import lru_cache
 from typing import Any
 
 from .._internal.foreign_text import TextPieces
@@ -37,11 +36,6 @@ class ReplyReader:
     within a thought (`None`: not known); `found_open` says whether it did.
     """
 
-    __slots__ = (
-        "_arriving", "_cutter", "_in_json", "_keep", "_pieces", "_read", "_reasoning", "_redacted", "_stop", "_text",
-        "_thought_pieces", "_thoughts", "_used",
-    )  # fmt: skip
-
     def __init__(
         self,
         wire: Wire,
@@ -51,7 +45,7 @@ class ReplyReader:
         redacted: Callable[[str], str],
         thinks: bool | None = False,
     ) -> None:
-        self._read = wire.read
+        self._read = wire.read_body
         self._stop = stop
         self._cutter = StopCutter(stop)
         self._in_json = in_json
@@ -60,7 +54,7 @@ class ReplyReader:
         self._pieces = TextPieces()
         self._thought_pieces = TextPieces()
         self._reasoning = ""
-        self._keep = wire.keep
+        self._keep = wire.keep_turn
         self._thoughts = ThoughtFilter(opened=thinks)
         self._text = ""
         self._used = Usage()  # by the requests before, if the turn was paused
@@ -81,7 +75,7 @@ class ReplyReader:
             yield from self._show_thought(self._thought_pieces.feed(thought))
         if said := arriving.said:
             arriving.said = ""
-            yield from self._pass(self._thoughts.feed(self._pieces.feed(said)))
+            yield from self._pass_text(self._thoughts.feed(self._pieces.feed(said)))
 
     def _read_body(self, body: Any) -> None:
         if body is DONE:
@@ -100,7 +94,7 @@ class ReplyReader:
         if error := error or self._arriving.failed:
             raise error_in_stream(error, self._redacted)
 
-    def _pass(self, said: str) -> Iterator[Delta | Retry]:
+    def _pass_text(self, said: str) -> Iterator[Delta | Retry]:
         """Yield the next part of the text, up to a stop word."""
         thoughts = self._thoughts
         if thoughts.retracts:
@@ -113,14 +107,14 @@ class ReplyReader:
         yield from self._show_thought(thought if self._reasoning else thought.lstrip())
         if self._in_json and not self._text and said.lstrip().startswith("{"):
             self._cutter = StopCutter(())
-        yield from self._show(self._cutter.feed(said))
+        yield from self._show_text(self._cutter.feed(said))
 
     def _show_thought(self, piece: str) -> Iterator[Delta]:
         if piece:
             self._reasoning += piece
             yield Delta("", reasoning=piece)
 
-    def _show(self, piece: str) -> Iterator[Delta]:
+    def _show_text(self, piece: str) -> Iterator[Delta]:
         if piece:
             self._text += piece
             yield Delta(piece)
@@ -149,14 +143,14 @@ class ReplyReader:
         """Yield the text held back so far. Raises `ModelUnavailable` if the reply is incomplete."""
         arriving = self._arriving
         yield from self._show_thought(self._thought_pieces.flush())
-        yield from self._pass(self._thoughts.flush(self._pieces.flush()))
+        yield from self._pass_text(self._thoughts.flush(self._pieces.flush()))
         if self._cutter.stopped:
             arriving.finish, arriving.calls = "stop", {}
         if not arriving.finish and arriving.ended and (self._text or arriving.calls):
             arriving.finish = "stop"
         if not arriving.finish:
             raise ModelUnavailable("the engine disconnected in the middle of its reply")
-        yield from self._show(self._cutter.flush())
+        yield from self._show_text(self._cutter.flush())
 
     def reply(self, origin: str, unsent: str = "") -> Reply:
         """Return the complete reply, with its vendor's state, if any, of this `origin`, and with `unsent`. Raises
@@ -181,11 +175,8 @@ class StopCutter:
     The stop word completed first wins, so the result does not depend on how the text is split.
     """
 
-    __slots__ = ("_begun", "_ends", "_held", "_longest", "_stop", "stopped")
-
     def __init__(self, stop: Sequence[str]) -> None:
         self._stop = [word for word in stop if word]
-        self._begun, self._ends, self._longest = _beginnings(tuple(stop))
         self._held = ""
         self.stopped = False
 
@@ -198,31 +189,23 @@ class StopCutter:
         if found:
             self.stopped = True
             return self._release(min(found)[1])
-        return self._release(len(self._held) - self._maybe_begun())
+        return self._release(len(self._held) - self._count_begun())
 
     def flush(self) -> str:
         """Return the rest at the end of the text."""
         return "" if self.stopped else self._release(len(self._held))
 
-    def _maybe_begun(self) -> int:
-        held = self._held
-        if held[-1:] not in self._ends:
-            return 0
-        for size in range(min(self._longest, len(held)), 0, -1):
-            if held[-size:] in self._begun:
+    def _count_begun(self) -> int:
+        """Return how many characters at the end of the text may begin a stop word."""
+        longest = max(map(len, self._stop), default=1) - 1
+        for size in range(min(longest, len(self._held)), 0, -1):
+            if any(word.startswith(self._held[-size:]) for word in self._stop):
                 return size
         return 0
 
     def _release(self, length: int) -> str:
         text, self._held = self._held[:length], self._held[length:]
         return text
-
-
-@lru_cache(maxsize=16)  # the same for each reply of a run
-def _beginnings(words: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str], int]:
-    """Return all beginnings of `words`, their last characters, and the length of the longest."""
-    begun = frozenset(word[:size] for word in words for size in range(1, len(word)))
-    return begun, frozenset(one[-1] for one in begun), max(map(len, begun), default=0)
 
 
 # ── thoughts in the text ──────────────────────────────────────────────────────────────────────────
@@ -272,11 +255,6 @@ class ThoughtFilter:
     The reply is read from its beginning to its end by one generator, which yields wherever it needs more text.
     """
 
-    __slots__ = (
-        "_code", "_end", "_ended", "_held", "_is_apart", "_line", "_passed", "_reader", "found_open", "retracts",
-        "thought",
-    )  # fmt: skip
-
     def __init__(self, *, opened: bool | None) -> None:
         self._held = ""  # what has arrived and was not yet read
         self._passed = ""  # text to be passed on
@@ -289,7 +267,7 @@ class ThoughtFilter:
         self._reader = self._read(opened)
 
     def separates(self) -> None:
-        """Note that the engine sends the thoughts apart from the text."""
+        """Stop looking for thoughts in the text, as the engine sends them in a field of their own."""
         self._is_apart = True
 
     def feed(self, text: str) -> str:
@@ -306,7 +284,7 @@ class ThoughtFilter:
 
     def _read(self, opened: bool | None) -> Iterator[None]:
         if opened is None:
-            opened = yield from self._seems_opened()
+            opened = yield from self._check_opening()
         if opened:
             yield from self._leave_opened()
         while (yield from self._leave_thoughts()):
@@ -314,11 +292,11 @@ class ThoughtFilter:
             if is_over:
                 return
         while not self._ended:  # JSON, in which there are no thoughts
-            self._pass(len(self._held))
+            self._pass_text(len(self._held))
             yield
-        self._pass(len(self._held))
+        self._pass_text(len(self._held))
 
-    def _seems_opened(self) -> Generator[None, None, bool]:
+    def _check_opening(self) -> Generator[None, None, bool]:
         """Return whether the first words are like those of a thought."""
         while not (self._ended or self._is_apart):
             begun = self._held.lstrip()
@@ -376,20 +354,20 @@ class ThoughtFilter:
             found = _TOKEN.search(self._held)
             token = found.group().lower() if found else ""
             if found is None or (token == self._held and token[0] == "`"):  # of which there may be more
-                self._pass(len(self._held) - (0 if self._ended else _maybe_begun(self._held) or len(token)))
+                self._pass_text(len(self._held) - (0 if self._ended else _count_begun(self._held) or len(token)))
                 if self._ended:
                     return True
                 yield
             elif found.start():
-                self._pass(found.start())
+                self._pass_text(found.start())
             elif token[0] == "`" or self._code:
-                self._pass(len(token))
+                self._pass_text(len(token))
                 self._note_code(token)
             elif token in _PAIRS and (self._end or not self._line.strip()):
                 yield from self._leave_block(found.group())
             elif token in _PAIRS or literal or self._end or self._is_apart:
                 literal += 1 if token in _PAIRS else -1 if literal else 0
-                self._pass(len(token))
+                self._pass_text(len(token))
             else:
                 self.thought += self._passed
                 self._held, self._passed, self._line, self._end = self._held[len(token) :], "", "", token
@@ -405,7 +383,7 @@ class ThoughtFilter:
             block, self._held = block + rest[: len(rest) - keep], rest[len(rest) - keep :]
             if self._ended:
                 self._held = tag + block + self._held
-                self._pass(len(self._held))
+                self._pass_text(len(self._held))
                 return
             yield
             rest = self._held
@@ -422,7 +400,7 @@ class ThoughtFilter:
     def _think(self, length: int) -> None:
         self.thought, self._held = self.thought + self._held[:length], self._held[length:]
 
-    def _pass(self, length: int) -> None:
+    def _pass_text(self, length: int) -> None:
         text, self._held = self._held[:length], self._held[length:]
         self._passed += text
         _, newline, line = text.rpartition("\n")
@@ -431,7 +409,7 @@ class ThoughtFilter:
             self._code = ""  # code in a line ends with it
 
 
-def _maybe_begun(text: str) -> int:
+def _count_begun(text: str) -> int:
     """Return how many characters at the end of `text` may begin a tag."""
     lower = text[-_LONGEST:].lower()
     if not ("<" in lower or "[" in lower or "◁" in lower):

@@ -68,18 +68,18 @@ class ScriptedEngine:
         return Capabilities(calls_tools=True, scripted=True)
 
     async def sees(self) -> frozenset[Kind]:
-        """Return the kinds of files that the script is said to see."""
+        """Return the kinds of files in the setting `sees`."""
         return kinds_of(self._settings.sees)
 
     def reply(self, request: Ask) -> Chunks:
         """Stream the reply of the first matching rule, word by word. Raises `ModelError`."""
-        return with_retries(lambda: self._attempt(request), self._settings.retries)
+        return with_retries(lambda: self._stream_once(request), self._settings.retries)
 
     async def close(self) -> None:
         """Do nothing; no connections are open."""
 
-    async def _attempt(self, request: Ask) -> Chunks:
-        rule = self._rule(request)
+    async def _stream_once(self, request: Ask) -> Chunks:
+        rule = self._choose_rule(request)
         await asyncio.sleep(rule.delay)
         if rule.error == "hang":
             await asyncio.Event().wait()
@@ -98,7 +98,7 @@ class ScriptedEngine:
         prompt = sum(len(message.content.split()) for message in request.prompt.messages)
         yield replace(said, usage=Usage(prompt, len(words), 0, 1))
 
-    def _rule(self, request: Ask) -> Rule:
+    def _choose_rule(self, request: Ask) -> Rule:
         for rule in self._rules:
             calls = isinstance(rule.decision, tuple)
             if rule.left > 0 and rule.when.search(request.news) and not (calls and request.tool_choice == "none"):
@@ -111,12 +111,12 @@ def read_rule(rule: Any, number: int) -> Rule:
     """Parse a rule from Python or YAML: a mapping, or the text of an exact reply for one use. Raises `DataError`."""
     if isinstance(rule, str):
         return Rule(re.compile(""), text=rule, left=1)
-    problem = next(_problems(rule), None)
+    problem = next(_find_problems(rule), None)
     if problem:
         raise DataError(f"script: rule {number}: {problem}")
     return Rule(
         re.compile(str(rule.get("when", ""))),
-        _decision(rule),
+        _read_decision(rule),
         rule.get("raw"),
         rule.get("error"),
         float(rule.get("delay", 0)),
@@ -125,7 +125,7 @@ def read_rule(rule: Any, number: int) -> Rule:
     )
 
 
-def _decision(rule: Mapping[str, Any]) -> Decided | None:
+def _read_decision(rule: Mapping[str, Any]) -> Decided | None:
     if "call" in rule:
         calls = rule["call"] if isinstance(rule["call"], list) else [rule["call"]]
         return tuple(AgentAction(call["tool"], call.get("input", "")) for call in calls)
@@ -138,7 +138,7 @@ def _are_calls(call: Any) -> bool:
     return all(isinstance(one, Mapping) and isinstance(one.get("tool"), str) for one in calls)
 
 
-def _problems(rule: Any) -> Iterator[str]:
+def _find_problems(rule: Any) -> Iterator[str]:
     if not isinstance(rule, Mapping):
         yield f"want a text or a mapping, not {type(rule).__name__}"
         return

@@ -49,12 +49,12 @@ def declare_tool(tool: Tool, model: str, in_words: Iterable[str], *, gemini: boo
         return {"name": tool.name, **tool.declared}
     also = _BESIDE if gemini else frozenset[str]()
     schema = tool.signature.parameters if tool.declared is None else tool.declared["parameters"]
-    parameters = _Sent(schema, gemini=gemini or "gemini" in model.lower(), also=also).root()
+    parameters = _Converter(schema, gemini=gemini or "gemini" in model.lower(), also=also).root()
     return {"name": tool.name, "description": tool.description, "parameters": parameters}
 
 
-def refused_tools(refused: ModelRefused, tools: Sequence[Tool]) -> frozenset[str]:
-    """Return the names of the tools whose schemas a refusal is about: those that it names, or else all."""
+def find_refused_tools(refused: ModelRefused, tools: Sequence[Tool]) -> frozenset[str]:
+    """Return the names of the tools whose schemas were rejected: those named in the error, or else all."""
     said = str(refused)
     if not _OF_SCHEMAS.search(said) or "response_format" in said:
         return frozenset()
@@ -64,7 +64,7 @@ def refused_tools(refused: ModelRefused, tools: Sequence[Tool]) -> frozenset[str
     return frozenset(named or ({tool.name for tool in tools} if of_tools else ()))
 
 
-class _Sent:
+class _Converter:
     """Converts one schema."""
 
     def __init__(self, schema: Mapping[str, Any], *, gemini: bool, also: frozenset[str]) -> None:
@@ -75,7 +75,7 @@ class _Sent:
 
     def root(self) -> dict[str, Any]:
         """Return the schema as an object without unions at its root."""
-        parts = list(self._parts(self._schema, _MAX_DEPTH))
+        parts = list(self._walk_parts(self._schema, _MAX_DEPTH))
         properties: dict[str, Any] = {}
         for part in parts:
             for name, one in (part.get("properties") or {}).items():
@@ -84,33 +84,33 @@ class _Sent:
         rest = {
             key: value for key, value in self._schema.items() if key not in (*_UNIONS, "$ref", "enum", "not", "const")
         }
-        required = dict.fromkeys(_list(self._schema.get("required")))
+        required = dict.fromkeys(_as_list(self._schema.get("required")))
         required |= dict.fromkeys(name for name in properties if self._requires(self._schema, name, _MAX_DEPTH))
         known = {"required": list(required)} if required or "required" in self._schema else {}
         return self._convert({**rest, "type": "object", "properties": properties, **known}, _MAX_DEPTH)
 
-    def _parts(self, schema: Any, depth: int) -> Iterator[Mapping[str, Any]]:
+    def _walk_parts(self, schema: Any, depth: int) -> Iterator[Mapping[str, Any]]:
         """Yield the schema and those that it is a union or an intersection of."""
         if not isinstance(schema, Mapping) or depth == 0:
             return
         yield schema
-        yield from self._parts(self._referred(schema.get("$ref")), depth - 1)
+        yield from self._walk_parts(self._resolve(schema.get("$ref")), depth - 1)
         for union in _UNIONS:
-            for one in _list(schema.get(union)):
-                yield from self._parts(one, depth - 1)
+            for one in _as_list(schema.get(union)):
+                yield from self._walk_parts(one, depth - 1)
 
     def _requires(self, schema: Any, name: str, depth: int) -> bool:
         if not isinstance(schema, Mapping) or depth == 0:
             return False
-        either = [one for union in ("anyOf", "oneOf") for one in _list(schema.get(union))]
+        either = [one for union in ("anyOf", "oneOf") for one in _as_list(schema.get(union))]
         return (
-            name in _list(schema.get("required"))
-            or self._requires(self._referred(schema.get("$ref")), name, depth - 1)
-            or any(self._requires(one, name, depth - 1) for one in _list(schema.get("allOf")))
+            name in _as_list(schema.get("required"))
+            or self._requires(self._resolve(schema.get("$ref")), name, depth - 1)
+            or any(self._requires(one, name, depth - 1) for one in _as_list(schema.get("allOf")))
             or (bool(either) and all(self._requires(one, name, depth - 1) for one in either))
         )
 
-    def _referred(self, reference: Any) -> Any:
+    def _resolve(self, reference: Any) -> Any:
         begin, *path = str(reference or "").split("/")
         found: Any = self._schema if begin == "#" else None
         for key in (part.replace("~1", "/").replace("~0", "~") for part in path):
@@ -121,33 +121,35 @@ class _Sent:
         self._left -= 1
         if not isinstance(schema, Mapping) or depth == 0 or self._left < 0:
             return {}
-        if "$ref" in schema and (self._gemini or not isinstance(self._referred(schema["$ref"]), Mapping)):
+        if "$ref" in schema and (self._gemini or not isinstance(self._resolve(schema["$ref"]), Mapping)):
             beside = {key: value for key, value in schema.items() if key == "description"}
-            return self._convert(self._referred(schema["$ref"]), depth - 1) | beside
+            return self._convert(self._resolve(schema["$ref"]), depth - 1) | beside
         made = {
-            key: self._value(key, value, schema, depth - 1) for key, value in schema.items() if _is_valid(key, value)
+            key: self._convert_value(key, value, schema, depth - 1)
+            for key, value in schema.items()
+            if _is_valid(key, value)
         }
-        if "prefixItems" in made or ("array" in _list(schema.get("type")) and "items" not in made):
+        if "prefixItems" in made or ("array" in _as_list(schema.get("type")) and "items" not in made):
             made.pop("prefixItems", None)
-            made["items"] = self._items(schema, depth - 1)
+            made["items"] = self._convert_items(schema, depth - 1)
         if "properties" in made and "required" in made:
             made["required"] = [name for name in made["required"] if name in made["properties"]]
-        return _for_gemini(made, self._known) if self._gemini else made
+        return _reduce_for_gemini(made, self._known) if self._gemini else made
 
-    def _value(self, key: str, value: Any, schema: Mapping[str, Any], depth: int) -> Any:
+    def _convert_value(self, key: str, value: Any, schema: Mapping[str, Any], depth: int) -> Any:
         """Return the value of a keyword, with the schemas in it converted."""
         if key in _MAPS:
             return {name: self._convert(one, depth) for name, one in value.items()}
         if key in _UNIONS:
             return [self._convert(one, depth) for one in value]
         if key == "items":
-            return self._items(schema, depth)
+            return self._convert_items(schema, depth)
         return self._convert(value, depth) if key == "additionalProperties" and isinstance(value, Mapping) else value
 
-    def _items(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    def _convert_items(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
         """Return what the items of an array are; of a tuple, any of what its parts are."""
         items = schema.get("items")
-        listed = [*_list(schema.get("prefixItems")), *(items if isinstance(items, list) else [])]
+        listed = [*_as_list(schema.get("prefixItems")), *(items if isinstance(items, list) else [])]
         if isinstance(items, Mapping):
             listed.append(items)
         made = [one for one in (self._convert(one, depth) for one in listed) if one]
@@ -161,7 +163,7 @@ def _is_valid(key: str, value: Any) -> bool:
         case "additionalItems":
             return False
         case "type":
-            return bool(_list(value)) and all(kind in _TYPES for kind in _list(value))
+            return bool(_as_list(value)) and all(kind in _TYPES for kind in _as_list(value))
         case "enum" | "required":
             return isinstance(value, list) and (bool(value) or key == "required")
         case "exclusiveMinimum" | "exclusiveMaximum":
@@ -173,10 +175,10 @@ def _is_valid(key: str, value: Any) -> bool:
     return True
 
 
-def _for_gemini(schema: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
+def _reduce_for_gemini(schema: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
     """Return a converted schema with the keywords `known` to Gemini, one type each, and an `enum` of texts only."""
     made = dict(schema)
-    for one in _list(made.pop("allOf", None)):
+    for one in _as_list(made.pop("allOf", None)):
         made = {**one, **made}
     if "oneOf" in made:
         made.setdefault("anyOf", made["oneOf"])
@@ -189,14 +191,14 @@ def _for_gemini(schema: Mapping[str, Any], known: frozenset[str]) -> dict[str, A
         made["type"] = "string"
     if isinstance(kinds := made.get("type"), list):  # `anyOf` has nothing beside it but the description
         each = {key: made.pop(key) for key in [*made] if key != "description"}
-        made["anyOf"] = [{**_of_type(each, kind), "type": kind} for kind in kinds]
+        made["anyOf"] = [{**_select_keywords(each, kind), "type": kind} for kind in kinds]
     return {key: value for key, value in made.items() if key in known}
 
 
-def _of_type(schema: Mapping[str, Any], kind: str) -> dict[str, Any]:
+def _select_keywords(schema: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """Return the keywords that say something of values of this kind."""
     return {key: value for key, value in schema.items() if key in _OF_TYPES.get(kind, ())}
 
 
-def _list(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None or isinstance(value, Mapping) else [value]

@@ -243,7 +243,7 @@ def weights_named(name: str) -> Weights:
 
     Raises `UsageError` for any other name.
     """
-    if (known := _catalogued(name)) is not None:
+    if (known := _find_in_catalogue(name)) is not None:
         return known
     parts = name.split("/")
     if len(parts) < 3 or not name.endswith(".gguf"):
@@ -253,7 +253,7 @@ def weights_named(name: str) -> Weights:
     return Weights(Path(name).stem, "/".join(parts[:2]), "/".join(parts[2:]))
 
 
-def _catalogued(name: str) -> Weights | None:
+def _find_in_catalogue(name: str) -> Weights | None:
     wanted = name or EMBEDDED.name
     return next((one for one in catalogue() if wanted in (one.name, one.tier)), None)
 
@@ -266,7 +266,7 @@ def find(name: str) -> Path:
     """
     if name in bundles():
         return bundles()[name].find()
-    known = _catalogued(name)
+    known = _find_in_catalogue(name)
     path = Path(name).expanduser() if name.endswith(".gguf") else folder() / f"{name}.gguf"
     if known is not None:
         path = known.path
@@ -314,7 +314,7 @@ def remove(name: str) -> list[Path]:
     """Delete the weights called `name` and their partial downloads; return the deleted files, or a bundle's folder."""
     if name in bundles():
         return [bundles()[name].remove()]
-    known = _catalogued(name)
+    known = _find_in_catalogue(name)
     stem = name.removesuffix(".gguf") if known is None else known.name
     gone = [file for file in present() if file.stem == stem]
     for file in gone:

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 from .._internal.foreign_text import LENIENT, check_depth, well_formed, well_formed_json
 from ..core.tool import Tool
@@ -119,7 +119,7 @@ class PartialCall:
 
 @dataclass(slots=True)
 class PartialReply:
-    """A reply received so far; `Wire.read` adds the contents of a body or event.
+    """A reply received so far; `Wire.read_body` adds the contents of a body or event.
 
     `said`: text not yet passed on. `finish`: empty until the engine reports why it ended. `ended`: the engine says that
     it is over, whatever the reason. `counted`: token counts are final. `failed`: the error, if the engine reports one
@@ -156,7 +156,7 @@ class PartialReply:
         """Add a piece to the call that it belongs to, which is none of `taken`, and return that."""
         function = piece.get("function")
         said = function if isinstance(function, dict) else piece
-        id, name = _text(piece.get("id")), text_or_empty(said.get("name"))  # noqa: A001
+        id, name = _read_id(piece.get("id")), text_or_empty(said.get("name"))  # noqa: A001
         given = next((said[key] for key in ("arguments", "parameters", "input") if key in said), None)
         arguments = given if isinstance(given, str | dict) else "" if given is None else json.dumps(given)
         call = self._call_of(index, id, taken)
@@ -167,7 +167,7 @@ class PartialReply:
             self.calls[len(self.calls)] = call
         elif name and id and id == call.id and arguments == call.arguments:
             return call  # some engines repeat a call at its end
-        call.id, call.name = call.id or id, _joined(call.name, name)
+        call.id, call.name = call.id or id, _join_names(call.name, name)
         call.extra = piece.get("extra_content") or call.extra  # Gemini's signatures, over OpenAI's format
         if isinstance(arguments, dict):
             call.given = arguments
@@ -181,7 +181,7 @@ class PartialReply:
         return next((call for call in reversed(calls) if id and call.id == id), calls[-1] if calls else None)
 
     def end(self, reason: Any) -> None:
-        """Note why the reply ended, in any engine's words."""
+        """Record why the reply ended; each engine has its own words for it."""
         said = str(reason or "").strip().lower()
         if _FAILED.search(said):
             self.failed = str(reason)
@@ -198,7 +198,7 @@ class PartialReply:
         return tuple(call.action(number) for number, call in enumerate(self.whole_calls()))
 
 
-def _joined(begun: str, name: str) -> str:
+def _join_names(begun: str, name: str) -> str:
     """Return a name of which some engines send the whole again with each piece, and others the next part."""
     return name if name.startswith(begun) else begun if begun.startswith(name) else begun + name
 
@@ -240,38 +240,61 @@ def drop_parameters(parameters: Mapping[str, Any], names: Collection[str], withi
     return kept
 
 
-Merge = Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
 class Wire:
-    """A wire format. `dispensable`: parameters that are omitted if a server rejects them; one within another has a
-    dotted name (`text.format`). `turn_fields`: fields of an assistant's turn that some servers reject and others miss.
+    """A wire format, which is a subclass.
 
-    `refuses` returns what a server refuses of the parameters `sent`, by a name that `parameters` finds in
-    `Terms.without`; empty if it is nothing that the wire can send otherwise. `headers` moves what is sent as headers
-    out of the parameters. `address` gives the path for a model, and whether it streams, where that depends on them.
-    `keep` returns the turn as its vendor wants it back, or `None` if the vendor wants nothing back. `with_options`
-    merges the user's own options. `sampled` merges one request's options, which have OpenAI's names, and drops those
-    unknown to the vendor. `results_have_files`: the results of tools may have files; otherwise they follow in a user's
-    message.
+    `name` is part of the origin of its vendor's state. `path` is that of requests, below the address. `dispensable` are
+    parameters that are omitted if a server rejects them; one within another has a dotted name (`text.format`).
+    `turn_fields` are fields of an assistant's turn that some servers reject and others miss. If `results_have_files`,
+    the results of tools may have files; otherwise they follow in a user's message.
     """
 
-    name: str
-    path: str
-    parameters: Callable[[Terms], dict[str, Any]]
-    encode: Callable[[Encoded, Sequence[Message]], Encoded]
-    body: Callable[[bytes, Encoded], bytes]
-    read: Callable[[Mapping[str, Any], PartialReply], None]
-    dispensable: frozenset[str] = frozenset()
-    with_options: Merge = lambda parameters, options: {**parameters, **options}
-    sampled: Merge = lambda parameters, options: {**parameters, **options}
-    keep: Callable[[PartialReply], Any] = lambda arriving: None
-    address: Callable[[str, bool], str] | None = None
-    headers: Callable[[dict[str, Any]], Mapping[str, str]] = lambda parameters: {}
-    refuses: Callable[[ModelRefused, Mapping[str, Any]], str] = lambda refused, sent: ""
-    turn_fields: frozenset[str] = frozenset()
-    results_have_files: bool = False
+    name: ClassVar[str]
+    path: ClassVar[str]
+    dispensable: ClassVar[frozenset[str]] = frozenset()
+    turn_fields: ClassVar[frozenset[str]] = frozenset()
+    results_have_files: ClassVar[bool] = False
+
+    def find_path(self, model: str, stream: bool) -> str:
+        """Return the path for a model, and whether it streams, where that depends on them."""
+        return self.path
+
+    def build_parameters(self, terms: Terms) -> dict[str, Any]:
+        """Return the parameters of a request."""
+        raise NotImplementedError
+
+    def add_options(self, parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+        """Merge the user's own options."""
+        return {**parameters, **options}
+
+    def add_sampling(self, parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+        """Merge one request's options, which have OpenAI's names, and drop those unknown to the vendor."""
+        return {**parameters, **options}
+
+    def take_headers(self, parameters: dict[str, Any]) -> Mapping[str, str]:
+        """Move what is sent as headers out of the parameters."""
+        return {}
+
+    def encode_messages(self, kept: Encoded, new: Sequence[Message]) -> Encoded:
+        """Append messages to those that were encoded before."""
+        raise NotImplementedError
+
+    def write_body(self, head: bytes, encoded: Encoded) -> bytes:
+        """Join the parameters, as JSON without its last brace, with the messages, which come last."""
+        return b'%b, "messages": [%b]}' % (head, encoded.messages)
+
+    def read_body(self, body: Mapping[str, Any], arriving: PartialReply) -> None:
+        """Add a body, or an event of a stream, to the reply."""
+        raise NotImplementedError
+
+    def keep_turn(self, arriving: PartialReply) -> Any:
+        """Return the turn as its vendor wants it back, or `None` if the vendor wants nothing back."""
+        return None
+
+    def find_refused(self, refused: ModelRefused, sent: Mapping[str, Any]) -> str:
+        """Return what a server refuses of the parameters that were sent, by a name that `build_parameters` finds in
+        `Terms.without`; empty if it is nothing that the wire can send otherwise."""
+        return ""
 
 
 _BESIDE_RESULTS = "(The files of the results above.)"
@@ -286,14 +309,9 @@ def append_messages(kept: Encoded, new: Sequence[Mapping[str, Any]]) -> Encoded:
     return replace(kept, messages=b", ".join([kept.messages, *texts] if kept.messages else texts))
 
 
-def with_messages(head: bytes, encoded: Encoded) -> bytes:
-    """Join the parameters with the messages, which come last."""
-    return b'%b, "messages": [%b]}' % (head, encoded.messages)
-
-
 def place_result_files(messages: Iterable[Message], kinds: Collection[Kind], wire: Wire) -> tuple[Message, ...]:
     """Return `messages` with the files of tools' results where `wire` has a place for them: in the result, or in a
-    user's message after the results. A model is told of those whose kind is none of `kinds`, which it reads."""
+    user's message after the results. Files whose kind is not in `kinds`, which the model reads, become a note."""
     placed: list[Message] = []
     after: list[File] = []
     for message in messages:
@@ -380,7 +398,7 @@ def read_arguments(text: str) -> ToolInput:
     The object may be in a fence, encoded twice, alone in a list, or followed by the model's control tokens.
     """
     text = well_formed(text)
-    given = _decoded(text.strip())
+    given = _decode(text.strip())
     if isinstance(given, list) and len(given) == 1 and isinstance(given[0], dict):
         given = given[0]
     if given in (None, []):  # an empty object, as PHP writes it
@@ -390,7 +408,7 @@ def read_arguments(text: str) -> ToolInput:
     return given if isinstance(given, str) and given != text.strip() else text
 
 
-def _decoded(text: str, depth: int = 2) -> Any:
+def _decode(text: str, depth: int = 2) -> Any:
     """Return the JSON in `text`, decoded again if it is a text with an object; otherwise `text`."""
     if begun := _FENCE.match(text):
         text = text[begun.end() :].removesuffix("```").strip()
@@ -407,7 +425,7 @@ def _decoded(text: str, depth: int = 2) -> Any:
     if rest and not _TRAILING.fullmatch(rest) and rest.strip() != text[:end].strip():
         return text
     if isinstance(value, str) and depth:
-        inner = _decoded(value.strip(), depth - 1)
+        inner = _decode(value.strip(), depth - 1)
         return inner if isinstance(inner, dict) or inner is None else value
     return value
 
@@ -446,7 +464,7 @@ def json_at(body: Any, *path: str) -> Any:
     return body
 
 
-def _text(value: Any) -> str:
+def _read_id(value: Any) -> str:
     """Return an id as text; some are numbers."""
     return str(value) if isinstance(value, str | int) else ""
 

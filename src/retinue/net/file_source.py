@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from .._internal.concurrency import gather_bounded, run_in_thread
 from ..core.file_format import MAX_BYTES, decode_data_url, read_file
 from ..core.values import File
 from ..errors import DataError, ToolError, UsageError
-from .ssrf_guard import SsrfGuard
 from .url_policy import url_excerpt
+
+if TYPE_CHECKING:
+    from .ssrf_guard import SsrfGuard
 
 FileSource: TypeAlias = File | bytes | str | Path
 _AT_ONCE = 4
@@ -28,6 +30,8 @@ async def fetch_file(url: str, guard: SsrfGuard | None = None, detail: str = "au
     """Return the file at a data URL or an http(s) URL. Raises `DataError` and `ToolError`."""
     if url[:5].lower() == "data:":
         return await run_in_thread(lambda: read_file(decode_data_url(url), detail))
+    from .ssrf_guard import SsrfGuard  # with the HTTP client, which few files need
+
     page = await (guard or SsrfGuard(max_bytes=MAX_BYTES)).get(url)
     return await run_in_thread(partial(read_file, page.data, detail))
 
@@ -40,20 +44,20 @@ async def _load(source: FileSource, *, guard: SsrfGuard | None) -> File:
             return await run_in_thread(partial(read_file, source))
         if isinstance(source, str) and source[:8].lower().startswith(("data:", "http://", "https://")):
             return await fetch_file(source, guard)
-        return await run_in_thread(partial(_of_file, Path(source)))
+        return await run_in_thread(partial(_read_path, Path(source)))
     except OSError as error:
         problem = error.strerror or type(error).__name__
     except (DataError, ToolError) as error:
         problem = str(error)
-    raise UsageError(f"files: {_named(source)}: {problem}")
+    raise UsageError(f"files: {_describe_source(source)}: {problem}")
 
 
-def _of_file(path: Path) -> File:
+def _read_path(path: Path) -> File:
     with path.open("rb") as file:
         return read_file(file.read(MAX_BYTES + 1))
 
 
-def _named(source: bytes | str | Path) -> str:
+def _describe_source(source: bytes | str | Path) -> str:
     if isinstance(source, bytes):
         return f"{len(source):,} bytes"
     return url_excerpt(source) if isinstance(source, str) else str(source)

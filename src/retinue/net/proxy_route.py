@@ -6,34 +6,14 @@ import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from ..errors import UsageError
+from .url_policy import PORTS, WebAddress, quote_path
 
-_PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[\w.:%-]+", re.ASCII)
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
-_AS_IT_IS = "/%:@!$&'()*+,;=~?[]"  # characters that `quote` keeps in a path or query
-
-
-@dataclass(frozen=True, slots=True)
-class ServerAddress:
-    """Address of a server or a proxy. `host` is ASCII, an IPv6 address without brackets."""
-
-    scheme: str
-    host: str
-    port: int
-
-    @property
-    def authority(self) -> str:
-        """Return host and port for `CONNECT`."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    @property
-    def name(self) -> str:
-        """Return host and port for the header `Host`, without a default port."""
-        return self.authority.removesuffix(f":{_PORTS[self.scheme]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +23,13 @@ class Route:
     `ips`: the addresses that a connection goes to, for a server whose name has been looked up and checked.
     """
 
-    server: ServerAddress
-    proxy: ServerAddress | None = None
+    server: WebAddress
+    proxy: WebAddress | None = None
     login: str = ""
     ips: Sequence[str] = ()
 
     @property
-    def first(self) -> ServerAddress:
+    def first(self) -> WebAddress:
         """The server that a connection is made to."""
         return self.proxy or self.server
 
@@ -111,15 +91,15 @@ def basic_login(url: str) -> str:
     return f"Basic {b64encode(login.encode()).decode()}" if login else ""
 
 
-def read_address(url: str) -> ServerAddress:
+def read_address(url: str) -> WebAddress:
     """Return the address of the server in `url`. Raises `ValueError`."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     if ":" not in host:
         host = host.encode("idna").decode()  # raises a ValueError, too
-    if parts.scheme not in _PORTS or not _HOST.fullmatch(host):
+    if parts.scheme not in PORTS or not _HOST.fullmatch(host):
         raise ValueError(f"not an address: {url!r}")
-    return ServerAddress(parts.scheme, host, _PORTS[parts.scheme] if parts.port is None else parts.port)
+    return WebAddress(parts.scheme, host, PORTS[parts.scheme] if parts.port is None else parts.port)
 
 
 def _target(url: str) -> str:
@@ -131,8 +111,8 @@ def _target(url: str) -> str:
             kept.append(part)
         elif len(kept) > 1:
             kept.pop()
-    target = quote("/".join(kept) or "/", _AS_IT_IS)
-    return f"{target}?{quote(parts.query, _AS_IT_IS)}" if parts.query else target
+    target = quote_path("/".join(kept) or "/")
+    return f"{target}?{quote_path(parts.query)}" if parts.query else target
 
 
 def _head(start: str, headers: Mapping[str, str]) -> bytes:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from urllib.parse import quote
+
+from .url_policy import quote_path
 
 AGENT = "retinue"
 MAX_FILE = 512_000  # bytes, of which RFC 9309 wants at least 500 KiB read
 _TOKEN = re.compile(r"[A-Za-z_-]+")
 _ESCAPE = re.compile(r"%[0-9a-fA-F]{2}")
-_KEPT = "/:@!$&'()*+,;=~-._%?[]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _normal(path: str) -> str:
-    return _ESCAPE.sub(lambda found: found[0].upper(), quote(path, safe=_KEPT))
+    return _ESCAPE.sub(lambda found: found[0].upper(), quote_path(path))
 
 
 def _fits(pattern: str, path: str) -> bool:

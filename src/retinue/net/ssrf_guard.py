@@ -18,7 +18,7 @@ from urllib.parse import urljoin
 from .._internal.concurrency import run_in_thread
 from ..errors import ToolError, UsageError
 from .connection_pool import FAILURES, CannotConnectError, TooLargeError, describe_failure, open_response, read_body
-from .proxy_route import Route, ServerAddress
+from .proxy_route import Route
 from .retry import TimeLimits
 from .url_policy import WebAddress, is_public, parse_url, url_excerpt
 
@@ -107,7 +107,8 @@ class SsrfGuard:
 
     async def route(self, url: str) -> Route:
         """Return the route to `url`, which leads to the addresses that were checked. Raises `ToolError`."""
-        return _make_route(*await self.addresses(url))
+        address, ips = await self.addresses(url)
+        return Route(address, ips=ips)
 
     async def _follow(self, address: WebAddress, check: Check | None) -> FetchedPage:
         for _ in range(self.max_hops + 1):
@@ -127,7 +128,7 @@ class SsrfGuard:
 
     async def _find_allowed(self, address: WebAddress) -> Sequence[str]:
         """Return the IP addresses from which `address` may be fetched. Raises `ToolError` if it may not be."""
-        trusted = _host_and_port(address) in map(_normalize_server, self.allow)
+        trusted = address.authority in map(_normalize_server, self.allow)
         if not trusted and address.port not in self.ports:
             raise ToolError(f"{url_excerpt(str(address))}: port {address.port} is not one of the web's")
         if not trusted and address.ip is None and "." not in address.host:
@@ -145,7 +146,7 @@ class SsrfGuard:
 
     async def _fetch(self, address: WebAddress, ips: Sequence[str]) -> FetchedPage | str:
         """Return the page, or the URL that it redirects to."""
-        way, url = _make_route(address, ips), str(address)
+        way, url = Route(address, ips=ips), str(address)
         limits = TimeLimits(self.seconds, self.seconds, self.seconds)
         async with open_response(way, way.request("GET", url, _HEADERS), limits, packed=True) as response:
             status, location = response.status, response.headers.get("location")
@@ -160,18 +161,10 @@ class SsrfGuard:
             return FetchedPage(url, data, kind.partition(";")[0].strip().lower()[:100], declared, status)
 
 
-def _make_route(address: WebAddress, ips: Sequence[str]) -> Route:
-    return Route(ServerAddress(address.scheme, address.host, address.port), ips=ips)
-
-
 def _normalize_server(text: str) -> str:
     """Normalize an entry `host:port` of `allow`; empty if it is invalid."""
     try:
         address = parse_url(f"http://{text}/")
     except ToolError:
         return ""
-    return _host_and_port(address) if address.path == "/" and text.rpartition(":")[2].isdecimal() else ""
-
-
-def _host_and_port(address: WebAddress) -> str:
-    return f"[{address.host}]:{address.port}" if ":" in address.host else f"{address.host}:{address.port}"
+    return address.authority if address.path == "/" and text.rpartition(":")[2].isdecimal() else ""

@@ -20,7 +20,7 @@ _AUTHORITY = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([^:\[\]@%]+))(?::([0-9]{0,5})
 _NO_PART = re.compile("[\x00-\x20\x7f-\xa0\\\\\ud800-\udfff]")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
-_KEPT = "/:@!$&'()*+,;=~-._%?[]"
+_AS_IT_IS = "/:@!$&'()*+,;=%?[]"  # what `quote` keeps in a path or query, beside letters, digits and `_.-~`
 
 _IPV4 = tuple(
     map(
@@ -50,12 +50,20 @@ class WebAddress:
     scheme: str
     host: str
     port: int
-    path: str
+    path: str = "/"
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        port = "" if self.port == PORTS[self.scheme] else f":{self.port}"
-        return f"{self.scheme}://{host}{port}{self.path}"
+        return f"{self.scheme}://{self.name}{self.path}"
+
+    @property
+    def authority(self) -> str:
+        """Host and port."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def name(self) -> str:
+        """Host and port, without a default port."""
+        return self.authority.removesuffix(f":{PORTS[self.scheme]}")
 
     @property
     def ip(self) -> IPv4Address | IPv6Address | None:
@@ -89,7 +97,12 @@ def parse_url(url: str) -> WebAddress:
     if not host:
         raise ToolError(f"{url_excerpt(url)}: {authority[:80]!r} is not the name of a server, plainly written")
     port = int(parts[3]) if parts[3] else PORTS[scheme]
-    return WebAddress(scheme, host, port, quote(f"{path or '/'}?{query}" if query else path or "/", safe=_KEPT))
+    return WebAddress(scheme, host, port, quote_path(f"{path or '/'}?{query}" if query else path or "/"))
+
+
+def quote_path(path: str) -> str:
+    """Return a path, with its query, as it is sent; what is escaped already stays."""
+    return quote(path, safe=_AS_IT_IS)
 
 
 def is_public(address: str) -> bool:

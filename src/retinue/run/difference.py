@@ -59,28 +59,28 @@ class Difference:
         return [line for at in near for line in (["  …"] * (at > 0 and at - 1 not in near) + [lines[at]])]
 
 
-def difference(event: int, step: int, recorded: Event | None, now: Event) -> Difference:
+def find_difference(event: int, step: int, recorded: Event | None, now: Event) -> Difference:
     """Return the difference between an event and what comes in its place, around the first character that differs."""
-    before, after = describe(recorded) if recorded is not None else "the end of the log", describe(now)
+    before, after = describe_event(recorded) if recorded is not None else "the end of the log", describe_event(now)
     if isinstance(recorded, Asked) and isinstance(now, Asked):
-        before, after = _prompts(recorded, now)
+        before, after = _compare_prompts(recorded, now)
     prompts = isinstance(recorded, Asked) or isinstance(now, Asked)
-    return Difference(event, step, *excerpts(before, after), prompts)
+    return Difference(event, step, *cut_excerpts(before, after), prompts)
 
 
-def describe(event: Event) -> str:
+def describe_event(event: Event) -> str:
     """Return what an event says, in full."""
     match event:
         case Started(question=question):
             return f"begins: {question}"
         case Asked():
-            return f"asks the model{_flags(event)}\n{''.join(map(_said, event.messages))}".rstrip()
+            return f"asks the model{_format_flags(event)}\n{''.join(map(_format_message, event.messages))}".rstrip()
         case Retried(model=model):
             return f"asks {model or 'the engine again'}, as the last request failed"
         case Said(text=text):
             return f"says: {text}"
         case Replied(reply=reply):
-            return f"the model replies: {reply.text}{''.join(f' {_call(one)}' for one in reply.calls)}"
+            return f"the model replies: {reply.text}{''.join(f' {_format_call(one)}' for one in reply.calls)}"
         case Finished(answer=answer):
             return f"answers: {answer}"
         case Stopped():
@@ -88,22 +88,22 @@ def describe(event: Event) -> str:
                 event.answer or event.code or event.detail
             )  # `detail` may be an engine's own words, with its address
             return f"stops ({event.reason}): {words}".rstrip(": ")
-    return _of_a_call(event)
+    return _describe_call(event)
 
 
-def _of_a_call(event: Called | Paused | Resumed | Observed) -> str:
+def _describe_call(event: Called | Paused | Resumed | Observed) -> str:
     match event:
         case Called(action=action):
-            return f"calls {_call(action)}"
+            return f"calls {_format_call(action)}"
         case Paused(action=action):
-            return f"asks a person about {_call(action)}"
+            return f"asks a person about {_format_call(action)}"
         case Resumed(call_id=call_id, decision=decision):
             return f"a person decides on {call_id}: {decision.kind}"
         case Observed(observation=seen):
             return f"observes ({seen.outcome}): {seen.text}"
 
 
-def excerpts(one: str, other: str) -> tuple[str, str]:
+def cut_excerpts(one: str, other: str) -> tuple[str, str]:
     """Return two texts, of long ones only what is near the characters that differ."""
     if len(one) <= MOST and len(other) <= MOST:
         return one, other
@@ -112,29 +112,31 @@ def excerpts(one: str, other: str) -> tuple[str, str]:
     backwards = zip(reversed(one), reversed(other), strict=False)
     after = next((at for at, (a, b) in enumerate(backwards) if a != b or at >= least - alike), least - alike)
     start, left = max(0, alike - _AROUND), max(0, after - _AROUND)
-    return _cut(one, start, left), _cut(other, start, left)
+    return _cut_text(one, start, left), _cut_text(other, start, left)
 
 
-def _cut(text: str, start: int, left: int) -> str:
+def _cut_text(text: str, start: int, left: int) -> str:
     """Return a text from `start` on, without the last `left` characters, and no more than `MOST`."""
     end = min(len(text) - left, start + MOST)
     return f"{'… ' * bool(start)}{text[start:end]}{' …' * (end < len(text))}"
 
 
-def _prompts(recorded: Asked, now: Asked) -> tuple[str, str]:
+def _compare_prompts(recorded: Asked, now: Asked) -> tuple[str, str]:
     """Return the messages of two requests from the first one on that differs; with the flags, if these do."""
-    flags = _flags(recorded), _flags(now)
+    flags = _format_flags(recorded), _format_flags(now)
     alike = 0
     for one, other in zip(recorded.messages, now.messages, strict=False):
         if one != other:
             break
         alike += 1
     heads = flags if flags[0] != flags[1] else (f", message {alike + 1}",) * 2
-    before, after = ("".join(map(_said, event.messages[alike:])) or "(nothing more)" for event in (recorded, now))
+    before, after = (
+        "".join(map(_format_message, event.messages[alike:])) or "(nothing more)" for event in (recorded, now)
+    )
     return f"asks the model{heads[0]}\n{before}".rstrip(), f"asks the model{heads[1]}\n{after}".rstrip()
 
 
-def _flags(asked: Asked) -> str:
+def _format_flags(asked: Asked) -> str:
     said = [f"step {asked.step}", f"prompt {asked.prompt}"]
     said += ["closing"] * asked.closing + ["aside"] * asked.aside
     said += [f"shortened to {asked.shortened}"] * bool(asked.shortened)
@@ -142,11 +144,11 @@ def _flags(asked: Asked) -> str:
     return f" ({', '.join(said)})"
 
 
-def _said(message: Message) -> str:
-    calls = "".join(f"\n{_call(one)}" for one in message.calls)
+def _format_message(message: Message) -> str:
+    calls = "".join(f"\n{_format_call(one)}" for one in message.calls)
     return f"[{message.role}] {message.content}{calls}\n"
 
 
-def _call(action: AgentAction) -> str:
+def _format_call(action: AgentAction) -> str:
     given = action.tool_input
     return f"{action.tool}({given if isinstance(given, str) else _UNICODE.encode(given)})"

@@ -27,9 +27,8 @@ from ..core.run_result import LIMITS, RESUMABLE, RunResult
 from ..core.values import Observation
 from ..errors import UsageError
 from ..net.file_source import FileSource
-from .nested import Earlier
-from .recorded_effects import closing_place
-from .run import Run
+from .recorded_effects import find_closing
+from .run import Earlier, Run
 from .spec import Specified
 
 _CONSULTED = "consult_"  # begins the ids of what a strategy asks a person; there is no outcome of these
@@ -110,24 +109,24 @@ def fork_log(log: Sequence[Event], point: ForkPoint) -> list[KeptEvent]:
     kept = [KeptEvent(at, event) for at, event in enumerate(log)]
     last = log[-1]
     if isinstance(last, Stopped) and last.reason in LIMITS:
-        kept = kept[: closing_place(log)]
-    kept = _edited(kept, log, point) if point.observations else _until(kept, log, point.step)
-    kept = _without_open_questions(kept)
+        kept = kept[: find_closing(log)]
+    kept = _edit_observations(kept, log, point) if point.observations else _cut_after_step(kept, log, point.step)
+    kept = _drop_open_questions(kept)
     while kept and isinstance(kept[-1].event, Finished | Stopped | Asked | Retried | Said):  # asked again
         kept.pop()
     if point.instructions is not None or point.rewritten:
-        kept = [KeptEvent(at, _restarted(event, point)) for at, event in kept]
+        kept = [KeptEvent(at, _change_instructions(event, point)) for at, event in kept]
     return kept
 
 
 def step_of(log: Sequence[KeptEvent]) -> int:
     """Return the last step of a fork's log."""
-    return max((_step(one.event) or 0 for one in log), default=0)
+    return max((_step_of(one.event) or 0 for one in log), default=0)
 
 
-def _until(kept: list[KeptEvent], log: Sequence[Event], step: int | None) -> list[KeptEvent]:
+def _cut_after_step(kept: list[KeptEvent], log: Sequence[Event], step: int | None) -> list[KeptEvent]:
     """Return the events up to the end of a step."""
-    steps = {number for event in log if (number := _step(event)) is not None}
+    steps = {number for event in log if (number := _step_of(event)) is not None}
     final = max(steps, default=0)
     if step is None and not _is_decided(log[-1]):
         return kept
@@ -136,24 +135,26 @@ def _until(kept: list[KeptEvent], log: Sequence[Event], step: int | None) -> lis
         raise UsageError(f"the run has no step {step}: its last one is {final}")
     if step >= final and _is_decided(log[-1]):
         raise UsageError(f"step {step} is the run's last, which ended it: fork it from step 0 to {max(0, final - 1)}")
-    return list(takewhile(lambda one: (_step(one.event) or 0) <= step, kept))
+    return list(takewhile(lambda one: (_step_of(one.event) or 0) <= step, kept))
 
 
-def _edited(kept: list[KeptEvent], log: Sequence[Event], point: ForkPoint) -> list[KeptEvent]:
+def _edit_observations(kept: list[KeptEvent], log: Sequence[Event], point: ForkPoint) -> list[KeptEvent]:
     """Return the events up to the first question to the model after an edited observation, with the new texts."""
     calls = {event.action.id: event.step for event in log if isinstance(event, Called | Paused)}
     calls = {call: step for call, step in calls.items() if not call.startswith(_CONSULTED)}
     for call in point.observations:
         if call not in calls:
-            raise UsageError(f"the run has no call {call[:80]!r}{_named([one for one in calls if '/' not in one])}")
+            raise UsageError(
+                f"the run has no call {call[:80]!r}{_name_calls([one for one in calls if '/' not in one])}"
+            )
         if "/" in call:
             raise UsageError(f"the call {call} is of a member's run: fork that run")
-    first = min(point.observations, key=lambda call: _place(kept, call))
+    first = min(point.observations, key=lambda call: _find_call(kept, call))
     if point.step is not None and point.step != calls[first]:
         raise UsageError(
             f"the call {first} is of step {calls[first]}: to edit what it brought, fork the run from that step"
         )
-    begins = _place(kept, first)
+    begins = _find_call(kept, first)
     later = (at for at, one in enumerate(kept) if at > begins and isinstance(one.event, Asked))
     kept = kept[: next(later, len(kept))]
     there = {call_of(one.event) for one in kept}
@@ -162,10 +163,10 @@ def _edited(kept: list[KeptEvent], log: Sequence[Event], point: ForkPoint) -> li
             raise UsageError(
                 f"the call {call} comes after {first}, and what comes after an edited call is decided anew"
             )
-    return _replaced(kept, point.observations, calls)
+    return _replace_texts(kept, point.observations, calls)
 
 
-def _replaced(kept: Sequence[KeptEvent], texts: Mapping[str, str], calls: Mapping[str, int]) -> list[KeptEvent]:
+def _replace_texts(kept: Sequence[KeptEvent], texts: Mapping[str, str], calls: Mapping[str, int]) -> list[KeptEvent]:
     found: list[KeptEvent] = []
     for at, event in kept:
         if isinstance(event, Observed) and (text := texts.get(event.observation.call_id)) is not None:
@@ -178,7 +179,7 @@ def _replaced(kept: Sequence[KeptEvent], texts: Mapping[str, str], calls: Mappin
     return [*found, *(KeptEvent(None, event) for event in more)]
 
 
-def _without_open_questions(kept: Sequence[KeptEvent]) -> list[KeptEvent]:
+def _drop_open_questions(kept: Sequence[KeptEvent]) -> list[KeptEvent]:
     """Return the events without the questions to a person about calls of which no outcome is kept."""
     closed = {call_of(one.event) for one in kept if isinstance(one.event, Observed)}
     closed |= {
@@ -187,13 +188,13 @@ def _without_open_questions(kept: Sequence[KeptEvent]) -> list[KeptEvent]:
     return [one for one in kept if not isinstance(one.event, Paused | Resumed) or call_of(one.event) in closed]
 
 
-def _restarted(event: Event, point: ForkPoint) -> Event:
+def _change_instructions(event: Event, point: ForkPoint) -> Event:
     if not isinstance(event, Started):
         return event
     return replace(event, instructions=None if point.rewritten else point.instructions)
 
 
-def _place(kept: Sequence[KeptEvent], call: str) -> int:
+def _find_call(kept: Sequence[KeptEvent], call: str) -> int:
     """Return where a call was observed; else, where it was last told of."""
     places = [(isinstance(one.event, Observed), at) for at, one in enumerate(kept) if call_of(one.event) == call]
     return max(places, default=(False, -1))[1]
@@ -204,11 +205,11 @@ def _is_decided(event: Event) -> bool:
     return isinstance(event, Finished) or (isinstance(event, Stopped) and event.reason not in RESUMABLE)
 
 
-def _step(event: Event) -> int | None:
+def _step_of(event: Event) -> int | None:
     return getattr(event, "step", None)
 
 
-def _named(calls: Sequence[str]) -> str:
+def _name_calls(calls: Sequence[str]) -> str:
     if not calls:
         return ": it called nothing"
     more = f" and {len(calls) - _MOST_NAMED} more" if len(calls) > _MOST_NAMED else ""

@@ -58,8 +58,8 @@ class PinnedRun:
             raise DataError(f"{path}: no pinned run of version 1; `retinue runs pin` writes them")
         if given.keys() != _FIELDS or not isinstance(given["members"], dict) or not isinstance(given["kept"], int):
             raise DataError(f"{path}: a pinned run has the fields {', '.join(sorted(_FIELDS))}")
-        members = {name: _events(log, f"{path}: members.{name}") for name, log in given["members"].items()}
-        return cls(str(given["agent"]), _events(given["events"], f"{path}: events"), members, given["kept"])
+        members = {name: _read_events(log, f"{path}: members.{name}") for name, log in given["members"].items()}
+        return cls(str(given["agent"]), _read_events(given["events"], f"{path}: events"), members, given["kept"])
 
     def write(self, path: Path) -> None:
         """Write the pinned run, without secrets."""
@@ -68,8 +68,8 @@ class PinnedRun:
             "version": 1,
             "agent": self.agent,
             "kept": self.kept,
-            "events": _plain(self.events),
-            "members": {name: _plain(log) for name, log in self.members.items()},
+            "events": _write_events(self.events),
+            "members": {name: _write_events(log) for name, log in self.members.items()},
         }
         text = _SECRET_SHAPES.sub("***", redact(json.dumps(values, indent=1, ensure_ascii=False)))
         path.write_text(f"{text}\n", "utf-8")
@@ -97,7 +97,7 @@ class PinnedRun:
                 said.append(f"it differs at event {differs.event}, step {differs.step}{whose}:\n{lines}")
         return "\n".join(said)
 
-    def updated(self, source: AgentSource) -> PinnedRun:
+    def accept_changes(self, source: AgentSource) -> PinnedRun:
         """Return the run with the prompts and the answer of today. Raises `LogMismatch` if other calls are decided on,
         of which no outcome is recorded."""
         found = self.replay(source, accepting=True)
@@ -105,22 +105,22 @@ class PinnedRun:
             if replay.differs is not None:
                 where = f"event {replay.differs.event}{f' of {path}' if path else ''}"
                 raise LogMismatch(f"{where} is another decision, whose outcome is not recorded: pin a new run")
-        members = {path: _whole(self.members[path], replay) for path, replay in found.items() if path}
-        return replace(self, events=_whole(self.events, found[""]), members=members)
+        members = {path: _complete_log(self.members[path], replay) for path, replay in found.items() if path}
+        return replace(self, events=_complete_log(self.events, found[""]), members=members)
 
 
-def _whole(recorded: Sequence[Event], replay: Replay) -> Sequence[Event]:
+def _complete_log(recorded: Sequence[Event], replay: Replay) -> Sequence[Event]:
     """Return the log as it is now; where it ends from outside, with the end that is recorded."""
     if replay.events and isinstance(replay.events[-1], ENDINGS):
         return replay.events
     return [*replay.events, *(recorded[-1:] if recorded and isinstance(recorded[-1], ENDINGS) else ())]
 
 
-def _plain(log: Sequence[Event]) -> list[Any]:
+def _write_events(log: Sequence[Event]) -> list[Any]:
     return [json.loads(to_json(event)) for event in log if not isinstance(event, Said)]
 
 
-def _events(given: Any, place: str) -> list[Event]:
+def _read_events(given: Any, place: str) -> list[Event]:
     if not isinstance(given, list):
         raise DataError(f"{place}: want a list of events")
     found: list[Event] = []

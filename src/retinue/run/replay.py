@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,40 +11,40 @@ from .._internal.sync_bridge import run_blocking
 from ..core.budgets import Budget
 from ..core.deadline import Deadline
 from ..core.delegation import is_member
-from ..core.events import Called, Event, Said, Started
+from ..core.events import (
+    ENDINGS,
+    Asked,
+    Called,
+    Delta,
+    Event,
+    Finished,
+    Paused,
+    Retried,
+    Said,
+    Started,
+    Stopped,
+    call_of,
+)
 from ..core.grammar import Pattern, gbnf
 from ..core.loop import drive
-from ..core.run_result import RunResult
+from ..core.prompt import Ask
+from ..core.protocols import Chunks
+from ..core.run_result import LIMITS, RunResult
+from ..core.serialization import dump
 from ..core.toolbox import Toolbox
+from ..core.values import AgentAction, Observation, StopReason
 from ..errors import LogMismatch, ModelError
-from .difference import Difference
-from .recorded_effects import ComparedRun, NumberedEvent, RecordedRequest, ReplayEnd, number_events
+from .difference import Difference, find_difference
+from .recorded_effects import NumberedEvent, RecordedEffects, number_events
 from .spec import RunSpec, Specified
 
+_OUTSIDE = {  # what ends a run there is not the agent's doing
+    StopReason.CANCELLED,
+    StopReason.AWAITING_HUMAN,
+    StopReason.AWAITING_MEMBER,
+    StopReason.MAX_EXECUTION_TIME_EXCEEDED,
+}
 _MOST_PRINTED = 20_000  # characters of a grammar
-
-
-@dataclass(frozen=True, slots=True)
-class ModelRequest:
-    """What a log does not hold of a request to the model.
-
-    Args:
-        event: The number of the event `asked`.
-        step: Its step.
-        pattern: What the reply had to look like, as a grammar in GBNF; `None` if it was free.
-        schema: The same as a JSON Schema, for engines that only know these.
-        stop: Texts before which the reply ends.
-        tools: The tools that were offered for native calls.
-        max_tokens: The limit of the reply.
-    """
-
-    event: int
-    step: int
-    pattern: str | None
-    schema: Mapping[str, Any] | None
-    stop: tuple[str, ...]
-    tools: tuple[str, ...]
-    max_tokens: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +112,12 @@ async def replay_team(spec: RunSpec, recording: Recording, children: Mapping[str
     found = await replay_run(spec, recording)
     members = {
         path: await replay_run(member, Recording(number_events(children[path]), accepting=recording.accepting))
-        for path, member in _members_of(spec, [one.event for one in recording.log], children)
+        for path, member in _find_members(spec, [one.event for one in recording.log], children)
     }
     return replace(found, members=members)
 
 
-def _members_of(
+def _find_members(
     spec: RunSpec, log: Sequence[Event], children: Mapping[str, Sequence[Event]], path: str = ""
 ) -> Generator[tuple[str, RunSpec], None, None]:
     """Yield the paths of the members' logs in `children`, each with the member. Raises `LogMismatch` for one that is
@@ -131,7 +131,7 @@ def _members_of(
             raise LogMismatch(f"{spec.name} has no member {event.action.tool!r} any more, which has the call {call}")
         member: RunSpec = tool.something.run_spec()
         yield call, member
-        yield from _members_of(member, children[call], children, f"{call}/")
+        yield from _find_members(member, children[call], children, f"{call}/")
 
 
 async def replay_run(spec: RunSpec, recording: Recording) -> Replay:
@@ -150,41 +150,208 @@ async def replay_run(spec: RunSpec, recording: Recording) -> Replay:
         accepting=recording.accepting,
         kept=recording.kept,
     )
-    budget = replace(recording.budget or _unlimited(spec.budget), seconds=None)  # the log says when time was up
+    budget = replace(recording.budget or _lift_limits(spec.budget), seconds=None)  # the log says when time was up
     differs: Difference | None = None
     try:
         with suppress(ModelError):  # the log has it
             await drive(flow, effects, now, budget, Deadline())()
     except ReplayEnd as end:
         differs = end.difference
-    printed: dict[Pattern, str] = {}
-    requests = tuple(_described(one, printed) for one in effects.requests)
-    return Replay(differs, requests, tuple(effects.events))
+    return Replay(differs, tuple(effects.requests), tuple(effects.events))
 
 
-def _unlimited(budget: Budget) -> Budget:
+def _lift_limits(budget: Budget) -> Budget:
     """Return the budget without limits: a member's share is not known any more."""
     return Budget(None, stale_steps=None, early_stopping_method=budget.early_stopping_method)
 
 
-def _described(one: RecordedRequest, printed: dict[Pattern, str]) -> ModelRequest:
-    request, constraint = one.request, one.request.constraint
-    pattern = None
-    if constraint is not None:
-        pattern = printed.get(constraint.pattern) or printed.setdefault(
-            constraint.pattern, _printed(constraint.pattern)
-        )
-    return ModelRequest(
-        one.event,
-        one.step,
-        pattern,
-        None if constraint is None else constraint.schema,
-        request.stop,
-        tuple(tool.name for tool in request.tools),
-        request.max_tokens,
-    )
+class ReplayEnd(LogMismatch):
+    """The replay ends here: at the log's end, or at a `difference`."""
+
+    def __init__(self, found: Difference | None = None) -> None:
+        super().__init__("the log ends here" if found is None else str(found))
+        self.difference = found
 
 
-def _printed(pattern: Pattern) -> str:
-    text = gbnf(pattern)
-    return text if len(text) <= _MOST_PRINTED else f"{text[:_MOST_PRINTED]}\n# … {len(text):,} characters in all"
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """What a log does not hold of a request to the model.
+
+    Args:
+        event: The number of the event `asked`.
+        step: Its step.
+        pattern: What the reply had to look like, as a grammar in GBNF; `None` if it was free.
+        schema: The same as a JSON Schema, for engines that only know these.
+        stop: Texts before which the reply ends.
+        tools: The tools that were offered for native calls.
+        max_tokens: The limit of the reply.
+    """
+
+    event: int
+    step: int
+    pattern: str | None
+    schema: Mapping[str, Any] | None
+    stop: tuple[str, ...]
+    tools: tuple[str, ...]
+    max_tokens: int | None
+
+    @classmethod
+    def describe(cls, event: int, step: int, request: Ask, grammars: dict[Pattern, str]) -> ModelRequest:
+        """Return what to tell of a request; `grammars` has those that are printed already."""
+        constraint, grammar = request.constraint, None
+        if constraint is not None and (grammar := grammars.get(constraint.pattern)) is None:
+            text = gbnf(constraint.pattern)
+            cut = f"{text[:_MOST_PRINTED]}\n# … {len(text):,} characters in all"
+            grammar = grammars[constraint.pattern] = text if len(text) <= _MOST_PRINTED else cut
+        schema = None if constraint is None else constraint.schema
+        tools = tuple(tool.name for tool in request.tools)
+        return cls(event, step, grammar, schema, request.stop, tools, request.max_tokens)
+
+
+class ComparedRun(RecordedEffects):
+    """Compares what the run does with its log, and touches nothing outside. Raises `ReplayEnd` where the log ends, and
+    where the run differs from it.
+
+    Args:
+        log: The events, oldest first.
+        same: Whether two calls are equal.
+        limited: Whether the run has the budget that it had; otherwise only the log says where a budget ended it.
+        accepting: Other prompts and another end are no difference. `events` then is the log as it would be now.
+        kept: The last step that was another run's, whose prompts may have had other words; -1 if there is none.
+    """
+
+    def __init__(
+        self,
+        log: Sequence[NumberedEvent],
+        same: Callable[[AgentAction, AgentAction], bool],
+        *,
+        limited: bool = True,
+        accepting: bool = False,
+        kept: int = -1,
+    ) -> None:
+        end = log[-1].event if log else None
+        self._end = end if isinstance(end, ENDINGS) else None
+        self._last = log[-1].number if log else 0
+        super().__init__(log if self._end is None else log[:-1], kept)
+        if isinstance(end, Stopped) and end.reason in LIMITS:
+            self._limit = end.reason
+        self.same = same
+        self.requests: list[ModelRequest] = []
+        self._grammars: dict[Pattern, str] = {}
+        self.events: list[Event] = []
+        self._limited = limited
+        self._accepting = accepting
+        self._paused: set[str] = set()
+        self._step = 0
+
+    async def tell(self, event: Event | Delta) -> None:
+        """Compare `event` with the log."""
+        if isinstance(event, Delta):
+            return
+        self._step = getattr(event, "step", self._step)
+        recorded = self._next
+        if isinstance(event, Finished | Stopped):
+            self._compare_end(event)
+        elif recorded is None:
+            raise self._end_replay(event)
+        else:
+            event = self._compare(recorded, event)
+            self._at += 1
+        self.events.append(event)
+
+    def _compare(self, recorded: Event, event: Event) -> Event:
+        """Return `event` as the log has it. Raises `ReplayEnd` if it differs."""
+        equal = type(recorded) is type(event) and call_of(recorded) == call_of(event)  # the log's own, or its first
+        if isinstance(event, Asked) and not self._skip_request(event):
+            event = self._prompts.translate(event)
+            equal = recorded == event or (self._accepting and isinstance(recorded, Asked))
+        elif isinstance(event, Paused):
+            equal = isinstance(recorded, Paused) and _is_same_call(recorded.action, event.action)
+        if not equal:
+            raise self._describe_difference(event)
+        return event
+
+    def _describe_difference(self, now: Event) -> ReplayEnd:
+        """Return the difference between the next recorded event and what comes now."""
+        recorded = self._next or self._end
+        number = self._log[self._at].number if self._next is not None else self._last + (self._end is None)
+        return ReplayEnd(find_difference(number, getattr(recorded, "step", self._step), recorded, now))
+
+    def _end_replay(self, now: Event) -> ReplayEnd:
+        """Return the end of the replay at the log's end, where the run would do more: a difference if the agent ended
+        the run."""
+        return ReplayEnd() if self._ended_from_outside else self._describe_difference(now)
+
+    @property
+    def _ended_from_outside(self) -> bool:
+        """Whether it was not the agent that ended the run: the log is cut, or its end says so."""
+        match self._end:
+            case None:
+                return True
+            case Stopped(reason=StopReason.ERROR):  # of the model, or of a person's program
+                return bool(self._log) and isinstance(self._log[-1].event, Asked | Retried | Paused)
+            case Stopped(reason=reason):
+                return reason in _OUTSIDE or (reason in LIMITS and not self._limited)
+        return False
+
+    def _compare_end(self, event: Finished | Stopped) -> None:
+        if self._next is not None:
+            raise self._describe_difference(event)
+        if self._accepting or self._end is None or self._ended_from_outside:
+            return
+        if _describe_end(self._end) != _describe_end(event):
+            raise self._describe_difference(event)
+
+    def ask(self, request: Ask) -> Chunks:
+        """Stream the recorded reply."""
+        number = self._log[self._at - 1].number
+        self.requests.append(ModelRequest.describe(number, self._step, request, self._grammars))
+        return super().ask(request)
+
+    def _ask_further(self, request: Ask) -> Chunks:
+        raise self._end_replay(self._log[self._at - 1].event)
+
+    async def call(self, action: AgentAction, share: Callable[[], Budget]) -> Observation:
+        """Call nothing."""
+        raise self._end_replay(Called(self._step, action))
+
+    def must_ask(self, action: AgentAction, *, begun: bool) -> str:
+        """Return why the recorded run asked a person about a call; the log has no outcome of any other."""
+        if action.id in self._paused:
+            return "a person was asked"
+        raise self._end_replay(Called(self._step, action))
+
+    def restore(self, action: AgentAction, observation: Observation | None) -> None:
+        """Do nothing: no call is made."""
+
+    recall = restore
+
+    def past(self, actions: Iterable[AgentAction]) -> Iterator[Event]:
+        """Yield what the log has on these calls. Each call must be the one that was decided on then; a person may have
+        edited it afterwards."""
+        wanted = {action.id: action for action in actions}
+        known: set[str] = set()
+        for event in super().past(wanted.values()):
+            call = call_of(event)
+            if (
+                call not in known
+                and isinstance(event, Called | Paused)
+                and not _is_same_call(event.action, wanted[call])
+            ):
+                raise self._describe_difference(Called(event.step, wanted[call]))
+            known.add(call)
+            (self._paused.add if isinstance(event, Paused) else self._paused.discard)(call)
+            self._step = getattr(event, "step", self._step)
+            self.events.append(event)
+            yield event
+        for action in wanted.values():
+            if action.id not in known and self._next is not None:
+                raise self._describe_difference(Called(self._step, action))
+
+
+def _is_same_call(one: AgentAction, other: AgentAction) -> bool:
+    return (one.tool, one.tool_input, one.id) == (other.tool, other.tool_input, other.id)
+
+
+def _describe_end(event: Finished | Stopped) -> tuple[str, ...]:
+    return dump(event) if isinstance(event, Finished) else (str(event.reason), event.answer)

@@ -1,38 +1,39 @@
-"""`Run`: one run of an agent, from its question to its end."""
+"""`Run`: one run of an agent, from its question to its end, and `NestedRuns` of the agents that it calls."""
 
 from __future__ import annotations
 
 import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from contextvars import copy_context
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .._internal.containment import describe_error, is_own_error
 from .._internal.message_text import one_line_repr
 from .._internal.tracebacks import shorten_traceback
 from ..core.deadline import Deadline, Interrupted
-from ..core.delegation import Delegate
-from ..core.effects import LibraryEffects
-from ..core.event_stream import Tell, tell, told
+from ..core.delegation import Delegate, MemberAnswer, MemberCall, Pending, answer_of, with_effects
+from ..core.effects import Human, LibraryEffects
+from ..core.event_stream import stream_events
 from ..core.events import ENDINGS, Delta, Event, Started, Stopped, find_started
 from ..core.file_format import check_together, event_with_data, messages_with_data, with_data
 from ..core.loop import drive
 from ..core.prices import FREE, price_of
-from ..core.protocols import Effects, Task, calls_natively, kinds_read, unreadable
+from ..core.protocols import Task, calls_natively, kinds_read, unreadable
 from ..core.run_context import RunContext, charge_usage, current_run, run_context
 from ..core.run_log import log_event
-from ..core.run_result import RunResult, result, usage_of
+from ..core.run_result import RunResult, ending, result, usage_of
 from ..core.toolbox import KeepFiles, Toolbox
-from ..core.values import Capabilities, File, Kind, Message
-from ..display.live_trace import run_traced, should_show
+from ..core.values import Capabilities, Decision, File, Kind, Message, StopReason, Usage
+from ..display.run_display import RunDisplay
 from ..errors import ModelError, RetinueError, UsageError
 from ..memory.recall import recall_history, remember
 from ..net.file_source import FileSource, load_files
 from ..strategies.auto import Auto
 from ..telemetry.activation import live_spans
-from .nested import Earlier, Listener, NestedRuns
 from .recorded_effects import ContinuedRun
 from .spec import Specified, check_prices
 
@@ -40,18 +41,28 @@ if TYPE_CHECKING:
     from ..telemetry.recorder import LiveSpans
 
 
-def _read_history(history: Any) -> tuple[Message, ...]:
-    """Return an earlier conversation, of which mappings have `role` and `content` as in OpenAI's API."""
-    found: list[Message] = []
-    several = isinstance(history, Iterable | None) and not isinstance(history, Mapping | str)
-    for one in (history or ()) if several else (history,):
-        if isinstance(one, Mapping) and one.keys() == {"role", "content"} and isinstance(one["content"], str):
-            found.append(Message(one["role"], one["content"]))
-        elif isinstance(one, Message):
-            found.append(one)
-        else:
-            raise UsageError(f"history: want Messages, or mappings with role and content as text, not {one!r:.80}")
-    return tuple(found)
+Listener = Callable[[str, Event | Delta], None]
+"""Is called with what happens in a run and in its members': the path of call ids to the run, such as
+`call_1_0/call_2_0` (empty: the run itself), and the event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What a run that continues was given: its log, people's decisions by call id, and its members' logs. Calls of
+    members are named by their paths."""
+
+    log: Sequence[Event] = ()
+    decisions: Mapping[str, Decision] = field(default_factory=dict)
+    children: Mapping[str, Sequence[Event]] = field(default_factory=dict)
+
+    def of(self, call: str) -> Earlier:
+        """Return what belongs to the member's run of this call."""
+        inside = f"{call}/"
+        return Earlier(
+            self.children.get(call, ()),
+            {path.removeprefix(inside): one for path, one in self.decisions.items() if path.startswith(inside)},
+            {path.removeprefix(inside): one for path, one in self.children.items() if path.startswith(inside)},
+        )
 
 
 class Run:
@@ -93,7 +104,7 @@ class Run:
         self._spec = spec
         self._task = Task(question, spec.tools, _read_history(history))
         self._decisions = earlier.decisions
-        self._nested = NestedRuns(_nested, self._task, self.key, spec.human, earlier)
+        self._nested = NestedRuns(self._task, self.key, spec.human, earlier)
         self.delegate: Delegate = self._nested
         self._deadline = Deadline()
         self._seconds = self._since = 0.0
@@ -109,25 +120,33 @@ class Run:
         Raises `ModelError` if the model never replies (before the first event, or after `Stopped`), and other
         `RetinueError`s if the run cannot begin.
         """
-        with run_context(self._entered()):
-            work = await self._begin(tell)
+        with run_context(self._make_context()):
+            work = await self._begin()
             within = copy_context()  # the reader has a context of its own
         if work is None:
             yield self.log[-1]
             return
-        driven = told(work, within)
+        driven = stream_events(work, within)
         try:
             async for event in driven:
                 self._note(event)
                 if isinstance(event, ENDINGS):
-                    await self._remember()
+                    with run_context(self._context):
+                        await remember(self._spec.memories, self.log, self._begun)
                 yield event
         finally:
-            self._charge()
+            if self._spans is not None:
+                self._spans.end()
+            charge_usage(lambda: usage_of(self.log[len(self._begun) :]))
             await driven.aclose()
 
-    async def _begin(self, tell: Tell) -> Callable[[], Coroutine[Any, Any, None]] | None:
-        """Return what drives the run, and `tell`s its events; `None` if it was interrupted, as its log says then. The
+    def _make_context(self) -> RunContext:
+        """Return the context of the run where it begins; the run's driver may have set it already."""
+        here, name = current_run(), self._spec.name
+        return replace(here, agent=name) if here.run == self.key else here.of_run(self.key, name)
+
+    async def _begin(self) -> Callable[[], Coroutine[Any, Any, None]] | None:
+        """Return what drives the run and tells its events; `None` if it was interrupted, as its log says then. The
         run's context is current, and is completed here."""
         check_prices(self._spec.model, self._spec.tools, self.budget)
         self._since = time.perf_counter()
@@ -136,7 +155,7 @@ class Run:
             self._spans = live_spans(self.key, self._spec.model, self._begun, member=self.member)
         self._context = current_run()
         try:
-            return self._driven(await self._beginning(), tell)
+            return self._prepare_drive(await self._make_started())
         except Interrupted as end:
             self._note(Stopped(end.reason))
             return None
@@ -145,18 +164,6 @@ class Run:
                 self._spans.end(str(error))
             raise
 
-    def _entered(self) -> RunContext:
-        """Return the context of the run where it begins; the run's driver may have set it already."""
-        here, name = current_run(), self._spec.name
-        return replace(here, agent=name) if here.run == self.key else here.of_run(self.key, name)
-
-    async def _remember(self) -> None:
-        with run_context(self._context):
-            await remember(self._spec.memories, self.log, self._begun)
-
-    async def _noted(self, event: Event | Delta) -> None:
-        self._note(event)
-
     def _note(self, event: Event | Delta) -> None:
         if not isinstance(event, Delta):
             self.log.append(event)
@@ -164,18 +171,10 @@ class Run:
             if self._spans is not None:
                 self._spans.see(event)
         self._seconds = time.perf_counter() - self._since
+        if self.listener is not None:
+            self.listener("", event)
 
-    async def _conclude(self) -> None:
-        if self.log and isinstance(self.log[-1], ENDINGS):
-            await self._remember()
-        self._charge()
-
-    def _charge(self) -> None:
-        if self._spans is not None:
-            self._spans.end()
-        charge_usage(lambda: usage_of(self.log[len(self._begun) :]))
-
-    async def _beginning(self) -> Started:
+    async def _make_started(self) -> Started:
         """Return the first event as far as it is known; a continued run takes it from its log."""
         if (begun := find_started(self._begun)) is not None:
             data = {one.id: one.data for one in await load_files(self.files)}
@@ -186,8 +185,8 @@ class Run:
             }
             files = with_data(begun.files, data)
             return replace(begun, question=self._task.question, history=history, files=files)
-        abilities = await self._abilities()
-        files = await self._loaded()
+        abilities = await self._ask_abilities()
+        files = await self._load_files()
         check_together(files)
         return Started(
             self._task.question,
@@ -196,51 +195,52 @@ class Run:
             model=self._spec.model.name,
             tools=(),
             abilities=abilities,
-            history=await self._history(),
+            history=await self._recall_history(),
             instructions=self._spec.instructions,
             files=files,
         )
 
-    def _driven(self, begun: Started, tell: Tell) -> Callable[[], Coroutine[Any, Any, None]]:
+    def _prepare_drive(self, begun: Started) -> Callable[[], Coroutine[Any, Any, None]]:
         """Return what drives the run from its first event."""
-        started, flow = self._spec.begin(begun)
-        toolbox = Toolbox(self._spec.tools, self.key, self.delegate, self.keep_files)
-        effects: Effects = LibraryEffects(self._spec.model, self._spec.human, toolbox, self._decisions, tell)
-        if self.log:
-            effects = ContinuedRun(effects, self.log, regardless=self.regardless)
-        return drive(flow, effects, started, self.budget, self._deadline, price_of(self._spec.model) or FREE)
+        spec = self._spec
+        started, flow = spec.begin(begun)
+        toolbox = Toolbox(spec.tools, self.key, self.delegate, self.keep_files)
+        world = LibraryEffects(spec.model, spec.human, toolbox, self._decisions)
+        effects = ContinuedRun(world, self.log, regardless=self.regardless)
+        return drive(flow, effects, started, self.budget, self._deadline, price_of(spec.model) or FREE)
 
     async def finish(self) -> RunResult:
-        """Run to the end and return the result; the run is shown if the agent's `trace` asks for it. Raises as `events`
-        does.
+        """Run to the end and return the result. If the agent has a `trace` and nobody listens yet, the run is shown on
+        standard error. Raises as `events` does.
         """
-        with run_context(self._entered()):
-            try:
-                if should_show(self._spec.trace):
-                    return await run_traced(self)
-                # Without a reader, who would cost each event a way through all that wait for it.
-                work = await self._begin(self._noted)
-                if work is None:
-                    return self.result
-                try:
-                    await work()
-                finally:
-                    await self._conclude()
-            except RetinueError as error:
-                raise shorten_traceback(error) from error.__cause__
+        try:
+            if not self._spec.trace or self.listener is not None:
+                return await self.drain()
+            with run_context(self._make_context()), RunDisplay() as display:
+                self.listener = display
+                display.end(await self.drain())
+                return self.result
+        except RetinueError as error:
+            raise shorten_traceback(error) from error.__cause__
+
+    async def drain(self) -> RunResult:
+        """Run to the end, where only a listener reads the events. Raises as `events` does."""
+        async with aclosing(self.events()) as events:
+            async for _ in events:
+                pass
         return self.result
 
-    async def _abilities(self) -> Capabilities:
+    async def _ask_abilities(self) -> Capabilities:
         """Return the model's capabilities."""
         self._deadline.start(None)
         try:
-            return await self._deadline.wait(self._found())
+            return await self._deadline.wait(self._find_abilities())
         except Exception as error:
             if is_own_error(error) or isinstance(error, Interrupted):
                 raise
             raise ModelError(f"the model's `abilities` failed: {describe_error(error)}") from error
 
-    async def _found(self) -> Capabilities:
+    async def _find_abilities(self) -> Capabilities:
         """Return the engine's capabilities; whether native tool calls work is found out by a probe."""
         model, strategy = self._spec.model, self._spec.strategy
         if self.files or any(turn.files for turn in self._task.history):
@@ -256,17 +256,20 @@ class Run:
         """Raise `UsageError` for a file that the model is not known to read. What tools returned it is told of."""
         if not read and self.files:
             raise UsageError(unreadable(self._spec.model.name, "image"))  # whatever they are, they need not be loaded
-        files = [*await self._loaded(), *(one for turn in self._task.history if not turn.tool for one in turn.files)]
+        files = [
+            *await self._load_files(),
+            *(one for turn in self._task.history if not turn.tool for one in turn.files),
+        ]
         if lacking := [one.kind for one in files if one.kind not in read]:
             raise UsageError(unreadable(self._spec.model.name, lacking[0]))
 
-    async def _loaded(self) -> tuple[File, ...]:
+    async def _load_files(self) -> tuple[File, ...]:
         """Return the question's files, which are then loaded."""
         if self.files:
             self.files = await self._deadline.wait(load_files(self.files))
         return tuple(one for one in self.files if isinstance(one, File))
 
-    async def _history(self) -> tuple[Message, ...]:
+    async def _recall_history(self) -> tuple[Message, ...]:
         """Return the earlier conversation: recalled memories first, then the history passed in."""
         found = await self._deadline.wait(recall_history(self._spec.memories, self._task.question))
         return (*found, *self._task.history)
@@ -281,7 +284,67 @@ class Run:
         return result(self.log, self._seconds, self._nested.children)
 
 
-def _nested(member: Specified, task: Task, earlier: Earlier, key: str) -> Run:
-    run = Run(member, task.question, task.history, earlier, key)
-    run.member = True
-    return run
+class NestedRuns:
+    """Runs members where their caller runs, which waits for them.
+
+    A member without a `human` asks its caller's. `children` has the logs so far, by the paths of their calls.
+    """
+
+    __slots__ = ("_earlier", "_human", "_key", "_task", "children", "listener")
+
+    def __init__(self, task: Task, key: str, human: Human | None, earlier: Earlier) -> None:
+        self._task = task
+        self._key = key
+        self._human = human
+        self._earlier = earlier
+        self.listener: Listener | None = None
+        self.children: dict[str, tuple[Event, ...]] = {path: tuple(log) for path, log in earlier.children.items()}
+
+    def knows(self, call: str) -> bool:
+        """Whether the log of this call's run is known."""
+        return call in self._earlier.children
+
+    async def run(self, member: MemberCall) -> MemberAnswer:
+        """Run the member to its end, or continue its run. Raises `Pending` if it waits for a person."""
+        try:
+            answer = await self._ask(member)
+        except ModelError as error:  # it never said anything
+            text = f"{member.tool.name} failed: {describe_error(error)}"
+            answer = MemberAnswer("failed", text, Usage(runs=1), 0.0)
+        return with_effects(answer, member, self.children.get(member.call, ()))
+
+    async def _ask(self, member: MemberCall) -> MemberAnswer:
+        call, spec = member.call, member.tool.something.run_spec()
+        spec = replace(spec, budget=member.budget(spec.budget), human=spec.human or self._human)
+        task = self._task if member.passes_conversation else Task(member.question)
+        run = Run(spec, task.question, task.history, self._earlier.of(call), f"{self._key}/{call}")
+        run.member = True
+        run.listener = partial(self._pass_on, call)
+        try:
+            await run.drain()
+        finally:
+            self.children[call] = run.result.events
+            self.children |= {f"{call}/{path}": log for path, log in run.result.children.items()}
+        result = run.result
+        if result.stop_reason is StopReason.AWAITING_HUMAN:
+            calls = ", ".join(f"{one.tool} ({call}/{one.id})" for one in result.waiting)
+            raise Pending(result.stop_reason, f"{member.tool.name}: no person has decided on {calls}")
+        return answer_of(member.tool.name, ending(result.events), result.usage, 0.0)
+
+    def _pass_on(self, call: str, path: str, event: Event | Delta) -> None:
+        if self.listener is not None:
+            self.listener(f"{call}/{path}" if path else call, event)
+
+
+def _read_history(history: Any) -> tuple[Message, ...]:
+    """Return an earlier conversation, of which mappings have `role` and `content` as in OpenAI's API."""
+    found: list[Message] = []
+    several = isinstance(history, Iterable | None) and not isinstance(history, Mapping | str)
+    for one in (history or ()) if several else (history,):
+        if isinstance(one, Mapping) and one.keys() == {"role", "content"} and isinstance(one["content"], str):
+            found.append(Message(one["role"], one["content"]))
+        elif isinstance(one, Message):
+            found.append(one)
+        else:
+            raise UsageError(f"history: want Messages, or mappings with role and content as text, not {one!r:.80}")
+    return tuple(found)

@@ -41,7 +41,7 @@ class RunSpec:
     require_human_feedback: bool | Collection[str]
     answers: tuple[Mapping[str, Any], Check] | None
     memories: tuple[Memory, ...]
-    trace: bool | None
+    trace: bool
     prompt_node: Prompting | None = None
     questions: tuple[str, ...] = ()
 
@@ -60,6 +60,10 @@ class RunSpec:
         if self.answers is None:
             return self
         return replace(self, tools=tuple(replace(tool, return_direct=False) for tool in self.tools))  # none may answer
+
+    def run_spec(self) -> RunSpec:
+        """Return this; so a specification has runs as an agent has."""
+        return self
 
     def begin(self, started: Started) -> tuple[Started, Flow]:
         """Return the first event of a run, completed with what this agent is, and the strategy's generator. `started`
@@ -81,7 +85,7 @@ class RunSpec:
         named = getattr(strategy, "name", type(strategy).__name__)
         instructions = self.instructions if started.instructions is None else started.instructions
         try:
-            flow = call_contained(self._flow, task, strategy, instructions)
+            flow = call_contained(self._make_flow, task, strategy, instructions)
         except Exception as error:
             if is_own_error(error):
                 raise
@@ -92,7 +96,7 @@ class RunSpec:
         started = replace(started, agent=self.name, strategy=strategy.name, model=self.model.name, tools=tools)
         return started, flow
 
-    def _flow(self, task: Task, strategy: Strategy, instructions: str) -> Flow:
+    def _make_flow(self, task: Task, strategy: Strategy, instructions: str) -> Flow:
         """Return the generator for one run: `strategy`, wrapped with instructions, reflection and answer checks as
         configured.
         """

@@ -17,7 +17,7 @@ from ..core.protocols import Task
 from ..core.tool import Tool
 from ..core.values import StopReason
 from ..errors import AgentChanged, DataError, LogMismatch, RetinueError, StoreConflict, StoreUnavailable
-from ..run.nested import Earlier
+from ..run.run import Earlier
 from ..store.event_log import Change, Entry, Fenced
 from ..store.run_row import BY_MEMBERS, REGARDLESS, RunRow, RunValues
 from .cancellation import cancel_members, fail_drive

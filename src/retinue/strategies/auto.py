@@ -34,7 +34,7 @@ class Auto:
         return known.get(recorded) or known[self.calling.name if calls else "react"]
 
 
-def preset(engine: str, *, searches: bool) -> str:
+def preset_strategy(engine: str, *, searches: bool) -> str:
     """Return the name of the strategy that `retinue ask` uses if none is named: `careful` or `auto`.
 
     `careful` is for small models that have something to search. The models of the engine `local` are small, since they

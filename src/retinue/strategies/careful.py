@@ -20,14 +20,14 @@ from .facts.fact_finder import FOUND, YES_OR_NO, FactFinder
 from .facts.quantities import Unreadable, terms_of
 from .facts.question_plan import (
     QuestionStep,
-    counted,
-    expression,
-    filled,
+    fill_expression,
+    fill_references,
     is_list,
-    joined,
+    join_results,
     parts_of,
-    planned,
-    worked_out,
+    plan_count,
+    plan_question,
+    work_out,
 )
 from .facts.sub_prompts import NarrowRun, Part, looks_up, name_references, one_of, sub_prompt
 from .prompting.constraints import answer_shape
@@ -83,20 +83,20 @@ class _Run(NarrowRun):
     def _answer_one(self, question: str, history: Sequence[Message]) -> Flow:
         terms = terms_of((yield from name_references(self.say, question, history, self._task.window)))
         question, self._facts.units = terms.question, terms.units
-        steps = yield from planned(self.say, question)
+        steps = yield from plan_question(self.say, question)
         finish = yield from self._do_steps(question, steps)
         if self._is_missing:
             finish = (yield from self._answer_otherwise(question, steps)) or finish
-        return replace(finish, return_values={"output": terms.rounded(finish.output)})
+        return replace(finish, return_values={"output": terms.round_value(finish.output)})
 
     def _answer_otherwise(self, question: str, steps: Sequence[QuestionStep]) -> Part[AgentFinish | None]:
         """Choose one of two, or count what no passage gives the number of."""
         options = names_listed(question)
         if options and asks_for(question) == "words":
-            value = yield from self._facts.chosen(question, in_words(question, options))
+            value = yield from self._facts.choose(question, in_words(question, options))
             return self.finish(value) if value != NOT_STATED else None
         if len(steps) == 1 and question.casefold().startswith(_COUNTS):
-            steps = yield from counted(self.say, question)
+            steps = yield from plan_count(self.say, question)
             finish = (yield from self._do_steps(question, steps)) if steps else None
             return finish if finish and finish.output != "1" else None  # one thing is no list
         return None
@@ -113,31 +113,32 @@ class _Run(NarrowRun):
                 return self.finish(value, str(error))
             if NOT_STATED in value:
                 self._is_missing = True
-                return self.finish(f"The answer is {NOT_STATED}: nothing was found on: {filled(step.text, values)}")
+                asked = fill_references(step.text, values)
+                return self.finish(f"The answer is {NOT_STATED}: nothing was found on: {asked}")
             values.append(value)
         return self.finish(values[-1])
 
     def _do_step(self, step: QuestionStep, values: list[str], *, listed: bool) -> Part[str]:
         match step.kind:
             case "find":
-                return (yield from self._facts.found(filled(step.text, values), listed=listed))
+                return (yield from self._facts.find(fill_references(step.text, values), listed=listed))
             case "each":
                 return (yield from self._find_each(step, values))
             case "compute":
-                return (yield from self._compute(expression(step.text, values)))
+                return (yield from self._compute(fill_expression(step.text, values)))
             case "judge":
-                return (yield from self._judge(filled(step.text, values)))
-        return worked_out(step, values)
+                return (yield from self._judge(fill_references(step.text, values)))
+        return work_out(step, values)
 
     def _find_each(self, step: QuestionStep, values: list[str]) -> Part[str]:
         if not step.uses:
-            return (yield from self._facts.found(step.text))
+            return (yield from self._facts.find(step.text))
         used = step.uses[0]
         found = []
         for part in parts_of(values[used - 1])[:_EACH]:
             each = [*values[: used - 1], part, *values[used:]]
-            found.append((yield from self._facts.found(filled(step.text, each))))
-        return joined(found)
+            found.append((yield from self._facts.find(fill_references(step.text, each))))
+        return join_results(found)
 
     def _compute(self, text: str) -> Part[str]:
         if self._sums is None:

@@ -50,7 +50,7 @@ class Corrective:
     def __call__(self, task: Task) -> Flow:
         """Search, judge, and answer or go on."""
         sources = [tool for tool in task.tools if _is_source(tool)]
-        others = [tool for tool in task.tools if tool not in sources and "title" not in _arguments(tool)]
+        others = [tool for tool in task.tools if tool not in sources and "title" not in _arguments_of(tool)]
         if task.scripted or others or len(sources) < _SEVERAL:
             return React()(task)
         return _Run(task, sources, self.rewordings).flow()
@@ -64,7 +64,7 @@ class _Run(NarrowRun):
         self._question, self._history, self._window = task.question.strip(), task.history, task.window
         self._sources = [tool.name for tool in sources]
         self._described = {tool.name: tool.description for tool in sources}
-        self._out = next((tool for tool in task.tools if "title" in _arguments(tool)), None)
+        self._out = next((tool for tool in task.tools if "title" in _arguments_of(tool)), None)
         self._rewordings = rewordings
         self._about = ""  # what the first source says of the things that the question is about
         self._names: Sequence[str] = ()  # in that
@@ -98,7 +98,7 @@ class _Run(NarrowRun):
         """Return the source that the question is for."""
         described = "\n".join(f"{name}: {self._described[name]}" for name in self._sources)
         places = {"first": self._sources[0], "middle": self._sources[len(self._sources) // 2]}
-        text = _prompt("route", sources=described, last=self._sources[-1], question=self._question, **places)
+        text = _fill_prompt("route", sources=described, last=self._sources[-1], question=self._question, **places)
         said = yield from self.say(text, self._question, one_of("where", self._sources))
         return said if said in self._sources else self._sources[0]
 
@@ -107,7 +107,7 @@ class _Run(NarrowRun):
         shape = copied_shape(self._question, "", "words", must=True)
         if shape is None:
             return None
-        text = _prompt("things", question=self._question)
+        text = _fill_prompt("things", question=self._question)
         said = yield from self.say(text, self._question, shape, aside=True)
         rest = takewhile(lambda word: word.isalnum() and word not in _AFTER, self._question.partition(said)[2].split())
         things = " ".join((said, *rest))
@@ -134,7 +134,7 @@ class _Run(NarrowRun):
         for query in queries:
             if (source, query) not in self._seen:
                 (seen,) = yield from act(AgentAction(source, query, thought))
-                self._seen[source, query] = passages_of(neutralize(seen.text)) if seen.outcome in FOUND else []
+                self._seen[source, query] = split_passages(neutralize(seen.text)) if seen.outcome in FOUND else []
                 thought = ""
             found += [row for row in self._seen[source, query] if row not in found]
         return found
@@ -148,7 +148,7 @@ class _Run(NarrowRun):
         numbers = [str(number) for number in range(1, len(sentences) + 1)]
         number = "1"
         if len(sentences) > 1:
-            asked = _prompt("choose", sentences=text, question=question)
+            asked = _fill_prompt("choose", sentences=text, question=question)
             number = yield from self.say(asked, text, one_of("sentence", numbers), aside=True)
         chosen = sentences[int(number) - 1] if number in numbers else sentences[0]
         wanted = stems_of(question)
@@ -156,7 +156,7 @@ class _Run(NarrowRun):
         for one in dict.fromkeys((chosen, nearest)):
             if not self._is_near(one, wanted):
                 continue  # a small model says of many things that they are an answer
-            asked = _prompt("says", text=f"{self._about} {one.sentence}".strip(), question=question)
+            asked = _fill_prompt("says", text=f"{self._about} {one.sentence}".strip(), question=question)
             if (yield from self.say(asked, one.sentence, YES_OR_NO)) == "yes":
                 return one
         return None
@@ -168,7 +168,7 @@ class _Run(NarrowRun):
         return 2 * words_in_common(wanted, found) >= len(wanted)
 
     def _reword(self) -> Part[str]:
-        text = _prompt("reword", question=self._question)
+        text = _fill_prompt("reword", question=self._question)
         words = yield from self.say(text, self._question, _WORDS, aside=True)
         return " ".join({word.casefold(): word for word in words.split()}.values())
 
@@ -179,7 +179,7 @@ class _Run(NarrowRun):
         if self._out is None:
             return AgentFinish({"output": nothing})
         given = {"title": self._question, "body": f"{self._question}\n\nNothing was found. Looked for:\n{looked}\n"}
-        known = {name: value for name, value in given.items() if name in _arguments(self._out)}
+        known = {name: value for name, value in given.items() if name in _arguments_of(self._out)}
         thought = f"Found nothing in {last}, either. Will prepare a question to those who may know."
         (seen,) = yield from act(AgentAction(self._out.name, known, thought))
         if seen.outcome not in FOUND:
@@ -188,19 +188,19 @@ class _Run(NarrowRun):
 
     def closing_prompt(self, news: str) -> str:
         """Return the prompt that asks for the answer from what was read last."""
-        return _prompt("close", text=news, question=self._question)
+        return _fill_prompt("close", text=news, question=self._question)
 
 
 def _is_source(tool: Tool) -> bool:
     return looks_up(tool) and tool.name.casefold() != _CALCULATOR
 
 
-def _arguments(tool: Tool) -> Mapping[str, Any]:
+def _arguments_of(tool: Tool) -> Mapping[str, Any]:
     arguments: Mapping[str, Any] = tool.signature.parameters.get("properties", {})
     return arguments
 
 
-def _prompt(part: str, **values: str) -> str:
+def _fill_prompt(part: str, **values: str) -> str:
     return prompt_parts("corrective")[part].substitute(values).rstrip("\n")
 
 
@@ -240,7 +240,7 @@ class FoundSentence:
         return f"{self.sentence} ({self.source}{': ' if where else ''}{where})"
 
 
-def passages_of(observation: str) -> list[str]:
+def split_passages(observation: str) -> list[str]:
     """Return the passages of an observation: its lines, those from the web with their titles and addresses."""
     rows: list[str] = []
     title = ""
@@ -255,7 +255,7 @@ def passages_of(observation: str) -> list[str]:
 def nearest_sentences(source: str, passages: Sequence[str], question: str) -> list[FoundSentence]:
     """Return the sentences that share most words with the question, in their order."""
     wanted = stems_of(question)
-    found = [one for passage in passages for one in _sentences(source, passage)]
+    found = [one for passage in passages for one in _split_sentences(source, passage)]
     shared = [words_in_common(wanted, one) for one in found]
     best = sorted((at for at, number in enumerate(shared) if number), key=lambda at: -shared[at])[:_CHOICES]
     return [found[at] for at in sorted(best)]
@@ -268,7 +268,7 @@ def words_in_common(wanted: set[str], found: FoundSentence) -> int:
     return len(wanted & (said | stems_of(title.group(1)) if title else said)) if wanted & said else 0
 
 
-def _sentences(source: str, passage: str) -> list[FoundSentence]:
+def _split_sentences(source: str, passage: str) -> list[FoundSentence]:
     """Return the whole sentences of a passage, outside tables and code. A question in it answers nothing."""
     title = _LINK.match(passage)
     text = passage[title.end() :] if title else passage

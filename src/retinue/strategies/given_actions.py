@@ -29,13 +29,13 @@ class GivenActions:
         try:
             actions = read_actions(task.question)
         except ValueError as error:
-            return _failed(str(error), "invalid_prompt")
+            return _finish_failed(str(error), "invalid_prompt")
         seen = yield from act(*actions)
         if len(seen) == 1 and task.question.lstrip()[:1] == "{":
             if seen[0].outcome == "result":
                 return AgentFinish({"output": seen[0].text})
             refused = seen[0].outcome in ("unknown_tool", "invalid_input")
-            return _failed(seen[0].text, "invalid_prompt" if refused else "")
+            return _finish_failed(seen[0].text, "invalid_prompt" if refused else "")
         results = [
             {"tool": action.tool, "outcome": one.outcome, "output": one.text}
             for action, one in zip(actions, seen, strict=True)
@@ -43,7 +43,7 @@ class GivenActions:
         return AgentFinish({"output": json.dumps(results, ensure_ascii=False), "results": results})
 
 
-def _failed(problem: str, code: str) -> AgentFinish:
+def _finish_failed(problem: str, code: str) -> AgentFinish:
     return AgentFinish({"output": "", "problem": problem, "code": code}, reason=StopReason.ERROR)
 
 
@@ -53,13 +53,13 @@ def read_actions(text: str) -> tuple[AgentAction, ...]:
         values = json.loads(text)
     except (ValueError, RecursionError):
         raise ValueError(f"this is not JSON; {_WANTED}") from None
-    actions = tuple(_action(value) for value in (values if isinstance(values, list) else [values]))
+    actions = tuple(_read_action(value) for value in (values if isinstance(values, list) else [values]))
     if not actions:
         raise ValueError(f"there are no actions; {_WANTED}")
     return actions
 
 
-def _action(value: Any) -> AgentAction:
+def _read_action(value: Any) -> AgentAction:
     if not isinstance(value, Mapping) or not isinstance(value.get("tool"), str) or set(value) - {"tool", "input"}:
         raise ValueError(_WANTED)
     given = value.get("input", "")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.grammar import Constraint, json_pattern, seq
 from ..core.prompt import Decided
 from ..core.values import AgentFinish, Decision, Reply
-from .parsing.actions import FENCED
+from .parsing.lenient_json import json_values
 from .parsing.react_text import without_empty_fence
+from .prompting.constraints import object_schema
 from .prompting.injection_guard import neutralize
 
 END = "<END_OF_PLAN>"
@@ -58,12 +59,12 @@ def read_plan(text: str, most: int) -> Plan:
     Raises `UnreadablePlan`, and nothing else, for any text.
     """
     text = text.split(END)[0]
-    for values in _json_values(text):
-        if steps := _texts(values):
+    for values in json_values(text):
+        if steps := _read_steps(values):
             return Plan(check_steps(steps, most))
         if isinstance(values, dict) and isinstance(values.get("answer"), str) and values["answer"].strip():
             return Plan(answer=values["answer"].strip())
-    steps = _listed(text)
+    steps = _read_list(text)
     direct = _DIRECT.search(text)
     if not steps and direct:
         return Plan(answer=without_empty_fence(direct.group(1).strip()))
@@ -85,7 +86,7 @@ def apply_decision(decision: Decision, steps: tuple[str, ...], most: int) -> tup
     if given is None:
         return steps
     if isinstance(changed, str):
-        return check_steps(_listed(changed) or changed.splitlines(), most)
+        return check_steps(_read_list(changed) or changed.splitlines(), most)
     if not isinstance(changed, list) or not all(isinstance(step, str) for step in changed):
         raise UnreadablePlan('want {"steps": ["…", "…"]}, or a text with a step on each line')
     return check_steps(changed, most)
@@ -97,7 +98,7 @@ def check_steps(steps: Sequence[str], most: int) -> tuple[str, ...]:
     """
     kept: dict[str, str] = {}
     for step in steps:
-        line = _bare(step)[:STEP_CHARS].rstrip()
+        line = _clean_step(step)[:STEP_CHARS].rstrip()
         if line:
             kept.setdefault(re.sub(r"\W+", "", line.lower()) or line, line)
     if not kept:
@@ -110,12 +111,7 @@ def check_steps(steps: Sequence[str], most: int) -> tuple[str, ...]:
 def plan_shape(most: int) -> Constraint:
     """Return the constraint for a plan as JSON with at most `most` steps."""
     step = {"type": "string", "minLength": 1, "maxLength": _HELD_STEP_CHARS}
-    schema = {
-        "type": "object",
-        "properties": {"steps": {"type": "array", "items": step, "minItems": 1, "maxItems": most}},
-        "required": ["steps"],
-        "additionalProperties": False,
-    }
+    schema = object_schema(steps={"type": "array", "items": step, "minItems": 1, "maxItems": most})
     return Constraint(seq(" ", json_pattern(schema), "\n"), schema)
 
 
@@ -153,7 +149,7 @@ class Notes:
         return "\n".join(["What was found out so far:", *lines, ""]) if lines else ""
 
     @property
-    def told(self) -> str:
+    def remarks_text(self) -> str:
         """A person's comments on the plans, one per line."""
         kinds = {"reject": "A person refused a plan", "respond": "A person says of the plan"}
         return "".join(f"{kinds[said.kind]}: {neutralize_line(said.message, RESULT_CHARS)}\n" for said in self.remarks)
@@ -172,7 +168,7 @@ def neutralize_line(text: str, most: int) -> str:
     return line if len(line) <= most else f"{line[:most].rstrip()} …"
 
 
-def _listed(text: str) -> list[str]:
+def _read_list(text: str) -> list[str]:
     """Return the items of a numbered list with the indented text below them; or of bullets, if nothing is numbered."""
     heading = _HEADING.match(text)
     lines = text[heading.end() if heading else 0 :].splitlines()
@@ -189,18 +185,7 @@ def _listed(text: str) -> list[str]:
     return []
 
 
-def _json_values(text: str) -> Iterator[Any]:
-    begin = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=len(text))
-    end = max(text.rfind("}"), text.rfind("]")) + 1
-    for candidate in (*FENCED.findall(text), text, text[begin:end]):
-        if candidate.strip()[:1] in ("{", "["):
-            try:
-                yield json.loads(candidate, strict=False)
-            except (ValueError, RecursionError):
-                continue
-
-
-def _texts(values: Any) -> list[str]:
+def _read_steps(values: Any) -> list[str]:
     """Return the steps in JSON: texts, or objects whose longest text is the step."""
     for key in ("plan", "steps"):
         values = values.get(key, values) if isinstance(values, dict) else values
@@ -213,7 +198,7 @@ def _texts(values: Any) -> list[str]:
     return found
 
 
-def _bare(step: str) -> str:
+def _clean_step(step: str) -> str:
     """Return a step on one line, without list markers or bold type."""
     line = " ".join(step.split()).lstrip(":").strip("*_` ").lstrip(": ").strip("*_` ")
     return line[1:-1] if len(line) > 1 and line[0] == line[-1] == '"' and '"' not in line[1:-1] else line

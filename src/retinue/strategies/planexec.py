@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
 
 from ..core.grammar import Constraint, choice
-from ..core.prompt import Ask, Decided, Prompt
-from ..core.protocols import Act, Flow, Request, Sent, Strategy, Task, ask, calls_natively, consult
+from ..core.prompt import Ask, Prompt
+from ..core.protocols import Act, Flow, Strategy, Task, ask, calls_natively, consult
 from ..core.values import AgentAction, AgentFinish, Decision, Message, Observation, Reply, StopReason
 from .auto import choose_strategy
 from .parsing import final_answer
@@ -38,14 +36,12 @@ from .plan_text import (
 from .prompting.constraints import answer_shape
 from .prompting.prompt_parts import describe_tools, history_lines, prompt_parts
 from .react import React
-from .wrappers.wrapper import perform, relay, without_visible_answer
+from .wrappers.wrapper import Part, perform, relay, without_visible_answer
 
 TRIES = 3  # attempts to get a readable plan
 _REPLY_TOKENS = 512
 _NO_TOOLS = "(it is not said which; others carry the plan out)"
 _NOT_FOUND = re.compile(r"\W*not[\s_]+found\b[\s:.,-]*(.*)", re.IGNORECASE | re.DOTALL)
-T = TypeVar("T")
-Part = Generator[Request, Sent, T]
 
 
 @dataclass(frozen=True)
@@ -82,7 +78,7 @@ class PlanExec:
 
     def plan(self, task: Task) -> Part[tuple[str, ...] | AgentFinish]:
         """Return only the plan, approved by a person if required; or the result, if the run ends without one."""
-        return _Run(self, task).agreed()
+        return _Run(self, task).agree_plan()
 
 
 def human_in_loop() -> PlanExec:
@@ -113,11 +109,11 @@ class _Run:
     def flow(self) -> Flow:
         problem = ""
         for left in range(self._by.max_replans, -1, -1):
-            plan = yield from self.agreed(problem)
+            plan = yield from self.agree_plan(problem)
             ended: AgentFinish | str
-            ended = plan if isinstance(plan, AgentFinish) else (yield from self._execute(plan))
+            ended = plan if isinstance(plan, AgentFinish) else (yield from self._execute_plan(plan))
             if isinstance(ended, str) and (not ended or not left):
-                ended = yield from self._answer(may_miss=left > 0)
+                ended = yield from self._find_answer(may_miss=left > 0)
             if isinstance(ended, AgentFinish):
                 return ended
             problem = ended
@@ -125,11 +121,11 @@ class _Run:
 
     # ── the plan ─────────────────────────────────────────────────────────────────────────────────
 
-    def agreed(self, problem: str = "") -> Part[tuple[str, ...] | AgentFinish]:
+    def agree_plan(self, problem: str = "") -> Part[tuple[str, ...] | AgentFinish]:
         """Return a plan to execute, approved by a person if required; or the result, if the run ends without one."""
         why = "the plan needs a person's approval" + (f" ({problem})" if problem else "")
         wrong = ""
-        plan = yield from self._drafted(problem)
+        plan = yield from self._draft_plan(problem)
         while self._by.approve and not isinstance(plan, AgentFinish):
             decision = yield from consult(AgentAction("plan", {"steps": list(plan)}), f"{why}{wrong}")
             try:
@@ -139,16 +135,16 @@ class _Run:
                 wrong = f"; the edited plan cannot be used: {error}"
             self._revisions += 1
             if self._revisions > self._by.max_revisions:
-                return _refused(decision)
+                return _finish_refused(decision)
             if decision.kind != "edit":
                 self._notes.remarks.append(decision)
                 wrong = ""
-                plan = yield from self._drafted(problem)
+                plan = yield from self._draft_plan(problem)
         return plan
 
-    def _drafted(self, problem: str) -> Part[tuple[str, ...] | AgentFinish]:
+    def _draft_plan(self, problem: str) -> Part[tuple[str, ...] | AgentFinish]:
         """Return a plan by the model. If none is readable, the question itself is the only step."""
-        prompt = Prompt(Message("user", self._wording("plan", problem)))
+        prompt = Prompt(Message("user", self._prompt("plan", problem)))
         news = f"{self._task.question}\n{problem}".strip()
         steps: tuple[str, ...] = (self._task.question,)
         wrong = ""
@@ -157,25 +153,25 @@ class _Run:
             request = Ask(prompt, news, write, self._stop(END), self._shapes[0], _REPLY_TOKENS, problem=wrong)
             reply = yield from ask(replace(request, closing=partial(self._ask_answer, news)))
             if reply.closing:
-                return self._finish(reply)
+                return self._read_answer(reply)
             try:
                 plan = read_plan(reply.text, self._by.max_steps)
             except UnreadablePlan as error:
                 steps, wrong = error.steps[: self._by.max_steps] or steps, str(error)
             else:
                 answered = final_answer.mark_truncated(AgentFinish({"output": plan.answer}, reply.text), reply)
-                return answered if plan.answer else (yield from self._graded(plan.steps))
+                return answered if plan.answer else (yield from self._grade_plan(plan.steps))
             said = Message("assistant", f"{reply.text.rstrip()}\n")
             prompt = prompt.add(said, Message("user", f"{wrong}\nPlan:"))
         return steps
 
-    def _graded(self, steps: tuple[str, ...]) -> Part[tuple[str, ...]]:
+    def _grade_plan(self, steps: tuple[str, ...]) -> Part[tuple[str, ...]]:
         """Let the model grade the plan; return it, or the model's improvement."""
         if not self._by.check:
             return steps
-        prompt = Prompt(Message("user", self._wording("check", plan=number_steps(steps))))
+        prompt = Prompt(Message("user", self._prompt("check", plan=number_steps(steps))))
         shape = Constraint(choice(" yes\n", self._shapes[0].pattern), self._shapes[0].schema)
-        reply = yield from ask(Ask(prompt, self._news, _yes, (), shape, _REPLY_TOKENS, aside=True))
+        reply = yield from ask(Ask(prompt, self._news, lambda _: Reply(" yes\n"), (), shape, _REPLY_TOKENS, aside=True))
         try:
             return read_plan(reply.text, self._by.max_steps).steps or steps
         except UnreadablePlan:  # "yes", or no usable improvement
@@ -183,11 +179,11 @@ class _Run:
 
     # ── its steps ────────────────────────────────────────────────────────────────────────────────
 
-    def _execute(self, steps: tuple[str, ...]) -> Part[AgentFinish | str]:
+    def _execute_plan(self, steps: tuple[str, ...]) -> Part[AgentFinish | str]:
         """Execute the steps; return nothing on success, the problem if a step failed, or the run's result."""
         for step in steps:
             self._notes.seen = []
-            finish, ends = yield from self._step(step)
+            finish, ends = yield from self._execute_step(step)
             whole = steps == (self._task.question,)
             if ends or (whole and _succeeded(finish)):
                 return finish
@@ -198,10 +194,11 @@ class _Run:
         self._notes.seen = []
         return ""
 
-    def _step(self, step: str) -> Part[tuple[AgentFinish, bool]]:
+    def _execute_step(self, step: str) -> Part[tuple[AgentFinish, bool]]:
         """Execute a step; return its result, and whether the run ends with it."""
-        question = self._wording("step", step=step).rstrip("\n")
-        inner = self._executor(replace(self._task, question=question, history=self._history_for(step)))
+        question = self._prompt("step", step=step).rstrip("\n")
+        history = self._task.history if step == self._task.question else ()  # other steps are self-contained
+        inner = self._executor(replace(self._task, question=question, history=history))
         replies = 0
 
         def count_reply(request: Ask) -> Part[Reply]:
@@ -218,7 +215,7 @@ class _Run:
                 request = replace(request.closing(), problem=request.problem)
             reply = yield from ask(replace(request, closing=partial(self._ask_answer, request.news)))
             if reply.closing:
-                raise _StepEnded(self._finish(reply), run_ends=True)
+                raise _StepEnded(self._read_answer(reply), run_ends=True)
             return replace(reply, closing=True) if forced else reply
 
         def note_results(request: Act) -> Part[tuple[Observation, ...]]:
@@ -231,17 +228,13 @@ class _Run:
         except _StepEnded as ended:
             return ended.finish, ended.run_ends
 
-    def _history_for(self, step: str) -> tuple[Message, ...]:
-        """Return the earlier conversation only if the step is the question itself; other steps are self-contained."""
-        return self._task.history if step == self._task.question else ()
-
     # ── the answer ───────────────────────────────────────────────────────────────────────────────
 
-    def _answer(self, *, may_miss: bool) -> Part[AgentFinish | str]:
+    def _find_answer(self, *, may_miss: bool) -> Part[AgentFinish | str]:
         """Return the answer; or, if `may_miss`, what is missing for it."""
         request = self._ask_answer(self._news, may_miss=may_miss)
         reply = yield from ask(replace(request, closing=partial(self._ask_answer, self._news)))
-        finish = self._finish(reply)
+        finish = self._read_answer(reply)
         missing = _NOT_FOUND.match(finish.output) if may_miss and not reply.closing else None
         if missing is None:
             return finish
@@ -250,11 +243,11 @@ class _Run:
     def _ask_answer(self, news: str, *, may_miss: bool = False) -> Ask:
         """Return the request for the answer and nothing else."""
         missing = prompt_parts("planexec")["missing"].template if may_miss else ""
-        prompt = Prompt(Message("user", self._wording("answer", missing=missing).rstrip("\n")))
-        shown = _shown_if_found if may_miss else final_answer.visible_answer
+        prompt = Prompt(Message("user", self._prompt("answer", missing=missing).rstrip("\n")))
+        shown = _visible_if_found if may_miss else final_answer.visible_answer
         return Ask(prompt, news, format_answer, (), self._shapes[1], _REPLY_TOKENS, answer=shown)
 
-    def _finish(self, reply: Reply) -> AgentFinish:
+    def _read_answer(self, reply: Reply) -> AgentFinish:
         """Parse the reply to "Final Answer:"; without output if there is no answer."""
         finish = final_answer.answer_of(reply.text, self._task.tools)
         if finish.output:
@@ -264,7 +257,7 @@ class _Run:
 
     # ── wording ──────────────────────────────────────────────────────────────────────────────────
 
-    def _wording(self, part: str, problem: str = "", **more: str) -> str:
+    def _prompt(self, part: str, problem: str = "", **more: str) -> str:
         problems = f"{problem}\nPlan only what is left to do.\n" if problem else ""
         return prompt_parts("planexec")[part].safe_substitute(
             tools=describe_tools(self._task.tools) or _NO_TOOLS,
@@ -272,7 +265,7 @@ class _Run:
             history=history_lines(self._task.history, self._task.window),
             question=self._task.question,
             known=self._notes.known,
-            remarks=f"{problems}{self._notes.told}",
+            remarks=f"{problems}{self._notes.remarks_text}",
             **more,
         )
 
@@ -284,19 +277,15 @@ def _succeeded(finish: AgentFinish) -> bool:
     return finish.reason in (StopReason.ANSWER, StopReason.REPLY_TRUNCATED) and bool(finish.output.strip())
 
 
-def _refused(decision: Decision) -> AgentFinish:
+def _finish_refused(decision: Decision) -> AgentFinish:
     said = decision.message or "nothing"
     problem = f"there is no plan that a person agrees to; the last was met with {decision.kind}: {said}"
     return AgentFinish({"problem": problem, "best": ""}, reason=StopReason.ERROR)
 
 
-def _shown_if_found(text: str) -> str:
+def _visible_if_found(text: str) -> str:
     shown = final_answer.visible_answer(text)
     return "" if may_begin_with(shown, "not found") else shown
-
-
-def _yes(decided: Decided) -> Reply:
-    return Reply(" yes\n")
 
 
 @dataclass(frozen=True)

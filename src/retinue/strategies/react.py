@@ -19,10 +19,10 @@ from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
 from .parsing import final_answer
 from .parsing.actions import UnreadableReply
 from .parsing.final_answer import marked_answer, prose_reader
-from .parsing.react_text import format_answer, format_decision, parse, thought_in
+from .parsing.react_text import format_answer, format_decision, parse, read_thought
 from .prompting.constraints import FINAL, answer_shape, step_shape
 from .prompting.prompt_parts import describe_tools, examples_as_text, history_lines, prompt_text
-from .step_loop import ParsedReply, PromptTurn, end_line, extend, note_observation, step_by_step, turn_text
+from .step_loop import ParsedReply, PromptTurn, end_line, extend, format_observation, step_by_step, turn_text
 
 _STOP = ("Observation:",)
 _REPLY_TOKENS = 512  # with constrained decoding; other models may fill their window
@@ -82,24 +82,29 @@ class _Transcript:
         self._shape = step_shape(task.tools, strategy.answer_chars, answer_apart=task.constrained)
         self._answer_shape = answer_shape(strategy.answer_chars)
 
-    def opening(self) -> PromptTurn:
+    def format_question(self) -> PromptTurn:
         return PromptTurn((Message("user", self._strategy.question(self._task)),), self._task.question)
 
-    def ask(self, before: Prompt | None, turn: PromptTurn) -> Ask:
+    def ask_step(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         asked = extend(before, Message("user", f"{turn_text(turn)}Thought:"))
-        return Ask(asked, turn.news, format_decision, self._stop, self._shape, self._most, answer=self._shown)
+        return Ask(
+            asked,
+            turn.news,
+            format_decision,
+            self._stop,
+            self._shape,
+            self._most,
+            answer=lambda text: marked_answer(text, self._task.tools),
+        )
 
-    def _shown(self, text: str) -> str:
-        return marked_answer(text, self._task.tools)
-
-    def closing(self, before: Prompt | None, turn: PromptTurn) -> Ask:
+    def ask_answer(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         knows = f"{turn_text(turn)}Thought: I now know the final answer\n" if turn.told else ""
         reminder = f"Question: {self._task.question}\n" if self._task.constrained else ""
         asked = extend(before, Message("user", f"{knows}{reminder}{FINAL}"))
         shape = self._answer_shape
-        return Ask(asked, turn.news, format_answer, self._stop, shape, self._most, answer=_shown_of_closing)
+        return Ask(asked, turn.news, format_answer, self._stop, shape, self._most, answer=_visible_closing)
 
-    def read(self, reply: Reply) -> ParsedReply:
+    def read_step(self, reply: Reply) -> ParsedReply:
         if self._task.constrained and reply.text.rstrip().endswith(FINAL):
             return ParsedReply(None, reply.text.rstrip().removesuffix(FINAL))
         parsed = parse(reply.text, self._task.tools)
@@ -107,36 +112,36 @@ class _Transcript:
             return ParsedReply(parsed.decision)
         if reply.finish == "length" and parsed.length == len(reply.text):
             raise UnreadableReply("Invalid Format: the reply was cut off, be brief")
-        return ParsedReply((parsed.decision,), reply.text[: parsed.length], thought_in(parsed.decision.log))
+        return ParsedReply((parsed.decision,), reply.text[: parsed.length], read_thought(parsed.decision.log))
 
-    def closed(self, reply: Reply) -> AgentFinish:
+    def read_answer(self, reply: Reply) -> AgentFinish:
         finish = final_answer.answer_of(reply.text, self._task.tools)
         if len(finish.output) < self._strategy.answer_chars:
             return finish
         return replace(finish, return_values={"output": _whole_sentences(finish.output)})
 
-    def observed(self, read: ParsedReply, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> PromptTurn:
-        return self._turn(read.text, note_observation(seen[0]))
+    def format_step(self, read: ParsedReply, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> PromptTurn:
+        return self._make_turn(read.text, format_observation(seen[0]))
 
-    def unreadable(self, reply: Reply, problem: str) -> PromptTurn:
-        return self._turn(reply.text, f"{problem}. {_expected(self._task)}")
+    def format_problem(self, reply: Reply, problem: str) -> PromptTurn:
+        return self._make_turn(reply.text, f"{problem}. {_expected_form(self._task)}")
 
-    def minimal(self, turn: PromptTurn, problem: str) -> PromptTurn:
-        told = Message("user", f"{turn_text(turn)}({_expected(self._task)})\n")
-        return replace(turn, told=(told,), news=f"{problem}. {_expected(self._task)}")
+    def format_reminder(self, turn: PromptTurn, problem: str) -> PromptTurn:
+        told = Message("user", f"{turn_text(turn)}({_expected_form(self._task)})\n")
+        return replace(turn, told=(told,), news=f"{problem}. {_expected_form(self._task)}")
 
-    def _turn(self, reply: str, news: str) -> PromptTurn:
+    def _make_turn(self, reply: str, news: str) -> PromptTurn:
         told = Message("user", f"Observation: {news}\n")
         return PromptTurn((told,), news, Message("assistant", end_line(reply)))
 
 
-def _expected(task: Task) -> str:
+def _expected_form(task: Task) -> str:
     names = ", ".join(tool.name for tool in task.tools)
     action = f"Action: one of [{names}]\nAction Input: the input to the action\nor\n" if names else ""
     return f"Write\n{action}{FINAL} the answer"
 
 
-def _shown_of_closing(text: str) -> str:
+def _visible_closing(text: str) -> str:
     """Return the answer to show; one that may be cut back to whole sentences is shown in whole sentences."""
     return _whole_sentences(final_answer.visible_answer(text))
 

@@ -71,7 +71,7 @@ class ReactJson:
 
     def question(self, task: Task) -> str:
         """Return the prompt's beginning."""
-        shown = [_example(example) for example in examples_for(task.tools)] if task.constrained else []
+        shown = [_format_example(example) for example in examples_for(task.tools)] if task.constrained else []
         return Template(self.prompt or prompt_text("react_json")).safe_substitute(
             tools=tools_as_json(task.tools),
             tool_lines=describe_tools(task.tools, "arguments"),
@@ -99,7 +99,10 @@ def tools_as_json(tools: Sequence[Tool]) -> str:
         {
             "name": tool.name,
             "description": tool.description,
-            "arguments": [{name: _described(schema)} for name, schema in _properties(tool).items()],
+            "arguments": [
+                {name: _describe_field(schema)}
+                for name, schema in tool.signature.parameters.get("properties", {}).items()
+            ],
             "response": f"result of {tool.name}",
         }
         for tool in tools
@@ -114,28 +117,28 @@ class _Json:
         self._strategy = strategy
         self._task = task
         self._most = _REPLY_TOKENS if task.constrained else None
-        self._shape = _shape(task, strategy.answer_chars)
+        self._step_shape = _step_shape(task, strategy.answer_chars)
         self._answer_shape = _answer_shape(task, strategy.answer_chars)
 
-    def opening(self) -> PromptTurn:
+    def format_question(self) -> PromptTurn:
         return PromptTurn((Message("user", self._strategy.question(self._task)),), self._task.question)
 
-    def ask(self, before: Prompt | None, turn: PromptTurn) -> Ask:
+    def ask_step(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         cue = "" if before is None else RESPONSE
         asked = extend(before, Message("user", f"{turn_text(turn)}{cue}"))
-        return Ask(asked, turn.news, self._written, (), self._shape, self._most, answer=json_answer)
+        return Ask(asked, turn.news, self._format_decision, (), self._step_shape, self._most, answer=json_answer)
 
-    def closing(self, before: Prompt | None, turn: PromptTurn) -> Ask:
+    def ask_answer(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         asked = extend(before, Message("user", f"{turn_text(turn)}{_CLOSING}{RESPONSE}"))
-        return Ask(asked, turn.news, _answer_written, (), self._answer_shape, self._most, answer=json_answer)
+        return Ask(asked, turn.news, _format_answer, (), self._answer_shape, self._most, answer=json_answer)
 
-    def read(self, reply: Reply) -> ParsedReply:
+    def read_step(self, reply: Reply) -> ParsedReply:
         found = read_reply(reply.text, self._task.tools)
         if found.actions:
-            return ParsedReply(found.actions, found.text, _best(found.answer) or found.thought)
+            return ParsedReply(found.actions, found.text, _best_answer(found.answer) or found.thought)
         return ParsedReply(finish_with(found.answer or "", found.text), found.text)
 
-    def closed(self, reply: Reply) -> AgentFinish:
+    def read_answer(self, reply: Reply) -> AgentFinish:
         try:
             found = read_reply(reply.text, self._task.tools)
         except UnreadableReply:
@@ -143,55 +146,55 @@ class _Json:
             return AgentFinish({"output": truncated_answer(reply.text) or plain}, reply.text)
         return finish_with(found.answer or "", found.text)
 
-    def observed(self, read: ParsedReply, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> PromptTurn:
-        responses = [_response(action, one) for action, one in zip(actions, seen, strict=True)]
+    def format_step(self, read: ParsedReply, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> PromptTurn:
+        responses = [_format_response(action, one) for action, one in zip(actions, seen, strict=True)]
         told = json.dumps({"action_responses": responses}, ensure_ascii=False)
         news = "\n".join(f"{neutralize(one.text)}\n{one.note}".rstrip("\n") for one in seen)
-        return _turn(read.text, told, news)
+        return _make_turn(read.text, told, news)
 
-    def unreadable(self, reply: Reply, problem: str) -> PromptTurn:
+    def format_problem(self, reply: Reply, problem: str) -> PromptTurn:
         told = f"{problem}. {_EXPECTED}"
-        return _turn(reply.text, told, told)
+        return _make_turn(reply.text, told, told)
 
-    def minimal(self, turn: PromptTurn, problem: str) -> PromptTurn:
+    def format_reminder(self, turn: PromptTurn, problem: str) -> PromptTurn:
         return replace(
             turn, told=(Message("user", f"{turn_text(turn)}\n{_EXPECTED}\n"),), news=f"{problem}. {_EXPECTED}"
         )
 
-    def _written(self, decided: Decided) -> Reply:
+    def _format_decision(self, decided: Decided) -> Reply:
         if isinstance(decided, AgentFinish):
-            return _answer_written(decided)
+            return _format_answer(decided)
         return Reply(_reply_text(f"I should use {decided[0].tool}", decided, self._task.tools))
 
 
-def _turn(reply: str, told: str, news: str) -> PromptTurn:
+def _make_turn(reply: str, told: str, news: str) -> PromptTurn:
     return PromptTurn((Message("user", f"\nTool responses: \n{told}"),), news, Message("assistant", f"\n{reply}"))
 
 
-def _response(action: AgentAction, seen: Observation) -> dict[str, Any]:
+def _format_response(action: AgentAction, seen: Observation) -> dict[str, Any]:
     response = {"action": action.tool, "arguments": action.tool_input, "action_response": neutralize(seen.text)}
     return response | ({"note": seen.note} if seen.note else {})
 
 
-def _best(answer: str | None) -> str:
+def _best_answer(answer: str | None) -> str:
     """Return an answer given along with actions, unless it only says that there is none yet."""
     return answer if answer and finish_with(answer, "").reason == "ANSWER" else ""
 
 
 def _reply_text(thought: str, actions: Sequence[AgentAction], tools: Sequence[Tool]) -> str:
     by_name = {tool.name: tool for tool in tools}
-    calls = [{"action": one.tool, "arguments": by_argument(one, by_name.get(one.tool))} for one in actions]
+    calls = [{"action": one.tool, "arguments": name_argument(one, by_name.get(one.tool))} for one in actions]
     return json.dumps({"scratchpad": {"thought": thought}, "actions": calls}, ensure_ascii=False)
 
 
-def _answer_written(decided: Decided) -> Reply:
+def _format_answer(decided: Decided) -> Reply:
     if not isinstance(decided, AgentFinish):
         return Reply("")
     values = {"scratchpad": {"thought": "I now know the final answer"}, "answer": decided.output}
     return Reply(json.dumps(values, ensure_ascii=False))
 
 
-def by_argument(action: AgentAction, tool: Tool | None) -> Any:
+def name_argument(action: AgentAction, tool: Tool | None) -> Any:
     """Return an action's input by argument name, if it is a text and the tool takes one argument."""
     if isinstance(action.tool_input, dict) or tool is None:
         return action.tool_input
@@ -203,21 +206,16 @@ def by_argument(action: AgentAction, tool: Tool | None) -> Any:
 # ── what is told of the tools, and what a reply may look like ────────────────────────────────────
 
 
-def _properties(tool: Tool) -> Mapping[str, Any]:
-    properties: Mapping[str, Any] = tool.signature.parameters.get("properties", {})
-    return properties
-
-
-def _described(schema: Mapping[str, Any]) -> str:
+def _describe_field(schema: Mapping[str, Any]) -> str:
     kind = " or ".join(map(json.dumps, schema["enum"])) if "enum" in schema else str(schema.get("type", "value"))
     return f"{schema['description']} ({kind})" if schema.get("description") else kind
 
 
-def _example(example: Example) -> str:
+def _format_example(example: Example) -> str:
     text = f"Question:\n{example.question}\nTool Responses:\nYour response:\n"
     for step in example.steps:
         action = AgentAction(step.tool.name, step.tool_input)
-        response = {"action_responses": [_response(action, Observation("", step.observation))]}
+        response = {"action_responses": [_format_response(action, Observation("", step.observation))]}
         text += (
             f"{_reply_text(step.thought, [action], [step.tool])}\nTool responses: \n{json.dumps(response)}{RESPONSE}"
         )
@@ -225,14 +223,14 @@ def _example(example: Example) -> str:
     return f"{text}{json.dumps(ending, ensure_ascii=False)}\n\n"
 
 
-def _shape(task: Task, answer_chars: int) -> Constraint:
+def _step_shape(task: Task, answer_chars: int) -> Constraint:
     """Return the constraint: a thought; then one to eight actions, or the question repeated with its answer."""
     actions: list[Pattern] = [
         seq(f'{{"action": {json.dumps(tool.name)}, "arguments": ', json_pattern(tool.signature.parameters), "}")
         for tool in task.tools
     ]
     listed = seq('"actions": [', choice(*actions), Repeat(seq(", ", choice(*actions)), 0, MAX_ACTIONS - 1), "]}")
-    pattern = seq(_thinking(), choice(listed, _ending(task, answer_chars)))
+    pattern = seq(_thought_pattern(), choice(listed, _answer_pattern(task, answer_chars)))
     variants = [object_schema(action={"const": tool.name}, arguments=arguments_schema(tool)) for tool in task.tools]
     schema = object_schema(
         scratchpad=object_schema(thought={"type": "string"}),
@@ -244,14 +242,14 @@ def _shape(task: Task, answer_chars: int) -> Constraint:
 
 def _answer_shape(task: Task, answer_chars: int) -> Constraint:
     schema = object_schema(scratchpad=object_schema(thought={"type": "string"}), answer={"type": "string"})
-    return Constraint(seq(_thinking(), _ending(task, answer_chars)), schema)
+    return Constraint(seq(_thought_pattern(), _answer_pattern(task, answer_chars)), schema)
 
 
-def _thinking() -> Pattern:
+def _thought_pattern() -> Pattern:
     return seq('{"scratchpad": {"thought": ', json_pattern(_THOUGHT), "}, ")
 
 
-def _ending(task: Task, answer_chars: int) -> Pattern:
+def _answer_pattern(task: Task, answer_chars: int) -> Pattern:
     asked = f'"question": {json.dumps(task.question, ensure_ascii=False)}, '
     answer = json_pattern({"type": "string", "minLength": 1, "maxLength": answer_chars}, answer_chars)
     return seq(asked if len(task.question) <= _QUESTION_CHARS else "", '"answer": ', answer, "}")

@@ -20,11 +20,12 @@ from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply,
 from .parsing.actions import UnreadableReply, finish_with, match_tool, needs_input, read_input
 from .parsing.final_answer import any_prefix, before_fence, json_answer, prose_reader, uses_tool
 from .parsing.json_reply import CUT_OFF, read_reply
+from .parsing.lenient_json import as_text
 from .parsing.react_text import Part, parts_of, without_empty_fence
 from .parsing.tagged_calls import find_calls
 from .prompting.constraints import answer_shape, decision_schema, input_pattern
-from .prompting.prompt_parts import Example, describe_tools, examples_for, history_lines, input_text, prompt_text
-from .step_loop import ParsedReply, PromptTurn, end_line, extend, observations, step_by_step, turn_text
+from .prompting.prompt_parts import Example, describe_tools, examples_for, history_lines, prompt_text
+from .step_loop import ParsedReply, PromptTurn, end_line, extend, format_observations, step_by_step, turn_text
 
 NEEDED = "Are follow up questions needed here:"
 ANSWER = "So the final answer is:"
@@ -81,7 +82,7 @@ class SelfAsk:
             follow_up="Follow up [name]" if several else "Follow up",
             input=f", the name being one of [{names}]" if several else "",
             answer=f", {answer}" if answer else "",
-            examples="".join(_example(example, several=several) for example in examples_for(task.tools)),
+            examples="".join(_format_example(example, several=several) for example in examples_for(task.tools)),
             history=history_lines(task.history, task.window),
             question=task.question,
         )
@@ -112,7 +113,7 @@ def parse_self_ask(text: str, tools: Sequence[Tool]) -> FollowUp:
             return FollowUp(finish_with(without_empty_fence(part.text), text[: part.end]), part.end)
         if part.kind != "follow up":
             break
-        actions.append(_action(part, tools, text[: part.end]))
+        actions.append(_read_action(part, tools, text[: part.end]))
         end = part.end
     if not actions:
         raise UnreadableReply(f"Invalid Format: neither 'Follow up:' nor '{ANSWER}'")
@@ -126,7 +127,7 @@ def _kind_of(word: str, before: str = "") -> str:
     return "answer" if "final" in word else word
 
 
-def _action(part: Part, tools: Sequence[Tool], log: str) -> AgentAction:
+def _read_action(part: Part, tools: Sequence[Tool], log: str) -> AgentAction:
     tool = match_tool(part.name, tools) if part.name else next(iter(tools), None)
     if not part.text and needs_input(tool):
         raise UnreadableReply("Invalid Format: nothing after 'Follow up:'")
@@ -134,7 +135,7 @@ def _action(part: Part, tools: Sequence[Tool], log: str) -> AgentAction:
 
 
 def visible_follow_up(text: str) -> str:
-    """Extract the visible part of the run's answer from a reply that is still arriving; see `answer_stream`."""
+    """Extract the visible part of the run's answer from a reply that is still arriving."""
     if text.lstrip().startswith("{"):
         return json_answer(text)
     marker = _AT_LINE_START.search(text)
@@ -149,16 +150,16 @@ def visible_follow_up(text: str) -> str:
 
 def visible_closing(text: str) -> str:
     """The same for a reply to `ANSWER`."""
-    return "" if _BEGUN.fullmatch(text.lstrip()) else visible_follow_up(_as_marked(text))
+    return "" if _BEGUN.fullmatch(text.lstrip()) else visible_follow_up(_mark_answer(text))
 
 
-def _as_marked(text: str) -> str:
+def _mark_answer(text: str) -> str:
     """Prepend the answer's marker to a reply to `ANSWER`."""
     begins = text.lstrip()
     return text if _AT_LINE_START.match(begins) or begins.startswith("{") else f"{ANSWER} {text}"
 
 
-def _goes_on(text: str, tools: Sequence[Tool]) -> bool:
+def _asks_first(text: str, tools: Sequence[Tool]) -> bool:
     """Return whether a reply goes on to a follow-up question before it gives or invents an answer."""
     parts = parts_of(text, _AT_LINE_START, _kind_of) or parts_of(text, _ANYWHERE, _kind_of)
     return (bool(parts) and parts[0].kind == "follow up") or uses_tool(text, tools)
@@ -171,26 +172,26 @@ class _Questions:
         self._strategy = strategy
         self._task = task
         self._last = ""
-        self._shapes = {first: _shape(task, strategy.answer_chars, first=first) for first in (True, False)}
+        self._shapes = {first: _step_shape(task, strategy.answer_chars, first=first) for first in (True, False)}
 
-    def opening(self) -> PromptTurn:
+    def format_question(self) -> PromptTurn:
         return PromptTurn((Message("user", self._strategy.question(self._task)),), self._task.question)
 
-    def ask(self, before: Prompt | None, turn: PromptTurn) -> Ask:
+    def ask_step(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         first = turn.reply is None
         asked = extend(before, Message("user", f"{turn_text(turn)}{NEEDED if first else ''}"))
         stop = () if self._task.constrained else _STOP
-        write = self._first_written if first else self._written
+        write = self._format_first_decision if first else self._format_decision
         return Ask(asked, turn.news, write, stop, self._shapes[first], _REPLY_TOKENS, answer=visible_follow_up)
 
-    def closing(self, before: Prompt | None, turn: PromptTurn) -> Ask:
+    def ask_answer(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         reminder = f"Question: {self._task.question}\n" if self._task.constrained else ""
         asked = extend(before, Message("user", f"{turn_text(turn)}{reminder}{ANSWER}"))
         stop = () if self._task.constrained else _STOP
         shape = answer_shape(self._strategy.answer_chars)
-        return Ask(asked, turn.news, _answer_written, stop, shape, _REPLY_TOKENS, answer=visible_closing)
+        return Ask(asked, turn.news, _format_answer, stop, shape, _REPLY_TOKENS, answer=visible_closing)
 
-    def read(self, reply: Reply) -> ParsedReply:
+    def read_step(self, reply: Reply) -> ParsedReply:
         if self._task.constrained and reply.text.rstrip().endswith(ANSWER):
             return ParsedReply(None, reply.text.rstrip().removesuffix(ANSWER))
         decision, length = parse_self_ask(reply.text, self._task.tools)
@@ -200,64 +201,65 @@ class _Questions:
             raise UnreadableReply(CUT_OFF)
         return ParsedReply(decision, reply.text[:length], self._last)
 
-    def closed(self, reply: Reply) -> AgentFinish:
-        marked = _as_marked(reply.text)
-        if marked == reply.text or not _goes_on(reply.text, self._task.tools):
+    def read_answer(self, reply: Reply) -> AgentFinish:
+        marked = _mark_answer(reply.text)
+        if marked == reply.text or not _asks_first(reply.text, self._task.tools):
             with suppress(UnreadableReply):
                 decision = parse_self_ask(marked, self._task.tools).decision
                 if isinstance(decision, AgentFinish):
                     return decision
         return AgentFinish({}, reply.text)
 
-    def observed(self, read: ParsedReply, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> PromptTurn:
+    def format_step(self, read: ParsedReply, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> PromptTurn:
         self._last = seen[-1].text if seen[-1].outcome == "result" else self._last
-        return _turn(read.text, observations(actions, seen))
+        return _make_turn(read.text, format_observations(actions, seen))
 
-    def unreadable(self, reply: Reply, problem: str) -> PromptTurn:
-        return _turn(reply.text, f"{problem}. {self._expected}")
+    def format_problem(self, reply: Reply, problem: str) -> PromptTurn:
+        return _make_turn(reply.text, f"{problem}. {self._expected_form}")
 
-    def minimal(self, turn: PromptTurn, problem: str) -> PromptTurn:
-        told = Message("user", f"{turn_text(turn)}({self._expected})\n")
-        return replace(turn, told=(told,), news=f"{problem}. {self._expected}")
+    def format_reminder(self, turn: PromptTurn, problem: str) -> PromptTurn:
+        told = Message("user", f"{turn_text(turn)}({self._expected_form})\n")
+        return replace(turn, told=(told,), news=f"{problem}. {self._expected_form}")
 
     @property
-    def _expected(self) -> str:
+    def _expected_form(self) -> str:
         names = ", ".join(tool.name for tool in self._task.tools)
         follow_up = f"Follow up [one of {names}]" if len(self._task.tools) > 1 else "Follow up"
         return f"Write\n{follow_up}: what to ask\nor\n{ANSWER} the answer"
 
-    def _first_written(self, decided: Decided) -> Reply:
-        return Reply(f" {'No' if isinstance(decided, AgentFinish) else 'Yes'}.\n{self._written(decided).text}")
+    def _format_first_decision(self, decided: Decided) -> Reply:
+        return Reply(f" {'No' if isinstance(decided, AgentFinish) else 'Yes'}.\n{self._format_decision(decided).text}")
 
-    def _written(self, decided: Decided) -> Reply:
+    def _format_decision(self, decided: Decided) -> Reply:
         if isinstance(decided, AgentFinish):
             return Reply(f"{ANSWER} {decided.output}\n")
         several = len(self._task.tools) > 1
-        return Reply("".join(_follow_up(one.tool, one.tool_input, several=several) for one in decided))
+        return Reply("".join(_format_follow_up(one.tool, one.tool_input, several=several) for one in decided))
 
 
-def _turn(reply: str, news: str) -> PromptTurn:
+def _make_turn(reply: str, news: str) -> PromptTurn:
     return PromptTurn((Message("user", f"Intermediate answer: {news}\n"),), news, Message("assistant", end_line(reply)))
 
 
-def _answer_written(decided: Decided) -> Reply:
+def _format_answer(decided: Decided) -> Reply:
     return Reply(f" {decided.output}\n" if isinstance(decided, AgentFinish) else "")
 
 
-def _follow_up(tool: str, tool_input: ToolInput, *, several: bool) -> str:
-    text = input_text(tool_input)
+def _format_follow_up(tool: str, tool_input: ToolInput, *, several: bool) -> str:
+    text = as_text(tool_input)
     return f"Follow up [{tool}]: {text}\n" if several else f"Follow up: {text}\n"
 
 
-def _example(example: Example, *, several: bool) -> str:
+def _format_example(example: Example, *, several: bool) -> str:
     steps = [
-        _follow_up(step.tool.name, step.tool_input, several=several) + f"Intermediate answer: {step.observation}\n"
+        _format_follow_up(step.tool.name, step.tool_input, several=several)
+        + f"Intermediate answer: {step.observation}\n"
         for step in example.steps
     ]
     return f"Question: {example.question}\n{NEEDED} Yes.\n{''.join(steps)}{ANSWER} {example.answer}\n\n"
 
 
-def _shape(task: Task, answer_chars: int, *, first: bool) -> Constraint:
+def _step_shape(task: Task, answer_chars: int, *, first: bool) -> Constraint:
     """Return the constraint: a follow-up question that fits a tool, or the words that announce the answer."""
     several = len(task.tools) > 1
     begins = {tool.name: f"Follow up [{tool.name}]: " if several else "Follow up: " for tool in task.tools}

@@ -14,7 +14,7 @@ from .parsing.actions import UnreadableReply
 from .parsing.final_answer import uses_tool
 from .parsing.react_text import format_answer, format_decision
 from .prompting.prompt_parts import flatten_tool_calls
-from .step_loop import ParsedReply, PromptTurn, note_observation, step_by_step, turn_text
+from .step_loop import ParsedReply, PromptTurn, format_observation, step_by_step, turn_text
 
 CLOSING = "\n\nI now need to return a final answer based on the previous steps:"
 
@@ -72,43 +72,40 @@ class _Own:
         self._task = task
         self._steps: Steps = []
 
-    def opening(self) -> PromptTurn:
-        return self._turn(self._task.question)
+    def format_question(self) -> PromptTurn:
+        return self._make_turn(self._task.question)
 
-    def ask(self, before: Prompt | None, turn: PromptTurn) -> Ask:
-        asked = _grown(before, turn_text(turn))
+    def ask_step(self, before: Prompt | None, turn: PromptTurn) -> Ask:
+        asked = _extend_prompt(before, turn_text(turn))
         return Ask(asked, turn.news, self._strategy.write, self._strategy.stop, None, _REPLY_TOKENS)
 
-    def closing(self, before: Prompt | None, turn: PromptTurn) -> Ask:
-        asked = _grown(before, turn_text(turn) + CLOSING)
+    def ask_answer(self, before: Prompt | None, turn: PromptTurn) -> Ask:
+        asked = _extend_prompt(before, turn_text(turn) + CLOSING)
         return Ask(asked, turn.news, format_answer, self._strategy.stop, None, _REPLY_TOKENS)
 
-    def read(self, reply: Reply) -> ParsedReply:
+    def read_step(self, reply: Reply) -> ParsedReply:
         try:
-            decided = self._parsed(reply)
+            decided = self._parse(reply)
         except (UnreadableReply, ValueError) as error:
             raise UnreadableReply(str(error) or "Invalid or incomplete response") from error
         if isinstance(decided, AgentFinish):
             return ParsedReply(decided)
         actions = tuple(decided) if isinstance(decided, list) else (decided,)
-        if odd := [one for one in actions if not isinstance(one, AgentAction)]:
-            gave = f"parse of the strategy {self._strategy.name!r} returned a {type(odd[0]).__name__}"
-            raise UsageError(f"{gave}; want an AgentAction, a list of these, or an AgentFinish")
         if not actions:
             raise UnreadableReply("there is no action and no answer")
         if reply.finish == "length":
             raise UnreadableReply("the reply was cut off, be brief")
         return ParsedReply(actions, reply.text, actions[0].log if actions[0].log != reply.text else "")
 
-    def closed(self, reply: Reply) -> AgentFinish:
+    def read_answer(self, reply: Reply) -> AgentFinish:
         try:
-            decided = self._parsed(reply)
+            decided = self._parse(reply)
         except (UnreadableReply, ValueError):
             text = "" if uses_tool(reply.text, self._task.tools) else reply.text.strip()
             return AgentFinish({"output": text}, reply.text)
         return decided if isinstance(decided, AgentFinish) else AgentFinish({}, reply.text)
 
-    def _parsed(self, reply: Reply) -> AgentAction | list[AgentAction] | AgentFinish:
+    def _parse(self, reply: Reply) -> AgentAction | list[AgentAction] | AgentFinish:
         decided = self._strategy.parse(reply.text)
         if isinstance(decided, AgentFinish):
             return decided
@@ -118,23 +115,23 @@ class _Own:
             raise UsageError(f"{gave}; want an AgentAction, a list of these, or an AgentFinish")
         return decided
 
-    def observed(self, read: ParsedReply, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> PromptTurn:
-        self._steps += [(action, note_observation(one)) for action, one in zip(actions, seen, strict=True)]
-        return self._turn("\n".join(map(note_observation, seen)), read.text)
+    def format_step(self, read: ParsedReply, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> PromptTurn:
+        self._steps += [(action, format_observation(one)) for action, one in zip(actions, seen, strict=True)]
+        return self._make_turn("\n".join(map(format_observation, seen)), read.text)
 
-    def unreadable(self, reply: Reply, problem: str) -> PromptTurn:
+    def format_problem(self, reply: Reply, problem: str) -> PromptTurn:
         self._steps.append((AgentAction(_UNREADABLE, problem, reply.text), problem))
-        return self._turn(problem, reply.text)
+        return self._make_turn(problem, reply.text)
 
-    def minimal(self, turn: PromptTurn, problem: str) -> PromptTurn:
+    def format_reminder(self, turn: PromptTurn, problem: str) -> PromptTurn:
         self._steps = [step for step in self._steps if step[0].tool != _UNREADABLE]
         told = f"{turn_text(turn)}\n(Keep exactly to the form that is asked for. {problem})\n"
         return replace(turn, told=(Message("user", told),), news=problem)
 
-    def _turn(self, news: str, reply: str | None = None) -> PromptTurn:
+    def _make_turn(self, news: str, reply: str | None = None) -> PromptTurn:
         inputs = {
             "input": self._task.question,
-            "intermediate_steps": self._trimmed(),
+            "intermediate_steps": self._trim_steps(),
             "tools": list(self._task.tools),
             "chat_history": list(flatten_tool_calls(self._task.history)),
         }
@@ -145,14 +142,14 @@ class _Own:
         told = Message("user", prompt)
         return PromptTurn((told,), news, None if reply is None else Message("assistant", reply))
 
-    def _trimmed(self) -> Steps:
+    def _trim_steps(self) -> Steps:
         trim = self._strategy.trim_intermediate_steps
         if callable(trim):
             return list(trim(list(self._steps)))
         return self._steps[len(self._steps) - trim :] if 0 <= trim < len(self._steps) else list(self._steps)
 
 
-def _grown(before: Prompt | None, text: str) -> Prompt:
+def _extend_prompt(before: Prompt | None, text: str) -> Prompt:
     """Return a prompt with this text, as an extension of the previous one if it begins with that."""
     former = before.text if before is not None else ""
     if before is not None and text.startswith(former):

@@ -9,7 +9,7 @@ unreadable turns. If that fails, the run ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -49,47 +49,47 @@ class ParsedReply:
     state: ProviderState | None = None
 
 
-def _none(reply: Reply) -> str:
+def _no_prose(reply: Reply) -> str:
     return ""
 
 
 class TranscriptFormat(Protocol):
     """The wording of one run; an instance is created for each task."""
 
-    def opening(self) -> PromptTurn:
+    def format_question(self) -> PromptTurn:
         """Return the instructions and the question."""
         ...
 
-    def ask(self, before: Prompt | None, turn: PromptTurn) -> Ask:
+    def ask_step(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         """Return the request for the next step, with a prompt that extends `before` by the turn's text."""
         ...
 
-    def closing(self, before: Prompt | None, turn: PromptTurn) -> Ask:
+    def ask_answer(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         """Return the request for the answer alone."""
         ...
 
-    def read(self, reply: Reply) -> ParsedReply:
+    def read_step(self, reply: Reply) -> ParsedReply:
         """Parse the decision in a reply. Raises `UnreadableReply`, and nothing else."""
         ...
 
-    def closed(self, reply: Reply) -> AgentFinish:
-        """Parse the answer in a reply to `closing`; without output if there is none."""
+    def read_answer(self, reply: Reply) -> AgentFinish:
+        """Parse the answer in a reply to `ask_answer`; without output if there is none."""
         ...
 
-    def observed(self, read: ParsedReply, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> PromptTurn:
+    def format_step(self, read: ParsedReply, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> PromptTurn:
         """Return the turn after a step: the reply and its observations."""
         ...
 
-    def unreadable(self, reply: Reply, problem: str) -> PromptTurn:
+    def format_problem(self, reply: Reply, problem: str) -> PromptTurn:
         """Return the turn after an unreadable reply: the problem and the expected form."""
         ...
 
-    def minimal(self, turn: PromptTurn, problem: str) -> PromptTurn:
+    def format_reminder(self, turn: PromptTurn, problem: str) -> PromptTurn:
         """Return `turn`, the last before the unreadable ones, with a short instruction and the exact form."""
         ...
 
 
-def step_by_step(form: TranscriptFormat, trim: int = -1, prose: Callable[[Reply], str] = _none) -> Flow:
+def step_by_step(form: TranscriptFormat, trim: int = -1, prose: Callable[[Reply], str] = _no_prose) -> Flow:
     """Drive a run in the format `form`.
 
     `prose` returns the text of an unreadable reply that can only be meant as the answer. The first such reply is
@@ -100,12 +100,12 @@ def step_by_step(form: TranscriptFormat, trim: int = -1, prose: Callable[[Reply]
     talk = _Talk(form, trim)
     problem, unreadable, plain = "", 0, ""
     while True:
-        request = talk.request(problem)
+        request = talk.request_step(problem)
         reply = yield from ask(request)
         if reply.closing:
-            return _or_none(mark_truncated(form.closed(reply), reply))
+            return _without_empty_answer(mark_truncated(form.read_answer(reply), reply))
         try:
-            read = form.read(reply)
+            read = form.read_step(reply)
         except UnreadableReply as error:
             former, plain = plain, prose(reply)
             if former and plain:
@@ -114,19 +114,19 @@ def step_by_step(form: TranscriptFormat, trim: int = -1, prose: Callable[[Reply]
             if unreadable > TRIES + 1 or reply.finish == "content_filter":
                 unread = AgentFinish({"problem": problem}, reply.text, StopReason.UNREADABLE_REPLY)
                 return mark_truncated(unread, reply)
-            talk.not_understood(reply, problem, minimal=unreadable > TRIES)
+            talk.add_problem(reply, problem, minimal=unreadable > TRIES)
             continue
         problem, unreadable, plain = "", 0, ""
         if isinstance(read.decision, AgentFinish):
             return mark_truncated(read.decision, reply)
         if read.decision is None:
-            answer = yield from ask(talk.answer(read))
-            return _or_none(mark_truncated(form.closed(answer), answer), StopReason.UNREADABLE_REPLY)
+            answer = yield from ask(talk.request_answer(read))
+            return _without_empty_answer(mark_truncated(form.read_answer(answer), answer), StopReason.UNREADABLE_REPLY)
         seen = yield from act(*read.decision, answer=read.best)
-        talk.go_on(form.observed(read, read.decision, seen))
+        talk.add_step(form.format_step(read, read.decision, seen))
 
 
-def _or_none(finish: AgentFinish, reason: StopReason = StopReason.MAX_ITERATION_EXCEEDED) -> AgentFinish:
+def _without_empty_answer(finish: AgentFinish, reason: StopReason = StopReason.MAX_ITERATION_EXCEEDED) -> AgentFinish:
     if finish.output.strip() or finish.reason in CUT_SHORT.values():
         return finish
     return AgentFinish({}, finish.log, reason)
@@ -150,43 +150,40 @@ class _Talk:
         self._asked: Prompt | None = None
         self._good: tuple[Prompt | None, PromptTurn | None, list[PromptTurn]] = (None, None, self._kept)
 
-    def request(self, problem: str) -> Ask:
+    def request_step(self, problem: str) -> Ask:
         """Return the next request; its closing asks for the answer alone."""
-        request = self._form.ask(self._before, self._or_opening(self._turn))
+        request = self._form.ask_step(self._before, self._turn_or_opening(self._turn))
         self._asked = request.prompt
-        closing = partial(self._closing, self._before, self._turn)
-        for name, value in (("closing", closing), ("problem", problem)):
-            object.__setattr__(request, name, value)  # it was made just now; a copy would cost as much again
-        return request
+        return replace(request, closing=partial(self._closing, self._before, self._turn), problem=problem)
 
     def _closing(self, before: Prompt | None, turn: PromptTurn | None) -> Ask:
-        return self._form.closing(before, self._or_opening(turn))
+        return self._form.ask_answer(before, self._turn_or_opening(turn))
 
-    def _or_opening(self, turn: PromptTurn | None) -> PromptTurn:
-        return self._form.opening() if turn is None else turn
+    def _turn_or_opening(self, turn: PromptTurn | None) -> PromptTurn:
+        return self._form.format_question() if turn is None else turn
 
-    def answer(self, read: ParsedReply) -> Ask:
+    def request_answer(self, read: ParsedReply) -> Ask:
         """Return the request for the answer after a reply that announces one."""
         assert self._asked is not None
         before = self._asked.add(Message("assistant", read.text)) if read.text else self._asked
-        return self._form.closing(before, PromptTurn((), self._or_opening(self._turn).news))
+        return self._form.ask_answer(before, PromptTurn((), self._turn_or_opening(self._turn).news))
 
-    def go_on(self, turn: PromptTurn) -> None:
+    def add_step(self, turn: PromptTurn) -> None:
         """Continue after a step."""
         self._extend(turn)
         self._good = (self._before, self._turn, self._kept)
 
-    def not_understood(self, reply: Reply, problem: str, *, minimal: bool) -> None:
+    def add_problem(self, reply: Reply, problem: str, *, minimal: bool) -> None:
         """Continue after an unreadable reply."""
         if minimal:
             self._before, turn, self._kept = self._good
-            self._turn = self._form.minimal(self._or_opening(turn), problem)
+            self._turn = self._form.format_reminder(self._turn_or_opening(turn), problem)
         else:
-            self._extend(self._form.unreadable(reply, problem))
+            self._extend(self._form.format_problem(reply, problem))
 
     def _extend(self, turn: PromptTurn) -> None:
         assert self._asked is not None
-        self._before, self._turn = _after(self._asked, turn), turn
+        self._before, self._turn = _add_reply(self._asked, turn), turn
         if self._trim < 0:
             return
         steps = [*self._kept, turn]
@@ -198,11 +195,11 @@ class _Talk:
         """Rebuild the prompt from the opening and the steps that are kept."""
         self._before, self._turn = None, None
         for turn in self._kept:
-            asked = self._form.ask(self._before, self._or_opening(self._turn)).prompt
-            self._before, self._turn = _after(asked, turn), turn
+            asked = self._form.ask_step(self._before, self._turn_or_opening(self._turn)).prompt
+            self._before, self._turn = _add_reply(asked, turn), turn
 
 
-def _after(asked: Prompt, turn: PromptTurn) -> Prompt:
+def _add_reply(asked: Prompt, turn: PromptTurn) -> Prompt:
     return asked if turn.reply is None else asked.add(turn.reply)
 
 
@@ -220,17 +217,17 @@ def turn_text(turn: PromptTurn) -> str:
     return "".join(message.content for message in turn.told)
 
 
-def note_observation(seen: Observation) -> str:
+def format_observation(seen: Observation) -> str:
     """Format an observation: the tool's output as data, then the executor's note."""
     return f"{neutralize(seen.text)}\n{seen.note}" if seen.note else neutralize(seen.text)
 
 
-def observations(actions: Sequence[AgentAction], seen: Sequence[Observation]) -> str:
+def format_observations(actions: Sequence[AgentAction], seen: Sequence[Observation]) -> str:
     """Format the observations of a step, each labeled if there are several."""
     if len(seen) == 1:
-        return note_observation(seen[0])
+        return format_observation(seen[0])
     pairs = enumerate(zip(actions, seen, strict=True), 1)
-    return "\n".join(f"[{at}] {action.tool} - {note_observation(one)}" for at, (action, one) in pairs)
+    return "\n".join(f"[{at}] {action.tool} - {format_observation(one)}" for at, (action, one) in pairs)
 
 
 def end_line(text: str) -> str:

@@ -24,8 +24,8 @@ from .parsing.lenient_json import find_values
 from .parsing.tagged_calls import called_name
 from .parsing.text_calls import answer_beside_calls, calls_in_text
 from .prompting.prompt_parts import flatten_tool_calls, prompt_text
-from .react_json import ReactJson, by_argument
-from .step_loop import ParsedReply, PromptTurn, extend, note_observation, step_by_step
+from .react_json import ReactJson, name_argument
+from .step_loop import ParsedReply, PromptTurn, extend, format_observation, step_by_step
 
 SYSTEM = "Use the tools to find out what you need. When you know the answer, give it briefly."
 _EXPECTED = "Call one of the tools, or answer the question in plain text."
@@ -70,82 +70,84 @@ class _Calls:
     def __init__(self, strategy: ToolCalling, task: Task) -> None:
         self._system = strategy.system if task.tools or strategy.system != SYSTEM else ""
         self._task = task
-        self._choice, self._chosen = _chosen(strategy.tool_choice, task.tools)
+        self._choice, self._offered = _choose_tools(strategy.tool_choice, task.tools)
         self._most = None if strategy.parallel else 1
         self._options = {} if strategy.parallel or not task.tools else {"parallel_tool_calls": False}
         self._expected = _EXPECTED if task.tools else _EXPECTED_WITHOUT
 
-    def opening(self) -> PromptTurn:
+    def format_question(self) -> PromptTurn:
         task = self._task
         system = (Message("system", self._system),) if self._system else ()
         history = task.history if task.tools else flatten_tool_calls(task.history)
-        if task.tools and _goes_on(task):
-            return PromptTurn((*system, *history), "\n".join(message.content for message in _last_said(history)))
+        if task.tools and _continues_history(task):
+            return PromptTurn((*system, *history), "\n".join(message.content for message in _last_results(history)))
         return PromptTurn((*system, *history, Message("user", task.question)), task.question)
 
-    def ask(self, before: Prompt | None, turn: PromptTurn) -> Ask:
+    def ask_step(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         asked = extend(before, *turn.told)
         return Ask(
             asked,
             turn.news,
-            self._written,
-            tools=self._chosen,
+            self._format_decision,
+            tools=self._offered,
             tool_choice=self._choice,
             answer=answer_beside_calls if self._task.tools else plain_answer,
             options=self._options,
             chat=True,
         )
 
-    def closing(self, before: Prompt | None, turn: PromptTurn) -> Ask:
+    def ask_answer(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         if not self._task.tools:
-            return self.ask(before, turn)
+            return self.ask_step(before, turn)
         asked = extend(before, *turn.told, Message("user", _CLOSING))
         tools = self._task.tools
-        asking = Ask(asked, turn.news, _answer_written, tools=tools, answer=plain_answer)
+        asking = Ask(asked, turn.news, _format_answer, tools=tools, answer=plain_answer)
         return replace(asking, tool_choice="none")
 
-    def read(self, reply: Reply) -> ParsedReply:
-        if reply.calls and not (reply.finish == "length" and self._lacks(reply)):
-            actions = tuple(self._complete(call, reply) for call in reply.calls[: self._most])
+    def read_step(self, reply: Reply) -> ParsedReply:
+        if reply.calls and not (reply.finish == "length" and self._has_incomplete_call(reply)):
+            actions = tuple(self._complete_call(call, reply) for call in reply.calls[: self._most])
             return ParsedReply(actions, reply.text, reply.text.strip(), reply.state)
         if not reply.text.strip() and reply.finish == "stop":
             raise UnreadableReply("the reply is empty")
         if self._task.tools and self._choice != "none" and reply.finish == "stop":
             calls, before = calls_in_text(reply.text, self._task.tools)
             if calls:
-                actions = tuple(self._complete(call, reply) for call in calls[: self._most])
+                actions = tuple(self._complete_call(call, reply) for call in calls[: self._most])
                 return ParsedReply(actions, before, before)
         return ParsedReply(finish_with(reply.text.strip(), reply.text))
 
-    def _lacks(self, reply: Reply) -> bool:
+    def _has_incomplete_call(self, reply: Reply) -> bool:
         """Return whether a call in the reply is incomplete."""
         try:
-            return not [self._complete(call, reply) for call in reply.calls]
+            return not [self._complete_call(call, reply) for call in reply.calls]
         except UnreadableReply:
             return True
 
-    def closed(self, reply: Reply) -> AgentFinish:
+    def read_answer(self, reply: Reply) -> AgentFinish:
         if reply.calls or uses_tool(reply.text, self._task.tools):
             return AgentFinish({}, reply.text)
         return finish_with(reply.text.strip(), reply.text)
 
-    def observed(self, read: ParsedReply, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> PromptTurn:
+    def format_step(self, read: ParsedReply, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> PromptTurn:
         if self._choice == "required":
-            self._choice, self._chosen = "auto", self._task.tools
+            self._choice, self._offered = "auto", self._task.tools
         pairs = list(zip(actions, seen, strict=True))
         calls = [AgentAction(action.tool, action.tool_input, id=one.call_id) for action, one in pairs]
-        told = [Message("tool", note_observation(one), call_id=one.call_id, tool=action.tool) for action, one in pairs]
+        told = [
+            Message("tool", format_observation(one), call_id=one.call_id, tool=action.tool) for action, one in pairs
+        ]
         news = "\n".join([message.content for message in told])
         return PromptTurn(tuple(told), news, Message("assistant", read.text, tuple(calls), state=read.state))
 
-    def unreadable(self, reply: Reply, problem: str) -> PromptTurn:
+    def format_problem(self, reply: Reply, problem: str) -> PromptTurn:
         told = f"That could not be used: {problem}. {self._expected}"
         return PromptTurn((Message("user", told),), told, Message("assistant", reply.text or "(nothing)"))
 
-    def minimal(self, turn: PromptTurn, problem: str) -> PromptTurn:
+    def format_reminder(self, turn: PromptTurn, problem: str) -> PromptTurn:
         return replace(turn, told=(*turn.told, Message("user", self._expected)), news=f"{problem}. {self._expected}")
 
-    def _complete(self, call: AgentAction, reply: Reply) -> AgentAction:
+    def _complete_call(self, call: AgentAction, reply: Reply) -> AgentAction:
         """Return the call if it is complete."""
         given = call.tool_input
         if isinstance(given, str) and (reply.finish == "length" or given.lstrip()[:1] in ("{", "[")):
@@ -155,33 +157,33 @@ class _Calls:
             given = values
         if not call.tool:
             raise UnreadableReply("a call names no tool")
-        return AgentAction(self._name(call.tool), given, reply.text)
+        return AgentAction(self._tool_name(call.tool), given, reply.text)
 
-    def _name(self, written: str) -> str:
+    def _tool_name(self, written: str) -> str:
         """Return the name of the tool, without what some models add to it; otherwise it is exact."""
         plain = bare_name(called_name(written)).removesuffix("()")
         return plain if any(tool.name == plain for tool in self._task.tools) else written
 
-    def _written(self, decided: Decided) -> Reply:
+    def _format_decision(self, decided: Decided) -> Reply:
         if isinstance(decided, AgentFinish):
-            return _answer_written(decided)
+            return _format_answer(decided)
         by_name = {tool.name: tool for tool in self._task.tools}
-        given = (replace(one, tool_input=by_argument(one, by_name.get(one.tool))) for one in decided)
+        given = (replace(one, tool_input=name_argument(one, by_name.get(one.tool))) for one in decided)
         return Reply("", calls=tuple(given))
 
 
-def _goes_on(task: Task) -> bool:
+def _continues_history(task: Task) -> bool:
     """Return whether the history contains the question and ends with tool results for it."""
     asked = any(message.role == "user" and message.content == task.question for message in task.history)
     return asked and task.history[-1].role == "tool"
 
 
-def _last_said(history: Sequence[Message]) -> Sequence[Message]:
+def _last_results(history: Sequence[Message]) -> Sequence[Message]:
     """Return the tool results at the end of `history`."""
     return list(takewhile(lambda message: message.role == "tool", reversed(history)))[::-1]
 
 
-def _chosen(choice: str, tools: tuple[Tool, ...]) -> tuple[_Choice, tuple[Tool, ...]]:
+def _choose_tools(choice: str, tools: tuple[Tool, ...]) -> tuple[_Choice, tuple[Tool, ...]]:
     """Return the initial tool choice, and the tools to choose from."""
     if choice in _CHOICES:
         return _CHOICES[choice], tools
@@ -191,5 +193,5 @@ def _chosen(choice: str, tools: tuple[Tool, ...]) -> tuple[_Choice, tuple[Tool, 
     return "required", named
 
 
-def _answer_written(decided: Decided) -> Reply:
+def _format_answer(decided: Decided) -> Reply:
     return Reply(decided.output if isinstance(decided, AgentFinish) else "")

@@ -97,9 +97,9 @@ class RemoteTask:
                 }
                 (seen,) = yield from act(AgentAction("send", answer))
             else:
-                return _failed(f"the task is {report.state}{f': {report.text}' if report.text else ''}")
+                return _fail(f"the task is {report.state}{f': {report.text}' if report.text else ''}")
         if seen.outcome != "result":
-            return _failed(seen.text.partition(" failed: ")[2] or seen.text)
+            return _fail(seen.text.partition(" failed: ")[2] or seen.text)
         return AgentFinish({"output": report.text})
 
 
@@ -109,7 +109,7 @@ def _with_history(task: Task) -> str:
     return "\n\n".join(["The conversation so far:", *before, "Now:", task.question]) if before else task.question
 
 
-def _failed(problem: str) -> AgentFinish:
+def _fail(problem: str) -> AgentFinish:
     return AgentFinish({"output": "", "problem": problem}, reason=StopReason.ERROR)
 
 
@@ -147,22 +147,22 @@ class _Tasks:
                 report = report_of(await self._connection.get(task))
                 if not report.works:
                     return str(report)
-                if not await self._watched(task):
+                if not await self._watch_stream(task):
                     await asyncio.sleep(pause)
         except asyncio.CancelledError:
-            await self._cancel(task)
+            await self._cancel_task(task)
             raise
         raise ToolError("the task does not end")
 
-    async def _watched(self, task: str) -> bool:
+    async def _watch_stream(self, task: str) -> bool:
         """Follow the stream of a task, if there is one. Return whether it said that there is something to do."""
         if not await self._connection.streams():
             return False
         with suppress(ToolError, ModelError):  # it ended meanwhile, or the stream broke off
-            return await self._heard(task)
+            return await self._read_stream(task)
         return False
 
-    async def _heard(self, task: str) -> bool:
+    async def _read_stream(self, task: str) -> bool:
         async with aclosing(self._connection.subscribe(task)) as events:
             async for event in events:
                 if not report_of(event).works:
@@ -174,9 +174,9 @@ class _Tasks:
         with suppress(Exception):
             report = report_of(await asyncio.wait_for(sending, _GRACE))
             if report.task and not report.ended:
-                await self._cancel(report.task)
+                await self._cancel_task(report.task)
 
-    async def _cancel(self, task: str) -> None:
+    async def _cancel_task(self, task: str) -> None:
         if current_run().is_continued:
             return
         with suppress(ToolError, ModelError, TimeoutError):  # it has ended, or the server is gone

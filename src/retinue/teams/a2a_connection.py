@@ -60,22 +60,22 @@ class A2AConnection:
 
     async def streams(self) -> bool:
         """Whether the agent's tasks can be followed."""
-        return (await self._agent()).card.streaming
+        return (await self._known_agent()).card.streaming
 
     async def send(self, params: Body, headers: Mapping[str, str] = _NONE, *, repeatable: bool = False) -> Any:
         """Send a message, and return the task or message that answers it. It is sent again if it cannot have arrived,
         or if it is `repeatable`. Raises `ToolError`, and `NotDone` by the rule in `core/call_failure.py`."""
-        ask = self._caller("SendMessage", "/message:send", params, headers)
-        return await _retried(ask, lambda error: repeatable or not _was_sent(error), self._url)
+        ask = self._make_request("SendMessage", "/message:send", params, headers)
+        return await _ask_with_retries(ask, lambda error: repeatable or not _was_sent(error), self._url)
 
     async def get(self, task: str) -> Any:
         """Return a task. Raises `ToolError`."""
-        ask = self._caller("GetTask", f"/tasks/{quote(task, safe='')}", {"id": task}, method="GET")
-        return await _retried(ask, lambda error: True, self._url)
+        ask = self._make_request("GetTask", f"/tasks/{quote(task, safe='')}", {"id": task}, method="GET")
+        return await _ask_with_retries(ask, lambda error: True, self._url)
 
     async def cancel(self, task: str) -> None:
         """Cancel a task. Raises as `get` does."""
-        await self._caller("CancelTask", f"/tasks/{quote(task, safe='')}:cancel", {"id": task})()
+        await self._make_request("CancelTask", f"/tasks/{quote(task, safe='')}:cancel", {"id": task})()
 
     async def subscribe(self, task: str) -> AsyncGenerator[Any, None]:
         """Yield the events of a task from now on. Raises as `get` does, at any time."""
@@ -89,7 +89,7 @@ class A2AConnection:
         if self._known is not None:
             await self._known.client.close()
 
-    def _caller(
+    def _make_request(
         self, rpc: str, path: str, params: Body, headers: Mapping[str, str] = _NONE, *, method: str = "POST"
     ) -> Callable[[], Awaitable[Any]]:
         async def ask() -> Any:
@@ -103,15 +103,15 @@ class A2AConnection:
     async def _exchange(
         self, rpc: str, path: str, params: Body, headers: Mapping[str, str] = _NONE, *, method: str = "POST"
     ) -> AsyncGenerator[Any, None]:
-        card, client, _ = await self._agent()
+        card, client, _ = await self._known_agent()
         more = {**_VERSION, **current_run().headers(), **headers}
         if card.binding == "JSONRPC":
             body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": rpc, "params": params})
-            return _results(client.exchange("", body.encode(), more, MAX_ANSWER), rpc=True)
+            return _read_results(client.exchange("", body.encode(), more, MAX_ANSWER), rpc=True)
         sent = None if method == "GET" else json.dumps(params).encode()
-        return _results(client.exchange(path, sent, more, MAX_ANSWER), rpc=False)
+        return _read_results(client.exchange(path, sent, more, MAX_ANSWER), rpc=False)
 
-    async def _agent(self) -> _Known:
+    async def _known_agent(self) -> _Known:
         """Return the agent's card, and a client for its address. A card is fetched again when it is old."""
         known = self._known
         if known is None or time.monotonic() > known.since + _KEPT:
@@ -123,11 +123,11 @@ class A2AConnection:
             except NotDone as error:
                 logger.warning("%s", error)
                 raise NotDone(hide_address(str(error), self._url)) from None
-            client = known.client if known is not None and known.card == card else self._client(card)
+            client = known.client if known is not None and known.card == card else self._make_client(card)
             known = self._known = _Known(card, client, time.monotonic())
         return known
 
-    def _client(self, card: RemoteCard) -> HttpClient:
+    def _make_client(self, card: RemoteCard) -> HttpClient:
         def headers(key: str) -> Mapping[str, str]:
             return {card.key_header: key} if card.key_header else {"Authorization": f"Bearer {key}"}
 
@@ -135,16 +135,15 @@ class A2AConnection:
         return HttpClient(url, self._key, self._limits, headers, resends=False)
 
 
-async def _results(bodies: AsyncGenerator[list[Any], None], *, rpc: bool) -> AsyncGenerator[Any, None]:
+async def _read_results(bodies: AsyncGenerator[list[Any], None], *, rpc: bool) -> AsyncGenerator[Any, None]:
     """Yield the results in a response or stream. Raises `ToolError` for an error in it."""
     async with aclosing(bodies):
         async for several in bodies:
-            for body in several:
-                if body is not DONE:
-                    yield _result(body, rpc=rpc)
+            for result in (_read_result(body, rpc=rpc) for body in several if body is not DONE):
+                yield result
 
 
-def _result(body: Any, *, rpc: bool) -> Any:
+def _read_result(body: Any, *, rpc: bool) -> Any:
     if not isinstance(body, Mapping):
         raise ToolError(f"the agent answered with {str(body)[:80]!r}; want an object")
     if (error := body.get("error")) is not None:
@@ -153,7 +152,7 @@ def _result(body: Any, *, rpc: bool) -> Any:
     return body.get("result") if rpc else body
 
 
-async def _retried(ask: Callable[[], Awaitable[Any]], may: Callable[[ModelError], bool], url: str) -> Any:
+async def _ask_with_retries(ask: Callable[[], Awaitable[Any]], may: Callable[[ModelError], bool], url: str) -> Any:
     """Return what `ask` returns. It is asked again where it was unavailable, and `may` agrees."""
     attempts = Attempts(_RETRIES)
     try:

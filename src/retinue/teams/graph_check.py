@@ -158,7 +158,9 @@ def plan_roles(roles: Sequence[Role | HumanGate], declared: Mapping[str, StateFi
                 plan = _Reader(role, found.tools[-1], found.fields).read(plan)
             except UsageError as error:
                 found.problems.append(GraphProblem(where, f"role {role.name}: {error}"))
-        found.problems += [GraphProblem(where, f"role {role.name}: {one}") for one in _misfits(role, plan, found)]
+        found.problems += [
+            GraphProblem(where, f"role {role.name}: {one}") for one in _field_problems(role, plan, found)
+        ]
         found.roles[role.name] = plan
     return found
 
@@ -174,10 +176,10 @@ class _Reader:
     def read(self, plan: RolePlan) -> RolePlan:
         """Return the plan with what the role reads. Raises `UsageError`."""
         if takes_text(self.role.something):
-            return self._text(plan)
+            return self._plan_text(plan)
         parameters = list(self.tool.signature.parameters.get("properties", {}))
         needed = self.tool.signature.parameters.get("required", [])
-        takes = self._takes(parameters, needed)
+        takes = self._plan_arguments(parameters, needed)
         if takes is None:
             text = bool(self.tool.signature.text_argument)
             return plan if text else replace(plan, parameter=(needed or parameters)[0])
@@ -186,7 +188,7 @@ class _Reader:
         optional = tuple(name for parameter, name in takes.items() if parameter not in needed)
         return replace(plan, takes=takes, optional=optional)
 
-    def _text(self, plan: RolePlan) -> RolePlan:
+    def _plan_text(self, plan: RolePlan) -> RolePlan:
         given = self.role.input
         if isinstance(given, Mapping):
             raise UsageError("input: it takes one text, so want a field, or a list of fields")
@@ -195,7 +197,7 @@ class _Reader:
         reads = (given,) if isinstance(given, str) else tuple(given)
         return replace(plan, reads=reads, optional=reads if len(reads) > 1 else ())
 
-    def _takes(self, parameters: Sequence[str], needed: Sequence[str]) -> dict[str, str] | None:
+    def _plan_arguments(self, parameters: Sequence[str], needed: Sequence[str]) -> dict[str, str] | None:
         """Return the fields by parameter; `None` for a function of what the roles before it said."""
         given = self.role.input
         if isinstance(given, str):
@@ -221,7 +223,7 @@ class _Reader:
         raise UsageError(f"its parameter {unknown[0]!r} is no field of the state; say input={{{unknown[0]!r}: …}}")
 
 
-def _misfits(role: Role | HumanGate, plan: RolePlan, found: RolePlans) -> Iterator[str]:
+def _field_problems(role: Role | HumanGate, plan: RolePlan, found: RolePlans) -> Iterator[str]:
     """Yield what a role reads or writes that is not there or is of another type."""
     own = [name for name in plan.writes if name in OWN]
     for name in own:
@@ -232,7 +234,7 @@ def _misfits(role: Role | HumanGate, plan: RolePlan, found: RolePlans) -> Iterat
             yield f"input: no field {name!r}; {suggestion(name, found.fields)}"
     if isinstance(role, HumanGate):
         return
-    yield from _wrong_types(found.tools[-1], plan, found.fields)
+    yield from _type_problems(found.tools[-1], plan, found.fields)
     if speaks_json(role.something) and len(plan.writes) == 1 and not own:
         kind = _return_type(role.something)
         to = found.fields[plan.writes[0]]
@@ -240,7 +242,7 @@ def _misfits(role: Role | HumanGate, plan: RolePlan, found: RolePlans) -> Iterat
             yield f"it returns {kind.__name__}, and its field {plan.writes[0]!r} holds {_type_name(to.type)}"
 
 
-def _wrong_types(tool: Tool, plan: RolePlan, fields: Mapping[str, StateField]) -> Iterator[str]:
+def _type_problems(tool: Tool, plan: RolePlan, fields: Mapping[str, StateField]) -> Iterator[str]:
     properties: Mapping[str, Any] = tool.signature.parameters.get("properties", {}) if plan.takes else {}
     for parameter, name in plan.takes.items():
         wanted = _JSON.get(str(properties.get(parameter, {}).get("type")))

@@ -21,8 +21,8 @@ class _Link:
 
 def text(outline: GraphOutline) -> str:
     """Draw one layer per line, then what follows each role: `→` always, `?→` on a condition, `!→` on an error."""
-    links = list(_links(outline))
-    lines = ["\n  ↓\n".join("   ".join(layer) for layer in _layers(outline, links)), ""]
+    links = list(_find_links(outline))
+    lines = ["\n  ↓\n".join("   ".join(layer) for layer in _assign_layers(outline, links)), ""]
     for head in (START, *outline.roles):
         mine = [link for link in links if link.head == head]
         for kind, arrow in (("", "→"), ("conditional", "?→"), ("error", "!→")):
@@ -34,8 +34,8 @@ def text(outline: GraphOutline) -> str:
 def svg(outline: GraphOutline) -> str:
     """Draw boxes in layers with arrows between them, without scripts or external references. Conditional edges are
     dashed, those for errors red."""
-    links = list(_links(outline))
-    layers = _layers(outline, links)
+    links = list(_find_links(outline))
+    layers = _assign_layers(outline, links)
     widths = {name: len(name) * _LETTER + 24 for layer in layers for name in layer}
     inner = max(sum(widths[name] + _GAP for name in layer) - _GAP for layer in layers)
     places: dict[str, tuple[float, float]] = {}
@@ -47,14 +47,14 @@ def svg(outline: GraphOutline) -> str:
     back = [link for link in links if places[link.tail][1] <= places[link.head][1]]
     width = inner + 2 * _MARGIN + 18 * len(back) + (_MARGIN if back else 0)
     height = 2 * _MARGIN + _LAYER * (len(layers) - 1) + _BOX
-    drawn = [_down(link, places) for link in links if link not in back]
-    drawn += [_up(link, places, widths, inner + _MARGIN + 18 * (at + 1)) for at, link in enumerate(back)]
+    drawn = [_draw_down(link, places) for link in links if link not in back]
+    drawn += [_draw_up(link, places, widths, inner + _MARGIN + 18 * (at + 1)) for at, link in enumerate(back)]
     return "\n".join(
-        [_head(width, height), *drawn, *(_box(name, *places[name], widths[name]) for name in places), "</svg>"]
+        [_svg_head(width, height), *drawn, *(_draw_box(name, *places[name], widths[name]) for name in places), "</svg>"]
     )
 
 
-def _links(outline: GraphOutline) -> Iterator[_Link]:
+def _find_links(outline: GraphOutline) -> Iterator[_Link]:
     known = {START, END, *outline.roles}
     for head, tail, on_error in outline.edges:
         if {head, tail} <= known:
@@ -63,9 +63,9 @@ def _links(outline: GraphOutline) -> Iterator[_Link]:
         yield from (_Link(head, tail, "conditional") for tail in dict.fromkeys(tails) if {head, tail} <= known)
 
 
-def _layers(outline: GraphOutline, links: list[_Link]) -> list[list[str]]:
+def _assign_layers(outline: GraphOutline, links: list[_Link]) -> list[list[str]]:
     """Put each role one layer below the lowest of its heads that come before it; END is below all."""
-    forward = list(_forward(links))
+    forward = list(_forward_edges(links))
     depth: dict[str, int] = {START: 0} | dict.fromkeys(outline.roles, 1)
     for _ in depth:  # the longest way without going back has fewer edges than there are roles
         for head, tail in forward:
@@ -77,7 +77,7 @@ def _layers(outline: GraphOutline, links: list[_Link]) -> list[list[str]]:
     return [layer for layer in layers if layer] + [[END]]
 
 
-def _forward(links: list[_Link]) -> Iterator[tuple[str, str]]:
+def _forward_edges(links: list[_Link]) -> Iterator[tuple[str, str]]:
     """Yield the edges but those that close a circle, as found by walking from START."""
     tails: dict[str, list[str]] = {}
     for link in links:
@@ -98,7 +98,7 @@ def _forward(links: list[_Link]) -> Iterator[tuple[str, str]]:
                 open_.append((tail, iter(tails.get(tail, ()))))
 
 
-def _head(width: float, height: float) -> str:
+def _svg_head(width: float, height: float) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
         f'height="{height:.0f}" font-family="ui-sans-serif, system-ui, sans-serif" font-size="13">\n'
@@ -107,27 +107,27 @@ def _head(width: float, height: float) -> str:
     )
 
 
-def _down(link: _Link, places: Mapping[str, tuple[float, float]]) -> str:
+def _draw_down(link: _Link, places: Mapping[str, tuple[float, float]]) -> str:
     (x1, y1), (x2, y2) = places[link.head], places[link.tail]
     y1 += _BOX
     middle = (y1 + y2) / 2
-    return _path(link, f"M{x1:.1f},{y1:.1f} C{x1:.1f},{middle:.1f} {x2:.1f},{middle:.1f} {x2:.1f},{y2:.1f}")
+    return _draw_path(link, f"M{x1:.1f},{y1:.1f} C{x1:.1f},{middle:.1f} {x2:.1f},{middle:.1f} {x2:.1f},{y2:.1f}")
 
 
-def _up(link: _Link, places: Mapping[str, tuple[float, float]], widths: Mapping[str, float], side: float) -> str:
+def _draw_up(link: _Link, places: Mapping[str, tuple[float, float]], widths: Mapping[str, float], side: float) -> str:
     (x1, y1), (x2, y2) = places[link.head], places[link.tail]
     x1, x2 = x1 + widths[link.head] / 2, x2 + widths[link.tail] / 2
     y1, y2 = y1 + _BOX * 0.65, y2 + _BOX * 0.35
-    return _path(link, f"M{x1:.1f},{y1:.1f} H{side:.1f} V{y2:.1f} H{x2:.1f}")
+    return _draw_path(link, f"M{x1:.1f},{y1:.1f} H{side:.1f} V{y2:.1f} H{x2:.1f}")
 
 
-def _path(link: _Link, way: str) -> str:
+def _draw_path(link: _Link, way: str) -> str:
     dashes = ' stroke-dasharray="5 4"' if link.kind else ""
     colour = "#b33" if link.kind == "error" else "#667"
     return f'<path d="{way}" fill="none" stroke="{colour}"{dashes} marker-end="url(#arrow)"/>'
 
 
-def _box(name: str, x: float, y: float, width: float) -> str:
+def _draw_box(name: str, x: float, y: float, width: float) -> str:
     round_ = _BOX / 2 if name in (START, END) else 6
     return (
         f'<rect x="{x - width / 2:.1f}" y="{y:.1f}" width="{width:.1f}" height="{_BOX}" rx="{round_}" '

@@ -78,9 +78,9 @@ class _Walk:
     def walk(self) -> Flow:
         """Run roles until none is left."""
         try:
-            yield from self._leave(START)
+            yield from self._follow_edges(START)
             while self._pending:
-                yield from self._round(self._ready())
+                yield from self._run_round(self._ready_roles())
             answer = self._final_answer()
         except _End as end:
             best = "" if end.refused else self._answer()
@@ -99,18 +99,18 @@ class _Walk:
         if last is None:
             return self._answer()
         if self._last_failed and (last.gate is not None or self._values.get(self._plan.answer) is None):
-            raise _failure([(last, self._values[ERRORS][last.name])])
+            raise _end_by_failure([(last, self._values[ERRORS][last.name])])
         if last.gate is not None:
             decision, field = self._decided[last.name]
             if decision.kind == "reject":
-                raise _failure([(last, rejection_text(decision))])
+                raise _end_by_failure([(last, rejection_text(decision))])
             if decision.kind == "respond" and field == self._plan.answer:
                 return decision.message
         return self._answer()
 
     # ── what runs next ───────────────────────────────────────────────────────────────────────────
 
-    def _ready(self) -> list[RolePlan]:
+    def _ready_roles(self) -> list[RolePlan]:
         """Return the roles of the next round, in the order of the group."""
         waits = {name: self._waits_for(name) for name in self._plan.roles if name in self._pending}
         ready = [name for name, others in waits.items() if not others] or [_first_of_circle(waits)]
@@ -123,24 +123,24 @@ class _Walk:
         others = [one for one in self._pending if one != name]
         return {one for one in others if one in missing or not missing.isdisjoint(self._plan.reach[one])}
 
-    def _round(self, roles: Sequence[RolePlan]) -> Part[None]:
+    def _run_round(self, roles: Sequence[RolePlan]) -> Part[None]:
         outputs: list[Output] = []
-        heads = {role.name: self._begin(role, len(roles)) for role in roles}
+        heads = {role.name: self._count_visit(role, len(roles)) for role in roles}
         if roles[0].gate is not None:
-            outputs = [(yield from self._gate(roles[0], heads[roles[0].name]))]
+            outputs = [(yield from self._ask_person(roles[0], heads[roles[0].name]))]
         else:
-            outputs = yield from self._act(roles, heads)
+            outputs = yield from self._run_roles(roles, heads)
         failed = []
         for role, output in zip(roles, outputs, strict=True):
-            output = self._store(role, output)
+            output = self._store_value(role, output)
             self._said[role.name] = output.value if output.said is None else output.said
             failed += [(role, output)] if output.failed else []
         self._check_failures(failed)
         gone = [role.name for role, _ in failed]
         for role in roles:
-            yield from self._leave(role.name, failed=role.name in gone)
+            yield from self._follow_edges(role.name, failed=role.name in gone)
 
-    def _begin(self, role: RolePlan, count: int) -> list[str]:
+    def _count_visit(self, role: RolePlan, count: int) -> list[str]:
         """Count a visit, and return the heads that led to it. Raises `_End` at a limit."""
         visits = {**self._values[VISITS], role.name: self._values[VISITS].get(role.name, 0) + 1}
         over = StopReason.MAX_ITERATION_EXCEEDED
@@ -153,7 +153,7 @@ class _Walk:
 
     # ── running roles ────────────────────────────────────────────────────────────────────────────
 
-    def _act(self, roles: Sequence[RolePlan], heads: dict[str, list[str]]) -> Part[list[Output]]:
+    def _run_roles(self, roles: Sequence[RolePlan], heads: dict[str, list[str]]) -> Part[list[Output]]:
         """Run the roles side by side; one whose input is missing fails without being run."""
         actions: dict[str, AgentAction] = {}
         outputs: dict[str, Output] = {}
@@ -169,7 +169,7 @@ class _Walk:
             outputs |= {name: read_observation(self._plan.roles[name], one) for name, one in seen}
         return [outputs[role.name] for role in roles]
 
-    def _gate(self, role: RolePlan, heads: list[str]) -> Part[Output]:
+    def _ask_person(self, role: RolePlan, heads: list[str]) -> Part[Output]:
         """Ask a person."""
         before = self._plan.roles.get(heads[-1])
         (field,) = role.reads or ((before.writes[0],) if before else (QUESTION,))
@@ -179,7 +179,7 @@ class _Walk:
         leads_on = bool(self._plan.branches_of(role.name))
         return read_decision(decision, leads_on=leads_on, field=field, shown=shown)
 
-    def _store(self, role: RolePlan, output: Output) -> Output:
+    def _store_value(self, role: RolePlan, output: Output) -> Output:
         """Write an output into the state; return it, or the failure if it does not fit."""
         if output.failed:
             errors = {**self._values[ERRORS], role.name: output.value}
@@ -188,32 +188,32 @@ class _Walk:
         try:
             self._values = store_output(role, output, self._values, self._plan.fields)
         except StateError as error:
-            return self._store(role, Output(str(error), failed=True))
+            return self._store_value(role, Output(str(error), failed=True))
         return output
 
     def _check_failures(self, failed: Iterable[tuple[RolePlan, Output]]) -> None:
         """Raise `_End` unless edges for errors lead on from all roles that failed."""
         lost = [(role, output) for role, output in failed if not self._plan.tails(role.name, failed=True)]
         if lost:
-            raise _failure([(role, output.value) for role, output in lost])
+            raise _end_by_failure([(role, output.value) for role, output in lost])
 
     # ── following edges ──────────────────────────────────────────────────────────────────────────
 
-    def _leave(self, head: str, *, failed: bool = False) -> Part[None]:
+    def _follow_edges(self, head: str, *, failed: bool = False) -> Part[None]:
         """Follow the edges from `head`."""
         for tail in self._plan.tails(head, failed=failed):
-            self._lead(head, tail, failed=failed)
+            self._follow_edge(head, tail, failed=failed)
         for branch in () if failed else self._plan.branches_of(head):
-            for tail in (yield from self._selected(branch)):
-                self._lead(head, tail)
+            for tail in (yield from self._select_tails(branch)):
+                self._follow_edge(head, tail)
 
-    def _lead(self, head: str, tail: str, *, failed: bool = False) -> None:
+    def _follow_edge(self, head: str, tail: str, *, failed: bool = False) -> None:
         if tail == END:
             self._last, self._last_failed = head, failed
         elif head not in self._pending.setdefault(tail, []):
             self._pending[tail].append(head)
 
-    def _selected(self, branch: Branch) -> Part[list[str]]:
+    def _select_tails(self, branch: Branch) -> Part[list[str]]:
         """Return the candidates that a selector chose. Raises `_End` if it chose none of them."""
         where = f"the conditional edges from {branch.head!r}"
         match branch.selector:
@@ -229,20 +229,20 @@ class _Walk:
                     raise _End(problem, StopReason.UNREADABLE_REPLY)
             case _:
                 (seen,) = yield from act(AgentAction(branch.tool, {"state": dict(self._values)}), answer=self._answer())
-                words = self._words(seen, where)
+                words = self._read_words(seen, where)
         named = [word_of(word) for word in (words if isinstance(words, list) else [words])]
         if unknown := [word for word in named if word not in branch.tails]:
             raise _End(f"{where}: {unknown[0]!r:.80} was selected; there are: {', '.join(branch.tails)}")
         return [branch.tails[word] for word in dict.fromkeys(named)]
 
-    def _words(self, seen: Observation, where: str) -> Any:
+    def _read_words(self, seen: Observation, where: str) -> Any:
         output = read_observation(_SELECTOR, seen)
         if output.failed:
             raise _End(f"{where}: {output.value}")
         return output.value
 
 
-def _failure(failed: Sequence[tuple[RolePlan, str]]) -> _End:
+def _end_by_failure(failed: Sequence[tuple[RolePlan, str]]) -> _End:
     """Return the end of a walk that these roles' failures end."""
     problem = "; ".join(f"the role {role.name!r} failed: {why}" for role, why in failed)
     return _End(problem, refused=any(role.gate is not None for role, _ in failed))

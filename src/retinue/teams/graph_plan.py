@@ -90,10 +90,10 @@ class GraphPlan:
 
 def reach_of(tails: Mapping[str, list[str]]) -> dict[str, frozenset[str]]:
     """Return by node the nodes that can be reached from it in one step or more."""
-    return {name: frozenset(_from(name, tails)) for name in tails}
+    return {name: frozenset(_reachable_from(name, tails)) for name in tails}
 
 
-def _from(name: str, tails: Mapping[str, list[str]]) -> set[str]:
+def _reachable_from(name: str, tails: Mapping[str, list[str]]) -> set[str]:
     found: set[str] = set()
     new = list(tails.get(name, ()))
     while new:

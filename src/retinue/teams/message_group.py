@@ -81,7 +81,7 @@ class MessageGroup:
         max_runs: int = MAX_RUNS,
     ) -> None:
         self.name = name
-        self._fields = {field: _declared(field, type_) for field, type_ in (state or {}).items()}
+        self._fields = {field: _declare_field(field, type_) for field, type_ in (state or {}).items()}
         self._answer = answer
         self._model = model
         self._human = human
@@ -122,7 +122,7 @@ class MessageGroup:
         tails = (tails,) if isinstance(tails, str) else tails
         pairs = tails.items() if isinstance(tails, Mapping) else ((tail, tail) for tail in tails)
         words = {word_of(word): tail for word, tail in pairs}
-        self._conditional.append(_Conditional(head, words, _selector(selector, words)))
+        self._conditional.append(_Conditional(head, words, _make_selector(selector, words)))
         return self
 
     def compile(self) -> Agent:
@@ -178,7 +178,7 @@ class MessageGroup:
             if not isinstance(one.selector, Tool):
                 branches.append(Branch(one.head, one.tails, one.selector))
                 continue
-            name = next(free for free in _names(f"select_{one.head}"[:60]) if free not in taken)
+            name = next(free for free in _free_names(f"select_{one.head}"[:60]) if free not in taken)
             taken.add(name)
             tools.append(replace(one.selector, name=name))
             branches.append(Branch(one.head, one.tails, None, name))
@@ -201,7 +201,7 @@ class MessageGroup:
             yield GraphProblem(("role", index), problem)
 
 
-def _declared(name: str, type_: Any) -> StateField:
+def _declare_field(name: str, type_: Any) -> StateField:
     if name in OWN or not name.isidentifier():
         why = "is kept by the graph" if name in OWN else "is not a name"
         raise UsageError(f"state: {name!r} {why}; choose another name")
@@ -211,11 +211,11 @@ def _declared(name: str, type_: Any) -> StateField:
         raise UsageError(f"state: {name}: {error}") from None
 
 
-def _selector(selector: Selector, words: Mapping[str, str]) -> When | ModelChoice | Tool:
+def _make_selector(selector: Selector, words: Mapping[str, str]) -> When | ModelChoice | Tool:
     if isinstance(selector, When | ModelChoice):
         return selector
     if isinstance(selector, str):
-        return When([(_is(selector, word), word) for word in words])
+        return When([(_equality(selector, word), word) for word in words])
     if not callable(selector) and not isinstance(selector, Tool):
         raise UsageError(f"a selector: want a function, an expression, When or ModelChoice, not {selector!r:.80}")
     function = selector.something if isinstance(selector, Tool) else selector
@@ -227,7 +227,7 @@ def _selector(selector: Selector, words: Mapping[str, str]) -> When | ModelChoic
     return made
 
 
-def _is(expression: str, word: str) -> str:
+def _equality(expression: str, word: str) -> str:
     """Return an expression that is true if the value of `expression` is what `word` stands for."""
     if word in ("true", "false"):
         return f"({expression})" if word == "true" else f"not ({expression})"
@@ -236,6 +236,6 @@ def _is(expression: str, word: str) -> str:
     return f"({expression}) == {word if plain else quote + word + quote}"
 
 
-def _names(name: str) -> Iterable[str]:
+def _free_names(name: str) -> Iterable[str]:
     yield name
     yield from (f"{name}_{number}" for number in range(2, 1000))

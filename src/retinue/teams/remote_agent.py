@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -79,13 +79,23 @@ class RemoteAgent(Agent):
             options={"temperature": None},  # as the other agent has it
             limits=limits,
             retries=Retries(tries=1),  # RemoteModel has its own
-            sign=_headers,
+            sign=_sign_request,
             price=price,
         )
         budget = Budget(steps=None, seconds=seconds, stale_steps=None)
         client = HttpClient(f"{url.rstrip('/')}{'' if urlsplit(url).path.strip('/') else '/v1'}", api_key, limits)
         model_there = RemoteModel(remote, url, client, effects)
         super().__init__(model_there, strategy=RemoteChat(name), budget=budget, name=name, human=human)
+
+
+@dataclass(slots=True)
+class _Sending:
+    """What is known of a request: whether it may be sent again if it arrived, whether it may have arrived, and why its
+    last attempt failed."""
+
+    repeatable: bool
+    arrived: bool = False
+    failure: ModelUnavailable | None = None
 
 
 @dataclass(frozen=True)
@@ -115,27 +125,42 @@ class RemoteModel:
     async def reply(self, request: Ask) -> Chunks:
         """Stream the reply. Raises `ToolError` if the request is refused, and `ModelError`. A request that may have
         been executed is sent again only where that does no harm."""
-        attempts, sent, harmless = Attempts(_RETRIES), False, self.effects != "once"
+        attempts, sending = Attempts(_RETRIES), _Sending(repeatable=self.effects != "once")
         while True:
-            if not sent or harmless:
-                try:
-                    async with aclosing(self.inner.reply(request)) as chunks:
-                        async for chunk in chunks:
-                            yield chunk
-                    return
-                except ModelRefused as error:
-                    raise call_failure(hide_address(str(error), self.url), sent=True) from None
-                except ModelUnavailable as error:
-                    last, sent = error, sent or error.code != "model_unreachable"
-            if sent and not harmless:
-                with suppress(ModelUnavailable):  # it may be starting again
-                    harmless = await self._knows_keys()
-                    if not harmless:
-                        break
-            retry = attempts.next_retry(last)
+            async with aclosing(self._ask_once(request, sending)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+            if sending.failure is None:
+                return
+            if sending.arrived and not sending.repeatable:
+                sending.repeatable = await self._check_repeatable(sending.failure)
+            retry = attempts.next_retry(sending.failure)
             yield retry
             await asyncio.sleep(retry.seconds)
-        raise last
+
+    async def _ask_once(self, request: Ask, sending: _Sending) -> Chunks:
+        """Stream the reply, or note why there is none. Does nothing while it is not known whether to ask again."""
+        if sending.arrived and not sending.repeatable:
+            return
+        sending.failure = None
+        try:
+            async with aclosing(self.inner.reply(request)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        except ModelRefused as error:
+            raise call_failure(hide_address(str(error), self.url), sent=True) from None
+        except ModelUnavailable as error:
+            sending.failure, sending.arrived = error, sending.arrived or error.code != "model_unreachable"
+
+    async def _check_repeatable(self, failure: ModelUnavailable) -> bool:
+        """Return whether a request may be sent again that may have arrived; false if that is not known yet. Raises the
+        `failure` if it may not."""
+        try:
+            if await self._knows_keys():
+                return True
+        except ModelUnavailable:  # it may be starting again
+            return False
+        raise failure
 
     async def _knows_keys(self) -> bool:
         """Whether a request that is repeated under its key gets the same run. Raises `ModelUnavailable`."""
@@ -158,18 +183,18 @@ class RemoteChat:
         first, *rest = [*task.history, Message("user", task.question)]
         prompt, news = Prompt(first).add(*rest), task.question
         while True:
-            reply = yield from ask(Ask(prompt, news, _written, answer=str.strip, chat=True))
+            reply = yield from ask(Ask(prompt, news, _write_answer, answer=str.strip, chat=True))
             if not reply.calls:
                 return mark_truncated(AgentFinish({"output": reply.text.strip()}, reply.text), reply)
             prompt = prompt.add(Message("assistant", reply.text, calls=reply.calls, state=reply.state))
             for call in reply.calls:
-                question = f"{self.agent} requires input: {_question(call)}"
+                question = f"{self.agent} requires input: {_read_question(call)}"
                 decision = yield from consult(AgentAction(self.agent, call.tool_input), question)
                 news = decision_text(decision)
                 prompt = prompt.add(Message("tool", news, call_id=call.id, tool=call.tool))
 
 
-def _question(call: AgentAction) -> str:
+def _read_question(call: AgentAction) -> str:
     """Return what a call asks. A Retinue's `human_input` names the tool that waits for approval."""
     given = call.tool_input if isinstance(call.tool_input, dict) else {"input": call.tool_input}
     tool, arguments = given.get("tool"), given.get("arguments")
@@ -180,14 +205,14 @@ def _question(call: AgentAction) -> str:
     return f"May {tool} be called with {json.dumps(arguments, ensure_ascii=False)}?"
 
 
-async def _headers(request: Unsigned) -> Mapping[str, str]:
+async def _sign_request(request: Unsigned) -> Mapping[str, str]:
     """Return the headers of a request: who calls, and a key that the same request of the same run has again."""
     here = current_run()
     key = f"{here.run[-100:]}/{hashlib.sha256(request.body).hexdigest()[:32]}"
     return {**here.headers(), **({"Idempotency-Key": key} if here.run else {})}
 
 
-def _written(decided: Decided) -> Reply:
+def _write_answer(decided: Decided) -> Reply:
     """Write an answer as it is, since there is no format."""
     return Reply(decided.output if isinstance(decided, AgentFinish) else "")
 

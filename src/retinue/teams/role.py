@@ -131,7 +131,7 @@ def as_tool(role: Role) -> Tool:
     effects = getattr(something, "effects", None)
     return Tool(
         role.name,
-        _in_json(something, role.name),
+        _with_json_result(something, role.name),
         role.description,
         **({"effects": effects} if effects else {}) | options,
     )
@@ -141,7 +141,7 @@ def _has_run(something: Any) -> bool:
     return any(hasattr(something, name) for name in ("tool_function", "run_async", "run", "run_spec"))
 
 
-def _in_json(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _with_json_result(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Return a function that returns its value as JSON, with the same parameters, which can be passed by name."""
     try:
         signature = inspect.signature(function)

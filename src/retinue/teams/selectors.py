@@ -41,7 +41,7 @@ class When:
     def __init__(self, cases: Iterable[tuple[str, str]], otherwise: str = "") -> None:
         object.__setattr__(self, "cases", tuple((text, to) for text, to in cases))
         object.__setattr__(self, "otherwise", otherwise)
-        object.__setattr__(self, "trees", tuple(_tree(text) for text, _ in self.cases))
+        object.__setattr__(self, "trees", tuple(_parse(text) for text, _ in self.cases))
 
     def selected(self, values: Values) -> str:
         """Return what the first true expression leads to. Raises `ExpressionError`."""
@@ -82,16 +82,16 @@ def chosen_by(model: ModelChoice, words: Iterable[str], values: Values) -> Gener
     asked = f"{news}\n\n{model.question}\nReply with one of these words, and nothing else: {', '.join(offered)}\n"
     prompt, problem = Prompt(Message("user", asked)), ""
     for _ in range(_TRIES):
-        request = Ask(prompt, news, _write, (), _constraint(offered), _REPLY_TOKENS, problem=problem, chat=True)
+        request = Ask(prompt, news, _write_choice, (), _constraint(offered), _REPLY_TOKENS, problem=problem, chat=True)
         reply = yield from ask(request)
-        if found := _read(reply.text, offered):
+        if found := _read_choice(reply.text, offered):
             return found
         problem = f"{reply.text.strip()[:60]!r} is not one of {', '.join(offered)}."
         prompt = prompt.add(Message("assistant", reply.text), Message("user", f"{problem} Reply with one of them.\n"))
     return ""
 
 
-def _tree(text: str) -> Expression:
+def _parse(text: str) -> Expression:
     try:
         return parse_expression(text)
     except ExpressionError as error:
@@ -107,7 +107,7 @@ def _constraint(words: tuple[str, ...]) -> Constraint:
     return Constraint(seq(choice(*words), "\n"), schema)
 
 
-def _read(text: str, words: tuple[str, ...]) -> str:
+def _read_choice(text: str, words: tuple[str, ...]) -> str:
     """Return the word that a reply consists of, or the only one that it mentions."""
     said = text.strip()
     with suppress(ValueError, AttributeError, RecursionError):
@@ -120,5 +120,5 @@ def _read(text: str, words: tuple[str, ...]) -> str:
     return mentioned[0] if len(mentioned) == 1 else ""
 
 
-def _write(decided: Decided) -> Reply:
+def _write_choice(decided: Decided) -> Reply:
     return Reply(decided.output if isinstance(decided, AgentFinish) else "")

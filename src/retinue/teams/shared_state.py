@@ -57,7 +57,7 @@ class StateField:
         if wanted is not None and self.type is Any:
             object.__setattr__(self, "type", wanted)
         if wanted is not None and wanted not in (self.type, getattr(self.type, "__origin__", None)):
-            raise UsageError(f"the reducer {self.reducer} needs a {wanted.__name__}, not {_named(self.type)}")
+            raise UsageError(f"the reducer {self.reducer} needs a {wanted.__name__}, not {_type_name(self.type)}")
         if self.default is not UNSET and (problem := mismatch(self.default, self.type)):
             raise UsageError(f"its default {problem}")
 
@@ -153,5 +153,5 @@ def _not_json(value: Any) -> str:
     return ""
 
 
-def _named(type_: Any) -> str:
+def _type_name(type_: Any) -> str:
     return getattr(type_, "__name__", str(type_))

@@ -116,24 +116,24 @@ def evaluate(expression: Expression, values: Mapping[str, Any]) -> Any:
         case Literal(value=value):
             return value
         case FieldValue(name=name, keys=keys):
-            return _looked_up(values.get(name), keys)
+            return _look_up(values.get(name), keys)
         case Items(items=items):
             return [evaluate(item, values) for item in items]
         case Not(inner=inner):
             return not evaluate(inner, values)
         case Junction(word=word, parts=parts):
-            return _joined(word, parts, values)
+            return _join_parts(word, parts, values)
         case Comparison(left=left, sign=sign, right=right):
-            return _compared(evaluate(left, values), sign, evaluate(right, values))
+            return _compare_values(evaluate(left, values), sign, evaluate(right, values))
 
 
-def _looked_up(value: Any, keys: tuple[str, ...]) -> Any:
+def _look_up(value: Any, keys: tuple[str, ...]) -> Any:
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None
     return value
 
 
-def _joined(word: str, parts: tuple[Expression, ...], values: Mapping[str, Any]) -> Any:
+def _join_parts(word: str, parts: tuple[Expression, ...], values: Mapping[str, Any]) -> Any:
     value: Any = None
     for part in parts:
         value = evaluate(part, values)
@@ -142,7 +142,7 @@ def _joined(word: str, parts: tuple[Expression, ...], values: Mapping[str, Any])
     return value
 
 
-def _compared(left: Any, sign: str, right: Any) -> bool:
+def _compare_values(left: Any, sign: str, right: Any) -> bool:
     if right is None and sign in ("in", "not in"):
         return sign == "not in"  # nothing is in an unset field
     try:
@@ -158,98 +158,98 @@ class _Parser:
         self._text = text
         self._at = 0
         self._kind, self._token, self._begin = "", "", 0
-        self._next()
+        self._advance()
 
     def end(self) -> None:
         """Raise unless the text is at its end."""
         if self._kind:
             compared = self._token in _COMPARISONS
-            raise self._wrong("compare two values at a time" if compared else "want 'and', 'or' or the end")
+            raise self._error_here("compare two values at a time" if compared else "want 'and', 'or' or the end")
 
     def either(self, depth: int) -> Expression:
         """Read alternatives."""
-        return self._joined("or", lambda: self._joined("and", lambda: self._one(depth)))
+        return self._join_parts("or", lambda: self._join_parts("and", lambda: self._read_one(depth)))
 
-    def _joined(self, word: str, read: Callable[[], Expression]) -> Expression:
+    def _join_parts(self, word: str, read: Callable[[], Expression]) -> Expression:
         parts = [read()]
-        while self._takes(word):
+        while self._skip(word):
             parts.append(read())
         return parts[0] if len(parts) == 1 else Junction(word, tuple(parts))
 
-    def _one(self, depth: int) -> Expression:
+    def _read_one(self, depth: int) -> Expression:
         turned = False
-        while self._takes("not"):
+        while self._skip("not"):
             turned = not turned
-        found = self._compared(depth)
+        found = self._compare_values(depth)
         return Not(found) if turned else found
 
-    def _compared(self, depth: int) -> Expression:
-        left = self._value(depth)
+    def _compare_values(self, depth: int) -> Expression:
+        left = self._read_value(depth)
         sign = self._token if self._kind != "text" else ""
         if sign == "not":
-            self._next()
+            self._advance()
             if self._token != "in" or self._kind == "text":
-                raise self._wrong("want 'in' after 'not'")
+                raise self._error_here("want 'in' after 'not'")
             sign = "not in"
         if sign not in _COMPARISONS:
             return left
-        self._next()
-        return Comparison(left, sign, self._value(depth))
+        self._advance()
+        return Comparison(left, sign, self._read_value(depth))
 
-    def _value(self, depth: int) -> Expression:
+    def _read_value(self, depth: int) -> Expression:
         if depth > MAX_DEPTH:
             raise ExpressionError(f"the expression is nested deeper than {MAX_DEPTH} levels")
         kind, token = self._kind, self._token
         if kind == "text":
-            self._next()
+            self._advance()
             return Literal(token[1:-1])
         if kind == "number":
-            self._next()
+            self._advance()
             return Literal(float(token) if "." in token else int(token))
         if kind == "name" and token not in _WORDS:
-            self._next()
+            self._advance()
             name, *keys = token.split(".")
             return Literal(_LITERALS[token]) if token in _LITERALS else FieldValue(name, tuple(keys))
-        if self._takes("("):
+        if self._skip("("):
             found = self.either(depth + 1)
-            self._wants(")")
+            self._expect(")")
             return found
-        if self._takes("["):
-            return self._items(depth + 1)
-        raise self._wrong("want a value: a field, a number, a text in quotes, true, false, null or [")
+        if self._skip("["):
+            return self._read_items(depth + 1)
+        raise self._error_here("want a value: a field, a number, a text in quotes, true, false, null or [")
 
-    def _items(self, depth: int) -> Expression:
+    def _read_items(self, depth: int) -> Expression:
         items: list[Expression] = []
-        while not self._takes("]"):
+        while not self._skip("]"):
             if items:
-                self._wants(",")
+                self._expect(",")
             items.append(self.either(depth))
         return Items(tuple(items))
 
-    def _takes(self, token: str) -> bool:
+    def _skip(self, token: str) -> bool:
         """Skip `token` if it is next."""
         if self._token == token and self._kind != "text":
-            self._next()
+            self._advance()
             return True
         return False
 
-    def _wants(self, token: str) -> None:
-        if not self._takes(token):
-            raise self._wrong(f"want {token!r}")
+    def _expect(self, token: str) -> None:
+        if not self._skip(token):
+            raise self._error_here(f"want {token!r}")
 
-    def _next(self) -> None:
+    def _advance(self) -> None:
         found = _TOKEN.match(self._text, self._at)
         if found is None or found.lastgroup is None:
             rest = self._text[self._at :]
             self._begin = self._at + len(rest) - len(rest.lstrip())
             self._kind, self._token = "", self._text[self._begin : self._begin + 1]
             if self._token:
-                raise self._wrong(_HINTS.get(self._token, "this has no meaning here"))
+                raise self._error_here(_HINTS.get(self._token, "this has no meaning here"))
             return
         self._kind, self._token = found.lastgroup, found[found.lastgroup]
         self._begin, self._at = found.start(found.lastgroup), found.end()
 
-    def _wrong(self, why: str) -> ExpressionError:
+    def _error_here(self, why: str) -> ExpressionError:
         there = repr(self._token) if self._token else "the end"
         return ExpressionError(f"{there} at character {self._begin + 1}: {why}")
 

@@ -108,13 +108,13 @@ class _Poster:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._way = _way(endpoint)
+        self._way = _route_to(endpoint)
         self._pool: ConnectionPool | None = None
         self._limits = TimeLimits(min(10.0, endpoint.seconds), endpoint.seconds, endpoint.seconds)
         self.status = 0
         self._wait = 0.0
         if endpoint.authority or endpoint.certificate:
-            _trust(endpoint)
+            _tls_context(endpoint)
 
     async def post(self, body: bytes) -> None:
         """Post a body. Raises `NotSent`."""
@@ -132,7 +132,7 @@ class _Poster:
     async def _read_answer(self, request: bytes) -> bytes:
         """Return the answer's body; one that is too large is cut, and its connection closed."""
         self.status = 0
-        self._pool = self._pool or ConnectionPool(self._way, self._limits, lambda: _trust(self._endpoint))
+        self._pool = self._pool or ConnectionPool(self._way, self._limits, lambda: _tls_context(self._endpoint))
         try:
             async with asyncio.timeout(self._endpoint.seconds):
                 connection = await self._pool.ask(request)
@@ -154,14 +154,14 @@ class _Poster:
             await asyncio.sleep(0)  # lets the loop release the sockets
 
 
-def _way(endpoint: Endpoint) -> Route:
+def _route_to(endpoint: Endpoint) -> Route:
     try:
         return route(endpoint.url)
     except ValueError:
         raise UsageError(f"{redact(endpoint.url)[:200]!r} is no address for telemetry") from None
 
 
-def _trust(endpoint: Endpoint) -> ssl.SSLContext:
+def _tls_context(endpoint: Endpoint) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=endpoint.authority or None)
         if endpoint.certificate:

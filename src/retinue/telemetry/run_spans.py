@@ -106,7 +106,7 @@ class RunSpans:
         self._unsure = [record._replace(again=True) for record in self._unsure]
         self._replays = False
 
-    def _put(self, record: SpanRecord) -> None:
+    def _put_span(self, record: SpanRecord) -> None:
         if self._replays:
             self._unsure.append(record)
         else:
@@ -146,7 +146,7 @@ class RunSpans:
         content = None if self._texts is None or event is None else self._texts.of_chat(event)
         values = _chat_values(chat, event)
         name, within = self._chat_name, self._within
-        self._put(SpanRecord(within, span, name, CLIENT, chat.at, at, self._chats, values, error, "", (), content))
+        self._put_span(SpanRecord(within, span, name, CLIENT, chat.at, at, self._chats, values, error, "", (), content))
 
     def _call(self, at: int, event: Called) -> None:
         action = self._actions[event.action.id] = event.action
@@ -174,7 +174,9 @@ class RunSpans:
         content = None if self._texts is None else self._texts.of_call(action, event)
         values = _call_values(call, action, outcome, event)
         within = self._within
-        self._put(SpanRecord(within, span, name, INTERNAL, call.at, at, self._tools, values, error, "", (), content))
+        self._put_span(
+            SpanRecord(within, span, name, INTERNAL, call.at, at, self._tools, values, error, "", (), content)
+        )
 
     def _pause(self, at: int, event: Paused) -> None:
         action = event.action

@@ -39,9 +39,9 @@ class SpanTexts:
         """Return those of a request to the model."""
         asked, reply = self._prompts.get(self._prompt, []), event.reply
         said = Message("assistant", reply.text, calls=reply.calls)
-        answer = {**_message(said), "finish_reason": "tool_call" if reply.calls else reply.finish}
+        answer = {**_message_value(said), "finish_reason": "tool_call" if reply.calls else reply.finish}
         if reply.reasoning:
-            answer["parts"].insert(0, {"type": "reasoning", "content": _short(reply.reasoning)})
+            answer["parts"].insert(0, {"type": "reasoning", "content": _shorten(reply.reasoning)})
         return Content({names.INPUT_MESSAGES: Messages(tuple(asked)), names.OUTPUT_MESSAGES: [answer]})
 
     def of_call(self, action: AgentAction, event: Observed | None) -> Content:
@@ -56,11 +56,11 @@ class SpanTexts:
             asked = (*started.history, Message("user", started.question))
             values[names.INPUT_MESSAGES] = Messages(asked)
             if started.instructions:
-                values[names.INSTRUCTIONS] = [_text(started.instructions)]
+                values[names.INSTRUCTIONS] = [_text_part(started.instructions)]
         if event.answer:
             reason = event.reason if isinstance(event, Stopped) else None
             cut = next((finish for finish, one in CUT_SHORT.items() if one is reason), "stop")
-            answer = {**_message(Message("assistant", event.answer)), "finish_reason": cut}
+            answer = {**_message_value(Message("assistant", event.answer)), "finish_reason": cut}
             values[names.OUTPUT_MESSAGES] = [answer]
         return Content(values)
 
@@ -73,50 +73,50 @@ class Messages(tuple[Message, ...]):
     def shown(self) -> list[Part]:
         """Return them; of a long prompt, the first and the last."""
         if len(self) <= _MESSAGES:
-            return [_message(one) for one in self]
+            return [_message_value(one) for one in self]
         left_out = f"({len(self) - _MESSAGES} messages are left out)"
-        return [_message(self[0]), {"role": "system", "parts": [_text(left_out)]}] + [
-            _message(one) for one in self[1 - _MESSAGES :]
+        return [_message_value(self[0]), {"role": "system", "parts": [_text_part(left_out)]}] + [
+            _message_value(one) for one in self[1 - _MESSAGES :]
         ]
 
 
-def _message(message: Message) -> dict[str, Any]:
+def _message_value(message: Message) -> dict[str, Any]:
     parts: list[Part] = []
     if message.role == "tool":
-        parts.append({"type": "tool_call_response", "id": message.call_id, "response": _short(message.content)})
+        parts.append({"type": "tool_call_response", "id": message.call_id, "response": _shorten(message.content)})
     elif message.content:
-        parts.append(_text(message.content))
+        parts.append(_text_part(message.content))
     parts += [{"type": "blob", "modality": "image", "mime_type": one.media_type} for one in message.files]
     parts += [
-        {"type": "tool_call", "id": one.id, "name": one.tool, "arguments": _plain(one.tool_input)}
+        {"type": "tool_call", "id": one.id, "name": one.tool, "arguments": _shorten_values(one.tool_input)}
         for one in message.calls
     ]
     return {"role": message.role, "parts": parts}
 
 
-def _text(text: str) -> Part:
-    return {"type": "text", "content": _short(text)}
+def _text_part(text: str) -> Part:
+    return {"type": "text", "content": _shorten(text)}
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     """Return a text without secrets, shortened. It is redacted first, lest a part of a secret remains."""
     text = redact(text)
     return text if len(text) <= MOST else f"{text[:MOST]} … ({len(text) - MOST:,} more characters)"
 
 
-def _plain(value: Any) -> Any:
+def _shorten_values(value: Any) -> Any:
     if isinstance(value, str):
-        return _short(value)
+        return _shorten(value)
     if isinstance(value, Mapping):
-        return {_short(str(name)): _plain(one) for name, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, Sequence) else value
+        return {_shorten(str(name)): _shorten_values(one) for name, one in value.items()}
+    return [_shorten_values(one) for one in value] if isinstance(value, Sequence) else value
 
 
 def written(value: object) -> str:
     """Return the value of an attribute as text: texts as they are, everything else as JSON; without secrets."""
     if isinstance(value, str):
-        return _short(value)
-    shown: Any = value.shown() if isinstance(value, Messages) else _plain(value)
+        return _shorten(value)
+    shown: Any = value.shown() if isinstance(value, Messages) else _shorten_values(value)
     while len(text := json.dumps(shown, ensure_ascii=False, default=str)) > _WHOLE:
         if not isinstance(shown, list) or len(shown) < 2:
             return f"{text[:_WHOLE]} …"

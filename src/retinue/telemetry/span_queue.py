@@ -41,7 +41,7 @@ class SpanQueue:
 
     def _start(self) -> None:
         self._wake, self._flushed = threading.Event(), threading.Condition()
-        self._thread = threading.Thread(target=self._work, name="retinue-telemetry", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="retinue-telemetry", daemon=True)
         self._thread.start()
 
     def _restart(self) -> None:
@@ -78,36 +78,36 @@ class SpanQueue:
 
     # ── in the thread ────────────────────────────────────────────────────────────────────────────
 
-    def _work(self) -> None:
+    def _run(self) -> None:
         while not self._closed:
             if self._rounds >= self._asked:
                 self._wake.wait(self._pace.delay)
             self._wake.clear()
             try:
-                self._round(hurried=self._rounds < self._asked)
+                self._send_all(hurried=self._rounds < self._asked)
             except Exception as error:  # a bug of ours, or of the app's processor, ends no telemetry
                 self._held = []
-                self._say(f"{type(error).__name__}: {error}")
+                self._log_problem(f"{type(error).__name__}: {error}")
             with self._flushed:
                 self._rounds += 1
                 self._flushed.notify_all()
         self._exporter.close()
 
-    def _round(self, *, hurried: bool) -> None:
+    def _send_all(self, *, hurried: bool) -> None:
         self.gather()
         now = time.monotonic()
         if hurried or now >= self._not_before:
             while self._held or self._waiting:
-                if not self._send():
+                if not self._send_batch():
                     break
         if hurried or now >= self._metrics_at:
             self._metrics_at = now + self._pace.metrics
             try:
                 self._exporter.send_metrics()
             except NotSent as error:
-                self._say(str(error))
+                self._log_problem(str(error))
 
-    def _send(self) -> bool:
+    def _send_batch(self) -> bool:
         """Send a batch. Return whether the next may follow."""
         if not self._held:
             self._held = [self._waiting.popleft() for _ in range(min(self._pace.batch, len(self._waiting)))]
@@ -120,13 +120,13 @@ class SpanQueue:
             wait = self._attempts.next_wait() if error.again else None
             self._not_before = time.monotonic() + max(error.seconds, wait or _RETRIES.first_wait)
             self._dropped += len(self._held) if wait is None else 0
-            self._say(str(error))
+            self._log_problem(str(error))
             if wait is not None:
                 return False
         self._held, self._attempts = [], Attempts(_RETRIES)
         return True
 
-    def _say(self, problem: str) -> None:
+    def _log_problem(self, problem: str) -> None:
         now = time.monotonic()
         if now - self._said_at < _QUIET:
             return

@@ -38,7 +38,7 @@ def pinned_run(request: pytest.FixtureRequest) -> Callable[[str | Path, AgentSou
             run = PinnedRun.read(file)
             problem = run.problem(agent)
             if problem and request.config.getoption("--update-runs"):
-                run.updated(agent).write(file)
+                run.accept_changes(agent).write(file)
                 problem = ""
         except RetinueError as error:
             problem = str(error)

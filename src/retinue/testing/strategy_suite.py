@@ -11,9 +11,8 @@ from typing import Any
 from ..agent import Agent
 from ..core.budgets import Budget
 from ..core.events import Asked, Called, Event
-from ..core.flow import advance
 from ..core.prompt import Ask
-from ..core.protocols import Chunks, Model, Strategy, Task
+from ..core.protocols import Chunks, Model, Strategy, Task, advance
 from ..core.run_result import RunResult
 from ..core.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Capabilities, Decision, Finish, Message, Reply, StopReason, Usage

@@ -20,14 +20,14 @@ from ..questions import Dataset, ExpectedCall, OneOf, Question
 from .question_file import (
     Line,
     are_texts,
+    describe_value,
+    find_problems,
     id_of,
     id_problems,
     is_text,
     open_folder,
-    problems,
     question_of,
     read_lines,
-    said,
 )
 
 LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
@@ -54,7 +54,8 @@ def open_hotpotqa(path: Path) -> Dataset:
     supporting = file.parent / "supporting.jsonl"
     titles = dict(read_lines(supporting, _title_problems, _read_titles)) if supporting.is_file() else {}
     asked = [
-        replace(one, evidence=titles.get(one.id, one.evidence)) for one in read_lines(file, problems, _tagged_question)
+        replace(one, evidence=titles.get(one.id, one.evidence))
+        for one in read_lines(file, find_problems, _tagged_question)
     ]
     return replace(whole, questions=tuple(asked))
 
@@ -67,9 +68,9 @@ def _tagged_question(line: Line) -> Question:
 
 def _title_problems(line: Line) -> Iterator[str]:
     if not is_text(line.get("id")):
-        yield f"id: {said(line, 'id')}; want a text"
+        yield f"id: {describe_value(line, 'id')}; want a text"
     if not are_texts(line.get("titles")):
-        yield f"titles: {said(line, 'titles')}; want a list of texts"
+        yield f"titles: {describe_value(line, 'titles')}; want a list of texts"
 
 
 def _read_titles(line: Line) -> tuple[str, tuple[str, ...]]:
@@ -88,9 +89,9 @@ def open_fever(path: Path) -> Dataset:
 def _claim_problems(line: Line) -> Iterator[str]:
     yield from id_problems(line, "claim")
     if line.get("label") not in LABELS:
-        yield f"label: {said(line, 'label')}; want {', '.join(LABELS)}"
+        yield f"label: {describe_value(line, 'label')}; want {', '.join(LABELS)}"
     if not isinstance(line.get("evidence", []), list):
-        yield f"evidence: {said(line, 'evidence')}; want a list of sets of sentences"
+        yield f"evidence: {describe_value(line, 'evidence')}; want a list of sets of sentences"
 
 
 def _claim_question(line: Line) -> Question:

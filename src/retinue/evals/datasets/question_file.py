@@ -39,7 +39,7 @@ def read_lines(
     found: list[T] = []
     wrong: list[str] = []
     first: dict[str, int] = {}
-    for number, line in objects(path):
+    for number, line in read_objects(path):
         at = f"{path}:{number}: "
         new = [line] if isinstance(line, str) else list(problems(line))
         if not new and not isinstance(line, str):
@@ -56,7 +56,7 @@ def read_lines(
     return found
 
 
-def objects(path: Path | zipfile.Path) -> Iterator[tuple[int, Line | str]]:
+def read_objects(path: Path | zipfile.Path) -> Iterator[tuple[int, Line | str]]:
     """Yield the number and object of each line that is not blank; a text says what is wrong with it.
 
     Raises `DataError` if there is no such file, or it is not text.
@@ -69,10 +69,10 @@ def objects(path: Path | zipfile.Path) -> Iterator[tuple[int, Line | str]]:
         raise DataError(f"{path}: {error.strerror or error} (want a file with one JSON object a line)") from error
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
-            yield number, _object(line)
+            yield number, _parse_object(line)
 
 
-def _object(line: str) -> Line | str:
+def _parse_object(line: str) -> Line | str:
     try:
         values = json.loads(line)
     except (ValueError, RecursionError):
@@ -109,19 +109,19 @@ def id_problems(line: Line, key: str = "question") -> Iterator[str]:
     """Yield what is wrong with a line's `id`, and with the text under `key`."""
     number = line.get("id")
     if not is_text(number) and (not isinstance(number, int) or isinstance(number, bool)):
-        yield f"id: {said(line, 'id')}; want a text"
+        yield f"id: {describe_value(line, 'id')}; want a text"
     if not is_text(line.get(key)):
-        yield f"{key}: {said(line, key)}; want a text"
+        yield f"{key}: {describe_value(line, key)}; want a text"
 
 
-def said(line: Line, key: str) -> str:
+def describe_value(line: Line, key: str) -> str:
     """Return what a line says under `key`, for a message."""
     return "missing" if key not in line else "null" if line[key] is None else f"{line[key]!r:.60}"
 
 
 def read_questions(path: Path) -> list[Question]:
     """Return the questions in a JSONL file. Raises `DataError` with all mistakes, each with file and line."""
-    return read_lines(path, problems, question_of)
+    return read_lines(path, find_problems, question_of)
 
 
 def open_folder(path: Path) -> Dataset:
@@ -138,7 +138,7 @@ def question_of(line: Line) -> Question:
     return Question(
         id_of(line),
         line["question"].strip(),
-        tuple(one if isinstance(one, str) else Number(float(one["number"]), _within(one)) for one in answers),
+        tuple(one if isinstance(one, str) else Number(float(one["number"]), _tolerance(one)) for one in answers),
         line.get("unanswerable", False),
         tuple(line.get("evidence", ())),
         tuple(line.get("tags", ())),
@@ -148,15 +148,15 @@ def question_of(line: Line) -> Question:
     )
 
 
-def problems(line: Line) -> Iterator[str]:
+def find_problems(line: Line) -> Iterator[str]:
     """Yield what is wrong with a line."""
     yield from id_problems(line)
     yield from _answer_problems(line)
     if not isinstance(line.get("unanswerable", False), bool):
-        yield f"unanswerable: {said(line, 'unanswerable')}; want true or false"
+        yield f"unanswerable: {describe_value(line, 'unanswerable')}; want true or false"
     for key in ("evidence", "tags", "rivals"):
         if not are_texts(line.get(key, [])):
-            yield f"{key}: {said(line, key)}; want a list of texts"
+            yield f"{key}: {describe_value(line, key)}; want a list of texts"
     yield from _tool_problems(line)
     for key in line:
         if key not in KEYS and (near := nearest(key, KEYS, 0.75)) and near not in line:
@@ -168,12 +168,12 @@ def _answer_problems(line: Line) -> Iterator[str]:
         yield "answer and answers: want one of them"
     elif "answer" in line:
         if not is_text(line["answer"]):
-            yield f"answer: {said(line, 'answer')}; want a text"
+            yield f"answer: {describe_value(line, 'answer')}; want a text"
     elif not isinstance(line.get("answers", []), list):
-        yield f"answers: {said(line, 'answers')}; want a list of texts and numbers"
+        yield f"answers: {describe_value(line, 'answers')}; want a list of texts and numbers"
     else:
         for at, one in enumerate(line.get("answers", [])):
-            if problem := _wrong(one):
+            if problem := _answer_hint(one):
                 yield f"answers[{at}]: {one!r:.60}; {problem}"
     given = line.get("answers") or line.get("answer")
     if line.get("unanswerable") is True and given:
@@ -182,7 +182,7 @@ def _answer_problems(line: Line) -> Iterator[str]:
         yield "answers: missing or empty; want at least one answer, or unanswerable: true, or tools"
 
 
-def _wrong(answer: Any) -> str:
+def _answer_hint(answer: Any) -> str:
     """Return what would be right, if an accepted answer is wrong."""
     if not isinstance(answer, dict):
         return "" if is_text(answer) else _ANSWER
@@ -192,16 +192,17 @@ def _wrong(answer: Any) -> str:
     return ""
 
 
-def _within(answer: Line) -> float:
+def _tolerance(answer: Line) -> float:
     return float(answer.get("within", 0.0))
 
 
 def _tool_problems(line: Line) -> Iterator[str]:
     tools, functions = line.get("tools", []), line.get("functions", [])
     if not isinstance(tools, list) or not all(map(_is_call, tools)):
-        yield f'tools: {said(line, "tools")}; want a list of {{"name": …, "arguments": {{…}}}}'
+        yield f'tools: {describe_value(line, "tools")}; want a list of {{"name": …, "arguments": {{…}}}}'
     if not isinstance(functions, list) or not all(map(_is_function, functions)):
-        yield f'functions: {said(line, "functions")}; want a list of {{"name": …, "parameters": {{a JSON Schema}}}}'
+        said = describe_value(line, "functions")
+        yield f'functions: {said}; want a list of {{"name": …, "parameters": {{a JSON Schema}}}}'
         return
     for at, one in enumerate(functions):
         if not _NAME.fullmatch(one["name"]):

@@ -24,7 +24,13 @@ from .openai import read_kinds, reasons
 
 _DEPLOYMENT = re.compile(r"/deployments/([^/]+)")
 _DATED = re.compile(r"\d{4}-\d\d-\d\d")
-_DEPLOYED_CHAT = replace(chat.CHAT, address=lambda model, stream: f"/deployments/{quote(model)}/chat/completions")
+
+
+class _DeploymentChat(chat.Chat):
+    """A chat at the address of a deployment."""
+
+    def find_path(self, model: str, stream: bool) -> str:
+        return f"/deployments/{quote(model)}/chat/completions"
 
 
 def entra_id(token: Callable[[], str]) -> Sign:
@@ -70,7 +76,7 @@ def _connect(settings: Settings) -> tuple[Settings, Vendor]:
     is_dated = _DATED.match(version) and "/openai/v1" not in parts.path
     root, query = ("/openai", f"api-version={version}") if is_dated else ("/openai/v1", parts.query)
     address = parts._replace(path=parts.path.partition("/openai")[0].rstrip("/") + root, query=query).geturl()
-    vendor = replace(VENDOR, chat=_DEPLOYED_CHAT, suits=reasons) if is_dated else VENDOR
+    vendor = replace(VENDOR, chat=_DeploymentChat(), suits=reasons) if is_dated else VENDOR
     vendor = replace(vendor, headers=bearer) if token else vendor
     return replace(settings, model=model, base_url=address, api_key=key), vendor
 

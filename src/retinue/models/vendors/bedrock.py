@@ -75,33 +75,33 @@ def _connect(settings: Settings) -> tuple[Settings, Vendor]:
     vendor = _CLAUDE if is_claude else VENDOR
     base_url = settings.base_url or os.environ.get("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", "")
     host = _HOST.search(base_url)
-    region = host[2] if host else _region()
+    region = host[2] if host else _find_region()
     if not (region or base_url):
         raise UsageError("Amazon Bedrock needs a region: set AWS_REGION")
     base_url = base_url or f"https://bedrock-runtime.{region}.amazonaws.com"
     key = settings.api_key or os.environ.get("AWS_BEARER_TOKEN_BEDROCK")
     if key or settings.sign is not None:
         return replace(settings, base_url=base_url, api_key=key), vendor
-    given = _access_key()
-    sign = _signer(given, region or "us-east-1", "bedrock-mantle" if host and host[1] == "mantle" else "bedrock")
+    given = _read_access_key()
+    sign = _make_signer(given, region or "us-east-1", "bedrock-mantle" if host and host[1] == "mantle" else "bedrock")
     named = (
         given.access_key if given else None
     )  # so that what one account is refused is not taken as refused for another
     return replace(settings, base_url=base_url, api_key=named, sign=sign), replace(vendor, headers=lambda key: {})
 
 
-def _access_key() -> Credentials | None:
+def _read_access_key() -> Credentials | None:
     access, secret = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
     return Credentials(access, secret, os.environ.get("AWS_SESSION_TOKEN", "")) if access and secret else None
 
 
-def _region() -> str:
+def _find_region() -> str:
     found = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    session = None if found else _session()
+    session = None if found else _open_session()
     return found or (session.get_config_variable("region") if session else "") or ""
 
 
-def _session() -> Any:
+def _open_session() -> Any:
     """Return botocore's session, which knows profiles, single sign-on and the roles of machines, if it is installed."""
     try:
         return import_module("botocore.session").get_session()
@@ -109,9 +109,9 @@ def _session() -> Any:
         return None
 
 
-def _signer(given: Credentials | None, region: str, service: str) -> Sign:
+def _make_signer(given: Credentials | None, region: str, service: str) -> Sign:
     """Return what signs requests with the access key that is given, or else with what botocore finds."""
-    session = None if given else _session()
+    session = None if given else _open_session()
     source: Any = session.get_credentials() if session else None
     if given is None and source is None:
         known = "" if session else "; profiles, single sign-on and roles are known to botocore: pip install botocore"
@@ -142,7 +142,7 @@ VENDOR = Vendor(  # of models with open weights
 )
 _CLAUDE = replace(
     VENDOR,
-    chat=messages.CLOUD_MESSAGES,
+    chat=messages.CloudMessages(),
     root="/anthropic/v1",
     dialect="anthropic",
     headers=lambda key: {**bearer(key), **_VERSION},

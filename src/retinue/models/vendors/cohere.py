@@ -21,7 +21,6 @@ from ..wire_format import (
     text_of,
     text_or_empty,
     token_count,
-    with_messages,
 )
 
 _CHOICE = {"required": "REQUIRED", "none": "NONE"}
@@ -30,39 +29,65 @@ _SAMPLING = {"temperature": "temperature", "top_p": "p", "top_k": "k"}
 _SAMPLING |= {name: name for name in ("seed", "frequency_penalty", "presence_penalty")}
 
 
-def _parameters(terms: Terms) -> dict[str, Any]:
-    parameters: dict[str, Any] = {"model": terms.model, "stream": terms.stream}
-    if terms.temperature is not None:
-        parameters["temperature"] = min(terms.temperature, 1.0)
-    if terms.max_tokens is not None:
-        parameters["max_tokens"] = terms.max_tokens
-    if terms.stop:
-        parameters["stop_sequences"] = list(terms.stop[:_MOST_STOPS])
-    if terms.effort == "none":
-        parameters["thinking"] = {"type": "disabled"}
-    elif terms.thinking_tokens:  # https://docs.cohere.com/docs/reasoning
-        parameters["thinking"] = {"type": "enabled", "token_budget": terms.thinking_tokens}
-    if terms.tools:
-        parameters["tools"] = functions(terms.tools, terms.model, terms.in_words)
-        for tool in parameters["tools"]:
-            tool["function"].pop("strict", None)  # Cohere has this for all tools together
-        if choice := _CHOICE.get(terms.tool_choice):
-            parameters["tool_choice"] = choice
-    return parameters
+class CohereChat(Wire):
+    """Cohere's chat."""
+
+    name, path = "cohere", "/chat"
+    dispensable = frozenset(("temperature", "stop_sequences", "response_format", "thinking"))
+
+    def build_parameters(self, terms: Terms) -> dict[str, Any]:
+        parameters: dict[str, Any] = {"model": terms.model, "stream": terms.stream}
+        if terms.temperature is not None:
+            parameters["temperature"] = min(terms.temperature, 1.0)
+        if terms.max_tokens is not None:
+            parameters["max_tokens"] = terms.max_tokens
+        if terms.stop:
+            parameters["stop_sequences"] = list(terms.stop[:_MOST_STOPS])
+        if terms.effort == "none":
+            parameters["thinking"] = {"type": "disabled"}
+        elif terms.thinking_tokens:  # https://docs.cohere.com/docs/reasoning
+            parameters["thinking"] = {"type": "enabled", "token_budget": terms.thinking_tokens}
+        if terms.tools:
+            parameters["tools"] = functions(terms.tools, terms.model, terms.in_words)
+            for tool in parameters["tools"]:
+                tool["function"].pop("strict", None)  # Cohere has this for all tools together
+            if choice := _CHOICE.get(terms.tool_choice):
+                parameters["tool_choice"] = choice
+        return parameters
+
+    def add_sampling(self, parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+        known = {_SAMPLING[name]: value for name, value in options.items() if name in _SAMPLING}
+        if "temperature" in known:
+            known["temperature"] = min(known["temperature"], 1.0)
+        return parameters | known
+
+    def encode_messages(self, kept: Encoded, new: Sequence[Message]) -> Encoded:
+        return append_messages(kept, [_encode_message(message) for message in new])
+
+    def read_body(self, body: Mapping[str, Any], arriving: PartialReply) -> None:
+        message = json_at(body, "delta", "message")
+        match body.get("type"):
+            case None:
+                _read_whole(body, arriving)
+            case "content-start" | "content-delta":
+                _read_content(json_at(message, "content"), arriving)
+            case "tool-plan-delta":
+                _read_plan(message, arriving)
+            case "tool-call-start" | "tool-call-delta":
+                arriving.add_calls(json_at(message, "tool_calls"), lambda at, piece: body.get("index"))
+            case "message-end":
+                _read_end(body.get("delta"), arriving)
+
+    def keep_turn(self, arriving: PartialReply) -> Any:
+        """Return what was thought, planned and said, if something was thought or planned."""
+        kept: dict[str, str] = arriving.turn or {}
+        turn: dict[str, Any] = {"tool_plan": kept["tool_plan"]} if "tool_plan" in kept else {}
+        if "thinking" in kept or (turn and "text" in kept):
+            turn["content"] = [{"type": kind, kind: kept[kind]} for kind in ("thinking", "text") if kind in kept]
+        return turn or None
 
 
-def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    known = {_SAMPLING[name]: value for name, value in options.items() if name in _SAMPLING}
-    if "temperature" in known:
-        known["temperature"] = min(known["temperature"], 1.0)
-    return parameters | known
-
-
-def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
-    return append_messages(kept, [_message(message) for message in new])
-
-
-def _message(message: Message) -> dict[str, Any]:
+def _encode_message(message: Message) -> dict[str, Any]:
     content = message.content.strip()
     if message.calls:
         turn: dict[str, Any] = {"role": "assistant", "tool_calls": function_calls(message.calls)}
@@ -76,21 +101,6 @@ def _message(message: Message) -> dict[str, Any]:
 
 
 # ── the reply ────────────────────────────────────────────────────────────────────────────────────
-
-
-def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
-    message = json_at(body, "delta", "message")
-    match body.get("type"):
-        case None:
-            _read_whole(body, arriving)
-        case "content-start" | "content-delta":
-            _read_content(json_at(message, "content"), arriving)
-        case "tool-plan-delta":
-            _read_plan(message, arriving)
-        case "tool-call-start" | "tool-call-delta":
-            arriving.add_calls(json_at(message, "tool_calls"), lambda at, piece: body.get("index"))
-        case "message-end":
-            _read_end(body.get("delta"), arriving)
 
 
 def _read_whole(body: Mapping[str, Any], arriving: PartialReply) -> None:
@@ -130,15 +140,6 @@ def _keep_piece(name: str, piece: str, arriving: PartialReply) -> None:
     arriving.turn = kept | {name: kept.get(name, "") + piece}
 
 
-def _kept_turn(arriving: PartialReply) -> Any:
-    """Return what was thought, planned and said, if something was thought or planned."""
-    kept: dict[str, str] = arriving.turn or {}
-    turn: dict[str, Any] = {"tool_plan": kept["tool_plan"]} if "tool_plan" in kept else {}
-    if "thinking" in kept or (turn and "text" in kept):
-        turn["content"] = [{"type": kind, kind: kept[kind]} for kind in ("thinking", "text") if kind in kept]
-    return turn or None
-
-
 def _read_end(end: Any, arriving: PartialReply) -> None:
     arriving.end(json_at(end, "finish_reason"))
     if arriving.failed:
@@ -150,21 +151,10 @@ def _read_end(end: Any, arriving: PartialReply) -> None:
         arriving.counted = True
 
 
-CHAT = Wire(
-    "cohere",
-    "/chat",
-    _parameters,
-    _encode,
-    with_messages,
-    _read,
-    frozenset(("temperature", "stop_sequences", "response_format", "thinking")),
-    sampled=_sampled,
-    keep=_kept_turn,
-)
 VENDOR = Vendor(
     "Cohere",
     "https://api.cohere.com/v2",
-    CHAT,
+    CohereChat(),
     keys=("CO_API_KEY", "COHERE_API_KEY"),
     root="/v2",
     dialect="cohere",

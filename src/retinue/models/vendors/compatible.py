@@ -18,7 +18,7 @@ from ..wires import chat, responses
 Parameters = dict[str, Any]
 
 
-def _switched(terms: Terms, on: str = "enabled") -> Parameters:
+def _switch_thinking(terms: Terms, on: str = "enabled") -> Parameters:
     """Return the switch of GLM, Kimi and DeepSeek, without a degree."""
     thinking = chat.openai_thinking(replace(terms, effort=""))
     return thinking | ({"thinking": {"type": "disabled" if terms.effort == "none" else on}} if terms.effort else {})
@@ -26,17 +26,17 @@ def _switched(terms: Terms, on: str = "enabled") -> Parameters:
 
 def _deepseek(terms: Terms) -> Parameters:
     """https://api-docs.deepseek.com/guides/thinking_mode: it thinks by default, and maps the efforts that it lacks."""
-    return _switched(terms) if terms.effort == "none" else chat.openai_thinking(terms)
+    return _switch_thinking(terms) if terms.effort == "none" else chat.openai_thinking(terms)
 
 
 def _moonshot(terms: Terms) -> Parameters:
     """https://platform.kimi.ai/docs/api/models-overview: K2.5 and K2.6 have a switch, K3 has efforts."""
-    return _switched(terms) if terms.model.startswith("kimi-k2") else chat.openai_thinking(terms)
+    return _switch_thinking(terms) if terms.model.startswith("kimi-k2") else chat.openai_thinking(terms)
 
 
 def _zai(terms: Terms) -> Parameters:
     """https://docs.z.ai/guides/capabilities/thinking-mode: a switch, and efforts since GLM-5.2."""
-    return _switched(terms) | (chat.openai_thinking(terms) if terms.effort != "none" else {})
+    return _switch_thinking(terms) | (chat.openai_thinking(terms) if terms.effort != "none" else {})
 
 
 def _dashscope(terms: Terms) -> Parameters:
@@ -50,7 +50,7 @@ def _dashscope(terms: Terms) -> Parameters:
 def _minimax(terms: Terms) -> Parameters:
     """https://platform.minimax.io/docs/api-reference/text-openai-api: unless thoughts are split off, they are in the
     text, where they would have to stay."""
-    return _switched(terms, on="adaptive") | {"reasoning_split": True}
+    return _switch_thinking(terms, on="adaptive") | {"reasoning_split": True}
 
 
 def _openrouter(terms: Terms) -> Parameters:
@@ -88,8 +88,8 @@ def _hosted(
     priced_as: str = "",
     **more: Any,
 ) -> Vendor:
-    """Return a hosted vendor, of which `more` is said as in `Vendor`."""
-    wire = chat.thinking_by(thinking)
+    """Return a hosted vendor; `more` are further fields of `Vendor`."""
+    wire = chat.Chat(thinking)
     return Vendor(title, url, wire, responses=responses.RESPONSES, keys=(key,), priced_as=priced_as, **more)
 
 

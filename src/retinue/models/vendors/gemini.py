@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 
 from ...core.values import Message, ProviderState
 from ..vendor import Vendor
-from ..wire_format import Encoded, function_calls
+from ..wire_format import function_calls
 from ..wires import generate_content
+from ..wires.chat import Chat
 
 VENDOR = Vendor(
     "Gemini",
@@ -31,14 +32,14 @@ VENDOR = Vendor(
 def sign_others(vendor: Vendor) -> Vendor:
     """Return a vendor that speaks OpenAI's format, with calls of others signed by a stand-in, as a Gemini wants it
     (https://ai.google.dev/gemini-api/docs/thought-signatures#openai)."""
+    if not isinstance(vendor.chat, Chat):
+        return vendor
+    chat = copy(vendor.chat)
+    chat.prepare = _sign
+    return replace(vendor, chat=chat)
 
-    def encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
-        return vendor.chat.encode(kept, [_signed(message) for message in new])
 
-    return replace(vendor, chat=replace(vendor.chat, encode=encode))
-
-
-def _signed(message: Message) -> Message:
+def _sign(message: Message) -> Message:
     if message.state is not None or not message.calls:
         return message
     first, *others = function_calls(message.calls)

@@ -13,63 +13,69 @@ from typing import Any
 
 from ...core.values import Message
 from ..vendor import Vendor
-from ..wire_format import Encoded, PartialReply, Terms, append_messages, text_of, with_messages
+from ..wire_format import Encoded, PartialReply, Terms, append_messages, text_of
 from ..wires import chat
 
 _ID = re.compile(r"[a-zA-Z0-9]{9}")
 _BETWEEN = {"role": "assistant", "content": "Noted."}  # no user may follow a tool
 
 
-def _parameters(terms: Terms) -> dict[str, Any]:
-    """Mistral counts tokens at the end of each stream, and refuses to be asked for it."""
-    parameters = chat.CHAT.parameters(terms)
-    parameters.pop("stream_options", None)
-    return parameters
+class MistralChat(chat.Chat):
+    """OpenAI's chat as Mistral speaks it."""
+
+    def build_parameters(self, terms: Terms) -> dict[str, Any]:
+        """Mistral counts tokens at the end of each stream, and refuses to be asked for it."""
+        parameters = super().build_parameters(terms)
+        parameters.pop("stream_options", None)
+        return parameters
+
+    def add_sampling(self, parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+        return parameters | {"random_seed" if name == "seed" else name: value for name, value in options.items()}
+
+    def encode_messages(self, kept: Encoded, new: Sequence[Message]) -> Encoded:
+        turns, ids = self.encode_turns(kept, new)
+        last, ordered = kept.last, list[dict[str, Any]]()
+        for turn in turns:
+            for call in turn.get("tool_calls", ()):
+                call["id"] = _shorten_id(call["id"])
+            if "tool_call_id" in turn:
+                turn["tool_call_id"] = _shorten_id(turn["tool_call_id"])
+            if last == "tool" and turn["role"] == "user":
+                ordered.append(_BETWEEN)
+            last = turn["role"]
+            ordered.append(turn)
+        return replace(append_messages(kept, ordered), ids=ids, last=last)
+
+    def write_body(self, head: bytes, encoded: Encoded) -> bytes:
+        """Return the request; an assistant's turn at its end is the beginning of the reply."""
+        if encoded.last == "assistant":
+            encoded = replace(encoded, messages=encoded.messages[:-1] + b', "prefix": true}')
+        return super().write_body(head, encoded)
+
+    def read_body(self, body: Mapping[str, Any], arriving: PartialReply) -> None:
+        super().read_body(body, arriving)
+        choices = body.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+        inner = choice.get("delta") or choice.get("message")
+        content = inner.get("content") if isinstance(inner, dict) else None
+        if content and isinstance(content, str | list):
+            turn = arriving.turn = arriving.turn or {}
+            parts = turn.setdefault("content", [])
+            for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+                if isinstance(part, dict):
+                    _add_part(parts, part)
+
+    def keep_turn(self, arriving: PartialReply) -> Any:
+        """Return the turn; without thoughts its content is the message's own."""
+        turn = arriving.turn or {}
+        if not any(part.get("type") == "thinking" for part in turn.get("content", ())):
+            turn.pop("content", None)
+        return super().keep_turn(arriving)
 
 
-def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    return parameters | {"random_seed" if name == "seed" else name: value for name, value in options.items()}
-
-
-def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
-    turns, ids = chat.encode_turns(kept, new)
-    last, ordered = kept.last, list[dict[str, Any]]()
-    for turn in turns:
-        for call in turn.get("tool_calls", ()):
-            call["id"] = _short_id(call["id"])
-        if "tool_call_id" in turn:
-            turn["tool_call_id"] = _short_id(turn["tool_call_id"])
-        if last == "tool" and turn["role"] == "user":
-            ordered.append(_BETWEEN)
-        last = turn["role"]
-        ordered.append(turn)
-    return replace(append_messages(kept, ordered), ids=ids, last=last)
-
-
-def _short_id(id: str) -> str:  # noqa: A002
+def _shorten_id(id: str) -> str:  # noqa: A002
     """Return the id if Mistral accepts it, and otherwise one that is derived from it."""
     return id if _ID.fullmatch(id) else hashlib.sha256(id.encode()).hexdigest()[:9]
-
-
-def _body(head: bytes, encoded: Encoded) -> bytes:
-    """Return the request; an assistant's turn at its end is the beginning of the reply."""
-    if encoded.last == "assistant":
-        encoded = replace(encoded, messages=encoded.messages[:-1] + b', "prefix": true}')
-    return with_messages(head, encoded)
-
-
-def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
-    chat.CHAT.read(body, arriving)
-    choices = body.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
-    inner = choice.get("delta") or choice.get("message")
-    content = inner.get("content") if isinstance(inner, dict) else None
-    if content and isinstance(content, str | list):
-        turn = arriving.turn = arriving.turn or {}
-        parts = turn.setdefault("content", [])
-        for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
-            if isinstance(part, dict):
-                _add_part(parts, part)
 
 
 def _add_part(parts: list[dict[str, Any]], part: dict[str, Any]) -> None:
@@ -85,19 +91,10 @@ def _add_part(parts: list[dict[str, Any]], part: dict[str, Any]) -> None:
         last |= part | {"thinking": [{"type": "text", "text": whole}]}
 
 
-def _keep(arriving: PartialReply) -> Any:
-    """Return the turn; without thoughts its content is the message's own."""
-    turn = arriving.turn or {}
-    if not any(part.get("type") == "thinking" for part in turn.get("content", ())):
-        turn.pop("content", None)
-    return chat.CHAT.keep(arriving)
-
-
-CHAT = replace(chat.CHAT, parameters=_parameters, sampled=_sampled, encode=_encode, body=_body, read=_read, keep=_keep)
 VENDOR = Vendor(
     "Mistral",
     "https://api.mistral.ai/v1",
-    CHAT,
+    MistralChat(),
     keys=("MISTRAL_API_KEY",),
     priced_as="mistral",
 )

@@ -90,7 +90,7 @@ def _connect(settings: Settings) -> tuple[Settings, Vendor]:
         raise UsageError("Vertex AI has many models; name one: vertex:MODEL")
     project = os.environ.get("GOOGLE_CLOUD_PROJECT")
     key = settings.api_key or (None if project or settings.base_url else os.environ.get("GOOGLE_API_KEY"))
-    is_claude = _name(settings.model).startswith("claude")
+    is_claude = _shorten_name(settings.model).startswith("claude")
     if not (key or settings.base_url or project):
         raise UsageError(
             "Vertex AI needs a project: set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION (or GOOGLE_API_KEY, for"
@@ -98,12 +98,12 @@ def _connect(settings: Settings) -> tuple[Settings, Vendor]:
         )
     if not key and (find_spec("google") is None or find_spec("google.auth") is None):
         raise UsageError("Vertex AI needs the extra 'vertex': pip install 'retinue[vertex]'")
-    base_url = settings.base_url or _address("v1" if is_claude else "v1beta1", None if key else project)
+    base_url = settings.base_url or _build_address("v1" if is_claude else "v1beta1", None if key else project)
     sign = settings.sign or (None if key else GoogleSignIn())
     return replace(settings, base_url=base_url, api_key=key, sign=sign), _CLAUDE if is_claude else VENDOR
 
 
-def _address(version: str, project: str | None) -> str:
+def _build_address(version: str, project: str | None) -> str:
     """Return the address of a project's models in its region; without a project, that of express mode."""
     location = os.environ.get("GOOGLE_CLOUD_LOCATION") or "global"
     if project is None:
@@ -116,34 +116,38 @@ def _address(version: str, project: str | None) -> str:
     return f"https://{host}/{version}/projects/{project}/locations/{location}"
 
 
-def _name(model: str) -> str:
+def _shorten_name(model: str) -> str:
     return model.rpartition("/")[2]
 
 
-def _gemini_path(model: str, stream: bool) -> str:
-    """Return the path of a model: Google's own, a tuned one (`endpoints/…`), or one named with its `publishers/…`."""
-    published = model.startswith(("publishers/", "endpoints/"))
-    path = generate_content.find_path(model, stream)
-    return path if published else f"/publishers/google{path}"
+class _Gemini(generate_content.GenerateContent):
+    """Gemini's format, at the address of a publisher."""
+
+    def find_path(self, model: str, stream: bool) -> str:
+        """Return the path of a model: Google's own, a tuned one (`endpoints/…`), or one of other `publishers/…`."""
+        published = model.startswith(("publishers/", "endpoints/"))
+        path = super().find_path(model, stream)
+        return path if published else f"/publishers/google{path}"
 
 
-def _claude_path(model: str, stream: bool) -> str:
-    return f"/publishers/anthropic/models/{_name(model)}:{'streamRawPredict' if stream else 'rawPredict'}"
+class _Claude(messages.Messages):
+    """Anthropic's format without the model, which the path names:
+    https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/use-claude"""
 
+    def find_path(self, model: str, stream: bool) -> str:
+        return f"/publishers/anthropic/models/{_shorten_name(model)}:{'streamRawPredict' if stream else 'rawPredict'}"
 
-def _claude_parameters(terms: Terms) -> dict[str, Any]:
-    """Return the parameters; the path names the model
-    (https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/use-claude)."""
-    parameters = messages.MESSAGES.parameters(terms)
-    del parameters["model"]
-    return {"anthropic_version": "vertex-2023-10-16", **parameters}
+    def build_parameters(self, terms: Terms) -> dict[str, Any]:
+        parameters = super().build_parameters(terms)
+        del parameters["model"]
+        return {"anthropic_version": "vertex-2023-10-16", **parameters}
 
 
 VENDOR = replace(
     gemini.VENDOR,
     title="Vertex AI",
     url="",
-    chat=replace(generate_content.GENERATE_CONTENT, address=_gemini_path),
+    chat=_Gemini(),
     keys=(),
     environment="",
     root="",
@@ -153,7 +157,7 @@ VENDOR = replace(
 )
 _CLAUDE = replace(
     VENDOR,
-    chat=replace(messages.MESSAGES, address=_claude_path, parameters=_claude_parameters),
+    chat=_Claude(),
     dialect="anthropic",
     headers=bearer,
     reads=anthropic.read_kinds,

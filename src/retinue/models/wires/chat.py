@@ -32,28 +32,13 @@ from ..wire_format import (
     thoughts_of,
     to_json,
     token_count,
-    with_messages,
 )
 
 _NO_CALLS = "tool_choice.none"
+_TEXTS = ("reasoning_content", "reasoning")  # where engines send thoughts, in the order of preference
+_LISTS = ("reasoning_details", "thinking_blocks")  # of OpenRouter, and of LiteLLM for Anthropic's models
+_APART = (*_TEXTS, *_LISTS)
 _MOST = 1024  # tokens of a completion; without a limit, servers stop after 16 or never
-
-
-def _parameters(terms: Terms) -> dict[str, Any]:
-    parameters: dict[str, Any] = {"model": terms.model}
-    if terms.temperature is not None:
-        parameters["temperature"] = terms.temperature
-    if terms.max_tokens is not None:
-        parameters["max_tokens"] = terms.max_tokens
-    if terms.stop:
-        parameters["stop"] = list(terms.stop)
-    if terms.stream:
-        parameters |= {"stream": True, "stream_options": {"include_usage": True}}
-    return parameters
-
-
-def _completion_parameters(terms: Terms) -> dict[str, Any]:
-    return _parameters(terms) | {"max_tokens": _MOST if terms.max_tokens is None else terms.max_tokens}
 
 
 def openai_thinking(terms: Terms) -> dict[str, Any]:
@@ -67,37 +52,115 @@ def openai_thinking(terms: Terms) -> dict[str, Any]:
     return thinking | ({"verbosity": terms.verbosity} if terms.verbosity else {})
 
 
-def _chat_parameters(terms: Terms, thinking: Callable[[Terms], dict[str, Any]] = openai_thinking) -> dict[str, Any]:
-    parameters = _parameters(terms) | thinking(terms)
-    if terms.tools and not (terms.tool_choice == "none" and _NO_CALLS in terms.without):
-        parameters |= {"tools": functions(terms.tools, terms.model, terms.in_words), "tool_choice": terms.tool_choice}
-    return parameters
+class _ChatOrText(Wire):
+    """What conversations and texts have in common."""
+
+    dispensable = frozenset(
+        (
+            *("stop", "temperature", "stream_options", "response_format", "structured_outputs", "grammar"),
+            *("max_tokens", "parallel_tool_calls", "reasoning_split"),
+        )
+    )
+
+    def build_parameters(self, terms: Terms) -> dict[str, Any]:
+        parameters: dict[str, Any] = {"model": terms.model}
+        if terms.temperature is not None:
+            parameters["temperature"] = terms.temperature
+        if terms.max_tokens is not None:
+            parameters["max_tokens"] = terms.max_tokens
+        if terms.stop:
+            parameters["stop"] = list(terms.stop)
+        if terms.stream:
+            parameters |= {"stream": True, "stream_options": {"include_usage": True}}
+        return parameters
+
+    def read_body(self, body: Mapping[str, Any], arriving: PartialReply) -> None:
+        choices = body.get("choices")
+        if isinstance(choices, list) and choices and isinstance(choices[0], dict):
+            index = choices[0].get("index") or 0
+            arriving.choice = index if arriving.choice is None else arriving.choice
+            if index == arriving.choice:  # of several choices, each event of a stream has one
+                _read_choice(choices[0], arriving)
+        elif not choices:
+            arriving.failed = arriving.failed or _find_error(body)
+        if counted := body.get("usage"):
+            arriving.usage = _read_usage(counted)
+            arriving.counted = True
 
 
-def _refuses(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
-    """Return whether it is forbidding calls that a server refuses; then the tools are left out. GLM takes only `auto`:
-    https://docs.z.ai/api-reference/llm/chat-completion"""
-    return _NO_CALLS if sent.get("tool_choice") == "none" and names_parameter(refused, "tool_choice") else ""
+class Chat(_ChatOrText):
+    """Conversations. `thinking` returns the parameters of how much to think, and `prepare` changes a message."""
+
+    name, path = "chat", "/chat/completions"
+    turn_fields = frozenset((*_APART, "extra_content"))
+
+    def __init__(
+        self,
+        thinking: Callable[[Terms], dict[str, Any]] = openai_thinking,
+        prepare: Callable[[Message], Message] | None = None,
+    ) -> None:
+        self.thinking = thinking
+        self.prepare = prepare
+
+    def build_parameters(self, terms: Terms) -> dict[str, Any]:
+        parameters = super().build_parameters(terms) | self.thinking(terms)
+        if terms.tools and not (terms.tool_choice == "none" and _NO_CALLS in terms.without):
+            parameters |= {
+                "tools": functions(terms.tools, terms.model, terms.in_words),
+                "tool_choice": terms.tool_choice,
+            }
+        return parameters
+
+    def encode_messages(self, kept: Encoded, new: Sequence[Message]) -> Encoded:
+        turns, ids = self.encode_turns(kept, new)
+        return replace(append_messages(kept, turns), ids=ids)
+
+    def encode_turns(self, kept: Encoded, new: Sequence[Message]) -> tuple[list[dict[str, Any]], Mapping[str, str]]:
+        """Return the messages that follow those `kept`, and the vendor's ids of the last calls."""
+        turns: list[dict[str, Any]] = []
+        ids = kept.ids
+        for message in map(self.prepare, new) if self.prepare else new:
+            turn = _restore_turn(message) if message.calls else _encode_message(message, ids)
+            if message.calls:
+                ids = {call.id: sent["id"] for call, sent in zip(message.calls, turn["tool_calls"], strict=True)}
+            if message.role == "assistant":
+                _leave_out(turn, kept.turns_without)
+                turn |= {name: turn.get(name) or _NO_THOUGHT for name in kept.turns_want - kept.turns_without}
+            turns.append(turn)
+        return turns, ids
+
+    def keep_turn(self, arriving: PartialReply) -> Any:
+        """Return the thoughts and the calls, if the vendor gave anything beside what a call always has."""
+        calls = arriving.whole_calls()
+        if not arriving.turn and not any(call.extra for call in calls):
+            return None
+        return {**(arriving.turn or {}), "tool_calls": [_keep_call(call) for call in calls]}
+
+    def find_refused(self, refused: ModelRefused, sent: Mapping[str, Any]) -> str:
+        """Return whether it is forbidding calls that a server refuses; then the tools are left out. GLM takes only
+        `auto`: https://docs.z.ai/api-reference/llm/chat-completion"""
+        return _NO_CALLS if sent.get("tool_choice") == "none" and names_parameter(refused, "tool_choice") else ""
 
 
-def _messages(kept: Encoded, new: Sequence[Message]) -> Encoded:
-    turns, ids = encode_turns(kept, new)
-    return replace(append_messages(kept, turns), ids=ids)
+CHAT = Chat()
 
 
-def encode_turns(kept: Encoded, new: Sequence[Message]) -> tuple[list[dict[str, Any]], Mapping[str, str]]:
-    """Return the messages that follow those `kept`, and the vendor's ids of the last calls."""
-    turns: list[dict[str, Any]] = []
-    ids = kept.ids
-    for message in new:
-        turn = _turn_with_calls(message) if message.calls else _message(message, ids)
-        if message.calls:
-            ids = {call.id: sent["id"] for call, sent in zip(message.calls, turn["tool_calls"], strict=True)}
-        if message.role == "assistant":
-            _leave_out(turn, kept.turns_without)
-            turn |= {name: turn.get(name) or _NO_THOUGHT for name in kept.turns_want - kept.turns_without}
-        turns.append(turn)
-    return turns, ids
+class Completions(_ChatOrText):
+    """Texts to go on with."""
+
+    name, path = "completions", "/completions"
+
+    def build_parameters(self, terms: Terms) -> dict[str, Any]:
+        return super().build_parameters(terms) | {"max_tokens": _MOST if terms.max_tokens is None else terms.max_tokens}
+
+    def encode_messages(self, kept: Encoded, new: Sequence[Message]) -> Encoded:
+        return Encoded(kept.messages + b"".join([to_json(message.content)[1:-1] for message in new]))
+
+    def write_body(self, head: bytes, encoded: Encoded) -> bytes:
+        return b'%b, "prompt": "%b"}' % (head, encoded.messages)
+
+
+COMPLETIONS = Completions()
 
 
 def _leave_out(turn: dict[str, Any], names: Collection[str]) -> None:
@@ -106,7 +169,7 @@ def _leave_out(turn: dict[str, Any], names: Collection[str]) -> None:
             part.pop(name, None)
 
 
-def _turn_with_calls(message: Message) -> dict[str, Any]:
+def _restore_turn(message: Message) -> dict[str, Any]:
     """Return an assistant's turn as its vendor wrote it, as far as it wants that back."""
     turn: dict[str, Any] = {"role": message.role, "content": message.content.strip() or None}
     calls = function_calls(message.calls)
@@ -121,45 +184,20 @@ def _turn_with_calls(message: Message) -> dict[str, Any]:
     return {**turn, **kept, "tool_calls": calls}
 
 
-def _message(message: Message, ids: Mapping[str, str]) -> dict[str, Any]:
+def _encode_message(message: Message, ids: Mapping[str, str]) -> dict[str, Any]:
     content = message.content.strip()
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": ids.get(message.call_id, message.call_id), "content": content}
     return {"role": message.role, "content": content_parts(message) if message.files else content}
 
 
-def _text(kept: Encoded, new: Sequence[Message]) -> Encoded:
-    return Encoded(kept.messages + b"".join([to_json(message.content)[1:-1] for message in new]))
-
-
-def _with_text(head: bytes, encoded: Encoded) -> bytes:
-    return b'%b, "prompt": "%b"}' % (head, encoded.messages)
-
-
 # ── the reply ────────────────────────────────────────────────────────────────────────────────────
 
 
-_TEXTS = ("reasoning_content", "reasoning")  # where engines send thoughts, in the order of preference
-_LISTS = ("reasoning_details", "thinking_blocks")  # of OpenRouter, and of LiteLLM for Anthropic's models
-_APART = (*_TEXTS, *_LISTS)
 _SHOWN = {"reasoning.text": "text", "reasoning.summary": "summary", "thinking": "thinking"}  # of the types in these
 _NO_THOUGHT = " "
 """For a turn of another vendor, or of a person. Kimi wants any text; DeepSeek refuses an empty one and takes this:
 https://github.com/NousResearch/hermes-agent/pull/18263"""
-
-
-def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
-    choices = body.get("choices")
-    if isinstance(choices, list) and choices and isinstance(choices[0], dict):
-        index = choices[0].get("index") or 0
-        arriving.choice = index if arriving.choice is None else arriving.choice
-        if index == arriving.choice:  # of several choices, each event of a stream has one
-            _read_choice(choices[0], arriving)
-    elif not choices:
-        arriving.failed = arriving.failed or _error_in(body)
-    if counted := body.get("usage"):
-        arriving.usage = _usage(counted)
-        arriving.counted = True
 
 
 def _read_choice(choice: Mapping[str, Any], arriving: PartialReply) -> None:
@@ -171,7 +209,7 @@ def _read_choice(choice: Mapping[str, Any], arriving: PartialReply) -> None:
     arriving.reasoning += thoughts_of(content)
     _read_thoughts(inner, arriving, whole=inner is not delta)
     if calls := inner.get("tool_calls"):
-        arriving.add_calls(calls, _index if inner is delta else _place)
+        arriving.add_calls(calls, _get_index if inner is delta else _get_place)
     if isinstance(called := inner.get("function_call"), dict):  # of the time before there could be several
         arriving.add_call("function_call", called)
     arriving.end(choice.get("finish_reason"))
@@ -220,22 +258,14 @@ def _add_detail(details: list[dict[str, Any]], piece: dict[str, Any], *, whole: 
     return said
 
 
-def _kept_turn(arriving: PartialReply) -> Any:
-    """Return the thoughts and the calls, if the vendor gave anything beside what a call always has."""
-    calls = arriving.whole_calls()
-    if not arriving.turn and not any(call.extra for call in calls):
-        return None
-    return {**(arriving.turn or {}), "tool_calls": [_kept_call(call) for call in calls]}
-
-
-def _kept_call(call: PartialCall) -> dict[str, Any]:
+def _keep_call(call: PartialCall) -> dict[str, Any]:
     arguments = call.arguments if call.given is None else json.dumps(call.given, ensure_ascii=False)
     made: dict[str, Any] = {"type": "function", "function": {"name": call.name, "arguments": arguments}}
     made |= {"id": call.id} if call.id else {}
     return made | {"extra_content": call.extra} if call.extra else made
 
 
-def _error_in(body: Mapping[str, Any]) -> Any:
+def _find_error(body: Mapping[str, Any]) -> Any:
     """Return what a body without choices gives as an error, in the form of vendors that answer it with status 200."""
     outcome = body.get("base_resp")  # MiniMax
     if isinstance(outcome, dict) and outcome.get("status_code"):
@@ -244,15 +274,15 @@ def _error_in(body: Mapping[str, Any]) -> Any:
     return body.get("errors") or (body if any(isinstance(one, str) and one for one in said) else "")
 
 
-def _index(_: int, piece: Any) -> Any:
+def _get_index(_: int, piece: Any) -> Any:
     return piece.get("index")
 
 
-def _place(at: int, _: Any) -> Any:
+def _get_place(at: int, _: Any) -> Any:
     return at
 
 
-def _usage(counted: Any) -> Usage:
+def _read_usage(counted: Any) -> Usage:
     """Return the tokens. xAI counts thoughts beside the reply, which shows in the total:
     https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/grok/capabilities/reasoning"""
     asked, said = token_count(json_at(counted, "prompt_tokens")), token_count(json_at(counted, "completion_tokens"))
@@ -262,29 +292,3 @@ def _usage(counted: Any) -> Usage:
     if thought and json_at(counted, "total_tokens") == asked + said + thought:
         said += thought
     return Usage(asked, said, cached, 1, reasoning_tokens=thought, cache_write_tokens=written)
-
-
-_DISPENSABLE = frozenset(
-    (
-        *("stop", "temperature", "stream_options", "response_format", "structured_outputs", "grammar", "max_tokens"),
-        *("parallel_tool_calls", "reasoning_split"),
-    )
-)
-CHAT = Wire(
-    "chat",
-    "/chat/completions",
-    _chat_parameters,
-    _messages,
-    with_messages,
-    _read,
-    _DISPENSABLE,
-    keep=_kept_turn,
-    refuses=_refuses,
-    turn_fields=frozenset((*_APART, "extra_content")),
-)
-COMPLETIONS = Wire("completions", "/completions", _completion_parameters, _text, _with_text, _read, _DISPENSABLE)
-
-
-def thinking_by(thinking: Callable[[Terms], dict[str, Any]]) -> Wire:
-    """Return the chat format of a vendor that has its own parameters of how much to think."""
-    return replace(CHAT, parameters=lambda terms: _chat_parameters(terms, thinking))

@@ -78,35 +78,112 @@ def headers(key: str) -> Mapping[str, str]:
     return {"x-goog-api-key": key}
 
 
-def find_path(model: str, stream: bool) -> str:
-    """Return the path of `model`, which may be named with its collection, as in `tunedModels/…`."""
-    name = model if "/" in model else f"models/{model}"
-    return f"/{name}:streamGenerateContent?alt=sse" if stream else f"/{name}:generateContent"
-
-
 # ── the parameters ───────────────────────────────────────────────────────────────────────────────
 
 
-def _parameters(terms: Terms) -> dict[str, Any]:
-    config = {
-        "temperature": terms.temperature,
-        "maxOutputTokens": terms.max_tokens,
-        "stopSequences": [word for word in terms.stop if word][:_MOST_STOPS] or None,
-        "thinkingConfig": _thinking(terms) or None,
-    }
-    config = {name: value for name, value in config.items() if value is not None}
-    parameters: dict[str, Any] = {"generationConfig": config} if config else {}
-    if _NO_SYSTEM in terms.without:
-        parameters["systemInstruction"] = None
-    if terms.tools:
-        parameters["tools"] = [{"functionDeclarations": [_declare(tool, terms) for tool in terms.tools]}]
-        if mode := _MODES.get(terms.tool_choice):
-            parameters["toolConfig"] = {"functionCallingConfig": {"mode": mode}}
-    return parameters
+class GenerateContent(Wire):
+    """The API's `generateContent`."""
+
+    name, path = "generate_content", ":generateContent"
+
+    def find_path(self, model: str, stream: bool) -> str:
+        """Return the path of `model`, which may be named with its collection, as in `tunedModels/…`."""
+        name = model if "/" in model else f"models/{model}"
+        return f"/{name}:streamGenerateContent?alt=sse" if stream else f"/{name}:generateContent"
+
+    def build_parameters(self, terms: Terms) -> dict[str, Any]:
+        config = {
+            "temperature": terms.temperature,
+            "maxOutputTokens": terms.max_tokens,
+            "stopSequences": [word for word in terms.stop if word][:_MOST_STOPS] or None,
+            "thinkingConfig": _build_thinking(terms) or None,
+        }
+        config = {name: value for name, value in config.items() if value is not None}
+        parameters: dict[str, Any] = {"generationConfig": config} if config else {}
+        if _NO_SYSTEM in terms.without:
+            parameters["systemInstruction"] = None
+        if terms.tools:
+            parameters["tools"] = [{"functionDeclarations": [_declare(tool, terms) for tool in terms.tools]}]
+            if mode := _MODES.get(terms.tool_choice):
+                parameters["toolConfig"] = {"functionCallingConfig": {"mode": mode}}
+        return parameters
+
+    def add_options(self, parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+        return merge_options(parameters, options)
+
+    def add_sampling(self, parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+        known = {_SAMPLING[name]: value for name, value in options.items() if name in _SAMPLING}
+        return merge_parameters(parameters, {"generationConfig": known}) if known else parameters
+
+    def encode_messages(self, kept: Encoded, new: Sequence[Message]) -> Encoded:
+        contents = kept if isinstance(kept, _Contents) else _Contents()
+        for are_results, group in groupby(new, key=lambda message: message.role == "tool"):
+            messages = list(group)
+            if are_results:
+                places = {id: place for place, id in enumerate(contents.calls)}  # noqa: A001
+                messages.sort(key=lambda message: places.get(message.call_id, len(places)))
+            for message in messages:
+                contents = contents.add(message)
+        return contents
+
+    def write_body(self, head: bytes, encoded: Encoded) -> bytes:
+        contents, system = encoded.messages, encoded.system
+        if not contents:  # at least one is required, so a lone system prompt becomes one
+            contents, system = b'{"role": "user", "parts": [%b' % to_json({"text": system or "?"}), ""
+        elif isinstance(encoded, _Contents) and encoded.role == "model":  # the last one is a user's
+            contents += _GO_ON
+        head, without_system = _NULL_SYSTEM.subn(b"", head, 1)
+        if system and without_system:
+            begin = b'{"role": "user", "parts": ['
+            contents, system = begin + to_json({"text": system}) + b", " + contents.removeprefix(begin), ""
+        fields = [head[1:].removeprefix(b", "), b'"contents": [%b]}]' % contents]
+        if system:
+            fields.insert(1, b'"systemInstruction": ' + to_json({"parts": [{"text": system}]}))
+        return b"{%b}" % b", ".join(filter(None, fields))
+
+    def read_body(self, body: Mapping[str, Any], arriving: PartialReply) -> None:
+        candidates = body.get("candidates")
+        listed = candidates if isinstance(candidates, list) else []
+        first = next((one for one in listed if isinstance(one, dict) and not one.get("index")), None)
+        if first is not None:
+            _read_candidate(first, arriving)
+        elif json_at(body, "promptFeedback", "blockReason"):
+            arriving.end("content_filter")
+        if counted := body.get("usageMetadata"):  # so far; the last one counts
+            arriving.usage = _read_usage(counted)
+            arriving.counted = bool(arriving.finish)
+
+    def keep_turn(self, arriving: PartialReply) -> Any:
+        """Return the parts as they came. Only pieces of one text are joined, and none that has a signature."""
+        turn: list[dict[str, Any]] = []
+        for kind, parts in groupby(arriving.turn or (), key=_kind_of_text):
+            if not kind:
+                turn += parts
+            elif text := "".join([part["text"] for part in parts]):
+                turn.append({"text": text, "thought": True} if kind == "thought" else {"text": text})
+        return turn or None
+
+    def find_refused(self, refused: ModelRefused, sent: Mapping[str, Any]) -> str:
+        said, config = str(refused), sent.get("generationConfig", {})
+        if found := _REFUSED_LEVEL.search(said):
+            return _LEVEL + found[1].upper()
+        if "Budget 0 is invalid" in said:
+            return _NO_BUDGET
+        if "Developer instruction is not enabled" in said:  # of Gemma, and of models that make images
+            return _NO_SYSTEM
+        refusals = [name for name, words in _REFUSALS if name in config and words.search(said)]
+        for name in config.keys() - {"maxOutputTokens"}:
+            snake = re.sub(r"[A-Z]", lambda capital: f"_{capital[0].lower()}", name)
+            ways = (name, snake, f"generation_config.{snake}")
+            refusals += [name] * any(names_parameter(refused, way) for way in ways)
+        return f"generationConfig.{refusals[0]}" if refusals else ""
 
 
-def _thinking(terms: Terms) -> dict[str, Any]:
-    """Return how much the model shall think, and whether its thoughts shall be summed up, if that was asked for."""
+GENERATE_CONTENT = GenerateContent()
+
+
+def _build_thinking(terms: Terms) -> dict[str, Any]:
+    """Return the parameters of thinking: how much, and whether a summary is returned; empty if nothing is set."""
     effort, budget = terms.effort, terms.thinking_tokens
     shown = {"includeThoughts": True} if terms.summary and effort != "none" and budget != 0 else {}
     if budget is None and effort and _TAKES_BUDGETS.search(terms.model):
@@ -117,22 +194,6 @@ def _thinking(terms: Terms) -> dict[str, Any]:
     while _LEVEL + level in terms.without:
         level = _NEXT_LEVEL.get(level, "")
     return {"thinkingLevel": level, **shown} if level else shown
-
-
-def _refuses(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
-    said, config = str(refused), sent.get("generationConfig", {})
-    if found := _REFUSED_LEVEL.search(said):
-        return _LEVEL + found[1].upper()
-    if "Budget 0 is invalid" in said:
-        return _NO_BUDGET
-    if "Developer instruction is not enabled" in said:  # of Gemma, and of models that make images
-        return _NO_SYSTEM
-    refusals = [name for name, words in _REFUSALS if name in config and words.search(said)]
-    for name in config.keys() - {"maxOutputTokens"}:
-        snake = re.sub(r"[A-Z]", lambda capital: f"_{capital[0].lower()}", name)
-        ways = (name, snake, f"generation_config.{snake}")
-        refusals += [name] * any(names_parameter(refused, way) for way in ways)
-    return f"generationConfig.{refusals[0]}" if refusals else ""
 
 
 def _declare(tool: Tool, terms: Terms) -> dict[str, Any]:
@@ -155,27 +216,6 @@ def _decode_name(name: str) -> str:
     return name if re.match(r"_*[A-Za-z]|_+$", name) else name.removeprefix("_")
 
 
-def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    known = {_SAMPLING[name]: value for name, value in options.items() if name in _SAMPLING}
-    return merge_parameters(parameters, {"generationConfig": known}) if known else parameters
-
-
-def _body(head: bytes, encoded: Encoded) -> bytes:
-    contents, system = encoded.messages, encoded.system
-    if not contents:  # at least one is required, so a lone system prompt becomes one
-        contents, system = b'{"role": "user", "parts": [%b' % to_json({"text": system or "?"}), ""
-    elif isinstance(encoded, _Contents) and encoded.role == "model":  # the last one is a user's
-        contents += _GO_ON
-    head, without_system = _NULL_SYSTEM.subn(b"", head, 1)
-    if system and without_system:
-        begin = b'{"role": "user", "parts": ['
-        contents, system = begin + to_json({"text": system}) + b", " + contents.removeprefix(begin), ""
-    fields = [head[1:].removeprefix(b", "), b'"contents": [%b]}]' % contents]
-    if system:
-        fields.insert(1, b'"systemInstruction": ' + to_json({"parts": [{"text": system}]}))
-    return b"{%b}" % b", ".join(filter(None, fields))
-
-
 # ── the conversation: roles alternate, and results follow their calls in number and order ─────────────────────────
 
 
@@ -196,13 +236,13 @@ class _Contents(Encoded):
             return replace(self, system=f"{self.system}\n\n{content}" if self.system else content)
         if message.role == "tool" and message.call_id in self.calls:
             left = {id: call for id, call in self.calls.items() if id != message.call_id}  # noqa: A001
-            return self._extend("user", [_response(self.calls[message.call_id], {"output": content})], left)
-        missing = [_response(call, {"error": "There is no result."}) for call in self.calls.values()]
+            return self._extend("user", [_encode_response(self.calls[message.call_id], {"output": content})], left)
+        missing = [_encode_response(call, {"error": "There is no result."}) for call in self.calls.values()]
         answered = self._extend("user", missing)
         if message.role == "assistant":
-            parts, calls = _turn(message)
+            parts, calls = _encode_turn(message)
             return answered._extend("model", parts, calls)
-        return answered._extend("user", _parts(message))
+        return answered._extend("user", _encode_parts(message))
 
     def _extend(
         self, role: str, parts: Sequence[Mapping[str, Any]], calls: Mapping[str, Mapping[str, Any]] = {}
@@ -217,20 +257,8 @@ class _Contents(Encoded):
         return replace(self, messages=self.messages + begin + added, role=role, calls=calls)
 
 
-def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
-    contents = kept if isinstance(kept, _Contents) else _Contents()
-    for are_results, group in groupby(new, key=lambda message: message.role == "tool"):
-        messages = list(group)
-        if are_results:
-            places = {id: place for place, id in enumerate(contents.calls)}  # noqa: A001
-            messages.sort(key=lambda message: places.get(message.call_id, len(places)))
-        for message in messages:
-            contents = contents.add(message)
-    return contents
-
-
-def _parts(message: Message) -> list[dict[str, Any]]:
-    """Return the parts of what a user said, or of another's message that can be no other part."""
+def _encode_parts(message: Message) -> list[dict[str, Any]]:
+    """Return a message's files and text as parts."""
     parts: list[dict[str, Any]] = [
         {"inlineData": {"mimeType": file.media_type, "data": base64_of(file)}} for file in message.files
     ]
@@ -238,17 +266,17 @@ def _parts(message: Message) -> list[dict[str, Any]]:
     return [*parts, {"text": text}] if text else parts
 
 
-def _response(call: Mapping[str, Any], response: Mapping[str, Any]) -> dict[str, Any]:
+def _encode_response(call: Mapping[str, Any], response: Mapping[str, Any]) -> dict[str, Any]:
     """Return a result. It has an id if the call has: Vertex AI assigns none, and refuses ours
     (https://github.com/pydantic/pydantic-ai/issues/5081)."""
     return {"functionResponse": {name: call[name] for name in ("id", "name") if name in call} | {"response": response}}
 
 
-def _turn(message: Message) -> tuple[list[dict[str, Any]], dict[str, Mapping[str, Any]]]:
+def _encode_turn(message: Message) -> tuple[list[dict[str, Any]], dict[str, Mapping[str, Any]]]:
     """Return the parts of a model's turn, and its calls by the loop's ids."""
     if message.state is None:
-        parts = _parts(message)
-        called = [{"functionCall": _call(call)} for call in message.calls]
+        parts = _encode_parts(message)
+        called = [{"functionCall": _encode_call(call)} for call in message.calls]
         parts += [{**part, "thoughtSignature": UNSIGNED} if at == 0 else part for at, part in enumerate(called)]
     else:
         parts, left = [], list(message.calls)
@@ -256,21 +284,21 @@ def _turn(message: Message) -> tuple[list[dict[str, Any]], dict[str, Mapping[str
             if not _is_call(part):
                 parts.append(part)
             elif left:  # a strategy may have taken only the first calls
-                parts.append(_with_call(part, left.pop(0)))
+                parts.append(_replace_call(part, left.pop(0)))
     calls = [part["functionCall"] for part in parts if _is_call(part)]
     return parts, {call.id: made for call, made in zip(message.calls, calls, strict=False)}
 
 
-def _call(call: AgentAction) -> dict[str, Any]:
+def _encode_call(call: AgentAction) -> dict[str, Any]:
     return {"name": _encode_name(call.tool), "args": input_object(call.tool_input)}
 
 
-def _with_call(part: dict[str, Any], call: AgentAction) -> dict[str, Any]:
+def _replace_call(part: dict[str, Any], call: AgentAction) -> dict[str, Any]:
     """Return a part as it came, or with the call as it was repaired."""
     made = part["functionCall"]
     if _decode_name(made["name"]) == call.tool and (made.get("args") or {}) == input_object(call.tool_input):
         return part
-    return {**part, "functionCall": made | _call(call)}
+    return {**part, "functionCall": made | _encode_call(call)}
 
 
 def _is_call(part: Mapping[str, Any]) -> bool:
@@ -278,19 +306,6 @@ def _is_call(part: Mapping[str, Any]) -> bool:
 
 
 # ── the reply ────────────────────────────────────────────────────────────────────────────────────
-
-
-def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
-    candidates = body.get("candidates")
-    listed = candidates if isinstance(candidates, list) else []
-    first = next((one for one in listed if isinstance(one, dict) and not one.get("index")), None)
-    if first is not None:
-        _read_candidate(first, arriving)
-    elif json_at(body, "promptFeedback", "blockReason"):
-        arriving.end("content_filter")
-    if counted := body.get("usageMetadata"):  # so far; the last one counts
-        arriving.usage = _usage(counted)
-        arriving.counted = bool(arriving.finish)
 
 
 def _read_candidate(candidate: Mapping[str, Any], arriving: PartialReply) -> None:
@@ -323,42 +338,16 @@ def _read_part(part: dict[str, Any], arriving: PartialReply) -> None:
     arriving.turn.append(part)
 
 
-def _kept_turn(arriving: PartialReply) -> Any:
-    """Return the parts as they came. Only pieces of one text are joined, and none that has a signature."""
-    turn: list[dict[str, Any]] = []
-    for kind, parts in groupby(arriving.turn or (), key=_kind_of_text):
-        if not kind:
-            turn += parts
-        elif text := "".join([part["text"] for part in parts]):
-            turn.append({"text": text, "thought": True} if kind == "thought" else {"text": text})
-    return turn or None
-
-
 def _kind_of_text(part: Mapping[str, Any]) -> str:
     if not isinstance(part.get("text"), str) or part.keys() - {"text", "thought"}:
         return ""
     return "thought" if part.get("thought") is True else "text"
 
 
-def _usage(counted: Any) -> Usage:
+def _read_usage(counted: Any) -> Usage:
     """Return the tokens: thoughts come beside the reply's, and results of Google's own tools beside the prompt's."""
     thought = token_count(json_at(counted, "thoughtsTokenCount"))
     said = token_count(json_at(counted, "candidatesTokenCount")) + thought
     asked = token_count(json_at(counted, "promptTokenCount")) + token_count(json_at(counted, "toolUsePromptTokenCount"))
     cached = min(asked, token_count(json_at(counted, "cachedContentTokenCount")))
     return Usage(asked, said, cached, 1, reasoning_tokens=thought)
-
-
-GENERATE_CONTENT = Wire(
-    "generate_content",
-    ":generateContent",
-    _parameters,
-    _encode,
-    _body,
-    _read,
-    with_options=merge_options,
-    sampled=_sampled,
-    keep=_kept_turn,
-    address=find_path,
-    refuses=_refuses,
-)

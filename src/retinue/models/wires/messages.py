@@ -36,7 +36,6 @@ from ..wire_format import (
     text_or_empty,
     to_json,
     token_count,
-    with_messages,
 )
 
 _VERSION = re.compile(r"claude-(?:[a-z]+-)?v?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
@@ -84,42 +83,155 @@ def headers(key: str) -> Mapping[str, str]:
     return {"x-api-key": key, "anthropic-version": "2023-06-01"}
 
 
-def _parameters(terms: Terms) -> dict[str, Any]:
-    parameters: dict[str, Any] = {
-        "model": terms.model,
-        "max_tokens": _most(terms) if terms.max_tokens is None else terms.max_tokens,  # required by the API
-        "cache_control": {"type": "ephemeral"},  # caches the longest prefix; leaves the messages unchanged
-    }
-    if terms.temperature is not None:
-        parameters["temperature"] = min(terms.temperature, 1.0)
-    if stop := [word for word in terms.stop if word.strip()]:  # the API rejects blank ones
-        parameters["stop_sequences"] = stop
-    if terms.stream:
-        parameters["stream"] = True
-    if terms.tools:
-        choice = "auto" if terms.tool_choice == "required" and _FORCED in terms.without else _CHOICE[terms.tool_choice]
-        parameters["tools"] = [_tool(declare_tool(tool, terms.model, terms.in_words)) for tool in terms.tools]
-        parameters["tool_choice"] = {"type": choice}
-    return parameters | _thinking(terms)
+class Messages(Wire):
+    """The Messages API."""
+
+    name, path = "messages", "/messages"
+    dispensable = frozenset(
+        (
+            *("temperature", "top_p", "top_k", "stop_sequences", "cache_control", "thinking", "thinking.display"),
+            *("output_config", "output_config.effort", "output_config.format"),
+        )
+    )
+    results_have_files = True
+
+    def build_parameters(self, terms: Terms) -> dict[str, Any]:
+        parameters: dict[str, Any] = {
+            "model": terms.model,
+            "max_tokens": _find_most(terms) if terms.max_tokens is None else terms.max_tokens,  # required by the API
+            "cache_control": {"type": "ephemeral"},  # caches the longest prefix; leaves the messages unchanged
+        }
+        if terms.temperature is not None:
+            parameters["temperature"] = min(terms.temperature, 1.0)
+        if stop := [word for word in terms.stop if word.strip()]:  # the API rejects blank ones
+            parameters["stop_sequences"] = stop
+        if terms.stream:
+            parameters["stream"] = True
+        if terms.tools:
+            choice = (
+                "auto" if terms.tool_choice == "required" and _FORCED in terms.without else _CHOICE[terms.tool_choice]
+            )
+            parameters["tools"] = [_declare(declare_tool(tool, terms.model, terms.in_words)) for tool in terms.tools]
+            parameters["tool_choice"] = {"type": choice}
+        return parameters | _build_thinking(terms)
+
+    def add_options(self, parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+        return _reconcile(merge_options(parameters, options, ("tools", "betas")))
+
+    def add_sampling(self, parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+        known = {name: value for name, value in options.items() if name in _SAMPLING}
+        if "temperature" in known:
+            known["temperature"] = min(known["temperature"], 1.0)
+        choice = parameters.get("tool_choice")
+        if choice and choice["type"] != "none" and options.get("parallel_tool_calls") is False:
+            known["tool_choice"] = choice | {"disable_parallel_tool_use": True}
+        return _reconcile(parameters | known)
+
+    def take_headers(self, parameters: dict[str, Any]) -> Mapping[str, str]:
+        """Move the names of trial features, which the SDKs call `betas`, into their header."""
+        betas = parameters.pop("betas", ())
+        return {"anthropic-beta": ",".join(dict.fromkeys(betas))} if betas else {}
+
+    def encode_messages(self, kept: Encoded, new: Sequence[Message]) -> Encoded:
+        """Append the `new` messages to `kept`. The results of one step's calls share a user turn, which stays open."""
+        messages, system, opened, ids, unfit = kept.messages, kept.system, kept.open, kept.ids, kept.unfit
+        for message in new:
+            content = message.content.strip()
+            if message.role == "system" and not messages:
+                system = f"{system}\n\n{content}" if system else content
+            elif message.role == "tool":
+                messages += b", " if opened else _join(messages, opened) + b'{"role": "user", "content": ['
+                messages += to_json(_encode_result(message, ids.get(message.call_id, message.call_id), content))
+                opened = True
+            elif blocks := list(_restore_blocks(message) if message.state else _encode_blocks(message, content)):
+                if message.calls:
+                    uses = _name_calls(blocks, b"" if message.state else messages)
+                    if not ids and blocks[0]["type"] not in _THOUGHTS:
+                        unfit |= {_UNOPENED}
+                    ids = {**ids, **{call.id: use["id"] for call, use in zip(message.calls, uses, strict=False)}}
+                elif message.role != "assistant" and not opened:  # a question, and not a remark after results
+                    ids, unfit = {}, unfit - {_UNOPENED}
+                turn = {"role": "assistant" if message.role == "assistant" else "user", "content": blocks}
+                if message.role == "assistant" and not messages:
+                    messages = to_json({"role": "user", "content": "(nothing)"})  # the first message must be a user's
+                messages += _join(messages, opened) + to_json(turn)
+                opened = False
+        return replace(kept, messages=messages, system=system, open=opened, ids=ids, unfit=unfit)
+
+    def write_body(self, head: bytes, encoded: Encoded) -> bytes:
+        messages, system = encoded.messages + b"]}" * encoded.open, encoded.system
+        if not messages:  # at least one message is required, so a lone system prompt becomes one
+            messages, system = to_json({"role": "user", "content": system or "?"}), ""
+        if system:
+            head += b', "system": ' + to_json(system)
+        return super().write_body(head, Encoded(messages))
+
+    def read_body(self, body: Mapping[str, Any], arriving: PartialReply) -> None:
+        match body.get("type"):
+            case "message":
+                blocks = body.get("content")
+                for block in blocks if isinstance(blocks, list) else [{"type": "text", "text": blocks}]:
+                    _read_block(None, block, arriving)
+                _read_end(body.get("stop_reason"), body.get("usage"), arriving)
+            case "message_start":
+                arriving.usage = _read_usage(json_at(body, "message", "usage"), arriving.usage)
+            case "content_block_start":
+                _read_block(body.get("index"), body.get("content_block"), arriving)
+            case "content_block_delta":
+                _read_delta(body.get("index"), body.get("delta"), arriving)
+            case "message_delta":
+                _read_end(json_at(body, "delta", "stop_reason"), body.get("usage"), arriving)
+
+    def keep_turn(self, arriving: PartialReply) -> Any:
+        """Return the turn's blocks, if any are more than text and calls; calls that are not whole are left out."""
+        whole = [call.extra for call in arriving.whole_calls()]
+        turn = [
+            one for one in arriving.turn or () if one[1]["type"] != "tool_use" or any(one[1] is call for call in whole)
+        ]
+        blocks = [_join_pieces(block, pieces) for _, block, pieces in turn]
+        by_code = [json_at(block, "caller", "type") not in (None, "direct") for block in blocks]
+        wanted = any(by_code) or any(block["type"] not in _PLAIN for block in blocks)
+        return {"content": blocks} if wanted or arriving.paused else None
+
+    def find_refused(self, refused: ModelRefused, sent: Mapping[str, Any]) -> str:
+        return next((name for name, words in _REFUSALS if words.search(str(refused))), "")
 
 
-def _version(model: str) -> tuple[int, int] | None:
+class CloudMessages(Messages):
+    """The format on clouds, which cache nothing without a breakpoint."""
+
+    def build_parameters(self, terms: Terms) -> dict[str, Any]:
+        return {name: value for name, value in super().build_parameters(terms).items() if name != "cache_control"}
+
+    def write_body(self, head: bytes, encoded: Encoded) -> bytes:
+        """Return the body with the end of the conversation marked, up to which the prompt is cached."""
+        body = super().write_body(head, encoded)
+        end = b"}]}]}"
+        return (
+            body.removesuffix(end) + b', "cache_control": {"type": "ephemeral"}' + end if body.endswith(end) else body
+        )
+
+
+MESSAGES = Messages()
+
+
+def _read_version(model: str) -> tuple[int, int] | None:
     """Return the version in the model's name, the latest if it is a Claude without one, and `None` for other models."""
     if found := _VERSION.search(model):
         return int(found[1]), int(found[2] or 0)
     return _LATEST if "claude" in model else None
 
 
-def _most(terms: Terms) -> int:
+def _find_most(terms: Terms) -> int:
     """Return how long a reply may be: as published, or else as the model's family. If it is too much, the API says so,
     and the engine learns it."""
     if terms.most_output or _OPUS_4.search(terms.model):
         return terms.most_output or 32_000
-    version = _version(terms.model) or (3, 5)
+    version = _read_version(terms.model) or (3, 5)
     return next(most for last, most in _MOST if version <= last)
 
 
-def _tool(declared: Mapping[str, Any]) -> dict[str, Any]:
+def _declare(declared: Mapping[str, Any]) -> dict[str, Any]:
     told = {name: declared[name] for name in ("name", "description") if declared.get(name)}
     return {**told, "input_schema": declared["parameters"]}
 
@@ -127,12 +239,12 @@ def _tool(declared: Mapping[str, Any]) -> dict[str, Any]:
 # ── thinking ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _thinking(terms: Terms) -> dict[str, Any]:
-    """Return the parameters of thinking, if anything was said about it.
+def _build_thinking(terms: Terms) -> dict[str, Any]:
+    """Return the parameters of thinking; empty if nothing is set.
 
     Models before 4.6, and other vendors', are given a budget, and those from 4.7 on an effort; 4.6 takes either.
     """
-    version, without, budget = _version(terms.model), terms.without, terms.thinking_tokens
+    version, without, budget = _read_version(terms.model), terms.without, terms.thinking_tokens
     shown = {"display": "summarized"} if terms.summary else {}  # from 4.7 on, nothing is shown otherwise
     bound = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}} if _PREFIX in without else {}
     more = {"thinking": {"type": "adaptive", **bound}, "betas": [_BINDING]} if bound else {}
@@ -144,7 +256,7 @@ def _thinking(terms: Terms) -> dict[str, Any]:
     newest = version is not None and version >= (4, 7)
     prefers = newest or (version is not None and version >= (4, 6) and bool(terms.effort))
     if _ENABLED in without or (prefers and _ADAPTIVE not in without):
-        effort = "low" if off else _effort(terms, newest=newest)
+        effort = "low" if off else _choose_effort(terms, newest=newest)
         return more | {"thinking": {"type": "adaptive", **shown, **bound}, "output_config": {"effort": effort}}
     budget = _BUDGETS.get(terms.effort, _BUDGETS["medium"]) if budget is None else budget
     if off or _UNOPENED in without:
@@ -153,44 +265,20 @@ def _thinking(terms: Terms) -> dict[str, Any]:
     return more | interleaved | {"thinking": {"type": "enabled", "budget_tokens": budget, **shown, **bound}}
 
 
-def _effort(terms: Terms, *, newest: bool) -> str:
+def _choose_effort(terms: Terms, *, newest: bool) -> str:
     """Return the effort that the API knows, or the least one with the budget that was set."""
     most = terms.thinking_tokens or 0
     effort = terms.effort or next((name for name, tokens in _BUDGETS.items() if most <= tokens), "max")
     return {"minimal": "low", "xhigh": "xhigh" if newest else "high"}.get(effort, effort)
 
 
-def _refuses(refused: ModelRefused, sent: Mapping[str, Any]) -> str:
-    return next((name for name, words in _REFUSALS if words.search(str(refused))), "")
-
-
-def _headers(parameters: dict[str, Any]) -> Mapping[str, str]:
-    """Move the names of trial features, which the SDKs call `betas`, into their header."""
-    betas = parameters.pop("betas", ())
-    return {"anthropic-beta": ",".join(dict.fromkeys(betas))} if betas else {}
-
-
-def _with_options(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    return _consistent(merge_options(parameters, options, ("tools", "betas")))
-
-
-def _sampled(parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    known = {name: value for name, value in options.items() if name in _SAMPLING}
-    if "temperature" in known:
-        known["temperature"] = min(known["temperature"], 1.0)
-    choice = parameters.get("tool_choice")
-    if choice and choice["type"] != "none" and options.get("parallel_tool_calls") is False:
-        known["tool_choice"] = choice | {"disable_parallel_tool_use": True}
-    return _consistent(parameters | known)
-
-
-def _consistent(parameters: dict[str, Any]) -> dict[str, Any]:
+def _reconcile(parameters: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters without those that the API refuses beside others, and with a budget that leaves a quarter
     of the tokens for the reply."""
     budget = json_at(parameters, "thinking", "budget_tokens")
     fitting = min(budget, parameters["max_tokens"] * 3 // 4) if isinstance(budget, int) else _LEAST_BUDGET
     if json_at(parameters, "thinking", "type") in (None, "disabled"):
-        either = "temperature" in parameters and (_version(parameters["model"]) or (0, 0)) >= (4, 1)
+        either = "temperature" in parameters and (_read_version(parameters["model"]) or (0, 0)) >= (4, 1)
         left_out: Sequence[str] = ("top_p",) if either else ()
     elif json_at(parameters, "tool_choice", "type") == "any" or fitting < _LEAST_BUDGET:
         left_out = ("thinking",)  # calls cannot be forced beside a budget, nor everywhere beside an effort
@@ -204,34 +292,7 @@ def _consistent(parameters: dict[str, Any]) -> dict[str, Any]:
 # ── the conversation ─────────────────────────────────────────────────────────────────────────────
 
 
-def _encode(kept: Encoded, new: Sequence[Message]) -> Encoded:
-    """Append the `new` messages to `kept`. The results of one step's calls share a user turn, which stays open."""
-    messages, system, opened, ids, unfit = kept.messages, kept.system, kept.open, kept.ids, kept.unfit
-    for message in new:
-        content = message.content.strip()
-        if message.role == "system" and not messages:
-            system = f"{system}\n\n{content}" if system else content
-        elif message.role == "tool":
-            messages += b", " if opened else _joint(messages, opened) + b'{"role": "user", "content": ['
-            messages += to_json(_result(message, ids.get(message.call_id, message.call_id), content))
-            opened = True
-        elif blocks := list(_kept_blocks(message) if message.state else _blocks(message, content)):
-            if message.calls:
-                uses = _uses(blocks, b"" if message.state else messages)
-                if not ids and blocks[0]["type"] not in _THOUGHTS:
-                    unfit |= {_UNOPENED}
-                ids = {**ids, **{call.id: use["id"] for call, use in zip(message.calls, uses, strict=False)}}
-            elif message.role != "assistant" and not opened:  # a question, and not a remark after results
-                ids, unfit = {}, unfit - {_UNOPENED}
-            turn = {"role": "assistant" if message.role == "assistant" else "user", "content": blocks}
-            if message.role == "assistant" and not messages:
-                messages = to_json({"role": "user", "content": "(nothing)"})  # the first message must be a user's
-            messages += _joint(messages, opened) + to_json(turn)
-            opened = False
-    return replace(kept, messages=messages, system=system, open=opened, ids=ids, unfit=unfit)
-
-
-def _uses(blocks: Sequence[dict[str, Any]], before: bytes) -> list[dict[str, Any]]:
+def _name_calls(blocks: Sequence[dict[str, Any]], before: bytes) -> list[dict[str, Any]]:
     """Return the calls among the blocks, with ids that are unique also in a conversation of several runs."""
     uses = [block for block in blocks if block["type"] == "tool_use"]
     for use in uses:
@@ -241,20 +302,20 @@ def _uses(blocks: Sequence[dict[str, Any]], before: bytes) -> list[dict[str, Any
     return uses
 
 
-def _joint(messages: bytes, opened: bool) -> bytes:
+def _join(messages: bytes, opened: bool) -> bytes:
     """Return the separator between the messages so far and the next one."""
     return b"]}, " if opened else b", " if messages else b""
 
 
-def _blocks(message: Message, content: str) -> Iterator[dict[str, Any]]:
-    yield from map(_file_block, message.files)  # before the text, as Anthropic recommends
+def _encode_blocks(message: Message, content: str) -> Iterator[dict[str, Any]]:
+    yield from map(_encode_file, message.files)  # before the text, as Anthropic recommends
     if content:
         yield {"type": "text", "text": content}
     for call in message.calls:
-        yield _use(call) | {"id": _STRANGE.sub("_", call.id)}
+        yield _encode_call(call) | {"id": _STRANGE.sub("_", call.id)}
 
 
-def _kept_blocks(message: Message) -> Iterator[dict[str, Any]]:
+def _restore_blocks(message: Message) -> Iterator[dict[str, Any]]:
     """Yield the blocks of an assistant's turn as its vendor wrote them, up to the last call that was made of them."""
     assert message.state is not None
     blocks, calls = json.loads(message.state.turn)["content"], iter(message.calls)
@@ -264,58 +325,32 @@ def _kept_blocks(message: Message) -> Iterator[dict[str, Any]]:
         if block["type"] == "tool_use":
             call = next(calls, None)
             is_mended = call and (block.get("name"), block.get("input")) != (call.tool, call.tool_input)
-            yield block | _use(call) if call and is_mended else block
+            yield block | _encode_call(call) if call and is_mended else block
         elif block["type"] != "text" or str(block.get("text") or "").strip():  # the API itself rejects blank ones
             yield block
 
 
-def _file_block(file: File) -> dict[str, Any]:
+def _encode_file(file: File) -> dict[str, Any]:
     """https://docs.anthropic.com/en/docs/build-with-claude/pdf-support: a PDF is a document, with a title."""
     source = {"type": "base64", "media_type": file.media_type, "data": base64_of(file)}
     title = {"title": file.name} if file.kind == "pdf" and file.name else {}
     return {"type": "document" if file.kind == "pdf" else "image", "source": source, **title}
 
 
-def _use(call: AgentAction) -> dict[str, Any]:
+def _encode_call(call: AgentAction) -> dict[str, Any]:
     name = _STRANGE.sub("_", call.tool)[:_LONGEST_NAME] or "_"
     return {"type": "tool_use", "name": name, "input": input_object(call.tool_input)}
 
 
-def _result(message: Message, call_id: str, content: str) -> dict[str, Any]:
+def _encode_result(message: Message, call_id: str, content: str) -> dict[str, Any]:
     result: dict[str, Any] = {"type": "tool_result", "tool_use_id": _STRANGE.sub("_", call_id)}
     if message.files:
         text = [{"type": "text", "text": content}] if content else []
-        return result | {"content": [*text, *map(_file_block, message.files)]}
+        return result | {"content": [*text, *map(_encode_file, message.files)]}
     return result | {"content": content} if content else result
 
 
-def _body(head: bytes, encoded: Encoded) -> bytes:
-    messages, system = encoded.messages + b"]}" * encoded.open, encoded.system
-    if not messages:  # at least one message is required, so a lone system prompt becomes one
-        messages, system = to_json({"role": "user", "content": system or "?"}), ""
-    if system:
-        head += b', "system": ' + to_json(system)
-    return with_messages(head, Encoded(messages))
-
-
 # ── the reply ────────────────────────────────────────────────────────────────────────────────────
-
-
-def _read(body: Mapping[str, Any], arriving: PartialReply) -> None:
-    match body.get("type"):
-        case "message":
-            blocks = body.get("content")
-            for block in blocks if isinstance(blocks, list) else [{"type": "text", "text": blocks}]:
-                _read_block(None, block, arriving)
-            _read_end(body.get("stop_reason"), body.get("usage"), arriving)
-        case "message_start":
-            arriving.usage = _usage(json_at(body, "message", "usage"), arriving.usage)
-        case "content_block_start":
-            _read_block(body.get("index"), body.get("content_block"), arriving)
-        case "content_block_delta":
-            _read_delta(body.get("index"), body.get("delta"), arriving)
-        case "message_delta":
-            _read_end(json_at(body, "delta", "stop_reason"), body.get("usage"), arriving)
 
 
 def _read_block(index: Any, block: Any, arriving: PartialReply) -> None:
@@ -354,21 +389,11 @@ def _read_end(reason: Any, usage: Any, arriving: PartialReply) -> None:
     if reason == "refusal":  # what came before it is to be discarded
         arriving.calls.clear()
     if usage:
-        arriving.usage = _usage(usage, arriving.usage)
+        arriving.usage = _read_usage(usage, arriving.usage)
         arriving.counted = True
 
 
-def _kept_turn(arriving: PartialReply) -> Any:
-    """Return the turn's blocks, if any are more than text and calls; calls that are not whole are left out."""
-    whole = [call.extra for call in arriving.whole_calls()]
-    turn = [one for one in arriving.turn or () if one[1]["type"] != "tool_use" or any(one[1] is call for call in whole)]
-    blocks = [_with_pieces(block, pieces) for _, block, pieces in turn]
-    by_code = [json_at(block, "caller", "type") not in (None, "direct") for block in blocks]
-    wanted = any(by_code) or any(block["type"] not in _PLAIN for block in blocks)
-    return {"content": blocks} if wanted or arriving.paused else None
-
-
-def _with_pieces(block: dict[str, Any], pieces: Mapping[str, list[Any]]) -> dict[str, Any]:
+def _join_pieces(block: dict[str, Any], pieces: Mapping[str, list[Any]]) -> dict[str, Any]:
     """Return a block with what came after its start in a stream."""
     whole = dict(block)
     for key, values in pieces.items():
@@ -383,7 +408,7 @@ def _with_pieces(block: dict[str, Any], pieces: Mapping[str, list[Any]]) -> dict
     return whole
 
 
-def _usage(counted: Any, before: Usage) -> Usage:
+def _read_usage(counted: Any, before: Usage) -> Usage:
     """Return the tokens so far: a stream reports the prompt's at its start and the reply's at its end."""
     cached = token_count(json_at(counted, "cache_read_input_tokens"))
     written = token_count(json_at(counted, "cache_creation_input_tokens"))
@@ -392,40 +417,3 @@ def _usage(counted: Any, before: Usage) -> Usage:
     thought = token_count(json_at(counted, "output_tokens_details", "thinking_tokens"))
     read, kept = cached or before.cached_tokens, written or before.cache_write_tokens
     return Usage(asked or before.input_tokens, said, read, 1, reasoning_tokens=thought, cache_write_tokens=kept)
-
-
-MESSAGES = Wire(
-    "messages",
-    "/messages",
-    _parameters,
-    _encode,
-    _body,
-    _read,
-    frozenset(
-        (
-            *("temperature", "top_p", "top_k", "stop_sequences", "cache_control", "thinking", "thinking.display"),
-            *("output_config", "output_config.effort", "output_config.format"),
-        )
-    ),
-    _with_options,
-    _sampled,
-    _kept_turn,
-    headers=_headers,
-    refuses=_refuses,
-    results_have_files=True,
-)
-
-
-def _cloud_parameters(terms: Terms) -> dict[str, Any]:
-    return {name: value for name, value in _parameters(terms).items() if name != "cache_control"}
-
-
-def _body_with_breakpoint(head: bytes, encoded: Encoded) -> bytes:
-    """Return the body with the end of the conversation marked, up to which the prompt is cached."""
-    body = _body(head, encoded)
-    end = b"}]}]}"
-    return body.removesuffix(end) + b', "cache_control": {"type": "ephemeral"}' + end if body.endswith(end) else body
-
-
-CLOUD_MESSAGES = replace(MESSAGES, parameters=_cloud_parameters, body=_body_with_breakpoint)
-"""As clouds speak it, where nothing is cached by itself."""

@@ -11,6 +11,8 @@ from .descriptions import names_in
 from .quantities import DATE, MONTHS, NUMBER, YEAR, is_measure_asked, quantities
 from .sub_prompts import one_field
 
+# ── what a value is of its subject ────────────────────────────────────────────────────────────────
+
 _BIRTH, _DEATH = {"born", "birth", "birthplace"}, {"die", "died", "death", "dead"}
 # Words of one relation that do not begin alike; no two of these relations are the same.
 _RIVALS = (
@@ -40,25 +42,25 @@ _SHORTEST = 3
 
 def is_relation_asked(relation: str, question: str) -> bool | None:
     """Return whether a question asks for a relation, as far as their words tell; `None` if they do not."""
-    asked, said = set(_words(question)), set(_words(relation))
-    known, found = _families(asked), _families(said)
+    asked, said = set(_content_words(question)), set(_content_words(relation))
+    known, found = _relations_in(asked), _relations_in(said)
     if known & found:
         return True
     if known and found and max(known | found) < len(_RIVALS):
         return False
     asked -= {kind.lower() for kind in KIND_ASKED.findall(question)}
-    return True if any(_alike(one, other) for one in asked for other in said) else None
+    return True if any(_begin_alike(one, other) for one in asked for other in said) else None
 
 
 def has_known_relation(question: str) -> bool:
     """Return whether a word of the question tells relations apart."""
-    return bool(_families(_words(question)))
+    return bool(_relations_in(_content_words(question)))
 
 
 def is_of_another_event(text: str, question: str) -> bool:
     """Return whether a text is on a birth where the question asks of a death, or on a death where it asks of a birth or
     an age."""
-    said, asked = set(_words(text)), set(_words(question))
+    said, asked = set(_content_words(text)), set(_content_words(question))
     if asked & _DEATH:
         return bool(said & _BIRTH) and not said & _DEATH
     return bool(asked & (_BIRTH | {"old"}) and said & _DEATH)
@@ -66,24 +68,26 @@ def is_of_another_event(text: str, question: str) -> bool:
 
 def words_shared(text: str, question: str) -> int:
     """Return how many words of the question are in a text, those of no meaning of their own apart."""
-    said = set(_words(text))
-    return sum(any(_alike(one, other) for other in said) for one in set(_words(question)))
+    said = set(_content_words(text))
+    return sum(any(_begin_alike(one, other) for other in said) for one in set(_content_words(question)))
 
 
-def _families(words: Iterable[str]) -> set[int]:
+def _relations_in(words: Iterable[str]) -> set[int]:
     return {number for number, family in enumerate(_FAMILIES) if not family.isdisjoint(words)}
 
 
-def _words(text: str) -> list[str]:
+def _content_words(text: str) -> list[str]:
     """Return the words in small letters that say something, and the first one."""
     words = (word for at, word in enumerate(_LETTERS.findall(text)) if at == 0 or word.islower())
     return [word.lower() for word in words if word.lower() not in _GENERAL]
 
 
-def _alike(one: str, other: str) -> bool:
+def _begin_alike(one: str, other: str) -> bool:
     least = min(len(one), len(other), _ALIKE)
     return least >= _SHORTEST and one[:least] == other[:least]
 
+
+# ── what is copied ────────────────────────────────────────────────────────────────────────────────
 
 NOT_STATED = "not stated"
 LONGEST = 9  # words of a copied answer
@@ -163,7 +167,7 @@ def copied_shape(
     if kind == "truth":
         options = [Text("yes"), Text("no")]
     elif kind == "words" or (kind == "name" and not options):
-        options = _runs(passage, longest)
+        options = _find_runs(passage, longest)
     if not options:
         return None
     return one_field("answer", seq(" ", choice(*([] if must else [NOT_STATED]), *options), "\n"))
@@ -183,13 +187,13 @@ def values_in(text: str, kind: str) -> list[str]:
         case "number":
             found = quantities(text)
         case "name":
-            found = (one for one in _names(text) if one.lower() not in MONTHS)
+            found = (one for one in _find_names(text) if one.lower() not in MONTHS)
         case _:
             found = ()
     return list(dict.fromkeys(found))
 
 
-def _names(passage: str) -> Iterator[str]:
+def _find_names(passage: str) -> Iterator[str]:
     """Yield the names, and also the parts of those such as `Pell Works of Upper Orr`."""
     for name in names_in(passage):
         yield name
@@ -197,7 +201,7 @@ def _names(passage: str) -> Iterator[str]:
             yield from parts
 
 
-def _runs(text: str, longest: int) -> list[Pattern]:
+def _find_runs(text: str, longest: int) -> list[Pattern]:
     """Return the runs of words, without the punctuation around them, that may be an answer: up to a verb or clause, and
     if they are no list up to what only adds to it (`Marl, a village`)."""
     runs: dict[str, Pattern] = {}
@@ -205,15 +209,15 @@ def _runs(text: str, longest: int) -> list[Pattern]:
         words = [found.group() for found in _WORD.finditer(sentence)]
         for at, word in enumerate(words):
             run = words[at : at + longest]
-            run = run[: next((end for end in range(1, len(run)) if _ends(run, end, longest)), len(run))]
+            run = run[: next((end for end in range(1, len(run)) if _ends_run(run, end, longest)), len(run))]
             while len(run) > 1 and run[-1] in _JOINTS:
                 run.pop()
             if word.strip("\"'().,") and word not in _CLAUSES | _JOINTS - _ARTICLES and run[-1] not in _JOINTS:
-                runs.setdefault(" ".join(run), _run(run))
+                runs.setdefault(" ".join(run), _run_pattern(run))
     return list(runs.values())
 
 
-def _ends(words: list[str], at: int, longest: int) -> bool:
+def _ends_run(words: list[str], at: int, longest: int) -> bool:
     """Return whether an answer goes no further than to the word before `at`."""
     word, before = words[at], words[at - 1]
     if word in _CLAUSES:
@@ -227,16 +231,16 @@ def _is_name(word: str) -> bool:
     return word[0].isupper() or word[0].isdigit()
 
 
-def _run(words: list[str]) -> Pattern:
+def _run_pattern(words: list[str]) -> Pattern:
     """Match a word, or more that follow it; the last one ends without a comma or full stop, and is no small word."""
-    pattern: Pattern = Text(_bare(words[-1]))
+    pattern: Pattern = Text(_strip_punctuation(words[-1]))
     for word in reversed(words[:-1]):
-        bare = _bare(word)
+        bare = _strip_punctuation(word)
         rest = word[len(bare) :] if word.startswith(bare) else ""
         more = seq(f"{rest} ", pattern)
         pattern = seq(bare, more if word in _JOINTS else Repeat(more, 0, 1))
     return pattern
 
 
-def _bare(word: str) -> str:
+def _strip_punctuation(word: str) -> str:
     return word.rstrip('.,;:!?)"').lstrip('("') or word

@@ -56,14 +56,14 @@ def names_in(text: str) -> list[str]:
 
 def names_asked(question: str) -> list[str]:
     """Return the names in a question. A word such as `Were`, with which it begins, belongs to none."""
-    return names_in(_without_capitals(question))
+    return names_in(_lower_beginnings(question))
 
 
 def names_listed(question: str) -> list[str]:
     """Return the names of which a question asks the same: `A or B`, `of A, B and C`, `larger is A than B`."""
-    plain = _without_capitals(question)
+    plain = _lower_beginnings(question)
     spans = _name_spans(plain)
-    if len(spans) == _PAIR and _asked_alike(plain, *spans):
+    if len(spans) == _PAIR and _asks_alike(plain, *spans):
         return [question[start:end] for start, end in spans]
     lists: list[list[Span]] = [[]]
     for span in spans:
@@ -87,7 +87,7 @@ def in_words(question: str, names: Sequence[str]) -> list[str]:
     return list(names)
 
 
-def _asked_alike(text: str, one: Span, other: Span) -> bool:
+def _asks_alike(text: str, one: Span, other: Span) -> bool:
     """Return whether the same is asked of two names, and not of a thing of one and the other: `the son of A than B`."""
     words = text[one[1] : other[0]]
     if _last_word(text[: one[0]]) in ("after", "before") and words.removesuffix("the ").strip() in ("did", "was"):
@@ -103,7 +103,7 @@ def _last_word(text: str) -> str:
     return text.removesuffix("the ").strip().rpartition(" ")[2]
 
 
-def _without_capitals(question: str) -> str:
+def _lower_beginnings(question: str) -> str:
     """Return the question with a small letter at the beginning of each sentence, unless that is a name."""
     return _BEGINNING.sub(
         lambda found: found.group().lower() if found.group().lower() in _BEGIN else found.group(), question
@@ -130,13 +130,14 @@ def descriptions(question: str) -> list[str]:
     than English there are none: such questions are read whole.)
     """
     body = question.rstrip("?.! ")
-    names = _name_spans(_without_capitals(body))
+    names = _name_spans(_lower_beginnings(body))
     words = [found.span() for found in _WORD.finditer(body)]
     starts = [start for start, end in words if names and end < names[0][0] and body[start:end] in _DETERMINERS]
-    starts = [start for start in starts if _CLAUSE.search(body, start, names[0][0]) or _head(body[start : names[0][0]])]
+    first = names[0][0] if names else 0
+    starts = [start for start in starts if _CLAUSE.search(body, start, first) or _head_noun(body[start:first])]
     if not starts:
         return []
-    start = _clause_begun(body, starts[-1])
+    start = _find_clause(body, starts[-1])
     before = body[:start].strip(" ,")
     if _ASKS.fullmatch(before) or (_ASKS_WHEN.fullmatch(before) and not _is_thing(body[start:])):
         return []
@@ -145,7 +146,7 @@ def descriptions(question: str) -> list[str]:
     return list(dict.fromkeys(body[start:end].rstrip(",:;") for end in (ends if clause else ends[:1])))
 
 
-def _clause_begun(text: str, start: int) -> int:
+def _find_clause(text: str, start: int) -> int:
     """Return where the description begins of which the words from `start` are a part: `the hall that saw the opening
     of`, `the hill with the spring of`."""
     begun = _BEGUN.search(text, 0, start)
@@ -171,11 +172,11 @@ def _is_description(option: str, question: str) -> bool:
 
 def _is_thing(words: str) -> bool:
     """Return whether words such as `the mayor of Marl` are of a person or thing, not of an event or measure."""
-    head = _head(words)
+    head = _head_noun(words)
     return head is not None and _NOT_A_THING.fullmatch(head) is None
 
 
-def _head(words: str) -> str | None:
+def _head_noun(words: str) -> str | None:
     """Return the noun of words such as `the first mayor of Marl` or `the bell given by Ada Rell`."""
     joint = _JOINTS.search(words)
     nouns = words[: joint.start()].split()[1:] if joint else []
@@ -190,6 +191,6 @@ def is_intricate(question: str) -> bool:
     return _CLAUSE.search(question) is not None or len(names_asked(question)) > 1
 
 
-def named(question: str, described: str, name: str) -> str:
+def replace_description(question: str, described: str, name: str) -> str:
     """Put the name in the place of what is described."""
     return question.replace(described, name)

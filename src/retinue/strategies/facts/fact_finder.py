@@ -23,7 +23,7 @@ from .copied_answers import (
     values_in,
     words_shared,
 )
-from .descriptions import described_shape, descriptions, is_intricate, named, names_asked, names_in
+from .descriptions import described_shape, descriptions, is_intricate, names_asked, names_in, replace_description
 from .quantities import NUMBER, in_asked_unit, in_other_unit
 from .sub_prompts import Part, Say, one_field, one_of, sub_prompt
 
@@ -44,40 +44,40 @@ class FactFinder:
     answer."""
 
     def __init__(self, say: Say, search: str, question: str) -> None:
-        self._say, self._search = say, search
+        self._say, self._tool = say, search
         self._given = names_asked(question)
         self.known: dict[str, str] = {}
         self.names: dict[str, str] = {}
         self.units: Mapping[str, float] = {}
 
-    def found(self, question: str, kind: str = "", *, listed: bool = False) -> Part[str]:
+    def find(self, question: str, kind: str = "", *, listed: bool = False) -> Part[str]:
         """Return the fact that a question asks for, or that it is not stated. `listed`: it may be a list."""
         if question in self.known:
             return self.known[question]
-        plain = yield from self._resolved(in_other_unit(question, self.units))
+        plain = yield from self._name_descriptions(in_other_unit(question, self.units))
         value = NOT_STATED
         if plain is not None:
-            value = yield from self._searched(plain, kind or asks_for(plain), listed=listed)
+            value = yield from self._search(plain, kind or asks_for(plain), listed=listed)
         self.known[question] = value = in_asked_unit(value, question, self.units)
         return value
 
-    def chosen(self, question: str, options: Sequence[str]) -> Part[str]:
+    def choose(self, question: str, options: Sequence[str]) -> Part[str]:
         """Return which of the options the question asks for, from what is found on each of them, or that it is not
         stated."""
         found: list[str] = []
         for option in options:
-            passages = yield from self._looked_up(option, f"What is {option}?")
+            passages = yield from self._look_up(option, f"What is {option}?")
             found += [one for one in passages[:1] if one not in found]
         text = sub_prompt("choose", passages="\n".join(found), question=question)
         said = yield from self._say(text, question, one_of("answer", (NOT_STATED, *options)), aside=True)
         return said if said in options else NOT_STATED
 
-    def _looked_up(self, query: str, question: str) -> Part[list[str]]:
+    def _look_up(self, query: str, question: str) -> Part[list[str]]:
         """Return the passages that the search finds and that are read for a question."""
-        (seen,) = yield from act(AgentAction(self._search, query))
-        return _to_read(neutralize(seen.text), question) if seen.outcome in FOUND else []
+        (seen,) = yield from act(AgentAction(self._tool, query))
+        return _select_passages(neutralize(seen.text), question) if seen.outcome in FOUND else []
 
-    def _resolved(self, question: str) -> Part[str | None]:
+    def _name_descriptions(self, question: str) -> Part[str | None]:
         """Return the question with names for what it describes; nothing if one of them cannot be found."""
         for _ in range(_DESCRIBED):
             options = descriptions(question)
@@ -87,36 +87,37 @@ class FactFinder:
             described = yield from self._say(text, question, described_shape(question, options), aside=True)
             if described not in options:
                 break
-            name = yield from self.found(f"What is {described}?", "name")
+            name = yield from self.find(f"What is {described}?", "name")
             if name == NOT_STATED:
                 return None
             self.names[described] = name
-            question = named(question, described, name)
+            question = replace_description(question, described, name)
         return question
 
-    def _searched(self, question: str, kind: str, *, listed: bool) -> Part[str]:
+    def _search(self, question: str, kind: str, *, listed: bool) -> Part[str]:
         """Search by the question, and if that finds nothing by its names with the kind of thing that it asks for, and
         by its names alone."""
         names = " ".join(names_asked(question))
         asked = KIND_ASKED.search(question)
         value, read = NOT_STATED, list[str]()
         for query in filter(None, (question, f"{asked.group(1)} {names}" if asked and names else "", names)):
-            found = yield from self._looked_up(query, question)
-            value = yield from self._read(question, [one for one in found if one not in read], kind, listed=listed)
+            found = yield from self._look_up(query, question)
+            unread = [one for one in found if one not in read]
+            value = yield from self._read_passages(question, unread, kind, listed=listed)
             if value != NOT_STATED:
                 break
             read += found
         if value == NOT_STATED and kind in ("words", "name") and not listed:
-            value = yield from self._looked_again(question, read, kind)
+            value = yield from self._look_again(question, read, kind)
         if value == NOT_STATED and not listed:
-            value = yield from self._followed(question, read, kind)
+            value = yield from self._follow_name(question, read, kind)
         return value
 
-    def _looked_again(self, question: str, passages: Sequence[str], kind: str) -> Part[str]:
+    def _look_again(self, question: str, passages: Sequence[str], kind: str) -> Part[str]:
         """Take an answer from the passage that has most words of the question, and see whether it says so: the model
         too often says that something is not stated."""
-        best = _nearest([one for one in passages if has_numbers(one, question)], question)
-        shape = copied_shape(_titled(best)[1], question, kind, but=self._given, must=True)
+        best = _nearest_passage([one for one in passages if has_numbers(one, question)], question)
+        shape = copied_shape(_split_title(best)[1], question, kind, but=self._given, must=True)
         if shape is None:
             return NOT_STATED
         said = yield from self._say(sub_prompt("read", passage=best, question=question), best, shape, aside=True)
@@ -127,43 +128,42 @@ class FactFinder:
         given = yield from self._say(says, best, YES_OR_NO, aside=True)
         return value if given == "yes" else NOT_STATED
 
-    def _followed(self, question: str, passages: Sequence[str], kind: str) -> Part[str]:
+    def _follow_name(self, question: str, passages: Sequence[str], kind: str) -> Part[str]:
         """Look up a name in the passage that has most words of the question, if the model says that this is needed."""
-        best = _nearest(passages, question)
-        title, text = _titled(best)
+        best = _nearest_passage(passages, question)
+        title, text = _split_title(best)
         names = [one for one in names_in(text) if one not in question and one not in title]
         if not names:
             return NOT_STATED
         shape = one_of("name", (_NONE, *names))
         name = yield from self._say(sub_prompt("follow", passage=best, question=question), best, shape, aside=True)
-        found = (yield from self._looked_up(name, f"What is {name}?")) if name in names else []
+        found = (yield from self._look_up(name, f"What is {name}?")) if name in names else []
         if not found:
             return NOT_STATED
-        value, _ = yield from self._stated(question, found[0], kind, aside=True, listed=False, about=(name,))
+        value, _ = yield from self._read_passage(question, found[0], kind, aside=True, listed=False, about=(name,))
         return value
 
-    def _read(self, question: str, passages: Sequence[str], kind: str, *, listed: bool) -> Part[str]:
+    def _read_passages(self, question: str, passages: Sequence[str], kind: str, *, listed: bool) -> Part[str]:
         """Read on until a passage has what is surely the answer, or one with the word that says what is asked for."""
         best = NOT_STATED
         for number, passage in enumerate(passages):
             if not has_numbers(passage, question):
                 continue
-            value, sure = yield from self._stated(question, passage, kind, aside=number > 0, listed=listed)
+            value, sure = yield from self._read_passage(question, passage, kind, aside=number > 0, listed=listed)
             if value != NOT_STATED and (sure or is_of_kind(value, passage, question)):
                 return value
             best = value if best == NOT_STATED else best
         return best
 
-    def _stated(
+    def _read_passage(
         self, question: str, passage: str, kind: str, *, aside: bool, listed: bool, about: Sequence[str] = ()
     ) -> Part[tuple[str, bool]]:
         """Read a passage; return what it says and whether that is surely asked for, or that it is not stated. `about`:
         names that the question does not have."""
+        text, longest = _split_title(passage)[1], LONGEST_LIST if listed else LONGEST
         tried: list[str] = []
         while len(tried) < _VALUES:
-            shape = copied_shape(
-                _titled(passage)[1], question, kind, LONGEST_LIST if listed else LONGEST, but=(*self._given, *tried)
-            )
+            shape = copied_shape(text, question, kind, longest, but=(*self._given, *tried))
             if shape is None:
                 break
             reading = sub_prompt("truth" if kind == "truth" else "read", passage=passage, question=question)
@@ -191,7 +191,7 @@ class FactFinder:
         `None` for words that were copied, of which nothing tells.
         """
         copied = kind in ("words", "name")
-        title, text = _titled(passage)
+        title, text = _split_title(passage)
         sentences = [
             one if len(one.split()) >= _WORDS else passage  # `[Tom Rudd's age] 47 years`
             for one in sentences_with(value, text, kind)
@@ -220,7 +220,7 @@ class FactFinder:
         return (yield from self._say(asked, question, YES_OR_NO, aside=True)) == "yes"
 
 
-def _to_read(observation: str, question: str) -> list[str]:
+def _select_passages(observation: str, question: str) -> list[str]:
     """Return the passages to read: those whose title the question names first, and none that has no name or number of
     it."""
     passages = [row.strip()[:_PASSAGE_CHARS] for row in observation.split("\n") if row.strip()][:_PASSAGES]
@@ -228,15 +228,15 @@ def _to_read(observation: str, question: str) -> list[str]:
     wanted = [*names, *NUMBER.findall(question)]
     if wanted:
         passages = [one for one in passages if any(part in one for part in wanted)]
-    return sorted(passages, key=lambda one: _titled(one)[0] not in names)
+    return sorted(passages, key=lambda one: _split_title(one)[0] not in names)
 
 
-def _nearest(passages: Sequence[str], question: str) -> str:
+def _nearest_passage(passages: Sequence[str], question: str) -> str:
     """Return the passage that has most words of the question."""
     return max(passages, key=lambda one: words_shared(one, question), default="")
 
 
-def _titled(passage: str) -> tuple[str, str]:
+def _split_title(passage: str) -> tuple[str, str]:
     """Return a passage's title, if it has one in brackets, and its text."""
     if passage.startswith("[") and "] " in passage:
         title, _, text = passage[1:].partition("] ")

@@ -112,12 +112,12 @@ def size_in(text: str) -> float:
     return float(date_in(text).toordinal()) if DATE.search(text) else number_in(text)
 
 
-def written_date(when: date) -> str:
+def format_date(when: date) -> str:
     """Return a date as `3 May 1751`."""
     return f"{when.day} {MONTHS[when.month - 1].capitalize()} {when.year}"
 
 
-def written_number(value: float) -> str:
+def format_number(value: float) -> str:
     """Return a number without a needless fraction."""
     return str(int(value)) if value == int(value) else f"{value:.10g}"
 
@@ -151,8 +151,10 @@ def in_asked_unit(value: str, question: str, given: Mapping[str, float] = Mappin
     row = next((one for one in (given, *_MEASURES) if have in one and want in one), None)
     if row is None or row[have] == row[want]:
         return value
-    return f"{written_number(number_in(value) * row[have] / row[want])} {asked.group(1)}"
+    return f"{format_number(number_in(value) * row[have] / row[want])} {asked.group(1)}"
 
+
+# ── what a question lays down ─────────────────────────────────────────────────────────────────────
 
 _UNIT_NAME = r"((?:square |cubic )?[a-z]+)"
 _DEFINITION = re.compile(
@@ -176,13 +178,13 @@ class QuestionTerms:
     units: Mapping[str, float] = field(default_factory=dict)
     digits: int | None = None
 
-    def rounded(self, value: str) -> str:
+    def round_value(self, value: str) -> str:
         """Return a value whose number has so many decimal places."""
         number = NUMBER.match(value)
         if self.digits is None or number is None:
             return value
         size = round(float(number.group().replace(",", "")), self.digits or None)
-        return written_number(size) + value[number.end() :]
+        return format_number(size) + value[number.end() :]
 
 
 def terms_of(question: str) -> QuestionTerms:
@@ -190,30 +192,28 @@ def terms_of(question: str) -> QuestionTerms:
     units: dict[str, float] = {}
     found = _DEFINITION.search(question)
     if found and (size := float(found.group(2).replace(",", ""))):
-        units = _units(found.group(1).lower(), size) | _units(found.group(3).lower(), 1.0)
-        question = _capital(f"{question[: found.start()]}{_end(question, found.end())}{question[found.end() :]}")
+        units = _unit_sizes(found.group(1).lower(), size) | _unit_sizes(found.group(3).lower(), 1.0)
+        question = _cut_out(question, found)
+        question = question[:1].upper() + question[1:]
     digits = None
     if found := _ROUND.search(question):
-        digits = _places(found.group(1))
-        question = (question[: found.start()] + _end(question, found.end()) + question[found.end() :]).strip()
+        digits = _decimal_places(found.group(1))
+        question = _cut_out(question, found).strip()
     return QuestionTerms(question, units, digits)
 
 
-def _units(name: str, size: float) -> dict[str, float]:
+def _unit_sizes(name: str, size: float) -> dict[str, float]:
     single = name.removesuffix("s")
     return dict.fromkeys((name, single, _PLURALS.get(single, single)), size)
 
 
-def _end(question: str, at: int) -> str:
-    """Return the question mark that was between the question and its terms, if they came last."""
-    return "" if question[at:].strip() else "?" * ("?" not in question[:at])
+def _cut_out(question: str, term: re.Match[str]) -> str:
+    """Return the question without a term, and with the question mark that was before the term if that came last."""
+    before, after = question[: term.start()], question[term.end() :]
+    return f"{before}{'' if after.strip() or '?' in before + term.group() else '?'}{after}"
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def _places(word: str | None) -> int:
+def _decimal_places(word: str | None) -> int:
     if word is None:
         return 0
     return int(word) if word.isdecimal() and len(word) == 1 else _DIGITS.get(word.lower(), 1)

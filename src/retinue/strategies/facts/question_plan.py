@@ -15,7 +15,7 @@ from typing import Any
 from ...core.grammar import Chars, Constraint, Pattern, Repeat, choice, line, optional, seq
 from .copied_answers import asks_for, is_of_another_event
 from .descriptions import TOGETHER, in_words, names_asked, names_listed
-from .quantities import DATE, YEAR, Unreadable, date_in, number_in, size_in, written_date, written_number
+from .quantities import DATE, YEAR, Unreadable, date_in, format_date, format_number, number_in, size_in
 from .sub_prompts import Part, Say, one_field, sub_prompt
 
 KINDS = ("find", "each", "compute", "years", "days", "date", "most", "least", "latest", "earliest", "count", "judge")
@@ -74,7 +74,7 @@ def is_list(number: int, steps: Sequence[QuestionStep]) -> bool:
     )
 
 
-def filled(text: str, values: Sequence[str]) -> str:
+def fill_references(text: str, values: Sequence[str]) -> str:
     """Put what steps found in the place of their numbers; `#1` is left where there is no such step."""
 
     def value(found: re.Match[str]) -> str:
@@ -84,27 +84,27 @@ def filled(text: str, values: Sequence[str]) -> str:
     return _REF.sub(value, text)
 
 
-def expression(text: str, values: Sequence[str]) -> str:
+def fill_expression(text: str, values: Sequence[str]) -> str:
     """The same for arithmetic: of each value its number, of several their sum. Raises `Unreadable` if one has none."""
-    return _REF.sub(lambda found: _summed(values[int(found.group(1)) - 1]), text)
+    return _REF.sub(lambda found: _sum_list(values[int(found.group(1)) - 1]), text)
 
 
-def worked_out(step: QuestionStep, values: Sequence[str]) -> str:
+def work_out(step: QuestionStep, values: Sequence[str]) -> str:
     """Return the result of a step on dates, of a comparison or of a count. Raises `Unreadable`."""
     if not step.uses:
         raise Unreadable(f"{step.text!r} uses no step")
     first = values[step.uses[0] - 1]
     match step.kind:
         case "years":
-            return str(_years(first, values[step.uses[-1] - 1]))
+            return str(_count_years(first, values[step.uses[-1] - 1]))
         case "days":
             return str(abs((date_in(values[step.uses[-1] - 1]) - date_in(first)).days))
         case "date":
-            return _moved(step, first)
+            return _move_date(step, first)
         case "most" | "least" | "latest" | "earliest":
-            return _extreme(step, values)
+            return _name_extreme(step, values)
         case "count":
-            return str(_count(step, values))
+            return str(_count_items(step, values))
     raise Unreadable(f"{step.kind} is not worked out")
 
 
@@ -114,59 +114,55 @@ def parts_of(text: str) -> list[str]:
     return [one for one in parts if not one.islower()] or parts
 
 
-def joined(results: Sequence[str]) -> str:
+def join_results(results: Sequence[str]) -> str:
     """Return the results of a step for each of several as one value."""
     return _BETWEEN.join(results)
 
 
-def _summed(value: str) -> str:
-    sizes = [written_number(number_in(part)) for part in value.split(_BETWEEN)]
+def _sum_list(value: str) -> str:
+    sizes = [format_number(number_in(part)) for part in value.split(_BETWEEN)]
     return sizes[0] if len(sizes) == 1 else f"({' + '.join(sizes)})"
 
 
-def _years(start: str, end: str) -> int:
+def _count_years(start: str, end: str) -> int:
     if not (DATE.search(start) and DATE.search(end)):
         return int(abs(number_in(end) - number_in(start)))
     one, other = sorted((date_in(start), date_in(end)))
     return other.year - one.year - ((other.month, other.day) < (one.month, one.day))
 
 
-def _moved(step: QuestionStep, start: str) -> str:
+def _move_date(step: QuestionStep, start: str) -> str:
     found = re.search(r"([+-])\s*(\d+)\s*$", step.text)
     if found is None:
         raise Unreadable(f"{step.text!r} says no number of days")
     try:
-        return written_date(date_in(start) + timedelta(days=int(found.group(1) + found.group(2))))
+        return format_date(date_in(start) + timedelta(days=int(found.group(1) + found.group(2))))
     except (OverflowError, ValueError) as error:
         raise Unreadable(str(error)) from error
 
 
-def _extreme(step: QuestionStep, values: Sequence[str]) -> str:
+def _name_extreme(step: QuestionStep, values: Sequence[str]) -> str:
     named = re.findall(r"#(\d)\s+([^,]+)", step.text)
     if not named:
         raise Unreadable(f"{step.text!r} names nothing")
-    sized = [(size_in(values[int(ref) - 1]), filled(name, values).strip()) for ref, name in named]
+    sized = [(size_in(values[int(ref) - 1]), fill_references(name, values).strip()) for ref, name in named]
     return (max if step.kind in ("most", "latest") else min)(sized, key=lambda one: one[0])[1]
 
 
-def _count(step: QuestionStep, values: Sequence[str]) -> int:
+def _count_items(step: QuestionStep, values: Sequence[str]) -> int:
     limit = re.search(r"([<>])\s*([\d,.]+)", step.text)
-    held = [part for used in dict.fromkeys(step.uses) for part in _held(values[used - 1], sized=limit is not None)]
+    used = [values[number - 1] for number in dict.fromkeys(step.uses)]
+    held = [
+        part for value in used for part in (value.split(_BETWEEN) if limit or _BETWEEN in value else parts_of(value))
+    ]
     if limit is None:
         return len(held)
     most = number_in(limit.group(2))
-    sizes = [_compared(part, most) for part in held]
+    sizes = [number_in(part) if 1000 <= most <= 2100 else size_in(part) for part in held]  # a limit such as a year
     return sum(size > most if limit.group(1) == ">" else size < most for size in sizes)
 
 
-def _held(value: str, *, sized: bool) -> list[str]:
-    return value.split(_BETWEEN) if sized or _BETWEEN in value else parts_of(value)
-
-
-def _compared(text: str, limit: float) -> float:
-    """Return the size of a value: of a date the year, if the limit seems to be one."""
-    return number_in(text) if 1000 <= limit <= 2100 else size_in(text)
-
+# ── the patterns of plans ─────────────────────────────────────────────────────────────────────────
 
 _PLAIN = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 _CONSTANTS = ("1", "2", "10", "60", "100", "1000")
@@ -227,9 +223,9 @@ def steps_shape(question: str) -> Constraint | None:
         return None
     said = seq(_QUESTION, "\n")
     last = seq(choice(*operations), "\n")
-    if _span(question):
+    if _span_asked(question):
         dated = seq("find: ", choice(*_DATED), " ", said)
-        return one_field("steps", _aged(question) or seq(dated, dated, last))
+        return one_field("steps", _age_shape(question) or seq(dated, dated, last))
     if _SHARES.search(question) and not _numbers(question):
         return one_field("steps", seq("find: ", said, "find: ", said, "compute: ", choice("#1 / #2", "#2 / #1"), "\n"))
     if asks_for(question) not in ("date", "year"):  # those move one date or year
@@ -239,7 +235,7 @@ def steps_shape(question: str) -> Constraint | None:
     return one_field("steps", seq("find: ", said, optional(last), "\n"))
 
 
-def _aged(question: str) -> Pattern | None:
+def _age_shape(question: str) -> Pattern | None:
     """Return the plan for `How old was the builder of A when it was opened?`, but for what the age begins with."""
     name = next(iter(names_asked(question)), "")
     if found := _AGED_WHEN.fullmatch(question):
@@ -254,7 +250,7 @@ def _aged(question: str) -> Pattern | None:
     return seq(born, f"find: On what date {then}?\nyears: #1 to #2\n")
 
 
-def moved_date(question: str) -> tuple[QuestionStep, ...]:
+def plan_moved_date(question: str) -> tuple[QuestionStep, ...]:
     """Return the plan for `What date was 9 days after the launch of A?`, which needs no model; no steps for others."""
     found = _MOVED.fullmatch(question)
     if found is None:
@@ -267,11 +263,11 @@ def moved_date(question: str) -> tuple[QuestionStep, ...]:
 def first_shape(question: str, names: Sequence[str]) -> Constraint:
     """Return the constraint for a fact to find of the first of the names; a number or date if a number is asked for."""
     words = Repeat(Chars("^\\r\\n:#?,A-Z"), 0, 80)
-    begun = choice(*_beginnings(question))
+    begun = choice(*_first_words(question))
     return one_field("steps", seq("find: ", begun, words, " ", in_words(question, names)[0], words, "?\n"))
 
 
-def of_each(first: str, question: str, names: Sequence[str]) -> list[str]:
+def steps_for_each(first: str, question: str, names: Sequence[str]) -> list[str]:
     """Return the step that finds a fact of the first of the names, without a comparison with another one: `How much
     larger is A than B?`, and the same step for the others."""
     asked = in_words(question, names)
@@ -281,8 +277,8 @@ def of_each(first: str, question: str, names: Sequence[str]) -> list[str]:
     return [found.replace(asked[0], one) for one in asked]
 
 
-def _beginnings(question: str) -> tuple[str, ...]:
-    if _span(question):
+def _first_words(question: str) -> tuple[str, ...]:
+    if _span_asked(question):
         return _DATED
     if asks_for(question) != "number":
         return _ASKED_OF_ONE
@@ -300,7 +296,7 @@ def last_shape(question: str, names: Sequence[str]) -> Constraint:
     elif asked != "number":
         options = [f"judge: {question}", *(f"{kind}: {said}" for kind in _COMPARES)]
     elif len(names) == _COMPARED:
-        options = _of_two(question) or _operations(question, few=False)
+        options = _arithmetic_of_two(question) or _operations(question, few=False)
     else:
         signs = _signs(question)
         counted = [f"count: {', '.join(refs)} {sign} {limit}" for limit in _numbers(question) for sign in signs]
@@ -308,9 +304,9 @@ def last_shape(question: str, names: Sequence[str]) -> Constraint:
     return one_field("steps", seq(choice(*options), "\n"))
 
 
-def _of_two(question: str) -> list[str | Pattern]:
+def _arithmetic_of_two(question: str) -> list[str | Pattern]:
     """Return the arithmetic on two facts that a question asks for in plain words."""
-    if _span(question):
+    if _span_asked(question):
         return []
     if _PERCENT.search(question):
         return ["compute: (#1 - #2) / #2 * 100"]
@@ -319,12 +315,7 @@ def _of_two(question: str) -> list[str | Pattern]:
     return ["compute: #1 + #2"] if TOGETHER.search(question) else []
 
 
-def counted_shape() -> Constraint:
-    """Return the constraint for a plan that finds a list and counts it."""
-    return one_field("steps", seq("find: ", _QUESTION, "\ncount: #1\n"))
-
-
-def _span(question: str) -> str:
+def _span_asked(question: str) -> str:
     return next((kind for kind, asks in _SPANS if asks.search(question)), "")
 
 
@@ -344,16 +335,16 @@ def _operations(question: str, *, few: bool) -> list[Pattern]:
         return [compare, seq("judge: ", line(160, but=":"))] if not few and _CONTRASTS.search(question) else []
     if asked != "number":
         moved = [seq("date: ", ref, choice(" + ", " - "), choice(*numbers))] if numbers else []
-        return moved if asked == "date" else [_computed(ref, numbers)] if numbers else []
-    if span := _span(question):
+        return moved if asked == "date" else [_arithmetic_pattern(ref, numbers)] if numbers else []
+    if span := _span_asked(question):
         return [seq(f"{span}: ", ref, " to ", ref)]
     if not _CALCULATES.search(question):
         return []
     counted = seq("count: ", ref, Repeat(seq(", ", ref), 0, 5))
     if _OF_HUNDRED.search(question):
-        return [_computed(ref, numbers)]
+        return [_arithmetic_pattern(ref, numbers)]
     limited = [seq(counted, " ", choice(*_signs(question)), " ", choice(*numbers))] if numbers else []
-    return [_computed(ref, numbers), *limited, counted, seq("judge: ", line(160, but=":"))]
+    return [_arithmetic_pattern(ref, numbers), *limited, counted, seq("judge: ", line(160, but=":"))]
 
 
 def _signs(question: str) -> str:
@@ -362,59 +353,34 @@ def _signs(question: str) -> str:
     return found or "<>"
 
 
-def _computed(ref: Pattern, numbers: Sequence[str]) -> Pattern:
+def _arithmetic_pattern(ref: Pattern, numbers: Sequence[str]) -> Pattern:
     atom = choice(ref, *dict.fromkeys((*numbers, *_CONSTANTS)))
     parts = choice(atom, *"()", " + ", " - ", " * ", " / ", " ^ ", ", ")
     return seq("compute: ", optional(seq("round")), Repeat(parts, 1, 20))
 
 
+# ── the plan that a model writes ──────────────────────────────────────────────────────────────────
+
 _WORD = re.compile(r"[^\W\d_]+")
-
-
-def most_like(question: str, examples: Sequence[str], most: int) -> list[str]:
-    """Return the `most` examples whose first lines are most like `question`, the most like it last. Rarer words count
-    more."""
-    described = [_plain_words(example.partition("\n")[0]) for example in examples]
-    known = Counter(word for words in described for word in words)
-    wanted = _plain_words(question)
-
-    def likeness(words: frozenset[str]) -> float:
-        shared = sum(_weight(known[word], len(examples)) for word in words & wanted)
-        return shared / math.sqrt(len(words) or 1)
-
-    order = sorted(range(len(examples)), key=lambda at: (-likeness(described[at]), at))
-    return [examples[at] for at in reversed(order[:most])]
-
-
-def _weight(count: int, of: int) -> float:
-    return math.log(1 + of / count)
-
-
-def _plain_words(text: str) -> frozenset[str]:
-    """Return the words in lower case, without those that begin with a capital letter, but with the first."""
-    found = _WORD.findall(text.removeprefix("Question:"))
-    return frozenset(word.lower() for at, word in enumerate(found) if at == 0 or word.islower())
-
-
 _SIMILAR = 2  # examples that are shown once more, right before the question
 # Of plans, until one is sound.
 _SAMPLINGS: tuple[Mapping[str, Any], ...] = ({}, *({"temperature": 0.7, "seed": seed} for seed in (1, 2)))
 
 
-def planned(say: Say, question: str) -> Part[tuple[QuestionStep, ...]]:
+def plan_question(say: Say, question: str) -> Part[tuple[QuestionStep, ...]]:
     """Return the steps of a sound plan; the question itself as the only one if there is none."""
     whole = (QuestionStep("find", question),)
     if listed := names_listed(question):
-        return (yield from _alike(say, question, listed)) or whole
-    if moved := moved_date(question):
+        return (yield from _plan_alike(say, question, listed)) or whole
+    if moved := plan_moved_date(question):
         return moved
     shape = steps_shape(question)
     if shape is None:
         return whole
-    text, asked = _prompt(question)
+    text, asked = _plan_prompt(question)
     for options in _SAMPLINGS:
         said = yield from say(text, asked, shape, options=options, aside=bool(options))
-        steps = _read(said)
+        steps = _read_reply(said)
         if steps and all(step.kind == "find" for step in steps):
             break
         if steps and is_sound(steps, question):
@@ -422,26 +388,26 @@ def planned(say: Say, question: str) -> Part[tuple[QuestionStep, ...]]:
     return whole
 
 
-def counted(say: Say, question: str) -> Part[tuple[QuestionStep, ...]]:
+def plan_count(say: Say, question: str) -> Part[tuple[QuestionStep, ...]]:
     """Return a plan that counts what a question asks the number of; no steps if the reply is none."""
-    text, asked = _prompt(question)
-    return _read((yield from say(text, asked, counted_shape())))
+    text, asked = _plan_prompt(question)
+    return _read_reply((yield from say(text, asked, one_field("steps", seq("find: ", _QUESTION, "\ncount: #1\n")))))
 
 
-def _alike(say: Say, question: str, names: Sequence[str]) -> Part[tuple[QuestionStep, ...]]:
+def _plan_alike(say: Say, question: str, names: Sequence[str]) -> Part[tuple[QuestionStep, ...]]:
     """Let the model ask for a fact of the first of the names; ask the same of the others, and let it say what for.
 
     No steps are returned if its replies are none.
     """
-    text, asked = _prompt(question, listed=True)
+    text, asked = _plan_prompt(question, listed=True)
     first = yield from say(text, asked, first_shape(question, names))
-    rows = of_each(first, question, names)
+    rows = steps_for_each(first, question, names)
     so_far = text + "".join(f"{row}\n" for row in rows)
     last = yield from say(so_far, question, last_shape(question, names), aside=True)
-    return _read("\n".join([*rows, last]))
+    return _read_reply("\n".join([*rows, last]))
 
 
-def _read(said: str) -> tuple[QuestionStep, ...]:
+def _read_reply(said: str) -> tuple[QuestionStep, ...]:
     """Return the steps of a reply: none if it has none, as it may where nothing holds it to its form."""
     try:
         return read_steps(said)
@@ -449,14 +415,37 @@ def _read(said: str) -> tuple[QuestionStep, ...]:
         return ()
 
 
-def _prompt(question: str, *, listed: bool = False) -> tuple[str, str]:
+def _plan_prompt(question: str, *, listed: bool = False) -> tuple[str, str]:
     """Return the prompt for a plan, and the part of it that is not the same for all questions."""
-    asked = "\n\n".join([*most_like(question, _examples(listed), _SIMILAR), f"Question: {question}\n"])
+    asked = "\n\n".join([*most_similar(question, _plan_examples(listed), _SIMILAR), f"Question: {question}\n"])
     return f"{sub_prompt('plan').strip()}\n\n{asked}", asked
 
 
 @cache
-def _examples(listed: bool) -> Sequence[str]:
+def _plan_examples(listed: bool) -> Sequence[str]:
     """Return the examples of plans whose questions ask the same of several names, or the others."""
     examples = sub_prompt("plan").strip().split("\n\n")[1:]
     return [one for one in examples if bool(names_listed(one.partition("\n")[0])) == listed]
+
+
+def most_similar(question: str, examples: Sequence[str], most: int) -> list[str]:
+    """Return the `most` examples whose first lines are most like `question` in words, the most like it last.
+
+    Rarer words count more. (Nearest examples in the prompt, Liu et al. 2022.)
+    """
+    described = [_plain_words(example.partition("\n")[0]) for example in examples]
+    known = Counter(word for words in described for word in words)
+    wanted = _plain_words(question)
+
+    def likeness(words: frozenset[str]) -> float:
+        shared = sum(math.log(1 + len(examples) / known[word]) for word in words & wanted)
+        return shared / math.sqrt(len(words) or 1)
+
+    order = sorted(range(len(examples)), key=lambda at: (-likeness(described[at]), at))
+    return [examples[at] for at in reversed(order[:most])]
+
+
+def _plain_words(text: str) -> frozenset[str]:
+    """Return the words in lower case, without those that begin with a capital letter, but with the first."""
+    found = _WORD.findall(text.removeprefix("Question:"))
+    return frozenset(word.lower() for at, word in enumerate(found) if at == 0 or word.islower())

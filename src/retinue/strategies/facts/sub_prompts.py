@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from ...core.grammar import Constraint, Pattern, choice, line, optional, seq
 from ...core.prompt import Ask, Decided, Prompt
-from ...core.protocols import Flow, Request, Sent, ask
+from ...core.protocols import Flow, ask
 from ...core.tool import Tool
 from ...core.values import AgentFinish, Message, Reply
 from ..parsing.final_answer import visible_answer
 from ..prompting.constraints import object_schema
 from ..prompting.prompt_parts import history_lines, prompt_parts
-
-T = TypeVar("T")
-Part = Generator[Request, Sent, T]
+from ..wrappers.wrapper import Part as Part
 
 
 class Say(Protocol):

@@ -12,6 +12,7 @@ from typing import Any
 
 from ...core.tool import Tool
 from ...core.values import AgentFinish, StopReason, ToolInput
+from .lenient_json import FENCED
 
 ACTIONS = ("actions", "tool_calls")
 NAMES = ("action", "tool", "tool_name")
@@ -24,7 +25,6 @@ KEYS = frozenset((*ACTIONS, *NAMES, *INPUTS, *ANSWERS, *STEPS, *_OTHERS, *_ALIKE
 
 NO_TOOL = "no appropriate tool available"
 CUT_OFF = "Invalid Format: the reply was cut off, be brief"
-FENCED = re.compile(r"```[a-z]*+\s*+(.*?)```", re.IGNORECASE | re.DOTALL)
 NO_ACTION = frozenset(("", "none", "na", "null", "noaction"))  # squeezed names, as of n/a and "No action"
 _BETWEEN = re.compile(r"[\s_-]++")
 _BESIDE_WORDS = re.compile(r"[\W_]+")

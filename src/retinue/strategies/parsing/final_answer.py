@@ -19,6 +19,8 @@ from .lenient_json import Truncated
 from .react_text import AFTER, ANYWHERE, AT_LINE_START, INVENTED, finish, json_decision, names_no_tool, parse, parts_of
 from .tagged_calls import find_calls
 
+# ── answers without a format ──────────────────────────────────────────────────────────────────────
+
 _FORMAL = re.compile(r"[{}]|```|</?\w|\b\w+[\[(]")  # JSON, a fence, a tag or a call: an attempt at another format
 _LABEL = re.compile(
     r"^[ \t>*_#`-]*+(?:follow|tool|query|search|command|call|function|step|plan|input|argument)[\w -]{0,30}+[*_`]*+:",
@@ -44,12 +46,12 @@ def uses_tool(text: str, tools: Sequence[Tool]) -> bool:
         for part, after in zip(parts, [*parts[1:], None], strict=False):
             if part.kind in ("final answer", "observation", "question"):
                 break
-            if part.kind == "action" and (_is_of(part.text, tools) or (after and after.kind == "input")):
+            if part.kind == "action" and (_names_tool(part.text, tools) or (after and after.kind == "input")):
                 return True
     return ("{" in text or "<" in text) and _acts_in_json(text, tools)
 
 
-def _is_of(written: str, tools: Sequence[Tool]) -> bool:
+def _names_tool(written: str, tools: Sequence[Tool]) -> bool:
     """Return whether an action names one of the tools, alone or in a call."""
     name = re.split(r"[\[(\n]", written, maxsplit=1)[0]
     return match_tool(bare_name(name), tools) is not None
@@ -87,6 +89,8 @@ def prose(reply: Reply, tools: Sequence[Tool]) -> str:
     return "" if any(re.search(rf"\b{re.escape(tool.name)}\b", text, re.IGNORECASE) for tool in tools) else text
 
 
+# ── replies to "Final Answer:" ────────────────────────────────────────────────────────────────────
+
 _REPEATED = re.compile(r"^\s*+(?:thought[^\n]*\n)?\s*+final[ _]*answer[ \t]*:", re.IGNORECASE)
 _STEP_FIRST = re.compile(rf"[\s>*_#`-]*+(?:thought|action){AFTER}", re.IGNORECASE)
 
@@ -105,7 +109,7 @@ def answer_of(text: str, tools: Sequence[Tool] = ()) -> AgentFinish:
             return decision if isinstance(decision, AgentFinish) else AgentFinish({}, text)
     said = _REPEATED.sub("", text)
     begins_step = said == text and _STEP_FIRST.match(text)
-    if said != text or begins_step or not _goes_on(text, tools):
+    if said != text or begins_step or not _acts_first(text, tools):
         with suppress(UnreadableReply):
             decided = parse(text if begins_step else f"Final Answer: {said}", tools).decision
             if isinstance(decided, AgentFinish):
@@ -113,7 +117,7 @@ def answer_of(text: str, tools: Sequence[Tool] = ()) -> AgentFinish:
     return AgentFinish({}, text)
 
 
-def _goes_on(text: str, tools: Sequence[Tool]) -> bool:
+def _acts_first(text: str, tools: Sequence[Tool]) -> bool:
     """Return whether a reply acts before it gives an answer or invents an observation."""
     for part in parts_of(text, AT_LINE_START):
         if part.kind == "action" and not names_no_tool(part.text):
@@ -124,7 +128,7 @@ def _goes_on(text: str, tools: Sequence[Tool]) -> bool:
 
 
 def visible_answer(text: str) -> str:
-    """Extract the visible part of the answer from a reply that is still arriving; see `answer_stream`."""
+    """Extract the visible part of the answer from a reply that is still arriving."""
     begins = text.lstrip()[:7].lower()
     if begins.startswith(("{", "[", "`")):
         return finished_answer(partial_answer(text)) if begins[0] == "{" else ""
@@ -147,6 +151,8 @@ def mark_truncated(read: AgentFinish, reply: Reply) -> AgentFinish:
     return AgentFinish(values, read.log, CUT_SHORT[reply.finish])
 
 
+# ── answers that are still arriving ───────────────────────────────────────────────────────────────
+
 _DECORATION = r"[ \t>*_#`-]*+"
 _BEFORE_COLON = r"[ \t]*+\d*+[ \t]*+[*_`]*+[ \t]*+"
 _FINAL = re.compile(rf"^{_DECORATION}final[ _]*answer{AFTER}", re.IGNORECASE | re.MULTILINE)
@@ -156,10 +162,10 @@ _NO_WORDS = re.compile(r"[\W_]+")
 
 def any_prefix(*words: str, between: str = "[ _]*+") -> str:
     """Return a pattern for any prefix of one of `words`, with `between` allowed between them."""
-    return f"(?:{'|'.join(_beginning(word, between) for word in words)})"
+    return f"(?:{'|'.join(_prefix_pattern(word, between) for word in words)})"
 
 
-def _beginning(word: str, between: str) -> str:
+def _prefix_pattern(word: str, between: str) -> str:
     pattern = ""
     for letter in reversed(word[1:]):
         pattern = f"(?:{between if letter == ' ' else letter}{pattern})?"
@@ -216,7 +222,7 @@ def marked_answer(text: str, tools: Sequence[Tool]) -> str:
 def finished_answer(text: str, begin: int = 0) -> str:
     """Extract the answer that starts at `begin`. Like `react_text.finish`, stop before anything made up."""
     ends = [match.start() for marker in (AT_LINE_START, INVENTED) if (match := marker.search(text, begin))]
-    end = min(ends) if ends else _certain(text, begin)
+    end = min(ends) if ends else _certain_end(text, begin)
     return before_fence(text[begin:end])
 
 
@@ -225,7 +231,7 @@ def before_fence(text: str) -> str:
     return plain_answer(_FENCE_BEGUN.sub("", text))
 
 
-def _certain(text: str, begin: int) -> int:
+def _certain_end(text: str, begin: int) -> int:
     """Return where the last line may begin a marker, or else the end of `text`."""
     line = text.rfind("\n", begin) + 1
     if (line > begin or not begin) and _LINE_BEGUN.fullmatch(text, line):

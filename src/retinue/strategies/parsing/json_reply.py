@@ -50,25 +50,25 @@ class JsonReply:
 
 def read_reply(text: str, tools: Sequence[Tool]) -> JsonReply:
     """Parse a reply. Raises `UnreadableReply`, and nothing else, for any text."""
-    text = _unwrapped(text)
+    text = _unwrap(text)
     cut, called = False, list(find_calls(text))
     for value, begin, end in find_values(text):
-        if called and called[0].begin <= begin and (reply := _called(called, text, tools)):
+        if called and called[0].begin <= begin and (reply := _read_calls(called, text, tools)):
             return reply
-        reply = _read(value, text[begin:end], tools)
+        reply = _read_value(value, text[begin:end], tools)
         if reply is not None:
             return reply
         cut = cut or isinstance(value, Truncated)
-    if called and (reply := _called(called, text, tools)):
+    if called and (reply := _read_calls(called, text, tools)):
         return reply
     raise UnreadableReply(CUT_OFF if cut else "Invalid Format: no JSON with 'actions' or 'answer'")
 
 
 def truncated_answer(text: str) -> str:
     """Return the available part of an answer whose end is missing."""
-    for value, _, _ in find_values(_unwrapped(text)):
+    for value, _, _ in find_values(_unwrap(text)):
         values = value.value if isinstance(value, Truncated) else value
-        answer = _first(_folded(values), ANSWERS) if isinstance(values, dict) else None
+        answer = _first_of(_fold_keys(values), ANSWERS) if isinstance(values, dict) else None
         if isinstance(answer, Truncated) and isinstance(answer.value, str):
             return answer.value.strip()
     return ""
@@ -86,25 +86,25 @@ def partial_answer(text: str) -> str:
         values = value.value if isinstance(value, Truncated) else value
         if not isinstance(values, dict) or begin > at:  # the first object is not JSON
             return ""
-        values = _folded(values)
+        values = _fold_keys(values)
         inner = values.get("decision")
         inner = inner.value if isinstance(inner, Truncated) else inner
-        values |= _folded(inner) if isinstance(inner, dict) else {}
-        answer = _first(values, ANSWERS)
+        values |= _fold_keys(inner) if isinstance(inner, dict) else {}
+        answer = _first_of(values, ANSWERS)
         if cut or answer is not None or _decides(values):
-            return "" if _decides(values) else _string_begun(answer)
+            return "" if _decides(values) else _begun_string(answer)
         at = len(text)
     return ""
 
 
 def _decides(values: Mapping[str, Any]) -> bool:
     """Return whether an object contains actions, or the beginning of them."""
-    given = _first(values, ACTIONS)
+    given = _first_of(values, ACTIONS)
     given = given.value if isinstance(given, Truncated) else given
     return bool(given) or _is_call(values)
 
 
-def _string_begun(value: Any) -> str:
+def _begun_string(value: Any) -> str:
     """Return a text without an incomplete escape at its end; empty for values of other types."""
     if isinstance(value, str):
         return value
@@ -112,7 +112,7 @@ def _string_begun(value: Any) -> str:
     return _ESCAPE_BEGUN.sub("", begun) if isinstance(begun, str) else ""
 
 
-def _unwrapped(text: str) -> str:
+def _unwrap(text: str) -> str:
     """Return the contents of a reply that is a single JSON string."""
     stripped = text.strip()
     if stripped[:1] == '"':
@@ -122,70 +122,70 @@ def _unwrapped(text: str) -> str:
     return text
 
 
-def _called(called: Sequence[TaggedCall], text: str, tools: Sequence[Tool]) -> JsonReply | None:
+def _read_calls(called: Sequence[TaggedCall], text: str, tools: Sequence[Tool]) -> JsonReply | None:
     """Parse calls between tags, as far as they are valid calls."""
     items = [call.value for call in called if isinstance(call.value, Truncated) or _are_items([call.value])]
     values = {"actions": items}
-    return _read(values, text[called[0].begin : called[-1].end], tools) if items else None
+    return _read_value(values, text[called[0].begin : called[-1].end], tools) if items else None
 
 
-def _read(value: Any, written: str, tools: Sequence[Tool]) -> JsonReply | None:
+def _read_value(value: Any, written: str, tools: Sequence[Tool]) -> JsonReply | None:
     """Parse a value; `None` if it has neither actions nor an answer."""
     if isinstance(value, Truncated) and not isinstance(value.value, dict):
-        return _read({"actions": value}, written, tools) if _are_items(value.value) else None
+        return _read_value({"actions": value}, written, tools) if _are_items(value.value) else None
     values = value.value if isinstance(value, Truncated) else value
     if isinstance(values, list):
-        return _read({"actions": values}, written, tools) if _are_items(values) else None
-    values = _folded(values)
+        return _read_value({"actions": values}, written, tools) if _are_items(values) else None
+    values = _fold_keys(values)
     if isinstance(inner := values.get("decision"), dict):
-        values |= _folded(inner)
+        values |= _fold_keys(inner)
     items = _items(value, values)
-    decided = [action for item in items if (action := _action(item, written, tools)) is not None]
+    decided = [action for item in items if (action := _read_action(item, written, tools)) is not None]
     if len(decided) > MAX_ACTIONS:
         raise UnreadableReply(f"Invalid Format: {len(decided)} actions at once; give at most {MAX_ACTIONS}")
     ended = next((one for one in decided if one.tool.strip().lower() in _FINISH), None)
     actions = tuple(one for one in decided if one.tool.strip().lower() not in _FINISH)
-    answer = _answer(_first(values, ANSWERS) if ended is None else _only(ended.tool_input))
+    answer = _answer_text(_first_of(values, ANSWERS) if ended is None else _single_value(ended.tool_input))
     if not actions and answer is None:
-        return _nothing(value, values, written)
-    return JsonReply(actions, answer, _thought(values), written)
+        return _read_undecided(value, values, written)
+    return JsonReply(actions, answer, _thought_in(values), written)
 
 
-def _nothing(value: Any, values: Mapping[str, Any], written: str) -> JsonReply | None:
+def _read_undecided(value: Any, values: Mapping[str, Any], written: str) -> JsonReply | None:
     """Handle a reply in the right form without actions or answer: in the ReAct tutorial it means that no tool fits."""
     if isinstance(value, Truncated):
         if any(isinstance(inner, Truncated) for inner in values.values()):
             raise UnreadableReply(CUT_OFF)
         return None
-    in_form = "scratchpad" in values or isinstance(_first(values, ACTIONS), list)
-    return JsonReply((), NO_TOOL.capitalize(), _thought(values), written) if in_form else None
+    in_form = "scratchpad" in values or isinstance(_first_of(values, ACTIONS), list)
+    return JsonReply((), NO_TOOL.capitalize(), _thought_in(values), written) if in_form else None
 
 
-def _folded(values: Mapping[str, Any]) -> dict[str, Any]:
+def _fold_keys(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key_of(key): value for key, value in values.items()}
 
 
-def _first(values: Mapping[str, Any], keys: Sequence[str]) -> Any:
+def _first_of(values: Mapping[str, Any], keys: Sequence[str]) -> Any:
     return next((values[key] for key in keys if values.get(key) is not None), None)
 
 
 def _are_items(values: Any) -> bool:
     return bool(values) and all(
-        isinstance(one, dict) and _is_call(_folded(one))
+        isinstance(one, dict) and _is_call(_fold_keys(one))
         for one in (v.value if isinstance(v, Truncated) else v for v in values)
     )
 
 
 def _is_call(values: Mapping[str, Any]) -> bool:
     """Return whether an object is an action. A `name` alone is not enough, since it is a common key."""
-    if _first(values, NAMES) is not None or isinstance(values.get("function"), dict):
+    if _first_of(values, NAMES) is not None or isinstance(values.get("function"), dict):
         return True
-    return ("name" in values or "function" in values) and _first(values, INPUTS) is not None
+    return ("name" in values or "function" in values) and _first_of(values, INPUTS) is not None
 
 
 def _items(value: Any, values: dict[str, Any]) -> list[Any]:
     """Return the unparsed actions in a reply: a list, a single one, or the reply itself."""
-    given = _first(values, ACTIONS)
+    given = _first_of(values, ACTIONS)
     if given is None:
         return [Truncated(values) if isinstance(value, Truncated) else values] if _is_call(values) else []
     if isinstance(given, Truncated):
@@ -193,19 +193,19 @@ def _items(value: Any, values: dict[str, Any]) -> list[Any]:
     return given if isinstance(given, list) else [given]
 
 
-def _action(item: Any, written: str, tools: Sequence[Tool]) -> AgentAction | None:
+def _read_action(item: Any, written: str, tools: Sequence[Tool]) -> AgentAction | None:
     """Parse a complete action; `None` if it says that there is none."""
     if isinstance(item, Truncated):
         raise UnreadableReply(CUT_OFF)
-    values = _folded(item) if isinstance(item, dict) else {"action": item}
+    values = _fold_keys(item) if isinstance(item, dict) else {"action": item}
     if isinstance(inner := values.get("function"), dict):
-        values |= _folded(inner)
-    name = _first(values, (*NAMES, "name", "function"))
+        values |= _fold_keys(inner)
+    name = _first_of(values, (*NAMES, "name", "function"))
     if name is None or (isinstance(name, str) and name.strip().lower() in _NOTHING):
         return None
     if not isinstance(name, str):
         raise UnreadableReply("Invalid Format: an action's name must be a text")
-    tool, given = match_tool(name, tools), _first(values, INPUTS)
+    tool, given = match_tool(name, tools), _first_of(values, INPUTS)
     if given is None:
         if needs_input(tool):
             raise UnreadableReply(f"Invalid Format: the action {name[:80]!r} has no 'arguments'")
@@ -214,18 +214,18 @@ def _action(item: Any, written: str, tools: Sequence[Tool]) -> AgentAction | Non
     return AgentAction(tool.name if tool else name, tool_input, written)
 
 
-def _only(values: Any) -> Any:
+def _single_value(values: Any) -> Any:
     """Return the answer where answering is written as an action."""
     return next(iter(values.values())) if isinstance(values, dict) and len(values) == 1 else values
 
 
-def _answer(value: Any) -> str | None:
+def _answer_text(value: Any) -> str | None:
     """Return an answer as text, other values as JSON; `None` if it is missing or truncated."""
     text = "" if value is None or isinstance(value, Truncated) else as_text(value).strip()
     return text if text not in ("", "{}", "[]") else None
 
 
-def _thought(values: Mapping[str, Any]) -> str:
+def _thought_in(values: Mapping[str, Any]) -> str:
     scratchpad = values.get("scratchpad")
     scratchpad = scratchpad.value if isinstance(scratchpad, Truncated) else scratchpad
     thought = (scratchpad if isinstance(scratchpad, dict) else values).get("thought")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _FOLLOWED = 3  # multiples of the text's length
 
+FENCED = re.compile(r"```[a-z]*+\s*+(.*?)```", re.IGNORECASE | re.DOTALL)
 _BRACKET = re.compile(r"[{\[]")
 _SPACE = re.compile(r"[ \t\r\n]*+")
 _COMMAS = re.compile(r"[ \t\r\n]*+(?:,[ \t\r\n]*+)*+")
@@ -58,9 +60,9 @@ def find_values(text: str) -> Iterator[FoundValue]:
     Each candidate is parsed until it fails; the total work is bounded, so the time is linear.
     """
     at, followed = 0, 0
-    while followed <= _FOLLOWED * len(text) and (begin := _bracket(text, at)) >= 0:
+    while followed <= _FOLLOWED * len(text) and (begin := _find_bracket(text, at)) >= 0:
         try:
-            value, end = _value(text, begin, 0)
+            value, end = _read_value(text, begin, 0)
         except NotJson as wrong:
             followed += wrong.at - begin
             at = begin + 1
@@ -72,8 +74,19 @@ def find_values(text: str) -> Iterator[FoundValue]:
 
 def value_at(text: str, at: int) -> FoundValue:
     """Parse the value that begins at `at`. Raises `NotJson` if there is none."""
-    value, end = _value(text, at, 0)
+    value, end = _read_value(text, at, 0)
     return FoundValue(value, at, end)
+
+
+def json_values(text: str) -> Iterator[Any]:
+    """Yield the JSON that there is in a text: all of it, what is in fences, or between the first and last bracket."""
+    begin = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=len(text))
+    end = max(text.rfind("}"), text.rfind("]")) + 1
+    for candidate in (text, *FENCED.findall(text), text[begin:end]):
+        with suppress(ValueError, RecursionError):
+            value = json.loads(candidate, strict=False)
+            json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+            yield value
 
 
 def as_text(value: Any) -> str:
@@ -81,78 +94,78 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _bracket(text: str, at: int) -> int:
+def _find_bracket(text: str, at: int) -> int:
     match = _BRACKET.search(text, at)
     return match.start() if match else -1
 
 
-def _value(text: str, at: int, depth: int) -> tuple[Any, int]:
+def _read_value(text: str, at: int, depth: int) -> tuple[Any, int]:
     """Parse the value that begins at `at`; return it with its end."""
     if depth > MAX_DEPTH:
         raise NotJson(at)
     match text[at : at + 1]:
         case "{":
-            return _object(text, at + 1, depth)
+            return _read_object(text, at + 1, depth)
         case "[":
-            return _array(text, at + 1, depth)
+            return _read_array(text, at + 1, depth)
         case '"' | "'" as quote:
-            return _string(text, at, quote)
+            return _read_string(text, at, quote)
     word = _WORD.match(text, at)
     if word is None:
         raise NotJson(at)
     if word.end() == len(text):
         return Truncated(None), word.end()  # the number may be incomplete
-    return _scalar(word.group(), at), word.end()
+    return _read_scalar(word.group(), at), word.end()
 
 
-def _string(text: str, at: int, quote: str) -> tuple[Any, int]:
+def _read_string(text: str, at: int, quote: str) -> tuple[Any, int]:
     match = _STRINGS[quote].match(text, at)
     assert match is not None
-    value = _unescaped(match.group(1))
+    value = _unescape(match.group(1))
     return (value if match.group(2) else Truncated(value)), match.end() if match.group(2) else len(text)
 
 
-def _array(text: str, at: int, depth: int) -> tuple[Any, int]:
+def _read_array(text: str, at: int, depth: int) -> tuple[Any, int]:
     values: list[Any] = []
     while True:
-        at = _end(_COMMAS, text, at)
+        at = _match_end(_COMMAS, text, at)
         if at >= len(text):
             return Truncated(values), at
         if text[at] == "]":
             return values, at + 1
-        value, at = _value(text, at, depth + 1)
+        value, at = _read_value(text, at, depth + 1)
         values.append(value)
 
 
-def _object(text: str, at: int, depth: int) -> tuple[Any, int]:
+def _read_object(text: str, at: int, depth: int) -> tuple[Any, int]:
     values: dict[str, Any] = {}
     while True:
-        at = _end(_COMMAS, text, at)
+        at = _match_end(_COMMAS, text, at)
         if at >= len(text):
             return Truncated(values), at
         if text[at] == "}":
             return values, at + 1
         if text[at] not in "\"'":
             raise NotJson(at)
-        key, at = _string(text, at, text[at])
-        at = _end(_SPACE, text, at)
+        key, at = _read_string(text, at, text[at])
+        at = _match_end(_SPACE, text, at)
         if isinstance(key, Truncated) or at >= len(text):
             return Truncated(values), len(text)
         if text[at] != ":":
             raise NotJson(at)
-        at = _end(_SPACE, text, at + 1)
+        at = _match_end(_SPACE, text, at + 1)
         if at >= len(text):
             return Truncated(values), at
-        values[key], at = _value(text, at, depth + 1)
+        values[key], at = _read_value(text, at, depth + 1)
 
 
-def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+def _match_end(pattern: re.Pattern[str], text: str, at: int) -> int:
     match = pattern.match(text, at)
     assert match is not None
     return match.end()
 
 
-def _scalar(word: str, at: int) -> Any:
+def _read_scalar(word: str, at: int) -> Any:
     if word.lower() in _WORDS:
         return _WORDS[word.lower()]
     if _NUMBER.fullmatch(word) and len(word) < 300:
@@ -165,7 +178,7 @@ def _scalar(word: str, at: int) -> Any:
     raise NotJson(at)
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     """Unescape a string; escapes unknown to JSON stay unchanged."""
     if "\\" not in text:
         return text

@@ -20,7 +20,6 @@ from ...core.tool import Tool
 from ...core.values import AgentAction, AgentFinish, Reply
 from .actions import (
     CUT_OFF,
-    FENCED,
     INPUTS,
     NO_ACTION,
     UnreadableReply,
@@ -32,7 +31,7 @@ from .actions import (
     squeeze,
     without_quotes,
 )
-from .lenient_json import Truncated, as_text
+from .lenient_json import FENCED, Truncated, as_text
 from .tagged_calls import TaggedCall, find_calls
 
 _KIND = r"(thought|(?:action|tool)[ _]*input|input|action|tool|observation|final[ _]*answer|question)"
@@ -118,40 +117,40 @@ def parse(text: str, tools: Sequence[Tool]) -> Parsed:
         parts = parts_of(text, ANYWHERE)
     called = next(find_calls(text), None)
     for at, part in enumerate(parts):
-        if called and called.begin < part.begin and (parsed := _called(called, text, tools)):
+        if called and called.begin < part.begin and (parsed := _read_call(called, text, tools)):
             return parsed
         if part.kind in ("observation", "question"):
             called = None  # made up as well
             break
         if part.kind == "final answer":
-            return _opeas(part, text) or _answer(part.text, text[: part.end], part.end)
+            return _read_opea_answer(part, text) or _read_answer(part.text, text[: part.end], part.end)
         if part.kind == "action" and squeeze(part.text) not in NO_ACTION:
-            return _action(part, parts[at + 1] if at + 1 < len(parts) else None, text, tools)
-    if called and (parsed := _called(called, text, tools)):
+            return _read_action(part, parts[at + 1] if at + 1 < len(parts) else None, text, tools)
+    if called and (parsed := _read_call(called, text, tools)):
         return parsed
     raise UnreadableReply("Invalid Format: Missing 'Action:' after 'Thought:'")
 
 
-def _called(call: TaggedCall, text: str, tools: Sequence[Tool]) -> Parsed | None:
+def _read_call(call: TaggedCall, text: str, tools: Sequence[Tool]) -> Parsed | None:
     """Return the action of a call between tags, if it is valid."""
     if isinstance(call.value, Truncated):
         raise UnreadableReply(CUT_OFF)
-    decision = _from_values(call.value, text[: call.end], tools)
+    decision = _decide_by_values(call.value, text[: call.end], tools)
     return Parsed(decision, call.end) if isinstance(decision, AgentAction) else None
 
 
-def _opeas(part: Part, text: str) -> Parsed | None:
+def _read_opea_answer(part: Part, text: str) -> Parsed | None:
     """Parse OPEA's form of an answer, `FINAL ANSWER: {"answer": "…"}`; with a marker in another case, the JSON is
     literal.
     """
     if not _OPEAS.match(text, part.begin):
         return None
-    values = _json_at_start(part.text)
-    found = _from_values(values, text[: part.end], ()) if isinstance(values, dict) else None
+    values = _read_json(part.text)
+    found = _decide_by_values(values, text[: part.end], ()) if isinstance(values, dict) else None
     return Parsed(found, part.end) if isinstance(found, AgentFinish) else None
 
 
-def _answer(text: str, log: str, length: int) -> Parsed:
+def _read_answer(text: str, log: str, length: int) -> Parsed:
     if not text:
         raise UnreadableReply("Invalid Format: no answer after 'Final Answer:'")
     return Parsed(finish(text, log), length)
@@ -171,7 +170,7 @@ def without_empty_fence(text: str) -> str:
     return (_FENCE_BEGUN if text.count("```") % 2 else _FENCE_OF_NOTHING).sub("", text)
 
 
-def _action(part: Part, after: Part | None, text: str, tools: Sequence[Tool]) -> Parsed:
+def _read_action(part: Part, after: Part | None, text: str, tools: Sequence[Tool]) -> Parsed:
     name, end = part.text, part.end
     written: str | None = None
     if after is not None and after.kind == "input":
@@ -180,7 +179,7 @@ def _action(part: Part, after: Part | None, text: str, tools: Sequence[Tool]) ->
         name, written = call.group(1), call.group(2) or call.group(3) or ""
     name = bare_name(name)
     if written is not None and squeeze(name) in _FINISH:
-        return _answer(without_quotes(written), text[:end], end)
+        return _read_answer(without_quotes(written), text[:end], end)
     tool = match_tool(name, tools)
     if written is None:
         if decision := json_decision(part.text, tools):
@@ -203,12 +202,12 @@ def names_no_tool(name: str) -> bool:
 def json_decision(text: str, tools: Sequence[Tool]) -> AgentAction | AgentFinish | None:
     """Return the decision of a reply that is JSON, or contains it in a fence; `None` if there is none."""
     for candidate in _json_candidates(text):
-        values = _json_at_start(candidate)
+        values = _read_json(candidate)
         if isinstance(values, list) and values:
             values = values[0]
         if isinstance(values, dict):
             inner = values.get("decision")
-            decision = _from_values(inner if isinstance(inner, dict) else values, text, tools)
+            decision = _decide_by_values(inner if isinstance(inner, dict) else values, text, tools)
             if decision is not None:
                 return decision
     return None
@@ -221,7 +220,7 @@ def _json_candidates(text: str) -> Iterator[str]:
         yield from (inside.strip() for inside in FENCED.findall(text))
 
 
-def _from_values(values: Mapping[str, Any], text: str, tools: Sequence[Tool]) -> AgentAction | AgentFinish | None:
+def _decide_by_values(values: Mapping[str, Any], text: str, tools: Sequence[Tool]) -> AgentAction | AgentFinish | None:
     answer = values.get("final_answer", values.get("answer"))
     given = next((values[key] for key in INPUTS if key in values), None)
     name = values.get("action", values.get("tool", values.get("name") if given is not None else None))
@@ -237,7 +236,7 @@ def _from_values(values: Mapping[str, Any], text: str, tools: Sequence[Tool]) ->
     return None
 
 
-def _json_at_start(text: str) -> Any:
+def _read_json(text: str) -> Any:
     """Return the value that `text` begins with, since the first decision counts."""
     try:
         return _DECODER.raw_decode(text)[0] if text[:1] in ("{", "[") else None
@@ -245,7 +244,7 @@ def _json_at_start(text: str) -> Any:
         return None
 
 
-def thought_in(log: str) -> str:
+def read_thought(log: str) -> str:
     """Return the thought before an action, without its marker."""
     return _THOUGHT.sub("", _FROM_ACTION.split(log, maxsplit=1)[0]).strip()
 

@@ -72,21 +72,23 @@ def find_calls(text: str) -> Iterator[TaggedCall]:
     at = 0
     while begun := _BEGIN.search(text, at):
         try:
-            value, at = _given(text, begun)
+            value, at = _read_call(text, begun)
         except NotJson as wrong:
             at = max(begun.end(), wrong.at)
             continue
-        at = _after(text, at)
+        end = _END.match(text, at)
+        at = end.end() if end else at
         for one in value if isinstance(value, list) else [value]:
             if isinstance(one, dict) and one.keys() == {"name"}:  # a call without arguments
                 one["arguments"] = {}
             yield TaggedCall(one, begun.start(), at)
 
 
-def _given(text: str, begun: re.Match[str]) -> tuple[Any, int]:
+def _read_call(text: str, begun: re.Match[str]) -> tuple[Any, int]:
     at = begun.end()
     if name := begun["tool"]:
-        closed_at = _until(text, "</tool_input>", at)
+        end_at = text.find("</tool_input>", at)
+        closed_at = len(text) if end_at < 0 else end_at
         return {"name": name.strip(), "arguments": text[at:closed_at].strip()}, closed_at
     if name := begun["gemma"]:
         end = _GEMMA_END.search(text, at)
@@ -107,14 +109,14 @@ def _given(text: str, begun: re.Match[str]) -> tuple[Any, int]:
         value, _, at = value_at(text, at)
     else:
         begin = at
-        value, at = _parameters(text, at)
+        value, at = _read_parameters(text, at)
         closed = text.startswith(("</", "<|tool_call_end", "<｜tool▁call▁end"), at) and begun["token"] != "<tool_call>"
         if begun["token"] and at == begin and not closed:
             raise NotJson(at)  # a tag that a text speaks of
     return value if isinstance(value, Truncated) else {"name": name, "arguments": value}, at
 
 
-def _parameters(text: str, at: int) -> tuple[Any, int]:
+def _read_parameters(text: str, at: int) -> tuple[Any, int]:
     """Parse values between tags of their own, as texts unless they are marked as JSON."""
     values: dict[str, Any] = {}
     while begun := _PARAMETER.match(text, at):
@@ -123,25 +125,14 @@ def _parameters(text: str, at: int) -> tuple[Any, int]:
             return Truncated(values), len(text)
         value: Any = text[begun.end() : end.start()].strip()
         if 'string="false"' in (begun["notes"] or ""):
-            value = value_at(value, 0).value if value[:1] in ("{", "[") else _scalar(value)
+            value = value_at(value, 0).value if value[:1] in ("{", "[") else _read_scalar(value)
         values[begun["name"]] = value
         at = end.end()
     return values, at
 
 
-def _scalar(text: str) -> Any:
+def _read_scalar(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
-
-
-def _until(text: str, tag: str, at: int) -> int:
-    end = text.find(tag, at)
-    return len(text) if end < 0 else end
-
-
-def _after(text: str, at: int) -> int:
-    end = _END.match(text, at)
-    assert end is not None
-    return end.end()

@@ -43,17 +43,17 @@ _MAX_PYTHON = 20_000  # characters
 
 def calls_in_text(text: str, tools: Sequence[Tool]) -> tuple[tuple[AgentAction, ...], str]:
     """Return the calls in a reply, and the text before them. Raises `UnreadableReply` for one that is cut off."""
-    if tagged := _tagged(text):
+    if tagged := _find_tagged(text):
         if any(isinstance(call.value, Truncated) for call in tagged):
             raise UnreadableReply(CUT_OFF)
-        actions = _read(json.dumps([call.value for call in tagged]), tools)
+        actions = _read_actions(json.dumps([call.value for call in tagged]), tools)
         return actions, text[: tagged[0].begin].strip() if actions else text
-    if calls := list(_python_calls(text, tools)):
-        return _read(json.dumps(calls), tools), ""
-    before, written = _split(text)
-    if not written or (before and not _announces(before)):
+    if calls := list(_read_python(text, tools)):
+        return _read_actions(json.dumps(calls), tools), ""
+    before, written = _split_json(text)
+    if not written or (before and not _announces_call(before)):
         return (), text
-    actions = _read(written, tools)
+    actions = _read_actions(written, tools)
     known = bool(actions) and all(match_tool(action.tool, tools) for action in actions)
     return (actions, before) if known else ((), text)
 
@@ -67,19 +67,19 @@ def answer_beside_calls(text: str) -> str:
         return ""
     for maybe in _MAYBE_JSON.finditer(text[: 2 * _MAX_WORDS]):
         before = text[: maybe.start()]
-        if not before.strip() or _announces(before):
+        if not before.strip() or _announces_call(before):
             ends.append(maybe.start())
             break
     return plain_answer(text[: min(ends)] if ends else text)
 
 
-def _announces(words: str) -> bool:
+def _announces_call(words: str) -> bool:
     return len(words) <= _MAX_WORDS and announces_step(words)
 
 
-def _tagged(text: str) -> Sequence[TaggedCall]:
+def _find_tagged(text: str) -> Sequence[TaggedCall]:
     """Return the calls between tags that are not shown as code, unless the whole reply is code."""
-    before, inner = _fenced(text.strip())
+    before, inner = _split_fence(text.strip())
     if inner and not before:
         return list(find_calls(inner))
     calls = list(find_calls(text))
@@ -89,7 +89,7 @@ def _tagged(text: str) -> Sequence[TaggedCall]:
     return [call for call in calls if call.begin >= ends[bisect_right(begins, call.begin)]]
 
 
-def _fenced(text: str) -> tuple[str, str]:
+def _split_fence(text: str) -> tuple[str, str]:
     """Return the words before a block of code that ends a text, and what is in it; empty if there is none."""
     begin = text.rfind("```", 0, -3) if text.endswith("```") else -1
     before = text[: max(begin, 0)]
@@ -100,22 +100,22 @@ def _fenced(text: str) -> tuple[str, str]:
     return before.strip(), inner[language.end() if language else 0 :].strip()
 
 
-def _python_calls(text: str, tools: Sequence[Tool]) -> Iterator[dict[str, Any]]:
+def _read_python(text: str, tools: Sequence[Tool]) -> Iterator[dict[str, Any]]:
     """Yield the calls of a reply that is nothing but calls of tools, with constants, in the notation of Python."""
     begun = text.strip()
-    inner = _fenced(begun)[1] if begun.startswith("```tool_c") else _TAGS_AROUND.sub("", begun)
+    inner = _split_fence(begun)[1] if begun.startswith("```tool_c") else _TAGS_AROUND.sub("", begun)
     if len(inner) > _MAX_PYTHON or not _PYTHON.match(inner):
         return
     try:
         lines: list[Any] = [getattr(line, "value", line) for line in ast.parse(inner).body]
         listed = [one for line in lines for one in (line.elts if isinstance(line, ast.List | ast.Tuple) else [line])]
-        calls = [_python_call(one, tools) for one in listed]
+        calls = [_read_python_call(one, tools) for one in listed]
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         return
     yield from calls
 
 
-def _python_call(call: ast.expr, tools: Sequence[Tool]) -> dict[str, Any]:
+def _read_python_call(call: ast.expr, tools: Sequence[Tool]) -> dict[str, Any]:
     """Return a call as an object. Raises `ValueError` for what is none of a tool."""
     if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "print" and call.args:
         call = call.args[0]
@@ -130,10 +130,10 @@ def _python_call(call: ast.expr, tools: Sequence[Tool]) -> dict[str, Any]:
     return {"name": name, "arguments": given}
 
 
-def _split(text: str) -> tuple[str, str]:
+def _split_json(text: str) -> tuple[str, str]:
     """Return the words before the JSON that ends a reply, and that JSON; empty if there is none."""
     stripped = text.strip()
-    before, inner = _fenced(stripped)
+    before, inner = _split_fence(stripped)
     if inner:
         return (before, inner) if _is_of_calls(inner) else (text, "")
     begin = min((at for at in (stripped.find("{"), stripped.find("[")) if at >= 0), default=-1)
@@ -148,13 +148,13 @@ def _is_of_calls(text: str) -> bool:
     for found in find_values(text):
         if isinstance(found.value, Truncated) or text[at : found.begin].strip(" \t\r\n,;"):
             return False
-        if not all(_has_only_keys_of_calls(value) for value in _objects(found.value)):
+        if not all(_has_only_keys_of_calls(value) for value in _list_values(found.value)):
             return False
         at = found.end
     return at > 0 and not text[at:].strip()
 
 
-def _objects(value: Any) -> Iterator[Any]:
+def _list_values(value: Any) -> Iterator[Any]:
     yield from value if isinstance(value, list) else [value]
 
 
@@ -162,26 +162,26 @@ def _has_only_keys_of_calls(value: Any) -> bool:
     return isinstance(value, Mapping) and bool(value) and {key_of(str(key)) for key in value} <= _OF_CALLS
 
 
-def _read(written: str, tools: Sequence[Tool]) -> tuple[AgentAction, ...]:
-    values = [one for found in find_values(written) for one in _objects(found.value)]
+def _read_actions(written: str, tools: Sequence[Tool]) -> tuple[AgentAction, ...]:
+    values = [one for found in find_values(written) for one in _list_values(found.value)]
     try:  # one by one: there may be as many as there may be native ones
         actions = [action for one in values for action in read_reply(json.dumps(one), tools).actions]
     except UnreadableReply:
         return ()
-    return tuple(_typed(action, match_tool(action.tool, tools)) for action in actions)
+    return tuple(_convert_types(action, match_tool(action.tool, tools)) for action in actions)
 
 
-def _typed(action: AgentAction, tool: Tool | None) -> AgentAction:
+def _convert_types(action: AgentAction, tool: Tool | None) -> AgentAction:
     """Return the action with the types that the tool's schema wants: between tags everything is a text."""
     given = action.tool_input
     if tool is None or not isinstance(given, dict):
         return action
     properties = tool.signature.parameters.get("properties", {})
-    values = {name: _value(value, properties.get(name)) for name, value in given.items()}
+    values = {name: _convert_value(value, properties.get(name)) for name, value in given.items()}
     return replace(action, tool_input=values)
 
 
-def _value(value: Any, schema: Any) -> Any:
+def _convert_value(value: Any, schema: Any) -> Any:
     kind = schema.get("type") if isinstance(schema, Mapping) else None
     if not isinstance(value, str) or kind not in ("integer", "number", "boolean", "object", "array"):
         return value

@@ -52,7 +52,7 @@ def _step_shape(same: _SameTools, answer_chars: int, answer_apart: bool) -> Cons
 
 def decision_schema(tools: Sequence[Tool], **before: Any) -> dict[str, Any]:
     """Return the schema of a decision as JSON, preceded by the properties `before`."""
-    variants = [object_schema(action={"const": tool.name}, action_input=_input_schema(tool)) for tool in tools]
+    variants = [object_schema(action={"const": tool.name}, action_input=input_schema(tool)) for tool in tools]
     decision = {"anyOf": [*variants, object_schema(final_answer={"type": "string"})]}
     return object_schema(**before, decision=decision) | shared_definitions(tools)
 
@@ -72,13 +72,14 @@ def input_pattern(tool: Tool) -> Pattern:
     return line(min(most, INPUT_CHARS))
 
 
-def _input_schema(tool: Tool) -> Any:
+def input_schema(tool: Tool) -> Any:
+    """Return the schema of a valid input for the tool: a text, or its arguments."""
     return {"type": "string"} if tool.signature.text_argument is not None else arguments_schema(tool)
 
 
 def arguments_schema(tool: Tool) -> Any:
     """Return the schema of the tool's arguments by name; its definitions are in `shared_definitions`."""
-    return _apart({key: value for key, value in tool.signature.parameters.items() if key != "$defs"}, tool)
+    return _rename_refs({key: value for key, value in tool.signature.parameters.items() if key != "$defs"}, tool)
 
 
 def shared_definitions(tools: Sequence[Tool]) -> dict[str, Any]:
@@ -86,20 +87,20 @@ def shared_definitions(tools: Sequence[Tool]) -> dict[str, Any]:
     tool.
     """
     found = {
-        f"{tool.name}-{name}": _apart(schema, tool)
+        f"{tool.name}-{name}": _rename_refs(schema, tool)
         for tool in tools
         for name, schema in tool.signature.parameters.get("$defs", {}).items()
     }
     return {"$defs": found} if found else {}
 
 
-def _apart(schema: Any, tool: Tool) -> Any:
+def _rename_refs(schema: Any, tool: Tool) -> Any:
     if isinstance(schema, dict):
         return {
-            key: value.replace("#/$defs/", f"#/$defs/{tool.name}-") if key == "$ref" else _apart(value, tool)
+            key: value.replace("#/$defs/", f"#/$defs/{tool.name}-") if key == "$ref" else _rename_refs(value, tool)
             for key, value in schema.items()
         }
-    return [_apart(inner, tool) for inner in schema] if isinstance(schema, list) else schema
+    return [_rename_refs(inner, tool) for inner in schema] if isinstance(schema, list) else schema
 
 
 def object_schema(**properties: Any) -> dict[str, Any]:

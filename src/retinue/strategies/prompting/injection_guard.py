@@ -74,19 +74,19 @@ def neutralize(text: str) -> str:
     """Return `text` without anything that reads as protocol or as a chat template's token."""
     edits: dict[int, tuple[int, str]] = {}  # by start position: the end, and the replacement
     for view in views(text):
-        for at in _found(view):
+        for at in _find_protocol(view):
             begin = view.places[at]
             if text[begin] == "\\":  # escapes stay readable but are not escapes any more
                 end = view.places[at + 1]
                 edits[begin] = end, text[begin:end].replace("\\", "/")
             else:
                 edits[begin] = begin + 1, _INSTEAD[view.text[at]]
-        for at in _roles(view):
+        for at in _find_roles(view):
             edits[view.places[at]] = view.places[at], " -"
-    return _edited(text, edits) if edits else text
+    return _apply_edits(text, edits) if edits else text
 
 
-def _found(view: View) -> Iterator[int]:
+def _find_protocol(view: View) -> Iterator[int]:
     """Yield the positions of punctuation that turns the text around it into protocol."""
     looks = view.text
     if "<" in looks or ">" in looks or "[" in looks or "]" in looks:
@@ -95,7 +95,7 @@ def _found(view: View) -> Iterator[int]:
     if ":" not in looks:  # most tool output is plain words
         return
     lower = looks.lower()
-    yield from _marked(view, lower)
+    yield from _find_markers(view, lower)
     for match in _KEY.finditer(lower):
         if _NO_LETTER.sub("", match[1]) in _SQUEEZED_KEYS:
             yield match.start(2)
@@ -103,7 +103,7 @@ def _found(view: View) -> Iterator[int]:
         yield from (match.start(1) for match in _TURN.finditer(lower) if match.lastindex)
 
 
-def _marked(view: View, lower: str) -> Iterator[int]:
+def _find_markers(view: View, lower: str) -> Iterator[int]:
     """Yield the positions of colons of markers. A zero-width character may end the word before one."""
     if view.whole:
         yield from (match.start(1) for match in _MARKER.finditer(lower))
@@ -113,25 +113,25 @@ def _marked(view: View, lower: str) -> Iterator[int]:
         before = match.start()
         while before and lower[before - 1] == "_":
             before -= 1
-        if not before or not lower[before - 1].isalnum() or _apart(view, before, match.start()):
+        if not before or not lower[before - 1].isalnum() or _is_apart(view, before, match.start()):
             yield match.start(1)
             at = match.end()
         else:
             at = match.start() + 1
 
 
-def _apart(view: View, begin: int, end: int) -> bool:
+def _is_apart(view: View, begin: int, end: int) -> bool:
     """Return whether a zero-width character precedes one of the characters from `begin` to `end`."""
     return view.places[end] - view.places[begin - 1] > end - begin + 1
 
 
-def _roles(view: View) -> Iterator[int]:
+def _find_roles(view: View) -> Iterator[int]:
     """Yield the ends of lines that contain only a role's name."""
     if not view.level:
         yield from (match.end() for match in _TURN.finditer(view.text.lower()) if not match.lastindex)
 
 
-def _edited(text: str, edits: dict[int, tuple[int, str]]) -> str:
+def _apply_edits(text: str, edits: dict[int, tuple[int, str]]) -> str:
     pieces, done = [], 0
     for begin in sorted(edits):
         end, instead = edits[begin]
@@ -173,16 +173,16 @@ def views(source: str) -> Iterator[View]:
     text = source
     places: Sequence[int] = range(len(source) + 1)
     for level in range(LEVELS + 1):
-        yield _looks(text, places, level)
+        yield _view_of(text, places, level)
         if "\\" not in text:
             return
-        resolved, places = _resolved(text, places)
+        resolved, places = _resolve_escapes(text, places)
         if resolved == text:
             return
         text = resolved
 
 
-def _resolved(text: str, places: Sequence[int]) -> tuple[str, Sequence[int]]:
+def _resolve_escapes(text: str, places: Sequence[int]) -> tuple[str, Sequence[int]]:
     pieces: list[str] = []
     kept: list[int] = []
     end = 0
@@ -196,7 +196,7 @@ def _resolved(text: str, places: Sequence[int]) -> tuple[str, Sequence[int]]:
     return "".join(pieces), kept
 
 
-def _looks(text: str, places: Sequence[int], level: int) -> View:
+def _view_of(text: str, places: Sequence[int], level: int) -> View:
     if _PLAIN.fullmatch(text):
         return View(text, places, True, level)
     looks = text.translate(_FOLDED)
@@ -214,11 +214,11 @@ class _Folded(dict[int, int | None]):
     """
 
     def __missing__(self, code: int) -> int | None:
-        self[code] = folded = _folded(chr(code))
+        self[code] = folded = _fold_character(chr(code))
         return folded
 
 
-def _folded(character: str) -> int | None:
+def _fold_character(character: str) -> int | None:
     if character in _LINE_BREAKS:
         return 10
     if unicodedata.category(character) in ("Cf", "Mn", "Me") or (character < " " and character not in "\t\n"):

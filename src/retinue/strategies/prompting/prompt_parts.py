@@ -14,6 +14,7 @@ from ...core.delegation import is_member
 from ...core.tool import Tool
 from ...core.tool_example import ExampleCall, ToolExample
 from ...core.values import Message, ToolInput
+from ..parsing.lenient_json import as_text
 
 
 @cache
@@ -31,30 +32,31 @@ def prompt_parts(strategy: str) -> Mapping[str, Template]:
     return {name: Template(body) for name, _, body in parts}
 
 
+# ── tools ─────────────────────────────────────────────────────────────────────────────────────────
+
+
 def describe_tools(tools: Sequence[Tool], input_name: str = "Action Input") -> str:
     """Return one line per tool: its name, its description, and its input if that is not plain text."""
     return "\n".join(f"{tool.name}: {tool.description}{_input_note(tool, input_name)}" for tool in tools)
 
 
-def _takes_text(tool: Tool) -> bool:
-    return tool.signature.text_argument is not None
-
-
 def _input_note(tool: Tool, input_name: str) -> str:
-    if _takes_text(tool):
+    if tool.signature.text_argument is not None:
         return ""
     parameters = tool.signature.parameters
-    fields = [_field(name, schema, parameters) for name, schema in parameters.get("properties", {}).items()]
+    fields = [_describe_field(name, schema, parameters) for name, schema in parameters.get("properties", {}).items()]
     return f" ({input_name} is JSON: {{{', '.join(fields)}}})"
 
 
-def _field(name: str, schema: Mapping[str, Any], parameters: Mapping[str, Any]) -> str:
+def _describe_field(name: str, schema: Mapping[str, Any], parameters: Mapping[str, Any]) -> str:
     kind = " or ".join(map(json.dumps, schema["enum"])) if "enum" in schema else schema.get("type", "value")
     notes = [schema["description"]] if schema.get("description") else []
     if name not in parameters.get("required", ()):
         notes.append("optional")
     return f'"{name}": {kind}' + (f" ({', '.join(notes)})" if notes else "")
 
+
+# ── the earlier conversation ──────────────────────────────────────────────────────────────────────
 
 _HALF = 1.5  # characters for each token of the window, of which each stands for some three
 _LEFT_OUT = "(Earlier turns are left out.)\n"
@@ -67,7 +69,7 @@ def flatten_tool_calls(history: Sequence[Message]) -> tuple[Message, ...]:
     """
     turns: list[Message] = []
     for message in history:
-        turn = message if message.role in ("user", "system") else Message("assistant", _told(message))
+        turn = message if message.role in ("user", "system") else Message("assistant", _flatten_message(message))
         if turns and turn.role == "assistant" == turns[-1].role:
             joined = "\n".join(filter(None, [turns[-1].content.strip(), turn.content.strip()]))
             turns[-1] = Message("assistant", joined)
@@ -90,12 +92,14 @@ def history_lines(history: Sequence[Message], window: int | None = None) -> str:
     return (_LEFT_OUT if start else "") + "".join(lines[start:])
 
 
-def _told(message: Message) -> str:
+def _flatten_message(message: Message) -> str:
     if message.role == "tool":
         return f"({message.tool or 'a tool'} returned {json.dumps(message.content, ensure_ascii=False)})"
     calls = (f"(called {call.tool} with {json.dumps(call.tool_input, ensure_ascii=False)})" for call in message.calls)
     return "\n".join(filter(None, [message.content, *calls]))
 
+
+# ── worked examples ───────────────────────────────────────────────────────────────────────────────
 
 _KNOWN = "I now know the final answer."
 _MOST = 2  # examples in a prompt, since a small model reads some hundred tokens in ten seconds
@@ -133,11 +137,11 @@ def examples_for(tools: Sequence[Tool]) -> tuple[Example, ...]:
     comes last, after the first example of a tool that it leaves out or, if there is none, another one of its own tools.
     """
     owned = [_Owned(tool, example) for tool in tools for example in _examples_of(tool)]
-    linked = next(_links(owned), ())
+    linked = next(_find_links(owned), ())
     apart = _first_of_each(one for one in owned if all(one is not other for other in linked))
     apart.sort(key=lambda one: any(one.tool.name == other.tool.name for other in linked))
-    chosen = [_example(one) for one in apart[: _MOST - bool(linked)]]
-    return (*chosen, *([_joined(*linked)] if linked else []))
+    chosen = [_make_example(one) for one in apart[: _MOST - bool(linked)]]
+    return (*chosen, *([_join_examples(*linked)] if linked else []))
 
 
 def examples_as_text(tools: Sequence[Tool]) -> str:
@@ -145,7 +149,7 @@ def examples_as_text(tools: Sequence[Tool]) -> str:
     written = ""
     for example in examples_for(tools):
         steps = [
-            f"Thought: {step.thought}\nAction: {step.tool.name}\nAction Input: {input_text(step.tool_input)}\n"
+            f"Thought: {step.thought}\nAction: {step.tool.name}\nAction Input: {as_text(step.tool_input)}\n"
             f"Observation: {step.observation}\n"
             for step in example.steps
         ]
@@ -154,29 +158,24 @@ def examples_as_text(tools: Sequence[Tool]) -> str:
     return written
 
 
-def input_text(tool_input: ToolInput) -> str:
-    """Return a tool's input as a model writes it: a text, or values as JSON."""
-    return tool_input if isinstance(tool_input, str) else json.dumps(tool_input, ensure_ascii=False)
-
-
 def _examples_of(tool: Tool) -> Iterable[ToolExample]:
     """Return a tool's examples; an agent without any has those of its own tools."""
     if tool.examples or not is_member(tool) or tool.return_direct:
         return tool.examples
-    return [_asked(example) for own in tool.something.run_spec().tools for example in own.examples]
+    return [_ask_member(example) for own in tool.something.run_spec().tools for example in own.examples]
 
 
-def _asked(example: ToolExample) -> ToolExample:
+def _ask_member(example: ToolExample) -> ToolExample:
     """Return an example of an agent's own tool as one of the agent, which is asked the whole question."""
     call = ExampleCall(f"I need to ask: {example.question}", example.question, example.answer)
     return ToolExample(example.question, (call,), example.answer, follow_up=example.follow_up)
 
 
-def _links(owned: Sequence[_Owned]) -> Iterator[tuple[_Owned, _Owned]]:
+def _find_links(owned: Sequence[_Owned]) -> Iterator[tuple[_Owned, _Owned]]:
     """Yield the pairs of which the second goes on from the answer of the first."""
     for before, after in permutations(owned, 2):
         if after.example.follow_up and before.tool.name != after.tool.name:
-            begins = input_text(after.example.calls[0].tool_input)
+            begins = as_text(after.example.calls[0].tool_input)
             if re.search(rf"(?<!\w){re.escape(before.example.answer)}(?!\w)", begins):
                 yield before, after
 
@@ -188,17 +187,17 @@ def _first_of_each(owned: Iterable[_Owned]) -> list[_Owned]:
     return list(found.values())
 
 
-def _steps(one: _Owned) -> tuple[ExampleStep, ...]:
+def _example_steps(one: _Owned) -> tuple[ExampleStep, ...]:
     return tuple(ExampleStep(one.tool, call.thought, call.tool_input, call.observation) for call in one.example.calls)
 
 
-def _example(one: _Owned) -> Example:
-    return Example(one.example.question, _steps(one), one.example.thought or _KNOWN, one.example.answer)
+def _make_example(one: _Owned) -> Example:
+    return Example(one.example.question, _example_steps(one), one.example.thought or _KNOWN, one.example.answer)
 
 
-def _joined(before: _Owned, after: _Owned) -> Example:
+def _join_examples(before: _Owned, after: _Owned) -> Example:
     last = after.example
     question = f"{before.example.question} {last.follow_up}"
-    first, *others = _steps(after)
+    first, *others = _example_steps(after)
     first = first._replace(thought=f"{before.example.thought} {first.thought}".strip())
-    return Example(question, (*_steps(before), first, *others), last.thought or _KNOWN, last.answer)
+    return Example(question, (*_example_steps(before), first, *others), last.thought or _KNOWN, last.answer)

@@ -3,14 +3,14 @@ conversation before it and of tools' results."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from ...core.file_format import MAX_BYTES_TOGETHER, MAX_FILES
-from ...core.protocols import Act, Flow, Request, Sent, Strategy, Task
+from ...core.protocols import Act, Flow, Strategy, Task
 from ...core.values import File, Message, Observation
-from .wrapper import PromptMapper, Wrapper, perform, relay
+from .wrapper import Part, PromptMapper, Wrapper, perform, relay
 
 
 def with_instructions(strategy: Strategy, text: str) -> Strategy:
@@ -76,7 +76,7 @@ class _FilePlacement:
         self._question = question.strip()
         self._results: dict[str, tuple[str, tuple[File, ...]]] = {}  # a call's tool and files
 
-    def observe(self, request: Act) -> Generator[Request, Sent, tuple[Observation, ...]]:
+    def observe(self, request: Act) -> Part[tuple[Observation, ...]]:
         """Make the request, and note the files of the results."""
         seen = yield from perform(request)
         for action, one in zip(request.actions, seen, strict=True):

@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ...core.grammar import Constraint, Pattern, choice, json_pattern, line, seq
+from ...core.grammar import Constraint, choice, seq
 from ...core.prompt import Ask, Decided, Prompt
-from ...core.protocols import Act, Flow, Request, Sent, Strategy, Task, act, ask
+from ...core.protocols import Act, Flow, Strategy, Task, act, ask
 from ...core.tool import Tool
 from ...core.values import AgentAction, Message, Observation, Reply, ToolInput
 from ..parsing.actions import read_input
+from ..parsing.lenient_json import as_text
 from ..plan_text import neutralize_line
-from ..prompting.constraints import INPUT_CHARS
-from .wrapper import Wrapper, perform, relay
+from ..prompting.constraints import INPUT_CHARS, input_pattern, input_schema, object_schema, shared_definitions
+from .wrapper import Part, Wrapper, perform, relay
 
 REFLECTED_ON = frozenset({"result", "invalid_input", "failed"})
 _RESULT_CHARS = 1_500
@@ -51,7 +51,7 @@ def _reflect(strategy: Strategy, task: Task) -> Flow:
     if not tools:
         return strategy(task)
 
-    def improve_all(request: Act) -> Generator[Request, Sent, tuple[Observation, ...]]:
+    def improve_all(request: Act) -> Part[tuple[Observation, ...]]:
         seen = list((yield from perform(request)))
         for at, action in enumerate(request.actions):
             if tool := tools.get(action.tool):
@@ -62,42 +62,36 @@ def _reflect(strategy: Strategy, task: Task) -> Flow:
     return relay(strategy(inner), on_act=improve_all)
 
 
-def _improve_observation(
-    tool: Tool, action: AgentAction, first: Observation, answer: str
-) -> Generator[Request, Sent, Observation]:
+def _improve_observation(tool: Tool, action: AgentAction, first: Observation, answer: str) -> Part[Observation]:
     """Return the observation that fits the action, or the last of those that `tool.reflections` allow."""
+    is_final = tool.effects == "once" and not tool.approval  # what was done is done, and nobody would be asked again
     seen = first
     tried = [_input_key(action.tool_input)]
     for _ in range(tool.reflections):
-        if seen.outcome not in REFLECTED_ON or (seen.outcome == "result" and _is_final(tool)):
+        if seen.outcome not in REFLECTED_ON or (seen.outcome == "result" and is_final):
             break
         reply = yield from ask(_ask_verdict(tool, action, seen))
-        rephrased = verdict(reply.text, tool)
+        rephrased = read_verdict(reply.text, tool)
         if rephrased is None or _input_key(rephrased) in tried:
             break
         tried.append(_input_key(rephrased))
         action = replace(action, tool_input=rephrased)
         (again,) = yield from act(action, answer=answer)
-        told = f"(the input was rephrased to {neutralize_line(_input_text(rephrased), INPUT_CHARS)})"
+        told = f"(the input was rephrased to {neutralize_line(as_text(rephrased), INPUT_CHARS)})"
         seen = replace(again, call_id=first.call_id, note=f"{told}\n{again.note}".strip())
     return seen
-
-
-def _is_final(tool: Tool) -> bool:
-    """Return whether what the tool did is done for good, and nobody would be asked before it does more."""
-    return tool.effects == "once" and not tool.approval
 
 
 def _ask_verdict(tool: Tool, action: AgentAction, seen: Observation) -> Ask:
     """Return the request that asks whether tool, input and result agree, and for another input if not."""
     result = neutralize_line(seen.text, _RESULT_CHARS)
-    given = neutralize_line(_input_text(action.tool_input), INPUT_CHARS)
+    given = neutralize_line(as_text(action.tool_input), INPUT_CHARS)
     wording = _WORDING.format(name=tool.name, description=tool.description, given=given, result=result or "(nothing)")
     prompt = Prompt(Message("user", wording))
     return Ask(prompt, result, partial(_format_verdict, tool=tool), (), _verdict_shape(tool), _REPLY_TOKENS, aside=True)
 
 
-def verdict(text: str, tool: Tool) -> ToolInput | None:
+def read_verdict(text: str, tool: Tool) -> ToolInput | None:
     """Return the new input in a reply; `None` if the reply agrees, or cannot be read."""
     written: Any = None
     if text.lstrip().startswith("{"):
@@ -118,33 +112,17 @@ def verdict(text: str, tool: Tool) -> ToolInput | None:
 
 def _verdict_shape(tool: Tool) -> Constraint:
     """Return the constraint: agreement, or a new input that fits the tool."""
-    signature = tool.signature
-    parameters = {key: value for key, value in signature.parameters.items() if key != "$defs"}
-    pattern: Pattern = json_pattern(signature.parameters)
-    if signature.text_argument is not None:
-        pattern, parameters = line(INPUT_CHARS), {"type": "string"}
-    schema = {
-        "type": "object",
-        "properties": {"rephrased": {"anyOf": [{"type": "null"}, parameters]}},
-        "required": ["rephrased"],
-        "additionalProperties": False,
-    }
-    defined = signature.parameters.get("$defs")
-    return Constraint(
-        choice(" agree\n", seq(" rephrase: ", pattern, "\n")), schema | ({"$defs": defined} if defined else {})
-    )
+    pattern = choice(" agree\n", seq(" rephrase: ", input_pattern(tool), "\n"))
+    schema = object_schema(rephrased={"anyOf": [{"type": "null"}, input_schema(tool)]})
+    return Constraint(pattern, schema | shared_definitions([tool]))
 
 
 def _format_verdict(decided: Decided, tool: Tool) -> Reply:
     """Format a decision as a verdict: to use the same tool with another input is to rephrase, all else is to agree."""
     if isinstance(decided, tuple) and decided and decided[0].tool == tool.name:
-        return Reply(f" rephrase: {_input_text(decided[0].tool_input)}\n")
+        return Reply(f" rephrase: {as_text(decided[0].tool_input)}\n")
     return Reply(" agree\n")
 
 
-def _input_text(given: ToolInput) -> str:
-    return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
-
-
 def _input_key(given: ToolInput) -> str:
-    return " ".join(_input_text(given).lower().split()) if isinstance(given, str) else json.dumps(given, sort_keys=True)
+    return " ".join(as_text(given).lower().split()) if isinstance(given, str) else json.dumps(given, sort_keys=True)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.grammar import Constraint, json_pattern, seq
 from ...core.prompt import Ask, Decided, Prompt
-from ...core.protocols import Act, Flow, Request, Sent, Strategy, Task, ask
+from ...core.protocols import Act, Flow, Strategy, Task, ask
 from ...core.values import CUT_SHORT, AgentFinish, Message, Observation, Reply, StopReason
-from ..parsing.actions import FENCED
 from ..parsing.final_answer import uses_tool
+from ..parsing.lenient_json import json_values
 from ..plan_text import neutralize_line
+from ..prompting.constraints import object_schema
 from ..prompting.injection_guard import neutralize
-from .wrapper import Wrapper, perform, relay, without_visible_answer
+from .wrapper import Part, Wrapper, perform, relay, without_visible_answer
 
 TRIES = 3
 _ANSWER_CHARS = 2_000
@@ -39,7 +40,7 @@ class _Answers:
         """Run the inner strategy, then bring its answer into JSON; `INVALID_ANSWER` if it cannot be had."""
         evidence: list[str] = []
 
-        def collect(request: Act) -> Generator[Request, Sent, tuple[Observation, ...]]:
+        def collect(request: Act) -> Part[tuple[Observation, ...]]:
             seen = yield from perform(request)
             evidence.extend(one.text for one in seen if one.outcome == "result")
             return seen
@@ -60,7 +61,7 @@ class _Answers:
         for left in range(TRIES, 0, -1):
             held = shape if left > 1 else None  # a schema may say more than a pattern can
             news = f"{text}\n{again}".strip()
-            reply = yield from ask(Ask(prompt, news, _as_it_is, (), held, most, problem=again, aside=True))
+            reply = yield from ask(Ask(prompt, news, _format_answer, (), held, most, problem=again, aside=True))
             given = "" if uses_tool(reply.text, task.tools) else reply.text
             text = given.strip() or text
             value, again = self._read_answer(given)
@@ -76,7 +77,7 @@ class _Answers:
     def _read_answer(self, text: str) -> tuple[Any, str]:
         """Return the answer in `text`, or what is wrong with it."""
         problem = ""
-        for value in _values(text):
+        for value in json_values(text):
             wrapped = isinstance(value, dict) and set(value) == {"answer"}
             for candidate in (value, value["answer"]) if wrapped else (value,):
                 wrong = self._find_problem(candidate)
@@ -111,12 +112,7 @@ class _Answers:
         if self.schema.get("type") == "object":
             return Constraint(pattern, self.schema)
         apart = ("$defs", "definitions", "$schema")
-        wrapped = {
-            "type": "object",
-            "properties": {"answer": {key: value for key, value in self.schema.items() if key not in apart}},
-            "required": ["answer"],
-            "additionalProperties": False,
-        }
+        wrapped = object_schema(answer={key: value for key, value in self.schema.items() if key not in apart})
         return Constraint(pattern, wrapped | {key: self.schema[key] for key in apart if key in self.schema})
 
 
@@ -125,18 +121,5 @@ def _with_answer(finish: AgentFinish, value: Any, log: str) -> AgentFinish:
     return AgentFinish(values, log)
 
 
-def _values(text: str) -> Iterator[Any]:
-    """Yield what JSON there is in a text: all of it, in a fence, or between the first and the last bracket."""
-    begin = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=len(text))
-    end = max(text.rfind("}"), text.rfind("]")) + 1
-    for candidate in (text, *FENCED.findall(text), text[begin:end]):
-        try:
-            value = json.loads(candidate)
-            json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-        except (ValueError, RecursionError):
-            continue
-        yield value
-
-
-def _as_it_is(decided: Decided) -> Reply:
+def _format_answer(decided: Decided) -> Reply:
     return Reply(decided.output if isinstance(decided, AgentFinish) else "")

@@ -9,14 +9,15 @@ from functools import partial
 from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
 
-from ...core.flow import advance
 from ...core.prompt import Ask, Prompt
-from ...core.protocols import Act, Flow, Request, Sent, Strategy, Task, act, ask, calls_natively, needs_tools
+from ...core.protocols import Act, Flow, Request, Sent, Strategy, Task, act, advance, ask, calls_natively, needs_tools
 from ...core.values import AgentFinish, Message, Observation, Reply
 
 S = TypeVar("S")
-OnAsk = Callable[[Ask], Generator[Request, Sent, Reply]]
-OnAct = Callable[[Act], Generator[Request, Sent, tuple[Observation, ...]]]
+T = TypeVar("T")
+Part = Generator[Request, Sent, T]  # of a flow: it makes requests and returns a value
+OnAsk = Callable[[Ask], Part[Reply]]
+OnAct = Callable[[Act], Part[tuple[Observation, ...]]]
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Wrapper:
         return self.reason(self.inner, task)
 
 
-def perform(request: Act) -> Generator[Request, Sent, tuple[Observation, ...]]:
+def perform(request: Act) -> Part[tuple[Observation, ...]]:
     """Request what `request` does; return the observations."""
     return (yield from act(*request.actions, answer=request.answer))
 
@@ -114,7 +115,7 @@ class PromptMapper(Generic[S]):
             return request
         return replace(request, prompt=prompt, closing=closing and (lambda: self.map_request(closing())))
 
-    def ask(self, request: Ask) -> Generator[Request, Sent, Reply]:
+    def ask(self, request: Ask) -> Part[Reply]:
         """Make `request` with the copy of its prompt; return the reply."""
         return (yield from ask(self.map_request(request)))
 
@@ -131,7 +132,7 @@ def with_tool_names(strategy: Strategy, names: Mapping[str, str]) -> Strategy:
 
 
 def _rename_tools(names: Mapping[str, str], strategy: Strategy, task: Task) -> Flow:
-    def rename(request: Act) -> Generator[Request, Sent, tuple[Observation, ...]]:
+    def rename(request: Act) -> Part[tuple[Observation, ...]]:
         actions = tuple(replace(one, tool=names.get(one.tool, one.tool)) for one in request.actions)
         return (yield from perform(replace(request, actions=actions)))
 
