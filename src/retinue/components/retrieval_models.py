@@ -119,7 +119,7 @@ class HostedReranker:
         self._reranking = known = RERANKERS[service]
         if known.base_url and not model:
             raise UsageError(f"{service}: name the model")
-        key = _key(service, api_key, known.key_variable, required=bool(known.key_variable))
+        key = _find_key(service, api_key, known.key_variable, required=bool(known.key_variable))
         self._model = model
         self._service = Service(service, base_url or known.base_url, key, seconds)
 
@@ -127,9 +127,9 @@ class HostedReranker:
         """Return the relevance of each text, higher is better. Raises `ToolError`, or `UsageError` if the key is
         rejected.
         """
-        return run_blocking(self._scores(query, texts))
+        return run_blocking(self._fetch_scores(query, texts))
 
-    async def _scores(self, query: str, texts: Sequence[str]) -> list[float]:
+    async def _fetch_scores(self, query: str, texts: Sequence[str]) -> list[float]:
         known = self._reranking
         scores: list[float] = []
         for start in range(0, len(texts), known.at_once):
@@ -160,7 +160,7 @@ class HostedEmbedder:
         seconds: float = 60.0,
     ) -> None:
         own = base_url == "https://api.openai.com/v1"
-        key = _key("OpenAI", api_key, "OPENAI_API_KEY" if own else "", required=own)
+        key = _find_key("OpenAI", api_key, "OPENAI_API_KEY" if own else "", required=own)
         self._model = model
         self._service = Service("the embedder", base_url, key, seconds)
 
@@ -229,7 +229,7 @@ def _logit(relevance: float) -> float:
     return log(kept / (1 - kept))
 
 
-def _key(service: str, given: str | None, variable: str, *, required: bool) -> str:
+def _find_key(service: str, given: str | None, variable: str, *, required: bool) -> str:
     key = (given or os.environ.get(variable) or "").strip()
     if required and not key:
         raise UsageError(f"{service} needs a key: pass api_key=… or set {variable}")

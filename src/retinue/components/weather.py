@@ -55,18 +55,18 @@ class Weather(QueryComponent[Reported]):
 
         Raises `ToolError` for a place that is not known, or if the weather cannot be had.
         """
-        place = await self._place(checked_query(query, "place"))
+        place = await self._find_place(checked_query(query, "place"))
         where = {key: str(place[key]) for key in ("latitude", "longitude")}
         params = {**where, "current": _NOW, "daily": _TODAY, "timezone": "auto", "forecast_days": "1"}
         given = json_object(
             self._forecast, (await ask_service(self._forecast, ServiceRequest("/forecast", params))).body, "a forecast"
         )
-        now, today = _values(given, "current"), _values(given, "daily")
+        now, today = _read_values(given, "current"), _read_values(given, "daily")
         if "temperature_2m" not in now:
             raise ToolError("Open-Meteo answered with something that is not the JSON of a forecast")
-        return {"results": _said(place, now, today), "now": now, "today": today}
+        return {"results": _format_report(place, now, today), "now": now, "today": today}
 
-    async def _place(self, name: str) -> Mapping[str, Any]:
+    async def _find_place(self, name: str) -> Mapping[str, Any]:
         params = {"name": name, "count": "1", "language": "en", "format": "json"}
         body = json_object(
             self._geocoding, (await ask_service(self._geocoding, ServiceRequest("/search", params))).body, "places"
@@ -82,7 +82,7 @@ class Weather(QueryComponent[Reported]):
         return place
 
 
-def _values(given: Mapping[str, Any], part: str) -> dict[str, str]:
+def _read_values(given: Mapping[str, Any], part: str) -> dict[str, str]:
     """Return the values of a part of a forecast with their units; of daily values, the first."""
     values, units = given.get(part), given.get(f"{part}_units")
     found: dict[str, str] = {}
@@ -96,7 +96,7 @@ def _values(given: Mapping[str, Any], part: str) -> dict[str, str]:
     return found
 
 
-def _said(place: Mapping[str, Any], now: Mapping[str, str], today: Mapping[str, str]) -> str:
+def _format_report(place: Mapping[str, Any], now: Mapping[str, str], today: Mapping[str, str]) -> str:
     where = ", ".join(filter(None, (text(place.get(key)) for key in ("name", "admin1", "country"))))
     current = [now.get("weather_code", ""), now["temperature_2m"]]
     current += [

@@ -97,7 +97,7 @@ class WebRetriever(QueryComponent[Searched]):
         Raises `ToolError` if the search cannot be asked or cannot answer, `UsageError` if it refuses the key.
         """
         found = await self._search.run_async(query)
-        hits = [_hit(document) for document in found["documents"][: self._hits]]
+        hits = [_with_source(document) for document in found["documents"][: self._hits]]
         if self._mode == "document":
             until = asyncio.get_running_loop().time() + self._limits.seconds
             pages = await gather_bounded(partial(self._pages.of, until), hits, self._limits.at_once)
@@ -107,7 +107,7 @@ class WebRetriever(QueryComponent[Searched]):
         for sieve in self._sieves:
             documents = (await sieve.run_async(query=query, documents=documents))["documents"]
         documents = documents[: self._top_k]
-        return {"results": _shown(documents), "documents": documents}
+        return {"results": _format_results(documents), "documents": documents}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +125,17 @@ class _Pages:
             return hit
         try:
             async with asyncio.timeout_at(until):
-                page = await self._kept(url) or await self._fetched(url)
+                page = await self._find_cached(url) or await self._fetch(url)
         except (ToolError, TimeoutError):
             return hit
         own = {"timestamp": page.meta["timestamp"]} | ({} if hit.meta.get("title") else {"title": page.meta["title"]})
         return replace(hit, content=page.content, meta={**hit.meta, **own})
 
-    async def _kept(self, url: str) -> Document | None:
+    async def _find_cached(self, url: str) -> Document | None:
         kept = await run_in_thread(self.cache.filter, {_CACHED: url}) if self.cache else []
         return kept[0] if kept else None
 
-    async def _fetched(self, url: str) -> Document:
+    async def _fetch(self, url: str) -> Document:
         page = await self.fetcher.fetch(url)
         if self.cache is not None:
             kept = replace(page, id=f"{_CACHED}:{url}", meta={**page.meta, _CACHED: url})
@@ -143,7 +143,7 @@ class _Pages:
         return page
 
 
-def _hit(found: Document) -> Document:
+def _with_source(found: Document) -> Document:
     """Return a search result with its source in `meta`."""
     meta = {name: value for name, value in found.meta.items() if name != "link"}
     scored = {} if found.score is None else {"search_score": found.score}
@@ -151,7 +151,7 @@ def _hit(found: Document) -> Document:
     return replace(found, meta={"url": url, "title": "", "position": 0, **meta, **scored})
 
 
-def _shown(documents: list[Document]) -> str:
+def _format_results(documents: list[Document]) -> str:
     texts = []
     for number, document in enumerate(documents, 1):
         source = " ".join(filter(None, (document.meta["title"], document.meta["url"])))

@@ -385,11 +385,6 @@ class Origin:
     name: str
     state: Any
 
-    @classmethod
-    def of(cls, made: YamlSerializable, spec: FileSpec, name: str) -> Origin:
-        """Return the origin of `made`, which was just built."""
-        return cls(spec, name, made.state())
-
     @property
     def folder(self) -> Path:
         """The file's folder, to which its paths are relative."""
