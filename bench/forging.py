@@ -10,7 +10,7 @@ import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from retinue.core.tool import Tool
+from retinue.core.tools.tool import Tool
 from retinue.strategies import self_ask
 from retinue.strategies.parsing.actions import UnreadableReply
 from retinue.strategies.parsing.final_answer import json_answer, marked_answer

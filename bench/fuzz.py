@@ -18,7 +18,7 @@ from pathlib import Path
 
 from bench.forging import forged, still_taken, taken_by
 from retinue.core.prompt import Decided
-from retinue.core.tool import Tool
+from retinue.core.tools.tool import Tool
 from retinue.core.values import AgentAction, AgentFinish
 from retinue.strategies import self_ask
 from retinue.strategies.parsing.actions import UnreadableReply

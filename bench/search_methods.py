@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from retinue.components.ranking import Ranker, TopPSampler
-from retinue.core.tool import Tool
+from retinue.core.tools.tool import Tool
 from retinue.core.values import Document
 from retinue.documents.document_store import DocumentStore
 from retinue.documents.embedding import Embedder, MiniLM

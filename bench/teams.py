@@ -19,7 +19,7 @@ from bench.tasks import Done, evaluate, summary_table
 from retinue.agent import Agent
 from retinue.core.budgets import Budget
 from retinue.core.protocols import Model
-from retinue.core.tool import Tool
+from retinue.core.tools.tool import Tool
 from retinue.evals.datasets.question_file import read_questions
 from retinue.models import PromptModel
 from retinue.strategies import STRATEGIES

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from .core.events import Delta as Delta, Event as Event
     from .core.run_context import idempotency_key as idempotency_key
     from .core.run_result import RunResult as RunResult
-    from .core.tool import Tool as Tool, tool as tool
-    from .core.tool_example import ExampleCall as ExampleCall, ToolExample as ToolExample
+    from .core.tools.tool import ExampleCall as ExampleCall, Tool as Tool, ToolExample as ToolExample, tool as tool
     from .core.values import (
         Decision as Decision,
         Document as Document,

@@ -13,15 +13,14 @@ from ._internal.concurrency import gather_bounded
 from ._internal.message_text import nearest, one_line_repr, suggestion
 from ._internal.sync_bridge import iterate_blocking, run_blocking
 from ._internal.yaml_io import YamlSerializable, load_section
-from .core.answer_schema import schema_of
 from .core.budgets import Budget, Limits, with_limits
-from .core.effects import Human as Human
 from .core.events import Delta, Event, Finished, Started
+from .core.loop.effects import Human as Human
 from .core.protocols import Memory, Model, Prompting, Strategy
 from .core.run_result import RunResult, pending, result
-from .core.suggested_questions import suggested
-from .core.tool import Tool, tool_of
-from .core.toolbox import Toolbox
+from .core.schema.answer_schema import schema_of
+from .core.tools.tool import Tool, tool_of
+from .core.tools.toolbox import Toolbox
 from .core.values import Decision, Message
 from .errors import LogMismatch, ModelError, UsageError
 from .memory.recall import as_tuple
@@ -29,7 +28,7 @@ from .models import PromptModel
 from .models.reply_limits import limited
 from .net.file_source import FileSource
 from .run.run import Earlier, Run as Run
-from .run.spec import RunSpec
+from .run.spec import RunSpec, suggested
 from .strategies import STRATEGIES
 from .strategies.auto import Auto
 from .strategies.react import React

@@ -21,8 +21,7 @@ from .core.events import (
     Started as Started,
     Stopped as Stopped,
 )
-from .core.file_format import read_file as read_file
-from .core.grammar import Constraint as Constraint
+from .core.files import read_file as read_file
 from .core.log_context import ContextFilter as ContextFilter
 from .core.prompt import Ask as Ask, Prompt as Prompt
 from .core.protocols import (
@@ -40,6 +39,7 @@ from .core.protocols import (
     ask as ask,
     consult as consult,
 )
+from .core.schema.patterns import Constraint as Constraint
 from .core.serialization import from_json as from_json, to_json as to_json
 from .core.values import (
     AgentAction as AgentAction,

@@ -10,7 +10,7 @@ import pytest
 
 from retinue import Agent, DocumentStore, PromptModel
 from retinue.components import DocumentSplitter, DocumentWriter, PromptNode, Ranker, Reader, TopPSampler
-from retinue.core.tool import tool_of
+from retinue.core.tools.tool import tool_of
 
 PARIS, PEARS = "Paris is the capital of France.", "Pears are fruit."
 

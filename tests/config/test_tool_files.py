@@ -18,9 +18,9 @@ from aiohttp import web
 from fakes.loopback import Loopback
 from retinue import DataError, ExampleCall, NotDone, ToolError, ToolExample
 from retinue.config import load_tools
-from retinue.core.signature import InvalidInput
-from retinue.core.tool import Tool
-from retinue.core.toolbox import Toolbox
+from retinue.core.tools.signature import InvalidInput
+from retinue.core.tools.tool import Tool
+from retinue.core.tools.toolbox import Toolbox
 from retinue.core.values import AgentAction
 
 FORMATS = Path(__file__).parents[1] / "data" / "formats"

@@ -20,7 +20,7 @@ from fakes.odd_mcp_server import OddServer
 from retinue import A2AAgent, Agent, PromptModel, RemoteAgent, StopReason, Tool
 from retinue.core.events import Observed
 from retinue.core.run_result import RunResult
-from retinue.core.signature import Argument, signature_of
+from retinue.core.tools.signature import Argument, signature_of
 from retinue.mcp import MCPTools
 from retinue.net.retry import Retries
 from retinue.teams import a2a_connection, remote_agent

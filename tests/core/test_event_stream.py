@@ -9,8 +9,8 @@ from contextvars import copy_context
 import pytest
 
 from retinue import Delta
-from retinue.core.event_stream import stream_events, tell
 from retinue.core.events import Event, Retried
+from retinue.core.loop.event_stream import stream_events, tell
 
 
 def event(number: int) -> Retried:

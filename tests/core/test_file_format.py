@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from fakes.pictures import data_url, gif, jpeg, png, png_head, webp
-from retinue.core.file_format import MAX_BYTES, MAX_FILES, check_together, decode_data_url, image_format, read_file
+from retinue.core.files import MAX_BYTES, MAX_FILES, check_together, decode_data_url, image_format, read_file
 from retinue.errors import DataError, UsageError
 
 KINDS: Mapping[str, Callable[[int, int], bytes]] = {

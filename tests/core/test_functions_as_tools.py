@@ -27,8 +27,8 @@ from pydantic import BaseModel, Field
 from typing_extensions import Doc, TypedDict
 
 from retinue import Tool, UsageError, tool
-from retinue.core.tool import tool_of
-from retinue.core.toolbox import Toolbox
+from retinue.core.tools.tool import tool_of
+from retinue.core.tools.toolbox import Toolbox
 from retinue.core.values import AgentAction, Observation
 
 if TYPE_CHECKING:

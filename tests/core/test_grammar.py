@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from pydantic import BaseModel, ConfigDict, Field
 
-from retinue.core.grammar import (
+from retinue.core.schema.patterns import (
     MAX_DEPTH,
     Pattern,
     Repeat,

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from retinue import UsageError
-from retinue.core.answer_schema import schema_of
-from retinue.core.grammar import MAX_PRINTED, gbnf, json_pattern, regex
-from retinue.core.json_schema import errors_of
-from retinue.core.schema_keywords import compiled
+from retinue.core.schema.answer_schema import schema_of
+from retinue.core.schema.json_schema import compiled, errors_of
+from retinue.core.schema.patterns import MAX_PRINTED, gbnf, json_pattern, regex
 from retinue.errors import DataError
 
 BACKTRACKING = ("^(a+)+$", "^(a|a)*$", "^(.*?,){30}P", "(x+x+)+y", "^([a-zA-Z0-9])(([.-]|[_]+)?([a-zA-Z0-9]+))*$")

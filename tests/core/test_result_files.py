@@ -16,7 +16,7 @@ from fakes.pictures import png
 from fakes.scripted_server import Answer, Request
 from retinue import Agent, Message, PromptModel, UsageError, tool
 from retinue.core.events import Event, Finished, Observed
-from retinue.core.file_format import read_file
+from retinue.core.files import read_file
 from retinue.core.serialization import from_json, to_json
 
 RED, BLUE = png(), png(3, 3, b"\x00\x00\xff")

@@ -18,7 +18,7 @@ from fakes.pictures import data_url, gif, png
 from fakes.scripted_server import Answer, ScriptedServer
 from retinue import Agent, Executor, Message, PromptModel, RunResult, StopReason, UsageError
 from retinue.core.events import Started
-from retinue.core.file_format import read_file
+from retinue.core.files import read_file
 from retinue.core.serialization import from_json, to_json
 from retinue.net.file_source import load_files
 from retinue.net.ssrf_guard import SsrfGuard

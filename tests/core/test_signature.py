@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from pydantic import BaseModel, Field
 
 from retinue import UsageError
-from retinue.core.signature import InvalidInput, described_parameters, read_signature, summary
+from retinue.core.tools.signature import InvalidInput, described_parameters, read_signature, summary
 
 
 class Place(BaseModel):

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from retinue import Document, RunResult, StopReason, Tool, Usage, UsageError, tool
-from retinue.core.result_text import as_text
-from retinue.core.signature import InvalidInput
-from retinue.core.tool import tool_of
+from retinue.core.tools.result import as_text
+from retinue.core.tools.signature import InvalidInput
+from retinue.core.tools.tool import tool_of
 
 
 def answer(tool: Tool, tool_input: Any) -> str:

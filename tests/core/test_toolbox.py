@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from retinue import Tool, ToolError, UsageError, tool
-from retinue.core.toolbox import DOUBT, MAX_RESULT, Toolbox
+from retinue.core.tools.toolbox import DOUBT, MAX_RESULT, Toolbox
 from retinue.extend import AgentAction, Observation
 
 

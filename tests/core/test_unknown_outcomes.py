@@ -30,7 +30,7 @@ from retinue.agent import Run
 from retinue.core.events import Called, Event, Finished, Observed, Paused, Resumed, Stopped
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks, Flow, Recalled, Task, act
-from retinue.core.toolbox import DOUBT
+from retinue.core.tools.toolbox import DOUBT
 from retinue.core.values import Capabilities, Outcome, Reply, ToolInput
 from retinue.extend import AgentAction, AgentFinish, Observation
 from retinue.run.run import Earlier
@@ -411,7 +411,7 @@ def test_the_log_says_what_a_tool_may_declare(caplog: pytest.LogCaptureFixture) 
     caplog.set_level(logging.WARNING, "retinue")
     script = [{"when": "took effect", "finish": "done"}, PAY]
     Agent(PromptModel(script=script), [paying(OSError("reset"), [])]).run("Pay 5")
-    (said,) = [record.getMessage() for record in caplog.records if record.name == "retinue.core.toolbox"]
+    (said,) = [record.getMessage() for record in caplog.records if record.name == "retinue.core.tools.toolbox"]
     assert said.startswith("pay failed: OSError: reset; whether it took effect is not known (if it does no harm")
 
 

@@ -11,7 +11,7 @@ from docs.test_docs import blocks
 from retinue import A2AAgent, RemoteAgent
 from retinue.config import check, load_spec
 from retinue.config.builder import Builder
-from retinue.core.delegation import is_member
+from retinue.core.tools.delegation import is_member
 
 PAGE = Path(__file__).parents[2] / "docs" / "a2a.md"
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from contextlib import aclosing
 
 from retinue import Delta, Message
-from retinue.core.grammar import Constraint
 from retinue.core.prompt import Ask, Decided, Prompt
 from retinue.core.protocols import Model, Retry
+from retinue.core.schema.patterns import Constraint
 from retinue.core.values import AgentFinish, Reply
 
 Chunk = Delta | Retry | Reply

@@ -21,7 +21,7 @@ from fakes.parrot import Parrot
 from fakes.scripted_server import Answer
 from retinue import Agent, ExampleCall, Tool, ToolError, ToolExample, UsageError
 from retinue._internal.sync_bridge import run_blocking
-from retinue.core.signature import InvalidInput
+from retinue.core.tools.signature import InvalidInput
 from retinue.mcp import MCPTools
 
 

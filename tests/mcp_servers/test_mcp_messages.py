@@ -14,7 +14,7 @@ from fakes import mcp_misbehaving
 from fakes.odd_mcp_server import OddServer
 from retinue import ToolError
 from retinue._internal.sync_bridge import run_blocking
-from retinue.core.tool import Tool
+from retinue.core.tools.tool import Tool
 from retinue.mcp import MCPTools
 from retinue.mcp.tool_pins import Offer
 

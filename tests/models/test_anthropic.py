@@ -12,8 +12,8 @@ from fakes.asking import chunks, reply, request, retries
 from fakes.engines import ENGINES, model
 from fakes.scripted_server import Answer, ScriptedServer, failure
 from retinue import Message, ModelRefused
-from retinue.core.grammar import Constraint, Text
 from retinue.core.prompt import Prompt
+from retinue.core.schema.patterns import Constraint, Text
 from retinue.core.values import AgentAction, Usage
 from retinue.errors import ModelError, ModelNotFound, ModelUnavailable, WindowExceeded
 from retinue.models.wire_format import Encoded, PartialReply

@@ -17,8 +17,8 @@ from fakes.scripted_server import Answer, sse
 from fakes.vendors import VendorServer
 from retinue import Agent, Message, ModelRefused, PromptModel, RunResult, Tool, fork, tool
 from retinue.core.events import Called, Delta, Replied
-from retinue.core.grammar import Constraint, Text
 from retinue.core.prompt import Ask, Prompt
+from retinue.core.schema.patterns import Constraint, Text
 from retinue.core.values import AgentAction, ProviderState, Reply, Usage
 from retinue.models.wire_format import Encoded, PartialReply, Terms
 from retinue.models.wires.messages import MESSAGES, CloudMessages

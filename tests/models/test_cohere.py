@@ -13,7 +13,7 @@ from fakes.engines import ENGINES, model
 from fakes.scripted_server import Answer, ScriptedServer, sse
 from retinue import Message
 from retinue.core.prompt import Ask, Prompt
-from retinue.core.tool import tool_of
+from retinue.core.tools.tool import tool_of
 from retinue.core.values import AgentAction
 
 

@@ -15,8 +15,8 @@ from fakes.asking import chunks, chunks_async, reply, request, retries, shown
 from fakes.engines import ENGINES, PROBED, model
 from fakes.scripted_server import Answer, ScriptedServer, failure, html
 from retinue import Delta, Message, ModelError, ModelRefused, ModelUnavailable, PromptModel, Tool, tool
-from retinue.core.grammar import Constraint, choice, gbnf, regex, seq
 from retinue.core.prompt import Ask, Prompt
+from retinue.core.schema.patterns import Constraint, choice, gbnf, regex, seq
 from retinue.core.values import AgentAction, Reply, Usage
 from retinue.errors import WindowExceeded
 from retinue.net.retry import Retries

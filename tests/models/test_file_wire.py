@@ -14,7 +14,7 @@ from fakes.asking import reply, request
 from fakes.engines import ENGINES, model
 from fakes.pictures import jpeg, png
 from retinue import Message, PromptModel, UsageError
-from retinue.core.file_format import read_file
+from retinue.core.files import read_file
 from retinue.core.prompt import Prompt
 from retinue.core.protocols import kinds_read
 from retinue.models.reply_limits import limited

@@ -18,9 +18,9 @@ from fakes.scripted_server import Answer, ScriptedServer, sse
 from fakes.vendors import VendorServer
 from retinue import Agent, Message, ModelError, ModelRefused, ModelUnavailable, PromptModel, Tool, tool
 from retinue.core.events import Replied
-from retinue.core.grammar import Constraint, Text
 from retinue.core.prompt import Ask, Prompt
 from retinue.core.protocols import Retry
+from retinue.core.schema.patterns import Constraint, Text
 from retinue.core.values import AgentAction, ProviderState, Reply, Usage
 from retinue.errors import ModelNotFound, WindowExceeded
 from retinue.models.wire_format import Encoded, PartialReply, Terms

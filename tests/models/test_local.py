@@ -14,8 +14,8 @@ import pytest
 from fakes.asking import chunks, chunks_async, reply, request
 from fakes.llamacpp import address, llamacpp_server
 from retinue import DataError, Delta, Message, ModelRefused, ModelUnavailable, PromptModel, UsageError
-from retinue.core.grammar import Constraint, choice, regex, seq
 from retinue.core.prompt import Prompt
+from retinue.core.schema.patterns import Constraint, choice, regex, seq
 from retinue.core.values import Reply
 from retinue.models import Retries, TimeLimits, local
 

@@ -12,7 +12,7 @@ from fakes.engines import ENGINES, model
 from fakes.scripted_server import Answer, ScriptedServer, failure
 from retinue import Message, ModelNotFound, ModelRefused, PromptModel
 from retinue.core.prompt import Ask
-from retinue.core.tool import tool_of
+from retinue.core.tools.tool import tool_of
 
 
 @pytest.fixture

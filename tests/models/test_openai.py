@@ -12,8 +12,8 @@ import pytest
 from fakes.asking import chunks_async, reply, request
 from fakes.openai_server import Answer, OpenAIServer, failure
 from retinue import Agent, Message, ModelRefused, PromptModel
-from retinue.core.grammar import Constraint, choice, gbnf, regex, seq
 from retinue.core.prompt import Prompt
+from retinue.core.schema.patterns import Constraint, choice, gbnf, regex, seq
 from retinue.core.values import Usage
 from retinue.errors import WindowExceeded
 

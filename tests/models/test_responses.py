@@ -36,8 +36,8 @@ from fakes.vendors import VendorServer
 from fakes.vendors.openai_responses import RESPONSES
 from retinue import Agent, Decision, Message, ModelRefused, PromptModel, Tool, fork
 from retinue.core.events import Called, Delta, Replied, Started
-from retinue.core.grammar import Constraint, choice, seq
 from retinue.core.prompt import Ask
+from retinue.core.schema.patterns import Constraint, choice, seq
 from retinue.core.values import AgentAction, File, ProviderState, Reply, Usage
 from retinue.errors import ModelNotFound, ModelUnavailable, UsageError, WindowExceeded
 from retinue.models import known_servers

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from fakes.engines import PROBED, model
 from fakes.openai_server import Answer, OpenAIServer, Request, failure
 from retinue import Agent, Tool
-from retinue.core.signature import signature_of_schema
+from retinue.core.tools.signature import signature_of_schema
 from retinue.models.tool_schemas import declare_tool
 
 

@@ -21,7 +21,7 @@ from fakes.pictures import data_url, png
 from fakes.served import serving
 from fakes.until import until
 from retinue import Agent, PromptModel, tool
-from retinue.core.file_format import read_file
+from retinue.core.files import read_file
 from retinue.server.context import Options
 from retinue.store.tables import events, images
 from retinue.store.tenant_view import Quota
@@ -173,7 +173,7 @@ tools:
 """
 PROGRAM = f"""
 from pathlib import Path
-from retinue.core.file_format import read_file
+from retinue.core.files import read_file
 
 def fetch() -> object:
     with Path(__file__).with_name("calls.txt").open("a") as file:

@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from fakes.app_server import Serving, answering
 from retinue import Agent, PromptModel
-from retinue.core.tool import Tool
+from retinue.core.tools.tool import Tool
 from retinue.server.agent_versions import AgentVersions, names_at
 from retinue.server.deployment import Deployment
 from retinue.store.database import Database

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from fakes.said import Said
 from retinue import Agent, Budget, Message, RunResult, StopReason, Tool
 from retinue.core.events import Called
-from retinue.core.grammar import regex
+from retinue.core.schema.patterns import regex
 from retinue.core.values import Capabilities
 from retinue.errors import ToolError
 from retinue.strategies.facts.copied_answers import (

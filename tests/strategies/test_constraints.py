@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, assume, given, settings, strategies as st
 from pydantic import BaseModel, Field
 
 from retinue import Tool
-from retinue.core.grammar import Pattern, json_pattern, regex
+from retinue.core.schema.patterns import Pattern, json_pattern, regex
 from retinue.extend import AgentAction, AgentFinish
 from retinue.strategies.parsing.final_answer import answer_of
 from retinue.strategies.parsing.react_text import parse

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from retinue.core.grammar import regex
+from retinue.core.schema.patterns import regex
 from retinue.core.values import Decision
 from retinue.strategies.plan_text import (
     STEP_CHARS,

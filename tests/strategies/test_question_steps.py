@@ -7,7 +7,7 @@ import re
 import pytest
 from hypothesis import given, strategies as st
 
-from retinue.core.grammar import regex
+from retinue.core.schema.patterns import regex
 from retinue.strategies.facts.quantities import Unreadable
 from retinue.strategies.facts.question_plan import (
     KINDS,

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from fakes.said import Said
 from retinue import Agent, Budget, ExampleCall, StopReason, Tool, ToolExample
-from retinue.core.grammar import json_pattern, regex
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Task
+from retinue.core.schema.patterns import json_pattern, regex
 from retinue.core.values import AgentAction, Capabilities
 from retinue.extend import AgentFinish
 from retinue.strategies import ReactJson

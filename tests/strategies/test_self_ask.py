@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from fakes.said import Said
 from retinue import Agent, Budget, ExampleCall, StopReason, Tool, ToolExample
-from retinue.core.grammar import regex
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Task
+from retinue.core.schema.patterns import regex
 from retinue.core.values import Capabilities
 from retinue.extend import AgentAction, AgentFinish
 from retinue.strategies import SelfAsk

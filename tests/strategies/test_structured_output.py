@@ -12,8 +12,8 @@ from pydantic import BaseModel
 
 from fakes.parrot import Parrot
 from retinue import Agent, Budget, PromptModel, RunResult, StopReason, Tool
-from retinue.core.answer_schema import schema_of
 from retinue.core.events import Asked, Replied, Stopped
+from retinue.core.schema.answer_schema import schema_of
 from retinue.strategies import STRATEGIES
 from retinue.strategies.planexec import PlanExec
 from retinue.strategies.react import React

@@ -15,10 +15,10 @@ from fakes.kept_runs import new_run
 from fakes.locks import waits_for_lock
 from fakes.until import until
 from retinue.core.budgets import Budget
-from retinue.core.delegation import MemberCall
 from retinue.core.events import Called, Finished, Paused, Started, Stopped
 from retinue.core.protocols import Task
-from retinue.core.tool import Tool
+from retinue.core.tools.delegation import MemberCall
+from retinue.core.tools.tool import Tool
 from retinue.core.values import AgentAction, Decision, StopReason
 from retinue.errors import StoreConflict
 from retinue.runs.cancellation import cancel_run

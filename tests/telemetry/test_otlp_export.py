@@ -18,7 +18,7 @@ from opentelemetry.sdk.resources import Resource
 from fakes.otlp_collector import OtlpCollector
 from fakes.until import until
 from retinue import Agent, PromptModel, UsageError, telemetry
-from retinue.core.trace_context import TraceParent
+from retinue.core.run_context import TraceParent
 from retinue.telemetry.environment import Pace, endpoint_of, sampler_of
 from retinue.telemetry.otlp_exporter import OtlpExporter
 from retinue.telemetry.sdk_export import readable_span

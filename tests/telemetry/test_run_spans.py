@@ -10,7 +10,7 @@ from opentelemetry.sdk.resources import Resource
 
 from core.test_events_kept import TEXT, events
 from retinue.core.events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Started, Stopped
-from retinue.core.trace_context import TraceParent
+from retinue.core.run_context import TraceParent
 from retinue.core.values import AgentAction, Decision, Message, Observation, Reply, StopReason, Usage
 from retinue.telemetry.run_spans import RunSpans, Traced
 from retinue.telemetry.sdk_export import readable_span

@@ -25,7 +25,7 @@ from retinue import (
     tool,
 )
 from retinue.components import Retriever
-from retinue.core.signature import InvalidInput, Signature
+from retinue.core.tools.signature import InvalidInput, Signature
 from retinue.testing import Case, ToolSubject, tool_cases
 from retinue.tools import calculator
 from retinue.tools.passages import passages

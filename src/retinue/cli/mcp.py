@@ -15,7 +15,7 @@ from ..config import load_spec
 from ..config.builder import Builder
 from ..config.price_file import use_prices
 from ..config.specs import FileSpec
-from ..core.tool import Tool
+from ..core.tools.tool import Tool
 from ..errors import DataError, UsageError
 from ..pipelines import Pipeline
 from ..server.listening_socket import listen, url_of

@@ -12,7 +12,7 @@ import click
 from ..agent import Agent
 from ..config.price_file import use_prices
 from ..core.budgets import Budget
-from ..core.tool import Tool
+from ..core.tools.tool import Tool
 from ..core.values import Document
 from ..display.terminal import clean
 from ..documents.document_store import DocumentStore

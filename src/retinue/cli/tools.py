@@ -12,7 +12,7 @@ import click
 from ..config import load_spec
 from ..config.builder import Builder
 from ..config.yaml_files import select_part
-from ..core.tool import Tool
+from ..core.tools.tool import Tool
 from ..display.terminal import clean
 from ..models.wire_format import functions
 from ..strategies.prompting.prompt_parts import describe_tools

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from .._internal.message_text import suggestion
 from ..core.component import Component, QueryComponent
-from ..core.tool import Tool
+from ..core.tools.tool import Tool
 from ..core.values import Document
 from ..errors import ToolError, UsageError
 from ..net.retry import parse_retry_after

@@ -16,7 +16,7 @@ from .._internal.sync_bridge import run_blocking
 from ..core.completion import ask_once
 from ..core.component import Configurable, DeclaredComponent, Input
 from ..core.protocols import Model
-from ..core.result_text import as_text
+from ..core.tools.result import as_text
 from ..errors import DataError, UsageError
 from ..models import PromptModel
 

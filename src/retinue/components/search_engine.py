@@ -9,7 +9,7 @@ from typing import Annotated
 
 from .._internal.message_text import suggestion
 from ..core.component import QueryComponent
-from ..core.tool_example import ExampleCall, ToolExample
+from ..core.tools.tool import ExampleCall, ToolExample
 from ..core.values import Document
 from ..errors import UsageError
 from .search_providers import PROVIDERS, ProviderName

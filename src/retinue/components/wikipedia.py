@@ -10,9 +10,8 @@ from typing import Any, Self
 from .._internal.message_text import suggestion
 from ..core.component import QueryComponent
 from ..core.run_context import current_run
-from ..core.signature import InvalidInput
-from ..core.tool import Tool
-from ..core.tool_example import ExampleCall, ToolExample
+from ..core.tools.signature import InvalidInput
+from ..core.tools.tool import ExampleCall, Tool, ToolExample
 from ..core.values import Document
 from ..errors import ToolError, UsageError
 from ..net.service_client import AGENT, Service, ServiceRequest, ask_service, checked_query, error_text, json_object

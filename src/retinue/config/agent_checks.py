@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from string import Template
 
-from ..core.delegation import HANDOFF
+from ..core.tools.delegation import HANDOFF
 from ..strategies import STRATEGIES
 from .component_checks import SECTIONS, check_circles, check_reference, named_nodes
 from .problems import Found, Node, shown, unknown

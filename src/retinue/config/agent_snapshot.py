@@ -24,8 +24,8 @@ from .._internal.redaction import redact
 from ..agent import Agent
 from ..core.budgets import Budget
 from ..core.protocols import Strategy
-from ..core.signature import Signature
-from ..core.tool import Tool
+from ..core.tools.signature import Signature
+from ..core.tools.tool import Tool
 from ..errors import AgentChanged, DataError, UsageError
 from ..run.spec import RunSpec
 from ..strategies.auto import Auto

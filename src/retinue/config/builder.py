@@ -15,9 +15,9 @@ from .._internal.yaml_io import YamlSerializable
 from ..agent import Agent
 from ..core.budgets import Budget, Limits, with_limits
 from ..core.component_declaration import component
-from ..core.effects import Human
+from ..core.loop.effects import Human
 from ..core.protocols import Memory, Model, Strategy
-from ..core.tool import Tool
+from ..core.tools.tool import Tool
 from ..errors import DataError, UsageError
 from ..executor import Executor
 from ..mcp import MCPTools

@@ -16,10 +16,9 @@ from .._internal.yaml_io import YamlSerializable
 from ..agent import Agent
 from ..core.budgets import Budget
 from ..core.component import Configurable
-from ..core.declared_exceptions import exceptions
 from ..core.protocols import Strategy
-from ..core.tool import Tool
-from ..core.tool_example import ToolExample
+from ..core.tools.signature import exceptions
+from ..core.tools.tool import Tool, ToolExample
 from ..errors import UsageError
 from ..mcp import MCPTools
 from ..mcp.mcp_tools import Remote

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from ..core.component import ComponentReference
 from ..core.protocols import Model
-from ..core.tool import Tool, tool_of
+from ..core.tools.tool import Tool, tool_of
 from ..errors import UsageError
 from ..models.prompt_model import ENGINES as _ENGINES
 from ..pipelines.graph import INPUTS

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Discriminator, Field, PrivateAttr, Tag
 from pydantic_core import PydanticCustomError
 
-from ..core.declared_exceptions import exceptions
-from ..core.suggested_questions import LONGEST, MOST, as_question
-from ..core.tool_example import ToolExample
+from ..core.tools.signature import exceptions
+from ..core.tools.tool import ToolExample
 from ..models.settings import Effort, Reason, Verbosity
+from ..run.spec import LONGEST, MOST, as_question
 from ..strategies import STRATEGIES
 from .problems import Source
 from .registry import COMPONENTS, ENGINES, MEMORY_TYPES

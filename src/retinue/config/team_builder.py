@@ -10,9 +10,9 @@ from typing import Any
 
 from ..agent import Agent
 from ..core.budgets import Budget
-from ..core.effects import Human
+from ..core.loop.effects import Human
 from ..core.protocols import Model
-from ..core.tool import Tool
+from ..core.tools.tool import Tool
 from ..errors import UsageError
 from ..models import PromptModel
 from ..teams import Chain, HumanGate, MessageGroup, ModelChoice, Role, StateField, When

@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 
 from .._internal.message_text import nearest, suggestion
 from .._internal.redaction import redacted_excerpt
-from ..core.signature import Argument, Signature, signature_of
-from ..core.tool import Tool, tool_of
+from ..core.tools.signature import Argument, Signature, signature_of
+from ..core.tools.tool import Tool, tool_of
 from ..errors import DataError, UsageError
 from ..tools.endpoint import endpoint, header_problems
 from ..tools.function_loader import described_tools, function_of, load_module, pick_output, tool_of_module

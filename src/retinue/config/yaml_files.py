@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .._internal.yaml_io import YamlSerializable
-from ..core.effects import Human
+from ..core.loop.effects import Human
 from ..errors import DataError, UsageError
 from ..tools.packages import lock_file, requirements
 from .builder import Builder

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from .._internal.containment import await_contained
 from ..errors import ModelError, UsageError
-from .grammar import Constraint
 from .prompt import Ask, Decided, Prompt
 from .protocols import Model
+from .schema.patterns import Constraint
 from .values import AgentFinish, Message, Reply
 
 

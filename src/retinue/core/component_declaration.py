@@ -10,7 +10,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddic
 
 from ..errors import UsageError
 from .component import DeclaredComponent, Input
-from .tool import Tool
+from .tools.tool import Tool
 
 _UNKNOWN = (dict, tuple, Mapping, Union, types.UnionType)
 

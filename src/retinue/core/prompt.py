@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 from weakref import ref
 
-from .grammar import Constraint
-from .tool import Tool
+from .schema.patterns import Constraint
+from .tools.tool import Tool
 from .values import AgentAction, AgentFinish, Message, Reply
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from ..errors import UsageError
 from .budgets import Budget
 from .events import Delta, Event
 from .prompt import Ask
-from .tool import Tool
+from .tools.tool import Tool
 from .values import (
     UNUSED,
     AgentAction,

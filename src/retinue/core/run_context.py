@@ -1,18 +1,124 @@
-"""The context in which code runs: which run this is, who asked for it, and which call of a tool is under way.
+"""The context in which code runs: which run this is, who asked for it, and which call of a tool is under way. A task
+has one `RunContext`, and so have the tasks and threads that it starts.
 
-A task has one `RunContext`, and so have the tasks and threads that it starts.
+It knows the path of runs by which a run was called over the network, which is passed on in a header so that circles are
+refused, and the trace that the run belongs to, by W3C Trace Context. The ids of spans follow from the run, so they are
+the same whoever computes them, also after a crash.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, Self
+from urllib.parse import quote, unquote
 
-from .call_path import HEADER, Caller
-from .trace_context import TraceParent
 from .values import AgentAction, File, Observation, Usage
+
+HEADER = "X-Retinue-Callers"
+MAX_CALLERS = 5  # runs that call each other over the network
+_LONGEST_PATH = 4_000  # characters of the header
+_PART = re.compile(r"[A-Za-z0-9._~%-]*")
+
+
+class Caller(NamedTuple):
+    """A run on the path: its server, its agent, itself, and its thread (empty: none)."""
+
+    server: str
+    agent: str
+    run: str = ""
+    thread: str = ""
+
+    def __str__(self) -> str:
+        return "/".join(quote(part, safe="") for part in self)
+
+
+class Incoming(NamedTuple):
+    """A call that came over the network: to which server, and by which path."""
+
+    server: str
+    callers: tuple[Caller, ...]
+
+    def refusal(self, agent: str) -> str:
+        """Return why `agent` may not be called, or an empty string."""
+        path = " → ".join([*(one.agent for one in self.callers), agent])
+        if any((one.server, one.agent) == (self.server, agent) for one in self.callers):
+            return f"The agent '{agent}' is among its own callers ({path}); agents must not call in a circle."
+        if len(self.callers) > MAX_CALLERS:
+            return f"There are {len(self.callers)} callers ({path}); the most is {MAX_CALLERS}."
+        return ""
+
+
+def parse_callers(text: str) -> tuple[Caller, ...]:
+    """Return the path in a header. Raises `ValueError` if it is none, or too long."""
+    if len(text) > _LONGEST_PATH:
+        raise ValueError(f"it has more than {_LONGEST_PATH:,} characters")
+    found = []
+    for item in filter(None, (item.strip() for item in text.split(","))):
+        parts = item.split("/")
+        if len(parts) != len(Caller._fields) or not all(map(_PART.fullmatch, parts)):
+            raise ValueError(f"{item[:80]!r} is not SERVER/AGENT/RUN/THREAD")
+        found.append(Caller(*map(unquote, parts)))
+    return tuple(found)
+
+
+HEADER, STATE_HEADER = "traceparent", "tracestate"
+_PARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.ASCII)
+_LONGEST = 512  # characters of `tracestate`
+_SAMPLED = 1
+
+
+class TraceParent(NamedTuple):
+    """A span of whatever called: the trace's id (16 bytes), the span's (8), and whether the trace is recorded. `state`
+    is what other vendors add, which is passed on as it is."""
+
+    trace_id: bytes
+    span_id: bytes
+    sampled: bool = True
+    state: str = ""
+
+    def __str__(self) -> str:
+        return f"00-{self.trace_id.hex()}-{self.span_id.hex()}-{self.sampled:02x}"
+
+    @classmethod
+    def parse(cls, parents: Sequence[str], states: Sequence[str] = ()) -> Self | None:
+        """Return what the values of the two headers say. A `traceparent` that is malformed, or sent twice, is ignored
+        as the standard demands: the result is `None`."""
+        found = _PARENT.fullmatch(parents[0].strip(" \t")) if len(parents) == 1 else None
+        if found is None:
+            return None
+        version, trace, span, flags, more = found.groups()
+        if version == "ff" or (version == "00" and more) or not trace.strip("0") or not span.strip("0"):
+            return None
+        state = ",".join(states)
+        kept = state if len(state) <= _LONGEST and state.isascii() and state.isprintable() else ""
+        return cls(bytes.fromhex(trace), bytes.fromhex(span), bool(int(flags, 16) & _SAMPLED), kept)
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers that tell others of it, which are also how it is stored."""
+        return {HEADER: str(self)} | ({STATE_HEADER: self.state} if self.state else {})
+
+
+def stored_parent(request: Mapping[str, object]) -> TraceParent | None:
+    """Return the caller's span that was stored with a run's request, if there was one."""
+    parent, state = request.get(HEADER), request.get(STATE_HEADER)
+    if not isinstance(parent, str):
+        return None
+    return TraceParent.parse([parent], [state] if isinstance(state, str) else [])
+
+
+def derived_trace_id(run_id: str) -> bytes:
+    """Return the id of the trace of a run that nobody called within a trace; `run_id` is that of the team's top."""
+    return hashlib.sha256(f"trace {run_id}".encode("utf-8", "replace")).digest()[:16]
+
+
+def derived_span_id(what: str, name: str) -> bytes:
+    """Return the id of a span: of the run, model call or tool call (`what`) of this name."""
+    return hashlib.sha256(f"{what} {name}".encode("utf-8", "replace")).digest()[:8]
+
 
 STORED_ID = "request_id"
 """Where the id of the request that began a run is stored: in what the run was asked for."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 
 from ..core.events import Asked
-from ..core.grammar import Constraint, gbnf
+from ..core.schema.patterns import Constraint, gbnf
 from ..core.values import AgentAction, File, Message, Reply, Usage
 from .terminal import clean
 

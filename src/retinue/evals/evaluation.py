@@ -14,8 +14,8 @@ from .._internal.concurrency import gather_bounded
 from ..agent import Agent
 from ..core.events import Stopped
 from ..core.run_result import RunResult
-from ..core.signature import signature_of_schema
-from ..core.tool import Tool
+from ..core.tools.signature import signature_of_schema
+from ..core.tools.tool import Tool
 from ..core.values import StopReason
 from ..errors import ModelError, ModelRefused, ModelUnavailable, UsageError
 from .configurations import Configuration, fingerprint

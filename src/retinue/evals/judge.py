@@ -14,8 +14,8 @@ from pathlib import Path
 
 from .._internal.concurrency import gather_bounded
 from ..core.completion import ask_once
-from ..core.grammar import Constraint, choice
 from ..core.protocols import Model
+from ..core.schema.patterns import Constraint, choice
 from ..core.values import Message
 from ..strategies.prompting.injection_guard import neutralize
 from .kept_results import append_record, read_records

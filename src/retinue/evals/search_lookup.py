@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from ..core.tool import Tool
+from ..core.tools.tool import Tool
 from ..tools.passages import Passages
 
 Environment = Callable[[], list[Tool]]

@@ -39,8 +39,8 @@ from .._internal.sync_bridge import run_to_completion
 from ..agent import Agent
 from ..core.events import Asked, Called, Observed, Stopped
 from ..core.run_result import RunResult
-from ..core.signature import Argument, InvalidInput, Signature, signature_of
-from ..core.tool import Tool
+from ..core.tools.signature import Argument, InvalidInput, Signature, signature_of
+from ..core.tools.tool import Tool
 from ..core.values import StopReason
 from ..errors import ModelError, NodeFailed, RetinueError, ToolError, UsageError
 from ..pipelines import Pipeline

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from .._internal.sync_bridge import run_blocking, run_in_background
 from ..core.component import Configurable
-from ..core.signature import signature_of_schema
-from ..core.tool import Tool
-from ..core.tool_example import ToolExample
+from ..core.tools.signature import signature_of_schema
+from ..core.tools.tool import Tool, ToolExample
 from ..errors import UsageError
 from ..net.ssrf_guard import SsrfGuard
 from .schema_conversion import convert_schema

@@ -31,9 +31,9 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from ..core.file_format import read_file
-from ..core.result_text import take_file
-from ..core.tool import Effects
+from ..core.files import read_file
+from ..core.tools.result import take_file
+from ..core.tools.tool import Effects
 from ..errors import DataError, ToolError
 from .server_address import Server
 from .tool_pins import Malformed, Offer

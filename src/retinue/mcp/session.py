@@ -30,8 +30,8 @@ from mcp_types import (
 
 from .._internal.processes import in_forked_child, keep_from_parent
 from .._internal.sync_bridge import run_blocking
-from ..core.call_failure import call_failure
 from ..errors import NotDone
+from ..net.error_mapping import call_failure
 from .messages import OWN_FAILURE, Disconnect, Dispatcher, first_problem, list_all, raw_result, shake_hands
 from .server_address import Server
 from .stdio import over_stdio
@@ -86,7 +86,7 @@ class Session:
 
     async def call(self, tool: str, arguments: Mapping[str, Any], *, repeatable: bool) -> Mapping[str, Any]:
         """Call `tool` and return the server's result. Raises `ToolError`, and `NotDone` by the rule in
-        `core/call_failure.py`.
+        `net/error_mapping.py`.
 
         If the connection or the server's session is lost during the call, a call that is `repeatable`, or that cannot
         have been executed, is repeated once.

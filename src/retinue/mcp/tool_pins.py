@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..core.tool import Effects
+from ..core.tools.tool import Effects
 from ..errors import DataError
 from .schema_conversion import convert_schema
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Self
 
 from ..components import PromptNode, PromptTemplate
-from ..core.grammar import Constraint, json_pattern, seq
 from ..core.protocols import Model, Recalled
+from ..core.schema.patterns import Constraint, json_pattern, seq
 from ..errors import ModelUnavailable, UsageError
 from .conversation_turns import BYTES, cut, fitting, messages, newest, not_done, tokens, transcript, turn
 from .json_record import ask_for_record, line, record, text

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, TypedDict
 
 from .._internal.sync_bridge import run_blocking
 from ..core.component import Component
-from ..core.grammar import Constraint, Pattern, Repeat, choice, json_pattern, seq
 from ..core.protocols import Model
+from ..core.schema.patterns import Constraint, Pattern, Repeat, choice, json_pattern, seq
 from ..errors import UsageError
 from ..models import PromptModel
 from ..strategies.prompting.injection_guard import neutralize

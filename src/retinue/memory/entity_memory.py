@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Self
 
 from ..core.completion import ask_once
-from ..core.grammar import Chars, Constraint, Repeat, choice, seq
 from ..core.protocols import Model, Recalled
+from ..core.schema.patterns import Chars, Constraint, Repeat, choice, seq
 from ..errors import UsageError
 from ..strategies.prompting.injection_guard import neutralize
 from .conversation_turns import newest, not_done, tokens, transcript, turn

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..core.completion import ask_once
-from ..core.grammar import Constraint
 from ..core.protocols import Model
+from ..core.schema.patterns import Constraint
 from ..strategies.parsing.lenient_json import Truncated, find_values
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from ..core.grammar import Constraint, gbnf, regex
+from ..core.schema.patterns import Constraint, gbnf, regex
 from .settings import Api
 
 HOLD_TO_PATTERN = frozenset(("llamacpp", "vllm", "tgi"))  # the others constrain to JSON, or not at all

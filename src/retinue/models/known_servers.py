@@ -28,7 +28,7 @@ from .._internal.cache import state_folder
 from .._internal.message_text import suggestion
 from ..core.prompt import Ask, Prompt
 from ..core.protocols import Chunks
-from ..core.tool import Tool
+from ..core.tools.tool import Tool
 from ..core.values import Kind, Message, Reply
 from ..errors import ModelError, ModelNotFound, ModelRefused, WindowExceeded
 from ..net.http_client import HttpClient

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..core.tool import Tool
+from ..core.tools.tool import Tool
 from ..errors import ModelRefused
 
 _TYPES = frozenset(("string", "integer", "number", "boolean", "null", "array", "object"))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, cast
 
 from .._internal.foreign_text import LENIENT, check_depth, well_formed, well_formed_json
-from ..core.tool import Tool
+from ..core.tools.tool import Tool
 from ..core.values import MAX_COUNT, AgentAction, File, Finish, Kind, Message, ToolInput, Usage
 from ..errors import ModelRefused, UsageError
 from .tool_schemas import declare_tool

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from .._internal.foreign_text import well_formed
-from ..errors import ModelError, ModelNotFound, ModelRefused, ModelUnavailable, WindowExceeded
+from ..errors import ModelError, ModelNotFound, ModelRefused, ModelUnavailable, NotDone, ToolError, WindowExceeded
 from .retry import parse_retry_after
 
 _CODES = "context_length_exceeded|exceed_context_size|model_max_prompt_tokens_exceeded|tokens_limit_reached"
@@ -211,3 +211,22 @@ def _describe_filter(error: Mapping[str, Any]) -> str:
     marked = found.items() if isinstance(found, Mapping) else ()
     kinds = [kind for kind, one in marked if isinstance(one, Mapping) and one.get("filtered") is True]
     return f"(filtered: {', '.join(kinds)})" if kinds else ""
+
+
+def call_failure(message: str, *, sent: bool) -> ToolError:
+    """Return the error of a failed call of another server: an HTTP endpoint, an MCP server, an agent elsewhere. `sent`:
+    anything of it may have reached the server.
+
+    A call is not done if nothing of it was sent: an own check refused it, there is no such address, or no
+    connection could be made. Whatever a server *answers*, with an HTTP status or a JSON-RPC error, says nothing
+    about what happened before the answer. A handler raises after it has acted, a gateway passes on the 4xx of the
+    second of two services, and a tool that pays and then asks its client something gets the client's own refusal
+    and returns that as its error. A connection that breaks says nothing either. So each of these leaves the outcome
+    of a `once` call unknown, and an equal call waits for a person; a corrected input is another call, and goes on.
+
+    There is one exception, which its protocol states and `retinue.mcp.session` verifies: a server that answers 404
+    to each request of an MCP session does not know the session, and has done nothing in it.
+
+    Who knows better of a tool says so: `effects="idempotent"` or `"read"`, or `not_done`.
+    """
+    return ToolError(message) if sent else NotDone(message)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from .._internal.concurrency import gather_bounded, run_in_thread
-from ..core.file_format import MAX_BYTES, decode_data_url, read_file
+from ..core.files import MAX_BYTES, decode_data_url, read_file
 from ..core.values import File
 from ..errors import DataError, ToolError, UsageError
 from .url_policy import url_excerpt

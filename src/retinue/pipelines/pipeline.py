@@ -13,7 +13,7 @@ from .._internal.sync_bridge import run_blocking
 from .._internal.yaml_io import YamlSerializable, load_section
 from ..core.component import DeclaredComponent, Input
 from ..core.component_declaration import component
-from ..core.tool import Tool
+from ..core.tools.tool import Tool
 from ..errors import UsageError
 from . import diagram, graph
 from .execution import Execution, Plan, make_plan, needed_nodes

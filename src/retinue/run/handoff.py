@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..core.delegation import HANDOFF
-from ..core.tool import Tool
+from ..core.tools.delegation import HANDOFF
+from ..core.tools.tool import Tool
 from .spec import RunSpec, Specified
 
 if TYPE_CHECKING:

@@ -12,8 +12,6 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import NamedTuple
 
-from ..core.effects import LibraryEffects
-from ..core.event_stream import tell
 from ..core.events import (
     ENDINGS,
     Asked,
@@ -30,6 +28,8 @@ from ..core.events import (
     Stopped,
     call_of,
 )
+from ..core.loop.effects import LibraryEffects
+from ..core.loop.event_stream import tell
 from ..core.prompt import Ask
 from ..core.protocols import Chunks, Retry
 from ..core.run_result import LIMITS

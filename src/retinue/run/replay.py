@@ -9,8 +9,6 @@ from typing import Any
 
 from .._internal.sync_bridge import run_blocking
 from ..core.budgets import Budget
-from ..core.deadline import Deadline
-from ..core.delegation import is_member
 from ..core.events import (
     ENDINGS,
     Asked,
@@ -25,13 +23,15 @@ from ..core.events import (
     Stopped,
     call_of,
 )
-from ..core.grammar import Pattern, gbnf
-from ..core.loop import drive
+from ..core.loop.deadline import Deadline
+from ..core.loop.drive import drive
 from ..core.prompt import Ask
 from ..core.protocols import Chunks
 from ..core.run_result import LIMITS, RunResult
+from ..core.schema.patterns import Pattern, gbnf
 from ..core.serialization import dump
-from ..core.toolbox import Toolbox
+from ..core.tools.delegation import is_member
+from ..core.tools.toolbox import Toolbox
 from ..core.values import AgentAction, Observation, StopReason
 from ..errors import LogMismatch, ModelError
 from .difference import Difference, find_difference

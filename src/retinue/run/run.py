@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any
 from .._internal.containment import describe_error, is_own_error
 from .._internal.message_text import one_line_repr
 from .._internal.sync_bridge import shorten_traceback
-from ..core.deadline import Deadline, Interrupted
-from ..core.delegation import Delegate, MemberAnswer, MemberCall, Pending, answer_of, with_effects
-from ..core.effects import Human, LibraryEffects
-from ..core.event_stream import stream_events
 from ..core.events import ENDINGS, Delta, Event, Started, Stopped, find_started
-from ..core.file_format import check_together, event_with_data, messages_with_data, with_data
-from ..core.loop import drive
+from ..core.files import check_together, event_with_data, messages_with_data, with_data
+from ..core.loop.deadline import Deadline, Interrupted
+from ..core.loop.drive import drive
+from ..core.loop.effects import Human, LibraryEffects
+from ..core.loop.event_stream import stream_events
 from ..core.prices import FREE, price_of
 from ..core.protocols import Task, calls_natively, kinds_read, unreadable
 from ..core.run_context import RunContext, charge_usage, current_run, run_context
 from ..core.run_log import log_event
 from ..core.run_result import RunResult, ending, result, usage_of
-from ..core.toolbox import KeepFiles, Toolbox
+from ..core.tools.delegation import Delegate, MemberAnswer, MemberCall, Pending, answer_of, with_effects
+from ..core.tools.toolbox import KeepFiles, Toolbox
 from ..core.values import Capabilities, Decision, File, Kind, Message, StopReason, Usage
 from ..display.run_display import RunDisplay
 from ..errors import ModelError, RetinueError, UsageError

@@ -8,14 +8,14 @@ from typing import Any, Protocol
 
 from .._internal.containment import call_contained, describe_error, is_own_error
 from .._internal.message_text import suggestion
-from ..core.answer_schema import Check
 from ..core.budgets import Budget
-from ..core.delegation import is_member
-from ..core.effects import Human
 from ..core.events import Started
+from ..core.loop.effects import Human
 from ..core.prices import price_of
 from ..core.protocols import Flow, Memory, Model, Prompting, Strategy, Task
-from ..core.tool import Tool
+from ..core.schema.answer_schema import Check
+from ..core.tools.delegation import is_member
+from ..core.tools.tool import Tool
 from ..errors import UsageError
 from ..strategies.auto import choose_strategy
 from ..strategies.given_actions import GivenActions
@@ -136,3 +136,37 @@ class Specified(Protocol):
     def run_spec(self) -> RunSpec:
         """Return the specification of a run created now."""
         ...
+
+
+# ── what one may ask ───────────────────────────────────────────────────────────────────────────────
+
+
+MOST = 8
+
+
+LONGEST = 200  # characters
+
+
+def as_question(text: str) -> str:
+    """Return a suggested question without the blanks around it. Raises `ValueError`."""
+    question = text.strip()
+    if len(question.splitlines()) != 1 or len(question) > LONGEST:
+        raise ValueError(f"want a question in one line of at most {LONGEST} characters")
+    return question
+
+
+def suggested(questions: Iterable[str]) -> tuple[str, ...]:
+    """Return suggested questions for an agent. Raises `UsageError`."""
+    wanted = f"want a list of at most {MOST} texts, such as ['What can you do?']"
+    if isinstance(questions, str) or not isinstance(questions, Iterable):
+        raise UsageError(f"questions: {wanted}, not {questions!r:.80}")
+    given = list(questions)
+    if len(given) > MOST:
+        raise UsageError(f"questions: {wanted}, not {len(given)} of them")
+    for at, one in enumerate(given):
+        try:
+            given[at] = as_question(one)
+        except (AttributeError, ValueError) as error:
+            why = f"want a text, not {one!r:.80}" if isinstance(error, AttributeError) else error
+            raise UsageError(f"questions[{at}]: {why}") from error
+    return tuple(given)

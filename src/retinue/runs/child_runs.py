@@ -7,9 +7,9 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from ..core.delegation import MemberAnswer, MemberCall, Pending, answer_of, with_effects
 from ..core.events import Asked, Called, Observed, Replied
 from ..core.run_result import Ending, ending, usage_of
+from ..core.tools.delegation import MemberAnswer, MemberCall, Pending, answer_of, with_effects
 from ..core.values import StopReason
 from ..errors import StoreConflict, StoreUnavailable
 from ..store.database import Database

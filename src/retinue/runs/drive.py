@@ -11,10 +11,10 @@ from typing import Literal
 from sqlalchemy import Connection
 
 from ..agent import Run
-from ..core.delegation import is_member
 from ..core.events import ENDINGS, Finished, Said, Started, Stopped, stopped_by
 from ..core.protocols import Task
-from ..core.tool import Tool
+from ..core.tools.delegation import is_member
+from ..core.tools.tool import Tool
 from ..core.values import StopReason
 from ..errors import AgentChanged, DataError, LogMismatch, RetinueError, StoreConflict, StoreUnavailable
 from ..run.run import Earlier

@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from ..core.budgets import Budget
-from ..core.delegation import MemberCall
 from ..core.events import Called, Event, Observed, Paused, Stopped
 from ..core.protocols import Task
-from ..core.run_context import STORED_ID
-from ..core.trace_context import HEADER, STATE_HEADER
+from ..core.run_context import HEADER, STATE_HEADER, STORED_ID
+from ..core.tools.delegation import MemberCall
 from ..core.values import AgentAction, StopReason
 from ..errors import DataError
 from ..store.clock import CLOCK

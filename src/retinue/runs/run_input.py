@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..agent import Agent
-from ..core.toolbox import KeepFiles
+from ..core.tools.toolbox import KeepFiles
 from ..core.values import File, Message
 
 

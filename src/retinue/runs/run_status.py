@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from ..core import run_result
 from ..core.events import Event, Finished, Paused, Stopped
 from ..core.run_result import pending
-from ..core.tool import Tool
+from ..core.tools.tool import Tool
 from ..core.values import Decision, StopReason
 from ..store.event_log import Entry
 from ..store.run_row import RunError, RunRow, RunValues

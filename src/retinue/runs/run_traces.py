@@ -9,8 +9,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..core.run_context import current_run, enter_run_context
-from ..core.trace_context import TraceParent, derived_span_id, derived_trace_id, stored_parent
+from ..core.run_context import (
+    TraceParent,
+    current_run,
+    derived_span_id,
+    derived_trace_id,
+    enter_run_context,
+    stored_parent,
+)
 from ..store.event_log import Entry
 from ..store.run_row import RunRow
 from ..telemetry.activation import provider_of, recorder

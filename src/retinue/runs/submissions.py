@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from ..core.tool import Tool
+from ..core.tools.tool import Tool
 from ..core.values import AgentAction, Decision, Usage
 from ..store.clock import CLOCK
 from ..store.event_log import append_entries, length

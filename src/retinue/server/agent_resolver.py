@@ -14,8 +14,8 @@ from sqlalchemy import Connection, Text, bindparam, cast, func, select
 from .._internal.concurrency import run_in_thread
 from ..agent import Agent
 from ..core.budgets import Budget
-from ..core.delegation import HANDOFF
-from ..core.tool import Tool
+from ..core.tools.delegation import HANDOFF
+from ..core.tools.tool import Tool
 from ..core.values import Message
 from ..runs import RunInput
 from ..runs.leases import is_new

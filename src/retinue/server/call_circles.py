@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from ..core.call_path import HEADER, Caller, Incoming, parse_callers
-from ..core.run_context import current_run, enter_run_context
+from ..core.run_context import HEADER, Caller, Incoming, current_run, enter_run_context, parse_callers
 from ..errors import StoreConflict
 from ..store.database import Database
 from ..store.run_row import RunRow

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Depends, Request
 from sqlalchemy import Connection
 
-from ..core.trace_context import HEADER, STATE_HEADER, TraceParent
+from ..core.run_context import HEADER, STATE_HEADER, TraceParent
 from ..errors import StoreUnavailable
 from ..runs import Runs
 from ..store.audit_author import Author

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..agent import Agent
-from ..core.tool import Tool
+from ..core.tools.tool import Tool
 from .deployment import Through
 from .wire.api_errors import ApiError
 

@@ -14,7 +14,7 @@ from ..config.builder import Builder
 from ..config.references import SPEECH, exposed, peel_speech, speech_in
 from ..config.specs import AgentSpec, FileSpec
 from ..core.protocols import Flow, Task, act
-from ..core.tool import Tool
+from ..core.tools.tool import Tool
 from ..core.values import AgentAction, AgentFinish
 from ..errors import DataError, NodeFailed
 from ..executor import NoModel

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from .._internal.concurrency import gather_bounded, run_in_thread
 from ..agent import Agent
-from ..core.file_format import MAX_BYTES, MAX_BYTES_TOGETHER, MAX_FILES, read_file
+from ..core.files import MAX_BYTES, MAX_BYTES_TOGETHER, MAX_FILES, read_file
 from ..core.protocols import kinds_read, unreadable
 from ..core.values import File, Kind
 from ..errors import DataError, ModelError, ToolError, UsageError

@@ -12,8 +12,7 @@ from pydantic import TypeAdapter
 from sqlalchemy import Connection
 
 from ..components.python_runtime import CodeInterpreter
-from ..core.tool import Tool
-from ..core.tool_example import ExampleCall, ToolExample
+from ..core.tools.tool import ExampleCall, Tool, ToolExample
 from ..errors import ToolError, UsageError
 from ..runs.citations import FILE_SEARCH, mark
 from ..store.tables import contents

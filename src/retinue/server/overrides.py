@@ -10,8 +10,8 @@ from typing import Any
 
 from ..agent import Agent
 from ..core.protocols import Model, Strategy
-from ..core.signature import signature_of_schema
-from ..core.tool import Tool
+from ..core.tools.signature import signature_of_schema
+from ..core.tools.tool import Tool
 from ..errors import DataError, UsageError
 from ..mcp.schema_conversion import convert_schema
 from ..models import PromptModel

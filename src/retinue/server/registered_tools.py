@@ -13,8 +13,8 @@ from typing import Any
 from sqlalchemy import Connection, Text, cast, func, select
 
 from .._internal.concurrency import run_in_thread
-from ..core.signature import signature_of_schema
-from ..core.tool import Tool
+from ..core.tools.signature import signature_of_schema
+from ..core.tools.tool import Tool
 from ..mcp.mcp_tools import MCPTools
 from ..mcp.schema_conversion import convert_schema
 from ..mcp.tool_pins import Offer

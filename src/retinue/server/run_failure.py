@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from ..core.events import Called
-from ..core.tool import Tool
+from ..core.tools.tool import Tool
 from ..errors import DataError
 from ..store.event_log import Entry, read_events
 from ..store.run_row import RunRow

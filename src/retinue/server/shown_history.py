@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ..agent import Agent
-from ..core.file_format import MAX_BYTES_TOGETHER, MAX_FILES, with_data
+from ..core.files import MAX_BYTES_TOGETHER, MAX_FILES, with_data
 from ..core.values import Message
 from ..errors import UsageError
 from ..store.database import Database

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from ..core.signature import InvalidInput, signature_of_schema
+from ..core.tools.signature import InvalidInput, signature_of_schema
 from ..core.values import Decision, File
 from ..runs.submissions import Pending, pending_calls
 from ..store.run_row import RunRow

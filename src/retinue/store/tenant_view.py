@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from sqlalchemy import ColumnElement, Connection, Row, Select, Table, bindparam, delete, select, update
 from sqlalchemy.sql.schema import ScalarElementColumnDefault
 
-from ..core.call_path import Incoming
+from ..core.run_context import Incoming
 from .audit_author import SERVER, Author
 from .prepared_statements import Prepared, bound_insert
 

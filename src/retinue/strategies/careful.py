@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..core.protocols import Flow, Task, act
-from ..core.tool import Tool
+from ..core.tools.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message
 from .facts.copied_answers import NOT_STATED, asks_for
 from .facts.descriptions import in_words, names_listed

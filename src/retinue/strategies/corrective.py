@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from ..core.grammar import Chars, Repeat, seq
 from ..core.protocols import Flow, Task, act
-from ..core.tool import Tool
+from ..core.schema.patterns import Chars, Repeat, seq
+from ..core.tools.tool import Tool
 from ..core.values import AgentAction, AgentFinish
 from .facts.copied_answers import copied_shape
 from .facts.descriptions import names_in

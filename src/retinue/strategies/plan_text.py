@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..core.grammar import Constraint, json_pattern, seq
 from ..core.prompt import Decided
+from ..core.schema.patterns import Constraint, json_pattern, seq
 from ..core.values import AgentFinish, Decision, Reply
 from .parsing.lenient_json import json_values
 from .parsing.react_text import without_empty_fence

@@ -13,9 +13,9 @@ import re
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ..core.grammar import Constraint, choice
 from ..core.prompt import Ask, Prompt
 from ..core.protocols import Act, Flow, Strategy, Task, ask, calls_natively, consult
+from ..core.schema.patterns import Constraint, choice
 from ..core.values import AgentAction, AgentFinish, Decision, Message, Observation, Reply, StopReason
 from .auto import choose_strategy
 from .parsing import final_answer

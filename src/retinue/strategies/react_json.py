@@ -16,11 +16,11 @@ from typing import Any
 
 from ..core.budgets import Budget
 from ..core.events import Asked, Finished
-from ..core.grammar import Constraint, Pattern, Repeat, choice, json_pattern, seq
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, Task
 from ..core.run_result import RunResult
-from ..core.tool import Tool
+from ..core.schema.patterns import Constraint, Pattern, Repeat, choice, json_pattern, seq
+from ..core.tools.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
 from .parsing.actions import UnreadableReply, finish_with
 from .parsing.final_answer import json_answer, prose_reader, uses_tool

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from string import Template
 from typing import NamedTuple
 
-from ..core.grammar import Constraint, choice, seq
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, Task
-from ..core.tool import Tool
+from ..core.schema.patterns import Constraint, choice, seq
+from ..core.tools.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply, ToolInput
 from .parsing.actions import UnreadableReply, finish_with, match_tool, needs_input, read_input
 from .parsing.final_answer import any_prefix, before_fence, json_answer, prose_reader, uses_tool

@@ -15,7 +15,7 @@ from typing import Literal
 
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, Task
-from ..core.tool import Tool
+from ..core.tools.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
 from ..errors import UsageError
 from .parsing.actions import UnreadableReply, bare_name, finish_with

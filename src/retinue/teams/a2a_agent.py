@@ -13,10 +13,10 @@ from urllib.parse import quote, unquote
 
 from ..agent import Agent
 from ..core.budgets import Budget
-from ..core.effects import Human
+from ..core.loop.effects import Human
 from ..core.protocols import Flow, Task, act, consult
 from ..core.run_context import current_run, idempotency_key
-from ..core.tool import Effects, Tool
+from ..core.tools.tool import Effects, Tool
 from ..core.values import AgentAction, AgentFinish, StopReason
 from ..errors import ModelError, ToolError
 from ..executor import NoModel

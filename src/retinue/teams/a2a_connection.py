@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 from urllib.parse import quote
 
-from ..core.call_failure import call_failure
 from ..core.run_context import current_run
 from ..errors import ModelError, ModelUnavailable, NotDone, ToolError, UsageError
+from ..net.error_mapping import call_failure
 from ..net.http_client import DONE, HttpClient, bearer
 from ..net.retry import Attempts, Retries, TimeLimits
 from ..net.url_policy import WebAddress, parse_url, url_excerpt
@@ -64,7 +64,7 @@ class A2AConnection:
 
     async def send(self, params: Body, headers: Mapping[str, str] = _NONE, *, repeatable: bool = False) -> Any:
         """Send a message, and return the task or message that answers it. It is sent again if it cannot have arrived,
-        or if it is `repeatable`. Raises `ToolError`, and `NotDone` by the rule in `core/call_failure.py`."""
+        or if it is `repeatable`. Raises `ToolError`, and `NotDone` by the rule in `net/error_mapping.py`."""
         ask = self._make_request("SendMessage", "/message:send", params, headers)
         return await _ask_with_retries(ask, lambda error: repeatable or not _was_sent(error), self._url)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..agent import Agent
 from ..core.budgets import Budget
-from ..core.effects import Human
+from ..core.loop.effects import Human
 from ..errors import UsageError
 from ..executor import NoModel
 from .graph_flow import GraphFlow

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, get_origin, get_type_hints
 
 from .._internal.message_text import suggestion
 from .._internal.type_check import mismatch
-from ..core.tool import Tool
+from ..core.tools.tool import Tool
 from ..errors import UsageError
 from .graph_plan import WHOLE_STATE, RolePlan, reach_of
 from .role import END, START, HumanGate, Role, as_tool, speaks_json, takes_text

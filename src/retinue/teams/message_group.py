@@ -8,10 +8,10 @@ from typing import Any, Self, cast
 
 from ..agent import Agent
 from ..core.budgets import Budget
-from ..core.effects import Human
+from ..core.loop.effects import Human
 from ..core.protocols import Model
-from ..core.signature import Argument, signature_of
-from ..core.tool import Tool
+from ..core.tools.signature import Argument, signature_of
+from ..core.tools.tool import Tool
 from ..errors import UsageError
 from ..executor import NoModel
 from . import graph_diagram

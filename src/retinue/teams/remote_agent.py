@@ -13,16 +13,16 @@ from urllib.parse import urlsplit
 
 from ..agent import Agent
 from ..core.budgets import Budget
-from ..core.call_failure import call_failure
-from ..core.effects import Human
+from ..core.loop.effects import Human
 from ..core.prices import Price, price_of
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Chunks, Flow, Model, Task, ask, consult
 from ..core.run_context import current_run
-from ..core.tool import Effects
+from ..core.tools.tool import Effects
 from ..core.values import AgentAction, AgentFinish, Capabilities, Decision, Message, Reply
 from ..errors import ModelRefused, ModelUnavailable, UsageError
 from ..models import PromptModel
+from ..net.error_mapping import call_failure
 from ..net.http_client import HttpClient, Unsigned
 from ..net.retry import Attempts, Retries, TimeLimits
 from ..strategies.parsing.final_answer import mark_truncated

@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from ..core.result_text import as_text, finish, is_unfinished
-from ..core.tool import Effects, Tool
+from ..core.tools.result import as_text, finish, is_unfinished
+from ..core.tools.tool import Effects, Tool
 from ..core.values import Document
 from ..errors import ToolError, UsageError
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from ..core.grammar import Constraint, choice, seq
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Request, Sent, ask
+from ..core.schema.patterns import Constraint, choice, seq
 from ..core.values import AgentFinish, Message, Reply
 from ..errors import UsageError
 from .shared_state import Values, as_words

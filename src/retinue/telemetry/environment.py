@@ -9,7 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 from opentelemetry.util.re import parse_env_headers
 
 from .._internal.redaction import redact, register_secret, register_url_secrets
-from ..core.trace_context import TraceParent
+from ..core.run_context import TraceParent
 from ..errors import UsageError
 
 _PREFIX = "OTEL_EXPORTER_OTLP_"

@@ -9,8 +9,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 
 from ..core.events import Event
-from ..core.run_context import current_run, idempotency_key
-from ..core.trace_context import TraceParent, derived_span_id, derived_trace_id
+from ..core.run_context import TraceParent, current_run, derived_span_id, derived_trace_id, idempotency_key
 from .environment import Sampler
 from .run_spans import RunSpans, Traced
 from .span_content import SpanTexts

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..core.events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Retried, Started, Stopped
+from ..core.run_context import TraceParent, derived_span_id
 from ..core.run_result import RESTING, ending
-from ..core.trace_context import TraceParent, derived_span_id
 from ..core.values import AgentAction, StopReason, Usage, sum_of
 from . import conventions as names
 from .span_content import SpanTexts

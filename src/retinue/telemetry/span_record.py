@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ..core.trace_context import TraceParent
+from ..core.run_context import TraceParent
 
 Value = str | int | float | bool | tuple[str, ...]
 INTERNAL, CLIENT = 1, 3  # kinds of spans, as OTLP numbers them

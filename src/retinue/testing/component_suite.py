@@ -16,7 +16,7 @@ from ..agent import Agent
 from ..config.registry import COMPONENTS
 from ..core.component import DeclaredComponent
 from ..core.component_declaration import component
-from ..core.tool import Tool
+from ..core.tools.tool import Tool
 from ..errors import NodeFailed, UsageError
 from ..models import PromptModel
 from ..pipelines import Pipeline

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, fields
 from typing import Any, get_args
 
 from ..core.events import Delta
-from ..core.grammar import Constraint, choice, regex
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Model, Retry
-from ..core.tool import Tool
+from ..core.schema.patterns import Constraint, choice, regex
+from ..core.tools.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Capabilities, Finish, Message, Reply, Usage
 from ..errors import ModelError, ModelRefused, ModelUnavailable, WindowExceeded
 from .case import Case, collect_cases, require, require_same, shown, skip

@@ -14,7 +14,7 @@ from ..core.events import Asked, Called, Event
 from ..core.prompt import Ask
 from ..core.protocols import Chunks, Model, Strategy, Task, advance
 from ..core.run_result import RunResult
-from ..core.tool import Tool
+from ..core.tools.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Capabilities, Decision, Finish, Message, Reply, StopReason, Usage
 from ..models import PromptModel
 from ..run.replay import replay_async

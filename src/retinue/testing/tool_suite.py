@@ -13,9 +13,9 @@ from jsonschema import Draft202012Validator, SchemaError
 
 from .._internal.containment import call_contained
 from ..agent import Agent
-from ..core.signature import InvalidInput
-from ..core.tool import Tool, tool_of
-from ..core.toolbox import Toolbox
+from ..core.tools.signature import InvalidInput
+from ..core.tools.tool import Tool, tool_of
+from ..core.tools.toolbox import Toolbox
 from ..core.values import AgentAction, Observation, StopReason, ToolInput
 from ..models import PromptModel
 from .case import Case, collect_cases, require, require_same, shown, skip

@@ -15,8 +15,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from ..core.tool import tool
-from ..core.tool_example import ExampleCall, ToolExample
+from ..core.tools.tool import ExampleCall, ToolExample, tool
 from ..errors import ToolError
 
 MAX_CHARS = 1_000

@@ -12,7 +12,6 @@ from math import inf
 from typing import Any
 
 from .._internal.redaction import register_named_secrets, register_url_secrets
-from ..core.call_failure import call_failure
 from ..core.run_context import idempotency_header
 from ..errors import ToolError, UsageError
 from ..net.connection_pool import (
@@ -24,6 +23,7 @@ from ..net.connection_pool import (
     open_response,
     read_body,
 )
+from ..net.error_mapping import call_failure
 from ..net.proxy_route import Route, basic_login, read_address
 from ..net.retry import TimeLimits
 from ..net.ssrf_guard import CHARSET, SsrfGuard
@@ -43,7 +43,7 @@ def endpoint(
     """Return a function that posts its arguments to `url`, wherever that is, or where `guard` allows it.
 
     If the response is a JSON object, the value under `output` is the result; otherwise its text. The function raises
-    `ToolError`, and `NotDone` by the rule in `core/call_failure.py`: if the endpoint cannot be reached. `headers` are
+    `ToolError`, and `NotDone` by the rule in `net/error_mapping.py`: if the endpoint cannot be reached. `headers` are
     sent with each call. Raises `UsageError` for headers that cannot be sent.
     """
     if problem := next(header_problems(headers), None):

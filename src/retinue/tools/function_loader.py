@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from .._internal.containment import call_contained, describe_error
-from ..core.tool import Tool
+from ..core.tools.tool import Tool
 from ..errors import DataError, ForeignExit
 
 

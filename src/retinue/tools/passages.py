@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
-from ..core.tool import Tool
-from ..core.tool_example import ExampleCall, ToolExample
+from ..core.tools.tool import ExampleCall, Tool, ToolExample
 from ..core.values import Document
 from ..errors import DataError
 from .keyword_search import TITLE_WEIGHT, TOKENIZE, match_expression, stems, storable

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..._internal.message_text import nearest
-from ...core.json_schema import check_schema
+from ...core.schema.json_schema import check_schema
 from ...errors import DataError
 from ..questions import Dataset, ExpectedCall, Number, Question
 

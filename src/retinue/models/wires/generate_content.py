@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
-from ...core.tool import Tool
+from ...core.tools.tool import Tool
 from ...core.values import AgentAction, Message, Usage
 from ...errors import ModelRefused
 from ...net.error_mapping import names_parameter

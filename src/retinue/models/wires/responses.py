@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
-from ...core.tool import Tool
+from ...core.tools.tool import Tool
 from ...core.values import AgentAction, File, Message, Usage
 from ..tool_schemas import declare_tool
 from ..wire_format import (

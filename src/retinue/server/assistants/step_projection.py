@@ -8,7 +8,7 @@ from typing import Any
 
 from ...core.events import Called, Event, Finished, Observed, Paused, Resumed, Stopped, request_usage
 from ...core.run_result import pending
-from ...core.tool import Tool
+from ...core.tools.tool import Tool
 from ...core.values import AgentAction, Usage
 from ...runs import Followed
 from ...runs.citations import Citations

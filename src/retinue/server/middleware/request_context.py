@@ -17,8 +17,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ...core.run_context import RunContext, run_context
-from ...core.trace_context import HEADER, TraceParent
+from ...core.run_context import HEADER, RunContext, TraceParent, run_context
 from ...errors import StoreConflict, StoreLost, StoreUnavailable, ValueRefused
 from ..wire.api_errors import ApiError
 from ..wire.ids import new_id

@@ -21,7 +21,7 @@ from ...core.events import (
     Stopped,
     request_usage,
 )
-from ...core.tool import Tool
+from ...core.tools.tool import Tool
 from ...core.values import AgentAction, Observation, StopReason, Usage
 from ...runs import Followed
 from ...runs.citations import Citations

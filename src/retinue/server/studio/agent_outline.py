@@ -12,7 +12,7 @@ from typing import Any
 
 from ...agent import Agent
 from ...core.component import FIRST
-from ...core.tool import Tool
+from ...core.tools.tool import Tool
 from ...executor import NoModel
 from ...pipelines import Node, Pipeline
 from ...pipelines.graph import ROOT, root_of

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 
-from ...core.grammar import Constraint, Pattern, Repeat, Text, choice, seq
+from ...core.schema.patterns import Constraint, Pattern, Repeat, Text, choice, seq
 from .descriptions import names_in
 from .quantities import DATE, MONTHS, NUMBER, YEAR, is_measure_asked, quantities
 from .sub_prompts import one_field

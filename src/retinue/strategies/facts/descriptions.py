@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from ...core.grammar import Constraint
+from ...core.schema.patterns import Constraint
 from .sub_prompts import one_of
 
 NONE = "none"

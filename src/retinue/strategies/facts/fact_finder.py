@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...core.grammar import line, seq
 from ...core.protocols import act
+from ...core.schema.patterns import line, seq
 from ...core.values import AgentAction
 from ..prompting.injection_guard import neutralize
 from ..wrappers.wrapper import Part

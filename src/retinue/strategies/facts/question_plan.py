@@ -12,7 +12,7 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
-from ...core.grammar import Chars, Constraint, Pattern, Repeat, choice, line, optional, seq
+from ...core.schema.patterns import Chars, Constraint, Pattern, Repeat, choice, line, optional, seq
 from ..wrappers.wrapper import Part
 from .copied_answers import asks_for, is_of_another_event
 from .descriptions import TOGETHER, in_words, names_asked, names_listed

@@ -8,10 +8,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ...core.grammar import Constraint, Pattern, choice, line, optional, seq
 from ...core.prompt import Ask, Decided, Prompt
 from ...core.protocols import Flow, ask
-from ...core.tool import Tool
+from ...core.schema.patterns import Constraint, Pattern, choice, line, optional, seq
+from ...core.tools.tool import Tool
 from ...core.values import AgentFinish, Message, Reply
 from ..parsing.final_answer import visible_answer
 from ..prompting.constraints import object_schema

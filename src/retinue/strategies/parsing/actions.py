@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.tool import Tool
+from ...core.tools.tool import Tool
 from ...core.values import AgentFinish, StopReason, ToolInput
 from .lenient_json import FENCED
 

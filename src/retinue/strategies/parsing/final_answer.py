@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from ...core.protocols import Task
-from ...core.tool import Tool
+from ...core.tools.tool import Tool
 from ...core.values import CUT_SHORT, AgentFinish, Reply, StopReason
 from .actions import NO_TOOL, UnreadableReply, bare_name, match_tool
 from .json_reply import partial_answer, read_reply

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ...core.tool import Tool
+from ...core.tools.tool import Tool
 from ...core.values import AgentAction
 from .actions import (
     ACTIONS,

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ...core.prompt import Decided
-from ...core.tool import Tool
+from ...core.tools.tool import Tool
 from ...core.values import AgentAction, AgentFinish, Reply
 from .actions import (
     CUT_OFF,

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...core.tool import Tool
+from ...core.tools.tool import Tool
 from ...core.values import AgentAction
 from .actions import CUT_OFF, KEYS, UnreadableReply, key_of, match_tool
 from .final_answer import announces_step, plain_answer

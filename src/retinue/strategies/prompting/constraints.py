@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from ...core.grammar import Constraint, Pattern, choice, json_pattern, line, seq
-from ...core.tool import Tool
+from ...core.schema.patterns import Constraint, Pattern, choice, json_pattern, line, seq
+from ...core.tools.tool import Tool
 
 THOUGHT_CHARS = 240
 INPUT_CHARS = 400

@@ -10,9 +10,8 @@ from itertools import permutations
 from string import Template
 from typing import Any, NamedTuple
 
-from ...core.delegation import is_member
-from ...core.tool import Tool
-from ...core.tool_example import ExampleCall, ToolExample
+from ...core.tools.delegation import is_member
+from ...core.tools.tool import ExampleCall, Tool, ToolExample
 from ...core.values import Message, ToolInput
 from ..parsing.lenient_json import as_text
 

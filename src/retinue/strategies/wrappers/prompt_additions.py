@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from ...core.file_format import MAX_BYTES_TOGETHER, MAX_FILES
+from ...core.files import MAX_BYTES_TOGETHER, MAX_FILES
 from ...core.protocols import Act, Flow, Strategy, Task
 from ...core.values import File, Message, Observation
 from .wrapper import Part, PromptMapper, Wrapper, perform, relay

@@ -14,10 +14,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ...core.grammar import Constraint, choice, seq
 from ...core.prompt import Ask, Decided, Prompt
 from ...core.protocols import Act, Flow, Strategy, Task, act, ask
-from ...core.tool import Tool
+from ...core.schema.patterns import Constraint, choice, seq
+from ...core.tools.tool import Tool
 from ...core.values import AgentAction, Message, Observation, Reply, ToolInput
 from ..parsing.actions import read_input
 from ..parsing.lenient_json import as_text

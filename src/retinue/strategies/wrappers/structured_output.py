@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...core.grammar import Constraint, json_pattern, seq
 from ...core.prompt import Ask, Decided, Prompt
 from ...core.protocols import Act, Flow, Strategy, Task, ask
+from ...core.schema.patterns import Constraint, json_pattern, seq
 from ...core.values import CUT_SHORT, AgentFinish, Message, Observation, Reply, StopReason
 from ..parsing.final_answer import uses_tool
 from ..parsing.lenient_json import json_values

@@ -7,14 +7,14 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
-from .._internal.concurrency import run_in_thread
-from .._internal.containment import await_isolated, describe_error
-from ..errors import UsageError
-from .prompt import Ask
-from .protocols import Chunks, Model
-from .run_context import current_run
-from .toolbox import Toolbox
-from .values import AgentAction, Decision
+from ..._internal.concurrency import run_in_thread
+from ..._internal.containment import await_isolated, describe_error
+from ...errors import UsageError
+from ..prompt import Ask
+from ..protocols import Chunks, Model
+from ..run_context import current_run
+from ..tools.toolbox import Toolbox
+from ..values import AgentAction, Decision
 
 logger = logging.getLogger(__name__)
 _TRIES = 4  # of a person to edit an input so that it fits

@@ -1,27 +1,37 @@
-"""Runs the actions of a step: find the tool, check the input, call it, and turn every failure into an observation."""
+"""Runs the actions of a step: find the tool, check the input, call it, and turn every failure into an observation.
+
+A result that is no news counts as a step in circles. Boilerplate that accompanies any result does not count. Results
+for different inputs may differ only in a number ("2103 thousand", "520 thousand"), so a new number counts as news.
+Exceptions: request ids, timestamps and durations; any number in an error; and any number in the output for an input
+that was only spelled differently.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
+import re
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
-from .._internal.containment import TimedOut, call_contained, describe_error
-from .._internal.foreign_text import well_formed
-from .._internal.redaction import redact
-from ..errors import UsageError
-from .budgets import Budget, BudgetSpent
+from ..._internal.containment import TimedOut, call_contained, describe_error
+from ..._internal.foreign_text import well_formed
+from ..._internal.redaction import redact
+from ...errors import UsageError
+from ..budgets import Budget, BudgetSpent
+from ..run_context import ToolCall, current_run, run_context
+from ..values import AgentAction, Decision, File, Observation, Outcome
 from .delegation import Delegate, MemberCall, Pending, is_member
-from .run_context import ToolCall, current_run, run_context
 from .signature import InvalidInput
-from .stagnation import novelty_traces
 from .tool import Tool
-from .values import AgentAction, Decision, File, Observation, Outcome
+
+_SORTED = json.JSONEncoder(sort_keys=True, default=repr)
+
 
 logger = logging.getLogger(__name__)
 MAX_INPUT = 2**18  # characters of a call's input
@@ -29,7 +39,6 @@ MAX_RESULT = Tool.max_result
 Call = tuple[Tool, AgentAction, Observation]
 KeepFiles = Callable[[Sequence[File]], Awaitable[str]]
 Key = tuple[str, str]  # equal calls have the same key
-_SORTED = json.JSONEncoder(sort_keys=True, default=repr)
 UNKNOWN = "(Whether this call of {} took effect is not known. It is not made again unless a person says so.)"
 DOUBT = (
     "{} was begun before and its outcome is unknown: did it happen? It may still be under way and happen later; no "
@@ -301,3 +310,55 @@ def _shorten(text: str, length: int) -> str:
     if len(text) <= length:
         return text
     return f"{text[:length]} … ({len(text) - length:,} more characters)"
+
+
+# ── news ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+_ABOUT_THE_REQUEST = re.compile(
+    r"\b(?:request|attempt|retry|trace|correlation)(?:[ _-]?(?:id|no\.?|number))?[\"']?[ \t]{0,4}[:=#(]?[ \t\"'#]{0,4}"
+    r"(?=[a-f-]{0,40}\d)[0-9a-f-]{1,40}\b"
+    r"|\b(?:as of|checked|fetched|generated|queried|requested|retrieved|served)(?: at| on)?:? "
+    r"(?:\d{4}-\d\d-\d\d[T ]?)?(?:\d\d?:\d\d(?::\d\d)?(?:[.,]\d{1,9})?)?(?:Z\b|[+-]\d\d:?\d\d)?"
+    r"|\b(?:in|took) [\d.]{1,20} ?(?:ms|milliseconds)\b",
+    re.IGNORECASE,
+)
+
+
+_ABOUT = (  # one of these is in whatever the pattern matches, and to look for them takes a tenth of its time
+    *("request", "attempt", "retry", "trace", "correlation", "as of", "checked", "fetched", "generated", "queried"),
+    *("retrieved", "served", "ms", "milliseconds"),
+)
+
+
+_NUMBER = re.compile(r"\d++(?:[.,:]\d++)*+")
+
+
+_AROUND = " \t\n\"'?!.;"
+
+
+def novelty_traces(action: AgentAction, outcome: Outcome, text: str) -> frozenset[tuple[str, str]]:
+    """Return the traces of an observation. The observation is news if none of its traces was seen before."""
+    given = action.tool_input
+    written = given if isinstance(given, str) else _SORTED.encode(given)
+    return _traces(action.tool, written, outcome, text)
+
+
+@lru_cache(maxsize=16)  # computed when an observation is made, and again when it is recorded
+def _traces(tool: str, written: str, outcome: Outcome, text: str) -> frozenset[tuple[str, str]]:
+    plain = _NUMBER.sub("0", text)
+    kept = {_without_boilerplate(text), f"{plain}\x00{' '.join(written.lower().split()).strip(_AROUND)}"}
+    if outcome != "result":
+        kept.add(f"{plain}\x00\x00{outcome}")
+    return frozenset([(tool, one) for one in kept])
+
+
+def _without_boilerplate(text: str) -> str:
+    if text.isascii():  # other letters may be equal to these without regard to case
+        lower = text.lower()
+        for word in _ABOUT:
+            if word in lower:
+                break
+        else:
+            return text
+    return _ABOUT_THE_REQUEST.sub("", text)

@@ -1,7 +1,10 @@
-"""Signature of a tool's function: a JSON Schema from the type hints, descriptions from the docstring."""
+"""Signature of a tool's function: a JSON Schema from the type hints, descriptions from the docstring; and the
+exceptions that its `not_done` declares, by which it says that a call did not happen.
+"""
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import json
 import re
@@ -14,13 +17,13 @@ from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
-from ..errors import UsageError
-from .json_schema import errors_of
-from .schema_keywords import TooMuch
-from .values import ToolInput
+from ...errors import ToolError, UsageError
+from ..schema.json_schema import TooMuch, errors_of
+from ..values import ToolInput
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+
 
 _SORTED = json.JSONEncoder(sort_keys=True)
 Checked = Callable[[dict[str, Any]], dict[str, Any]]
@@ -397,3 +400,23 @@ def _is_json(value: Any) -> bool:
     except (TypeError, ValueError, RecursionError):
         return False
     return True
+
+
+# ── the exceptions that a function declares ────────────────────────────────────────────────────────
+
+
+def exceptions(said: tuple[type[BaseException], ...] | str) -> tuple[type[BaseException], ...]:
+    """Return the exceptions; built-in ones and `ToolError` may be given by name. Raises `ValueError`."""
+    if isinstance(said, str):
+        names = [name.strip() for name in said.split(",") if name.strip()]
+        given: tuple[Any, ...] = tuple(
+            ToolError if name == "ToolError" else getattr(builtins, name, name) for name in names
+        )
+    else:
+        given = said if isinstance(said, tuple) else (said,)
+    found: list[type[BaseException]] = []
+    for one in given:
+        if not (isinstance(one, type) and issubclass(one, BaseException)):
+            raise ValueError(f"want exceptions, such as (ValueError,) or 'ValueError, KeyError', not {one!r:.80}")
+        found.append(one)
+    return tuple(found)

@@ -25,13 +25,13 @@ from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
-from .._internal.containment import TimedOut, call_contained, describe_error
-from .._internal.foreign_text import well_formed
-from ..errors import DataError, ToolError
-from .file_format import MAX_BYTES_TOGETHER, read_file
-from .run_context import current_run
-from .run_result import RunResult
-from .values import Document, File
+from ..._internal.containment import TimedOut, call_contained, describe_error
+from ..._internal.foreign_text import well_formed
+from ...errors import DataError, ToolError
+from ..files import MAX_BYTES_TOGETHER, read_file
+from ..run_context import current_run
+from ..run_result import RunResult
+from ..values import Document, File
 
 _MAX_FILES = 10  # of a result
 _WITHIN = 10_000  # items of an iterator within a result

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, get_origin
 
-from ..errors import DataError, UsageError
-from .json_schema import check_schema, errors_of
-from .schema_keywords import TooMuch
+from ...errors import DataError, UsageError
+from .json_schema import TooMuch, check_schema, errors_of
 
 Check = Callable[[Any], str]
 """Returns what is wrong with a JSON value and where, or `None` if it conforms."""

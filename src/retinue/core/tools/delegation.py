@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
-from .budgets import Budget
-from .events import Called, Event, Observed, Replied, Stopped
-from .run_result import Ending
+from ..budgets import Budget
+from ..events import Called, Event, Observed, Replied, Stopped
+from ..run_result import Ending
+from ..values import Outcome, StopReason, Usage
 from .tool import Tool
-from .values import Outcome, StopReason, Usage
 
 HANDOFF = "transfer_to_"  # begins the names of tools that hand the conversation over
 

@@ -18,13 +18,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from .._internal.containment import call_contained, describe_error, is_own_error
-from .._internal.foreign_text import well_formed
-from ..errors import LogMismatch, ModelError, RetinueError, StrategyFailed, WindowExceeded
-from .budgets import Budget, Meter
-from .context_window import ROOM, Window
-from .deadline import Deadline, Interrupted
-from .events import (
+from ..._internal.containment import call_contained, describe_error, is_own_error
+from ..._internal.foreign_text import well_formed
+from ...errors import LogMismatch, ModelError, RetinueError, StrategyFailed, WindowExceeded
+from ..budgets import Budget, Meter
+from ..events import (
     ENDINGS,
     Asked,
     Delta,
@@ -37,11 +35,13 @@ from .events import (
     Stopped,
     stopped_by,
 )
-from .prices import FREE, Price
-from .prompt import Ask, Prompt, PromptCache
-from .protocols import Act, Chunks, Effects, Flow, HumanRequest, Request, Retry, Sent, advance
+from ..prices import FREE, Price
+from ..prompt import Ask, Prompt, PromptCache
+from ..protocols import Act, Chunks, Effects, Flow, HumanRequest, Request, Retry, Sent, advance
+from ..values import CUT_SHORT, UNUSED, AgentFinish, Decision, Message, Observation, Reply, StopReason, Usage
+from .context_window import ROOM, Window
+from .deadline import Deadline, Interrupted
 from .tool_turn import ToolTurn
-from .values import CUT_SHORT, UNUSED, AgentFinish, Decision, Message, Observation, Reply, StopReason, Usage
 
 logger = logging.getLogger(__name__)
 FORCED = "Agent stopped due to iteration limit or time limit."  # LangChain's wording

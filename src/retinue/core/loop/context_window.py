@@ -14,8 +14,8 @@ from dataclasses import replace
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
-from .prompt import Prompt, PromptCache
-from .values import Message, Reply, Usage
+from ..prompt import Prompt, PromptCache
+from ..values import Message, Reply, Usage
 
 ROOM = 0.6  # fraction of the window for the prompt, after shortening
 REPLY = 512  # tokens reserved for a reply that has no limit of its own

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
-from .._internal.containment import foreign_exit, is_ours
-from .values import StopReason
+from ..._internal.containment import foreign_exit, is_ours
+from ..values import StopReason
 
 T = TypeVar("T")
 

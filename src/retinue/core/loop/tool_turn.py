@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 
-from .budgets import Budget, Meter
+from ..budgets import Budget, Meter
+from ..events import Called, Event, Observed, Paused, Resumed, Stopped
+from ..protocols import Effects
+from ..tools.delegation import Pending, stop_reason
+from ..values import AgentAction, Decision, Observation, StopReason
 from .deadline import Deadline
-from .delegation import Pending, stop_reason
-from .events import Called, Event, Observed, Paused, Resumed, Stopped
-from .protocols import Effects
-from .values import AgentAction, Decision, Observation, StopReason
 
 AT_ONCE = 16  # concurrent calls of one reply; the others wait, and so do the records of their intents
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Gene
 from contextvars import Context
 from typing import Any
 
-from .events import KINDS, Delta, Event
+from ..events import KINDS, Delta, Event
 
 Tell = Callable[[Event | Delta], Awaitable[None]]
 _TOLD = frozenset({*KINDS.values(), Delta})

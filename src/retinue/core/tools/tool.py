@@ -1,4 +1,4 @@
-"""Tools: a name, a description, and a callable."""
+"""Tools: a name, a description, a callable, and worked examples of its use, which strategies show to a model."""
 
 from __future__ import annotations
 
@@ -14,26 +14,65 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Literal, cast, get_args, overload
 
-from .._internal.concurrency import gather_bounded, run_in_thread
-from .._internal.containment import TimedOut, await_isolated
-from .._internal.message_text import one_line_repr, suggestion
-from .._internal.sync_bridge import run_blocking
-from ..errors import ForeignExit, NotDone, ToolError, UsageError
-from .declared_exceptions import exceptions
-from .result_text import as_text, exhaust, finish, is_unfinished, result_text
-from .run_result import RunResult
+from ..._internal.concurrency import gather_bounded, run_in_thread
+from ..._internal.containment import TimedOut, await_isolated
+from ..._internal.message_text import one_line_repr, suggestion
+from ..._internal.sync_bridge import run_blocking
+from ...errors import ForeignExit, NotDone, ToolError, UsageError
+from ..run_result import RunResult
+from ..values import ToolInput
+from .result import as_text, exhaust, finish, is_unfinished, result_text
 from .signature import (
     InvalidInput,
     Signature,
     documented_function,
+    exceptions,
     method_owner,
     needs_names_around,
     parameters_of,
     read_signature,
     summary,
 )
-from .tool_example import ToolExample
-from .values import ToolInput
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleCall:
+    """A call in a worked example: the thought before it, the tool's input, and what was observed."""
+
+    thought: str
+    tool_input: ToolInput
+    observation: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolExample:
+    """A worked example of one tool's use.
+
+    Invent the facts: a small model may take them for true, or its own question for the example's.
+
+    Args:
+        question: What is asked.
+        calls: The tool's calls that lead to the answer, at least one.
+        answer: The answer.
+        thought: The thought before the answer; by default that the answer is known.
+        follow_up: The question as it is asked after another one that has found a part of the first call's input, for
+            example `What is half of that number?`. The examples of two tools then become one of both.
+    """
+
+    question: str
+    calls: tuple[ExampleCall, ...]
+    answer: str
+    thought: str = ""
+    follow_up: str = ""
+
+    @classmethod
+    def of(cls, value: ToolExample | Mapping[str, Any]) -> ToolExample:
+        """Return an example, also one that a file has as mappings. Raises `TypeError` for missing or unknown keys."""
+        if isinstance(value, ToolExample):
+            return value
+        calls = tuple(ExampleCall(**call) for call in value.get("calls", ()))
+        return cls(**{**value, "calls": calls})
+
 
 logger = logging.getLogger(__name__)
 Effects = Literal["read", "idempotent", "once"]
@@ -61,7 +100,7 @@ class Tool:
         return_direct: Its result is the run's answer.
         reflections: How often a call may be repeated with a reworded input if tool, input and result do not match.
             A `once` call that may have happened is not repeated.
-        takes: The arguments of a function whose type hints do not declare them (`retinue.core.signature.signature_of`).
+        takes: The arguments of a function whose type hints do not declare them.
         not_done: Exceptions, or names of built-in ones with commas, that mean, like `NotDone`, that a call did not
             happen. After any other, and after a timeout, the outcome of a `once` call is unknown, and it is not
             repeated unless a person says so.

@@ -1,0 +1,1 @@
+"""The loop, which does what a strategy asks for, within budgets."""

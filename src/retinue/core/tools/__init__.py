@@ -1,0 +1,1 @@
+"""What a tool is, how it is called, and what becomes of its result."""
