@@ -7,7 +7,7 @@ import inspect
 from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import Any, Generic, Self, TypeVar, Unpack, cast
 
 from ._internal.concurrency import gather_bounded
 from ._internal.message_text import nearest, one_line_repr, suggestion
@@ -34,9 +34,24 @@ from .strategies import STRATEGIES
 from .strategies.auto import Auto
 from .strategies.react import React
 
+T = TypeVar("T")
 Params = Mapping[str, Mapping[str, Any]]  # parameter values, by node name
 History = Sequence[Message | Mapping[str, Any]]
 Files = Sequence[FileSource]
+
+
+class SpecField(Generic[T]):
+    """An attribute of an agent that is a field of its spec. Assigning a value to it gives the agent another spec."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, agent: Agent | None, owner: type) -> T:
+        return cast(T, self if agent is None else getattr(agent.spec, self._name))
+
+    def __set__(self, agent: Agent, value: T) -> None:
+        changed: dict[str, Any] = {self._name: value}
+        agent.spec = replace(agent.spec, **changed)
 
 
 class Agent(YamlSerializable):
@@ -61,6 +76,21 @@ class Agent(YamlSerializable):
         limits: Budget limits by other frameworks' names: `max_steps`, `max_execution_time`, … (`budgets.Limits`).
     """
 
+    spec: RunSpec
+    """The frozen parts that it is made of: what its runs begin with, and what is written to files and snapshots."""
+    name = SpecField[str]()
+    model = SpecField[Model]()
+    strategy = SpecField[Strategy]()
+    tools = SpecField[Sequence[Tool]]()
+    instructions = SpecField[str]()
+    budget = SpecField[Budget]()
+    human = SpecField[Human | None]()
+    require_human_feedback = SpecField[bool | Collection[str]]()
+    memories = SpecField[tuple[Memory, ...]]()
+    trace = SpecField[bool]()
+    prompt_node = SpecField[Prompting | None]()
+    questions = SpecField[tuple[str, ...]]()
+
     def __init__(  # noqa: PLR0913 -- the parts an agent is put together from
         self,
         model: Model | str = "local",
@@ -82,28 +112,30 @@ class Agent(YamlSerializable):
         if isinstance(strategy, str) and strategy not in STRATEGIES:
             raise UsageError(f"no strategy {strategy!r}; {suggestion(strategy, STRATEGIES)}")
         _check_names(limits)
-        self.name = name
-        self.instructions = (instructions or "").strip()
-        self.strategy = STRATEGIES[strategy] if isinstance(strategy, str) else strategy
-        self.prompt_node = prompt_node
-        self.model: Model
+        strategy = STRATEGIES[strategy] if isinstance(strategy, str) else strategy
         if prompt_node is not None and model != "local":
             raise UsageError("Agent: give a model or a prompt_node, which has a model of its own, and not both")
         if prompt_node is not None:
-            self.model = limited(prompt_node.model, prompt_node.stop_words, prompt_node.max_length)
-            if prompt_node.default_prompt_template and isinstance(self.strategy, React | Auto):
-                react = self.strategy if isinstance(self.strategy, React) else React()
-                self.strategy = replace(react, prompt=prompt_node.default_prompt_template.prompt_text)
-        else:
-            self.model = PromptModel(model) if isinstance(model, str) else model
-        self.budget = with_limits(budget, limits)
-        self.human, self.trace = human, trace
+            model = limited(prompt_node.model, prompt_node.stop_words, prompt_node.max_length)
+            if prompt_node.default_prompt_template and isinstance(strategy, React | Auto):
+                react = strategy if isinstance(strategy, React) else React()
+                strategy = replace(react, prompt=prompt_node.default_prompt_template.prompt_text)
         marked = require_human_feedback
-        self.require_human_feedback = {marked} if isinstance(marked, str) else marked
-        self._answer_schema = None if answer_schema is None else schema_of(answer_schema)
-        self.memories = as_tuple(memory)
-        self.questions = suggested(questions)
-        self.tools: list[Tool] = []
+        self.spec = RunSpec(
+            name=name,
+            model=PromptModel(model) if isinstance(model, str) else model,
+            strategy=strategy,
+            tools=(),
+            instructions=(instructions or "").strip(),
+            budget=with_limits(budget, limits),
+            human=human,
+            require_human_feedback={marked} if isinstance(marked, str) else marked,
+            answers=None if answer_schema is None else schema_of(answer_schema),
+            memories=as_tuple(memory),
+            trace=trace,
+            prompt_node=prompt_node,
+            questions=suggested(questions),
+        )
         for tool in _listed(tools):
             self.add_tool(tool)
 
@@ -120,7 +152,7 @@ class Agent(YamlSerializable):
             new = replace(new, approval=True)
         Toolbox([*self.tools, new])  # raises if the name is taken
         _ = new.signature  # raises for parameters that a model cannot supply
-        self.tools.append(new)
+        self.tools = (*self.tools, new)
 
     not_done = (ModelError,)
     """Raised by a run whose model never said anything: as a tool, it has done nothing."""
@@ -137,7 +169,7 @@ class Agent(YamlSerializable):
 
     def with_answers(self, schema: type | Mapping[str, Any]) -> Self:
         """Return a copy whose answers are JSON that conforms to `schema`."""
-        return self._copy(_answer_schema=schema_of(schema))
+        return self._copy(answers=schema_of(schema))
 
     def with_params(self, params: Params) -> Self:
         """Return a copy whose pipelines run with `params`, by node: `{"Retriever": {"top_k": 3}}`.
@@ -149,15 +181,15 @@ class Agent(YamlSerializable):
         return self._copy(tools=bind_parameters(self.tools, params))
 
     def _copy(self, **changed: Any) -> Self:
-        """Return a copy with its own list of tools, and with other attributes."""
+        """Return a copy with other parts."""
         other = copy.copy(self)
-        vars(other).update({"tools": list(self.tools), **changed})
+        other.spec = replace(self.spec, **changed)
         return other
 
     @property
     def schema(self) -> Mapping[str, Any] | None:
         """The JSON Schema of the answers, or `None`."""
-        return self._answer_schema[0] if self._answer_schema else None
+        return self.spec.answers[0] if self.spec.answers else None
 
     def __repr__(self) -> str:
         tools = [tool.name for tool in self.tools]
@@ -235,8 +267,7 @@ class Agent(YamlSerializable):
 
     def run_spec(self) -> RunSpec:
         """Return the specification of a run created now. Raises `UsageError` if the parts do not fit together."""
-        parts = self.name, self.model, self.strategy, tuple(self.tools), self.instructions, self.budget
-        return RunSpec(*parts, self.human, self.require_human_feedback, self._answer_schema, self.memories, self.trace)
+        return self.spec.for_run()
 
     async def resume_async(
         self,

@@ -126,4 +126,4 @@ def test_in_a_file(pages: PagesServer, tmp_path: Path) -> None:
     written = Agent(PromptModel(script=[{"finish": "x"}]))
     written.add_tool("Read", LinkContentFetcher(["intranet:80"]), "reads")
     written.save_to_yaml(tmp_path / "c.yml")
-    assert Agent.load_from_yaml(tmp_path / "c.yml").tools[0].something.given["allow"] == ["intranet:80"]
+    assert Agent.load_from_yaml(tmp_path / "c.yml").tools[0].something.given["allow"] == ("intranet:80",)

@@ -185,8 +185,8 @@ def test_many_run_side_by_side_and_the_loop_goes_on() -> None:
 
 def test_a_killed_worker_does_not_take_our_process_along() -> None:
     code = (
-        "from retinue import PythonRuntime, ToolError\n"
-        "from retinue.components import SandboxLimits\n"
+        "from retinue import ToolError\n"
+        "from retinue.components import PythonRuntime, SandboxLimits\n"
         "runtime = PythonRuntime(SandboxLimits(seconds=0.1))\n"
         "try:\n    runtime.run('len(str(7**10000000))')\n"
         "except ToolError as error:\n    print(error)\n"

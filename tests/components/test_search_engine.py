@@ -301,4 +301,4 @@ def test_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert KEY not in (tmp_path / "c.yml").read_text()
     assert "allowed_domains:" in (tmp_path / "c.yml").read_text()
     monkeypatch.setenv("SEARCH_PARAMS_API_KEY", KEY)
-    assert Agent.load_from_yaml(tmp_path / "c.yml").tools[0].something.given["allowed_domains"] == ["a.com"]
+    assert Agent.load_from_yaml(tmp_path / "c.yml").tools[0].something.given["allowed_domains"] == ("a.com",)

@@ -102,7 +102,7 @@ def test_the_file_of_seed_000_loads_saves_and_loads_as_an_equal_agent(tmp_path: 
     again.save_to_yaml(tmp_path / "third.yml")
     assert (tmp_path / "third.yml").read_text() == (tmp_path / "again.yml").read_text()
     assert "XYZ" not in (tmp_path / "again.yml").read_text()
-    again.tools.pop()
+    again.tools = again.tools[:-1]
     assert again != agent
 
 
@@ -302,11 +302,11 @@ def test_an_agent_that_says_it_has_no_tools_gets_none_of_those_at_the_top(none: 
         + "  - {name: all, params: {model: Model}}\n"
         "tools: {danger: {callable_api: calculator}}\n"
     )
-    assert Agent.load_from_yaml(path, "agent").tools == []
+    assert Agent.load_from_yaml(path, "agent").tools == ()
     assert [tool.name for tool in Agent.load_from_yaml(path, "all").tools] == ["danger"]
     agent = Agent.load_from_yaml(path, "agent")
     agent.save_to_yaml(tmp_path / "saved.yml")
-    assert Agent.load_from_yaml(tmp_path / "saved.yml").tools == []
+    assert Agent.load_from_yaml(tmp_path / "saved.yml").tools == ()
 
 
 @pytest.mark.parametrize("more", ["role: executor", "model: m, require_human_feedback: [danger]"])

@@ -187,7 +187,7 @@ def test_functions_of_a_question_are_offered_for_it_alone_and_do_nothing(tmp_pat
     assert marks_of(sum_, found.runs["sum"]).right
     assert found.runs["sum"].events[0].tools == ("add",)  # type: ignore[union-attr]
     assert found.runs["river"].events[0].tools == ()  # type: ignore[union-attr]
-    assert bare.tools == []
+    assert bare.tools == ()
 
 
 def test_several_calls_of_such_functions_are_no_run_in_circles(tmp_path: Path) -> None:

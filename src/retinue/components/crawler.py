@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, Any, Protocol, TypedDict
+from typing import Annotated, TypedDict
 from urllib.parse import urljoin
 
 from .._internal.concurrency import gather_bounded, run_in_thread
 from .._internal.sync_bridge import run_blocking
 from ..core.component import Component, ComponentReference
 from ..core.values import Document
+from ..documents.document_store import Store
 from ..documents.splitter import split_document
 from ..errors import ToolError, UsageError
 from ..net.robots import Robots
@@ -24,18 +25,6 @@ _AT_ONCE = 2  # requests to the site
 _KNOWN = 10  # addresses that are remembered, for each page that may be requested
 _PIECE = 1_000  # characters of a piece in the store
 _SHOWN = 20  # problems
-
-
-class PageStore(Protocol):
-    """Stores documents: `DocumentStore`, or similar."""
-
-    def write(self, documents: Iterable[Document], /) -> Any:
-        """Store these; documents with the same id are replaced."""
-        ...
-
-    def delete(self, where: Mapping[str, Any], /) -> Any:
-        """Delete the documents with all of these values in `meta`."""
-        ...
 
 
 class Crawled(TypedDict):
@@ -93,7 +82,7 @@ class Crawler(Component):
         self,
         site: str = "",
         fetcher: LinkContentFetcher | None = None,
-        store: Annotated[PageStore | None, ComponentReference("DocumentStore")] = None,
+        store: Annotated[Store | None, ComponentReference("DocumentStore")] = None,
         pages: int = 20,
         depth: int = 2,
         *,
@@ -108,7 +97,7 @@ class Crawler(Component):
             self._site = _site(parse_url(site)) if site else ""
         except ToolError as error:
             raise UsageError(f"{name}: site: {error}") from error
-        self._shown, self._store, self._fetcher = site, store, fetcher or LinkContentFetcher()
+        self._format_results, self._store, self._fetcher = site, store, fetcher or LinkContentFetcher()
 
     async def run_async(self, url: str) -> Crawled:
         """Read the pages of a website, from the page at an address such as https://example.com/.
@@ -117,7 +106,9 @@ class Crawler(Component):
         """
         start = parse_url(url)
         if self._site and _site(start) != self._site:
-            raise ToolError(f"{url_excerpt(url)} is not a page of {self._shown}, and no other site may be read")
+            raise ToolError(
+                f"{url_excerpt(url)} is not a page of {self._format_results}, and no other site may be read"
+            )
         crawl = _Crawl(self._fetcher, self._limits, _site(start))
         try:
             async with asyncio.timeout(self._limits.seconds):
@@ -127,8 +118,8 @@ class Crawler(Component):
         if not crawl.pages:
             raise ToolError(crawl.problems[0])
         if self._store is not None:
-            await run_in_thread(partial(_keep, self._store, crawl.pages))
-        return {"documents": crawl.pages, "problems": crawl.problems, "results": _shown(crawl)}
+            await run_in_thread(partial(_store_pages, self._store, crawl.pages))
+        return {"documents": crawl.pages, "problems": crawl.problems, "results": _format_results(crawl)}
 
     def run(self, url: str) -> Crawled:
         """Run `run_async` and block."""
@@ -158,7 +149,7 @@ class _Crawl:
             for (_, depth), page in zip(batch, await gather_bounded(self._read, batch, _AT_ONCE), strict=True):
                 if isinstance(page, ReadPage):
                     size += page.size
-                    self._keep(page, depth)
+                    self._add_page(page, depth)
                 else:
                     self.problems.append(page)
             if size > self.limits.max_bytes:
@@ -185,18 +176,18 @@ class _Crawl:
         if not rules.allows(address.path):
             raise ToolError(f"{url_excerpt(str(address))}: the site's robots.txt asks programs not to read it")
 
-    def _keep(self, page: ReadPage, depth: int) -> None:
+    def _add_page(self, page: ReadPage, depth: int) -> None:
         url = page.document.meta["url"]
         if any(url == one.id for one in self.pages):  # several addresses lead to it
             return
         self.known.add(url)
         self.pages.append(replace(page.document, id=url, meta={**page.document.meta, "depth": depth}))
         if depth < self.limits.depth:
-            for link in self._links(page, url):
+            for link in self._new_links(page, url):
                 self.known.add(link)
                 self.waiting.append((link, depth + 1))
 
-    def _links(self, page: ReadPage, url: str) -> Iterator[str]:
+    def _new_links(self, page: ReadPage, url: str) -> Iterator[str]:
         """Yield the addresses on the page that are new, and of the site."""
         for link in page.links:
             if len(self.known) >= _KNOWN * self.limits.pages:
@@ -209,7 +200,7 @@ class _Crawl:
                 yield str(address)
 
 
-def _keep(store: PageStore, pages: Sequence[Document]) -> None:
+def _store_pages(store: Store, pages: Sequence[Document]) -> None:
     """Store pages in the place of what was stored of them before."""
     for page in pages:
         store.delete({"url": page.id})
@@ -220,7 +211,7 @@ def _site(address: WebAddress) -> str:
     return address.host if address.port in PORTS.values() else f"{address.host}:{address.port}"
 
 
-def _shown(crawl: _Crawl) -> str:
+def _format_results(crawl: _Crawl) -> str:
     pages = [f"{page.meta['title'] or 'page'} ({page.id})" for page in crawl.pages]
     problems = crawl.problems[:_SHOWN]
     more = len(crawl.problems) - len(problems)

@@ -44,10 +44,10 @@ class CurrencyConverter(QueryComponent[Conversion]):
             source: the currency it is in, as an ISO code such as EUR
             target: the currency it is wanted in, such as USD
         """
-        source, target = _code(source), _code(target)
+        source, target = _check_code(source), _check_code(target)
         if not math.isfinite(amount):
             raise ToolError("the amount is not a number")
-        rate, date = (1.0, "") if source == target else await self._rate(source, target)
+        rate, date = (1.0, "") if source == target else await self._fetch_rate(source, target)
         money = float(Decimal(str(amount)) * Decimal(str(rate)))
         said = f"{amount:,.2f} {source} = {money:,.2f} {target}" + (f" (rate {rate:g} of {date})" if date else "")
         return {"results": said, "amount": money, "rate": rate, "date": date}
@@ -63,7 +63,7 @@ class CurrencyConverter(QueryComponent[Conversion]):
         amount = float(re.sub(r"[,_ ]", "", match[1] or "1"))
         return await self.convert(amount, match[2], match[3])
 
-    async def _rate(self, source: str, target: str) -> tuple[float, str]:
+    async def _fetch_rate(self, source: str, target: str) -> tuple[float, str]:
         given = (await ask_service(self._service, ServiceRequest("/latest", {"base": source, "symbols": target}))).body
         body = json_object(self._service, given, "a rate")
         rates, date = body.get("rates"), body.get("date")
@@ -73,7 +73,7 @@ class CurrencyConverter(QueryComponent[Conversion]):
         return float(rate), date if isinstance(date, str) else "an unknown day"
 
 
-def _code(currency: str) -> str:
+def _check_code(currency: str) -> str:
     code = currency.strip().upper()
     if not _CODE.fullmatch(code):
         raise ToolError(f"want a currency as an ISO code such as EUR or USD, not {currency[:40]!r}")

@@ -219,7 +219,7 @@ def read_issue_json(item: Any) -> Document | None:
     """Convert an issue; `None` if it has no number or title."""
     if not isinstance(item, Mapping) or not isinstance(item.get("number"), int) or not text(item.get("title")):
         return None
-    names = [text(one.get("name") if isinstance(one, Mapping) else one) for one in _list(item.get("labels"))]
+    names = [text(one.get("name") if isinstance(one, Mapping) else one) for one in _as_list(item.get("labels"))]
     comments = item.get("comments")
     meta = {
         "title": text(item["title"]),
@@ -229,27 +229,27 @@ def read_issue_json(item: Any) -> Document | None:
         "labels": [name for name in names if name],
         "comments": comments if isinstance(comments, int) else 0,
     }
-    return Document(_text(item.get("body")) or meta["title"], meta["link"], meta)
+    return Document(_clean_text(item.get("body")) or meta["title"], meta["link"], meta)
 
 
 def read_comment_json(item: Any) -> Document | None:
     """Convert a comment; `None` if it is empty."""
-    if not isinstance(item, Mapping) or not _text(item.get("body")):
+    if not isinstance(item, Mapping) or not _clean_text(item.get("body")):
         return None
-    author = text(_mapping(item.get("user")).get("login")) or "somebody"
+    author = text(_as_mapping(item.get("user")).get("login")) or "somebody"
     link = text(item.get("html_url"))
-    return Document(_text(item["body"]), link, {"link": link, "author": author})
+    return Document(_clean_text(item["body"]), link, {"link": link, "author": author})
 
 
 def read_code_json(item: Any) -> Document | None:
     """Convert a file with matches; its content is the matching places."""
     if not isinstance(item, Mapping) or not text(item.get("path")):
         return None
-    fragments = [_text(_mapping(one).get("fragment")) for one in _list(item.get("text_matches"))]
+    fragments = [_clean_text(_as_mapping(one).get("fragment")) for one in _as_list(item.get("text_matches"))]
     meta = {
         "title": text(item["path"]),
         "link": text(item.get("html_url")),
-        "repository": text(_mapping(item.get("repository")).get("full_name")),
+        "repository": text(_as_mapping(item.get("repository")).get("full_name")),
     }
     return Document("\n…\n".join(filter(None, fragments)) or meta["title"], meta["link"], meta)
 
@@ -285,15 +285,15 @@ def _format_line(document: Document, excerpt: int) -> str:
     return f"{head} {meta['link']}" + (f": {said}" if said else "")
 
 
-def _text(value: Any) -> str:
+def _clean_text(value: Any) -> str:
     return value.replace("\r\n", "\n").strip() if isinstance(value, str) else ""
 
 
-def _list(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _as_mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 

@@ -49,7 +49,7 @@ class _Remote:
             )
         if not any(isinstance(found.get(key), list) for key in ("answers", "documents", "results")):
             raise ToolError(f"{self._service.name} answered without 'answers', 'documents' or 'results'")
-        return _read(found)
+        return _read_answers(found)
 
 
 class DeepsetCloudPipeline(QueryComponent[PipelineAnswers]):
@@ -76,7 +76,7 @@ class DeepsetCloudPipeline(QueryComponent[PipelineAnswers]):
         if not key:
             raise UsageError("deepset Cloud needs a key: pass api_key=… or set DEEPSET_CLOUD_API_KEY")
         self.name = "DeepsetCloudPipeline"
-        path = f"/workspaces/{_segment(workspace)}/pipelines/{_segment(pipeline)}/search"
+        path = f"/workspaces/{_path_segment(workspace)}/pipelines/{_path_segment(pipeline)}/search"
         self._remote = _Remote(Service("deepset Cloud", endpoint, key, seconds), path, batched=True)
 
     async def run_async(self, query: str) -> PipelineAnswers:
@@ -107,26 +107,26 @@ class HaystackPipeline(QueryComponent[PipelineAnswers]):
         return await self._remote.find(query)
 
 
-def _segment(name: str) -> str:
+def _path_segment(name: str) -> str:
     """Return a name as one URL path segment. Raises `UsageError` if it is invalid."""
     if name.strip(".") == "" or "/" in name:
         raise UsageError(f"deepset Cloud: {name!r} is not the name of a workspace or pipeline")
     return quote(name, safe="")
 
 
-def _read(found: Mapping[str, Any]) -> PipelineAnswers:
-    answers = _documents(found.get("answers"), "answer")
-    documents = _documents(found.get("documents"), "content")
-    said = [one for one in _list(found.get("results")) if isinstance(one, str) and one.strip()]  # of a PromptNode
-    shown = said or [_line(one) for one in (answers or documents)[:SHOWN]]
+def _read_answers(found: Mapping[str, Any]) -> PipelineAnswers:
+    answers = _read_documents(found.get("answers"), "answer")
+    documents = _read_documents(found.get("documents"), "content")
+    said = [one for one in _as_list(found.get("results")) if isinstance(one, str) and one.strip()]  # of a PromptNode
+    shown = said or [_format_line(one) for one in (answers or documents)[:SHOWN]]
     results = "\n".join(shown) or "Nothing was found. Try other words."
     return {"results": results, "answers": answers, "documents": documents}
 
 
-def _documents(items: Any, key: str) -> list[Document]:
+def _read_documents(items: Any, key: str) -> list[Document]:
     """Convert answers or documents; empty ones are omitted, such as a reader's "no answer"."""
     kept = []
-    for item in _list(items):
+    for item in _as_list(items):
         content = item.get(key) if isinstance(item, Mapping) else None
         if isinstance(content, str) and content.strip():
             score, meta = item.get("score"), item.get("meta")
@@ -137,10 +137,10 @@ def _documents(items: Any, key: str) -> list[Document]:
     return kept
 
 
-def _line(document: Document) -> str:
+def _format_line(document: Document) -> str:
     title = next(filter(None, (text(document.meta.get(key)) for key in ("title", "name", "file_name"))), "")
     return (f"{title}: " if title else "") + " ".join(document.content.split())
 
 
-def _list(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []

@@ -60,6 +60,7 @@ class LinkContentFetcher(Component):
         self._client = SsrfGuard(
             (allow,) if isinstance(allow, str) else tuple(allow), tuple(ports), seconds, max_bytes, resolve=resolve
         )
+        self.given |= {"allow": self._client.allow, "ports": self._client.ports}
 
     async def run_async(self, url: str) -> Searched:
         """Read a page of the web: its text, from an address such as https://example.com/page.

@@ -159,10 +159,10 @@ class PromptNode(Configurable):
             raise UsageError(f"PromptNode: top_k must be at least 1, not {top_k}")
         template = default_prompt_template
         self.default_prompt_template = PromptTemplate(template) if isinstance(template, str) else template
-        self.given["default_prompt_template"] = self.default_prompt_template  # whose text may be that of a file
         self.output_variable = output_variable
         words = (stop_words,) if isinstance(stop_words, str) else tuple(stop_words)
         self.stop_words = tuple(word for word in words if word)
+        self.given |= {"default_prompt_template": self.default_prompt_template, "stop_words": self.stop_words}
         self.max_length = max_length
         self.top_k = top_k
 

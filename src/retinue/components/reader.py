@@ -66,7 +66,7 @@ class Reader(Component):
             return {"answers": [], "results": NOTHING}
         template = self.prompt_node.default_prompt_template or _PROMPT
         replies = await self.prompt_node.prompt_async(template, query=query, documents=read)
-        found = {(one["document_id"], one["start"], one["end"]): one for one in _answers(replies, read)}
+        found = {(one["document_id"], one["start"], one["end"]): one for one in _find_answers(replies, read)}
         answers = list(found.values())
         return {"answers": answers, "results": "\n".join(one["answer"] for one in answers) or NOTHING}
 
@@ -79,16 +79,16 @@ class Reader(Component):
         return await self.run_async(query, [Document(text) for text in texts])
 
 
-def _answers(replies: Sequence[str], documents: Sequence[Document]) -> Iterator[ExtractedAnswer]:
+def _find_answers(replies: Sequence[str], documents: Sequence[Document]) -> Iterator[ExtractedAnswer]:
     for line in (line for reply in replies for line in reply.splitlines()):
         quote = _BULLET.sub("", line).strip()
         for wanted in (quote, quote.strip(_AROUND)):
-            if (answer := _stands(wanted, documents)) is not None:
+            if (answer := _find_quote(wanted, documents)) is not None:
                 yield answer
                 break
 
 
-def _stands(quote: str, documents: Sequence[Document]) -> ExtractedAnswer | None:
+def _find_quote(quote: str, documents: Sequence[Document]) -> ExtractedAnswer | None:
     """Find the first occurrence of `quote`, as whole words."""
     words = quote.split()
     if not words or len(quote) > _MAX_QUOTE or quote.casefold() in _NONE or not re.search(r"\w", quote):

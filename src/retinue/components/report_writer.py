@@ -73,14 +73,14 @@ class ReportWriter(Component):
             raise ToolError("a report has a title, with letters or digits in it, and a text")
         if len(report) > MAX_REPORT:
             raise ToolError(f"the report is longer than {MAX_REPORT:,} characters")
-        tokens = _markdown().parse(report)
-        links = _links(tokens)
-        text = _whole(title, report, links, list(_headings(tokens)))
-        page = _PAGE.format(title=escape(title), body=_markdown().render(text))
+        tokens = _markdown_parser().parse(report)
+        links = _find_links(tokens)
+        text = _complete_report(title, report, links, list(_find_headings(tokens)))
+        page = _PAGE.format(title=escape(title), body=_markdown_parser().render(text))
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             for file, content in ((f"{name}.md", text), (f"{name}.html", page)):
-                _write(self.folder / file, content)
+                _write_file(self.folder / file, content)
         except OSError as error:
             raise ToolError(f"the report cannot be written: {error.strerror or error}") from error
         told = f"Written: {name}.md and {name}.html, with {len(links)} sources."
@@ -99,7 +99,7 @@ def file_name(title: str) -> str:
     return words
 
 
-def _whole(title: str, report: str, links: dict[str, str], headings: Sequence[tuple[str, str]]) -> str:
+def _complete_report(title: str, report: str, links: dict[str, str], headings: Sequence[tuple[str, str]]) -> str:
     """Return the report with what it lacks: a heading, and the list of its sources."""
     head = "" if headings and headings[0][0] == "h1" else f"# {title}\n\n"
     listed = "".join(f"{at}. [{text}]({link})\n" for at, (link, text) in enumerate(links.items(), 1))
@@ -107,14 +107,14 @@ def _whole(title: str, report: str, links: dict[str, str], headings: Sequence[tu
     return f"{head}{report.strip()}\n" + (f"\n## {_HEADING}\n\n{listed}" if missing else "")
 
 
-def _headings(tokens: Sequence[Any]) -> Iterator[tuple[str, str]]:
+def _find_headings(tokens: Sequence[Any]) -> Iterator[tuple[str, str]]:
     """Yield the kind (`h1`) and the text of each heading."""
     for opening, inline in pairwise(tokens):
         if opening.type == "heading_open":
             yield opening.tag, inline.content
 
 
-def _links(tokens: Sequence[Any]) -> dict[str, str]:
+def _find_links(tokens: Sequence[Any]) -> dict[str, str]:
     """Return the report's links in their order, each with its first text."""
     links: dict[str, str] = {}
     for token in tokens:
@@ -130,13 +130,13 @@ def _links_in(tokens: list[Any]) -> Iterator[tuple[str, str]]:
             yield str(token.attrGet("href")), re.sub(r"[\[\]\\]", "", text) or str(token.attrGet("href"))
 
 
-def _markdown() -> Any:
+def _markdown_parser() -> Any:
     from markdown_it import MarkdownIt
 
     return MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
 
 
-def _write(file: Path, content: str) -> None:
+def _write_file(file: Path, content: str) -> None:
     """Replace the file at once: whoever reads it sees the former report or this one."""
     new = file.with_name(f".{uuid4().hex}.new")
     try:

@@ -14,7 +14,7 @@ from .._internal.sync_bridge import run_blocking
 from ..documents.cross_encoders import CrossEncoder, EmbeddingScorer, OnnxCrossEncoder
 from ..documents.embedding import Embedder, MiniLM, OnnxEmbedder, unit
 from ..errors import ToolError, UsageError
-from ..net.service_client import Service, ServiceRequest
+from ..net.service_client import Service, ServiceRequest, error_text
 
 if TYPE_CHECKING:
     from ..documents.onnx import Floats
@@ -62,7 +62,6 @@ _REFUSED = (401, 403)
 _EMBEDDED_AT_ONCE = 32  # texts; with 3,072 numbers each, they take half of the largest response that is read
 _ALMOST = 1e-6  # minimum distance of a relevance from 0 and 1
 _LARGEST = 1e300  # that is still finite
-_MESSAGES = ("message", "detail", "error")  # where the services put error messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,7 @@ class HostedReranker:
         self._reranking = known = RERANKERS[service]
         if known.base_url and not model:
             raise UsageError(f"{service}: name the model")
-        key = _key(service, api_key, known.key_variable, required=bool(known.key_variable))
+        key = _find_key(service, api_key, known.key_variable, required=bool(known.key_variable))
         self._model = model
         self._service = Service(service, base_url or known.base_url, key, seconds)
 
@@ -128,9 +127,9 @@ class HostedReranker:
         """Return the relevance of each text, higher is better. Raises `ToolError`, or `UsageError` if the key is
         rejected.
         """
-        return run_blocking(self._scores(query, texts))
+        return run_blocking(self._fetch_scores(query, texts))
 
-    async def _scores(self, query: str, texts: Sequence[str]) -> list[float]:
+    async def _fetch_scores(self, query: str, texts: Sequence[str]) -> list[float]:
         known = self._reranking
         scores: list[float] = []
         for start in range(0, len(texts), known.at_once):
@@ -161,7 +160,7 @@ class HostedEmbedder:
         seconds: float = 60.0,
     ) -> None:
         own = base_url == "https://api.openai.com/v1"
-        key = _key("OpenAI", api_key, "OPENAI_API_KEY" if own else "", required=own)
+        key = _find_key("OpenAI", api_key, "OPENAI_API_KEY" if own else "", required=own)
         self._model = model
         self._service = Service("the embedder", base_url, key, seconds)
 
@@ -200,21 +199,10 @@ async def _ask(service: Service, path: str, body: Mapping[str, Any]) -> Any:
     headers = {"Authorization": f"Bearer {service.key}"} if service.key else {}
     status, answer = await service.ask(ServiceRequest(path, headers=headers, body=body))
     if status in _REFUSED:
-        raise UsageError(f"{service.name} refused the key: {_error_message(answer) or status}")
+        raise UsageError(f"{service.name} refused the key: {error_text(answer)}")
     if status != 200:
-        raise ToolError(f"{service.name} answered {status}: {_error_message(answer) or '(no message)'}")
+        raise ToolError(f"{service.name} answered {status}: {error_text(answer)}")
     return answer
-
-
-def _error_message(answer: Any) -> str:
-    """Return the service's error message."""
-    for key in _MESSAGES:
-        said = answer.get(key) if isinstance(answer, Mapping) else None
-        if isinstance(said, Mapping):
-            said = said.get("message")
-        if isinstance(said, str) and said.strip():
-            return " ".join(said.split())[:300]
-    return ""
 
 
 def _values_in_order(service: Service, results: Any, key: str, fits: Callable[[Any], bool], count: int) -> list[Any]:
@@ -241,7 +229,7 @@ def _logit(relevance: float) -> float:
     return log(kept / (1 - kept))
 
 
-def _key(service: str, given: str | None, variable: str, *, required: bool) -> str:
+def _find_key(service: str, given: str | None, variable: str, *, required: bool) -> str:
     key = (given or os.environ.get(variable) or "").strip()
     if required and not key:
         raise UsageError(f"{service} needs a key: pass api_key=… or set {variable}")

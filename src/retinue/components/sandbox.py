@@ -89,16 +89,16 @@ class Sandbox:
 
         Raises `ToolError`.
         """
-        return self._within(lambda session: self._value(session, code, variable))
+        return self._with_session(lambda session: self._value(session, code, variable))
 
     def interact(self, code: str, given: Mapping[str, Any]) -> tuple[str, Any]:
         """Return what `code` prints, and the value of its last expression.
 
         `given` are variables for the program. Its errors are printed, too. Raises `ToolError`.
         """
-        return self._within(lambda session: self._interaction(session, code, given))
+        return self._with_session(lambda session: self._interaction(session, code, given))
 
-    def _within(self, work: Callable[[MontySession], T]) -> T:
+    def _with_session(self, work: Callable[[MontySession], T]) -> T:
         import pydantic_monty as monty
 
         if not self._places.acquire(timeout=10 * (self.limits.seconds + self.limits.sleep)):
@@ -112,7 +112,7 @@ class Sandbox:
             limit = f"it did not end within {self.limits.seconds:g} seconds" if error.timed_out else "it crashed"
             raise ToolError(f"the code was stopped: {limit}") from None
         except monty.MontyError as error:
-            raise ToolError(_message(error)) from None
+            raise ToolError(_error_message(error)) from None
         except (RuntimeError, OSError, TypeError, ValueError) as error:  # no worker; an inconvertible value
             raise ToolError(f"the code could not be run: {error}") from error
         finally:
@@ -169,7 +169,7 @@ class Sandbox:
         try:
             value = session.feed_run(code, inputs=dict(given), print_callback=printed)
         except (MontyRuntimeError, MontySyntaxError) as error:
-            return f"{printed.text}{_message(error)}", None
+            return f"{printed.text}{_error_message(error)}", None
         return printed.text, value
 
 
@@ -186,7 +186,7 @@ class _Printed:
         self.text += text
 
 
-def _message(error: MontyError) -> str:
+def _error_message(error: MontyError) -> str:
     """Return the kind, text and place of the error in a form useful to a model."""
     what = error.exception()
     said = " ".join(str(what).split())[:500]
@@ -198,12 +198,12 @@ def _message(error: MontyError) -> str:
         said += f"; there are: {MODULES}"
     frames: list[Frame] = getattr(error, "traceback", list)()
     frame = frames[-1] if frames else None
-    said += _hint(said, (frame and frame.source_line) or "")
+    said += _replacement_hint(said, (frame and frame.source_line) or "")
     where = "" if frame is None else f" (line {frame.line}: {(frame.source_line or '').strip()[:100]})"
     return f"{type(what).__name__}: {said}{where}"
 
 
-def _hint(said: str, line: str) -> str:
+def _replacement_hint(said: str, line: str) -> str:
     """Return what to write instead, if the sandbox's Python differs from what the message suggests."""
     if said == _NO_ITERATOR:
         return "; a generator expression is a list here: put iter(…) around it"

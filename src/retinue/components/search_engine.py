@@ -71,6 +71,7 @@ class SearchEngine(QueryComponent[Searched]):
         if isinstance(provider, str) and provider not in PROVIDERS:
             raise UsageError(f"{name}: there is no provider {provider!r}; {suggestion(provider, PROVIDERS)}")
         domains = (allowed_domains,) if isinstance(allowed_domains, str) else tuple(allowed_domains)
+        self.given["allowed_domains"] = domains
         for domain in domains:
             if not _DOMAIN.fullmatch(domain):
                 raise UsageError(
@@ -90,10 +91,10 @@ class SearchEngine(QueryComponent[Searched]):
         Raises `ToolError` if the engine cannot be asked or cannot answer, `UsageError` if it refuses the key.
         """
         found = await self._search.find(query)
-        return {"results": found["results"], "documents": _scored(found["documents"])}
+        return {"results": found["results"], "documents": _with_scores(found["documents"])}
 
 
-def _scored(documents: list[Document]) -> list[Document]:
+def _with_scores(documents: list[Document]) -> list[Document]:
     """Assign scores by rank, as Haystack v1's `WebSearch` does: n, n-1, …, 1, five times the weight for an answer, all
     divided by their sum.
     """

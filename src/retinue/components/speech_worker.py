@@ -37,16 +37,16 @@ class SpeechError(Exception):
     """Sound or a voice that cannot be used."""
 
 
-def heard(data: bytes, phrases: Sequence[str], model: str, language: str, prompt: str) -> dict[str, Any]:
+def hear(data: bytes, phrases: Sequence[str], model: str, language: str, prompt: str) -> dict[str, Any]:
     """Return the text in a sound file, and where Whisper (in the folder `model`) heard it, its language, duration
     and segments, as OpenAI's API has them."""
-    return _by_whisper(data, model, language, prompt) if model else _by_pocketsphinx(data, phrases)
+    return _hear_by_whisper(data, model, language, prompt) if model else _hear_by_pocketsphinx(data, phrases)
 
 
-def _by_whisper(data: bytes, model: str, language: str, prompt: str) -> dict[str, Any]:
+def _hear_by_whisper(data: bytes, model: str, language: str, prompt: str) -> dict[str, Any]:
     from faster_whisper import WhisperModel
 
-    samples = _decoded(data)
+    samples = _decode(data)
     if max(abs(samples.min(initial=0)), abs(samples.max(initial=0))) * 0x8000 < _QUIET:
         return {"text": "", "language": language, "duration": len(samples) / RATE, "segments": []}
     threads = min(4, os.cpu_count() or 1)
@@ -60,7 +60,7 @@ def _by_whisper(data: bytes, model: str, language: str, prompt: str) -> dict[str
     return {"text": text, "language": about.language, "duration": about.duration, "segments": segments}
 
 
-def _decoded(data: bytes) -> Any:
+def _decode(data: bytes) -> Any:
     """Return the samples of a sound file, as Whisper wants them. The container is named by its first bytes: left to
     guess, FFmpeg would also read playlists, which lead to other files and addresses."""
     import av
@@ -83,10 +83,10 @@ def _decoded(data: bytes) -> Any:
     return np.concatenate(pieces).astype(np.float32) / 0x8000
 
 
-def _by_pocketsphinx(data: bytes, phrases: Sequence[str]) -> dict[str, Any]:
+def _hear_by_pocketsphinx(data: bytes, phrases: Sequence[str]) -> dict[str, Any]:
     from pocketsphinx import Decoder
 
-    samples = _samples(data)
+    samples = _read_samples(data)
     decoder = Decoder(samprate=RATE, loglevel="FATAL", **({"lm": None} if phrases else {}))
     if phrases:
         try:
@@ -103,7 +103,7 @@ def _by_pocketsphinx(data: bytes, phrases: Sequence[str]) -> dict[str, Any]:
     return {"text": found.hypstr if found else ""}
 
 
-def _samples(data: bytes) -> bytes:
+def _read_samples(data: bytes) -> bytes:
     """Return the samples of a WAV file with one channel, 16 bits and 16,000 a second, with silence around them."""
     import numpy as np
 
@@ -122,7 +122,7 @@ def _samples(data: bytes) -> bytes:
     return bytes(np.concatenate([np.zeros(_SILENCE), even, np.zeros(_SILENCE)]).astype("<i2").tobytes())
 
 
-def spoken(text: str, voice: str, words_per_minute: int, form: str) -> bytes:
+def speak(text: str, voice: str, words_per_minute: int, form: str) -> bytes:
     """Return a sound file in which `text` is said; `form` is `wav`, `pcm` (24,000 samples a second, without a header),
     or one of `_CODECS`."""
     import espeakng_loader
@@ -146,10 +146,10 @@ def spoken(text: str, voice: str, words_per_minute: int, form: str) -> bytes:
     words = text.encode()
     library.espeak_Synth(words, len(words) + 1, 0, 1, 0, _UTF8, None, None)
     library.espeak_Synchronize()
-    return _encoded(b"".join(pieces), rate, form)
+    return _encode(b"".join(pieces), rate, form)
 
 
-def _encoded(samples: bytes, rate: int, form: str) -> bytes:
+def _encode(samples: bytes, rate: int, form: str) -> bytes:
     if form == "wav":
         out = io.BytesIO()
         with wave.open(out, "wb") as file:
@@ -191,7 +191,7 @@ def main(task: str, settings: str) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
     data = sys.stdin.buffer.read()
     try:
-        done = json.dumps(heard(data, **given)).encode() if task == "hear" else spoken(data.decode(), **given)
+        done = json.dumps(hear(data, **given)).encode() if task == "hear" else speak(data.decode(), **given)
     except SpeechError as error:
         done = json.dumps({"error": str(error)}).encode()
     sys.stdout.buffer.write(done)

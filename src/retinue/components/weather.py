@@ -12,36 +12,14 @@ from .web_search import text
 
 _NOW = "temperature_2m,relative_humidity_2m,precipitation,weather_code,wind_speed_10m"
 _TODAY = "weather_code,temperature_2m_max,temperature_2m_min,precipitation_sum,precipitation_probability_max"
-_CODES: Mapping[Any, str] = {
-    0: "clear sky",
-    1: "mainly clear",
-    2: "partly cloudy",
-    3: "overcast",
-    45: "fog",
-    48: "freezing fog",
-    51: "light drizzle",
-    53: "drizzle",
-    55: "dense drizzle",
-    56: "light freezing drizzle",
-    57: "freezing drizzle",
-    61: "slight rain",
-    63: "rain",
-    65: "heavy rain",
-    66: "light freezing rain",
-    67: "heavy freezing rain",
-    71: "slight snowfall",
-    73: "snowfall",
-    75: "heavy snowfall",
-    77: "snow grains",
-    80: "slight rain showers",
-    81: "rain showers",
-    82: "violent rain showers",
-    85: "slight snow showers",
-    86: "heavy snow showers",
-    95: "thunderstorm",
-    96: "thunderstorm with slight hail",
-    99: "thunderstorm with heavy hail",
-}  # fmt: skip -- the WMO's codes that Open-Meteo uses
+_CODES: Mapping[Any, str] = {  # the WMO's, which Open-Meteo uses
+    0: "clear sky", 1: "mainly clear", 2: "partly cloudy", 3: "overcast", 45: "fog", 48: "freezing fog",
+    51: "light drizzle", 53: "drizzle", 55: "dense drizzle", 56: "light freezing drizzle", 57: "freezing drizzle",
+    61: "slight rain", 63: "rain", 65: "heavy rain", 66: "light freezing rain", 67: "heavy freezing rain",
+    71: "slight snowfall", 73: "snowfall", 75: "heavy snowfall", 77: "snow grains", 80: "slight rain showers",
+    81: "rain showers", 82: "violent rain showers", 85: "slight snow showers", 86: "heavy snow showers",
+    95: "thunderstorm", 96: "thunderstorm with slight hail", 99: "thunderstorm with heavy hail",
+}  # fmt: skip
 
 
 class Reported(TypedDict):
@@ -77,18 +55,18 @@ class Weather(QueryComponent[Reported]):
 
         Raises `ToolError` for a place that is not known, or if the weather cannot be had.
         """
-        place = await self._place(checked_query(query, "place"))
+        place = await self._find_place(checked_query(query, "place"))
         where = {key: str(place[key]) for key in ("latitude", "longitude")}
         params = {**where, "current": _NOW, "daily": _TODAY, "timezone": "auto", "forecast_days": "1"}
         given = json_object(
             self._forecast, (await ask_service(self._forecast, ServiceRequest("/forecast", params))).body, "a forecast"
         )
-        now, today = _values(given, "current"), _values(given, "daily")
+        now, today = _read_values(given, "current"), _read_values(given, "daily")
         if "temperature_2m" not in now:
             raise ToolError("Open-Meteo answered with something that is not the JSON of a forecast")
-        return {"results": _said(place, now, today), "now": now, "today": today}
+        return {"results": _format_report(place, now, today), "now": now, "today": today}
 
-    async def _place(self, name: str) -> Mapping[str, Any]:
+    async def _find_place(self, name: str) -> Mapping[str, Any]:
         params = {"name": name, "count": "1", "language": "en", "format": "json"}
         body = json_object(
             self._geocoding, (await ask_service(self._geocoding, ServiceRequest("/search", params))).body, "places"
@@ -104,7 +82,7 @@ class Weather(QueryComponent[Reported]):
         return place
 
 
-def _values(given: Mapping[str, Any], part: str) -> dict[str, str]:
+def _read_values(given: Mapping[str, Any], part: str) -> dict[str, str]:
     """Return the values of a part of a forecast with their units; of daily values, the first."""
     values, units = given.get(part), given.get(f"{part}_units")
     found: dict[str, str] = {}
@@ -118,7 +96,7 @@ def _values(given: Mapping[str, Any], part: str) -> dict[str, str]:
     return found
 
 
-def _said(place: Mapping[str, Any], now: Mapping[str, str], today: Mapping[str, str]) -> str:
+def _format_report(place: Mapping[str, Any], now: Mapping[str, str], today: Mapping[str, str]) -> str:
     where = ", ".join(filter(None, (text(place.get(key)) for key in ("name", "admin1", "country"))))
     current = [now.get("weather_code", ""), now["temperature_2m"]]
     current += [

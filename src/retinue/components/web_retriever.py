@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Literal, Protocol
@@ -13,6 +13,7 @@ from .._internal.concurrency import gather_bounded, run_in_thread
 from .._internal.message_text import suggestion
 from ..core.component import ComponentReference, QueryComponent
 from ..core.values import Document
+from ..documents.document_store import Store
 from ..documents.splitter import split_document
 from ..errors import ToolError, UsageError
 from .link_content import LinkContentFetcher
@@ -36,18 +37,6 @@ class PageFilter(Protocol):
 
     async def run_async(self, query: str, documents: list[Document]) -> Mapping[str, Any]:
         """The documents that stay, best first, as `documents`."""
-        ...
-
-
-class PageCache(Protocol):
-    """Caches pages: `DocumentStore`, or similar."""
-
-    def write(self, documents: Iterable[Document], *, expires: float | None = None) -> Any:
-        """Store these until `expires`, in Unix seconds; documents with the same id are replaced."""
-        ...
-
-    def filter(self, where: Mapping[str, Any]) -> list[Document]:
-        """Return unexpired documents with all of these values in `meta`."""
         ...
 
 
@@ -83,7 +72,7 @@ class WebRetriever(QueryComponent[Searched]):
         top_search_results: int = 10,
         ranker: Annotated[PageFilter | None, ComponentReference("Ranker")] = None,
         sampler: Annotated[PageFilter | None, ComponentReference("TopPSampler")] = None,
-        cache: Annotated[PageCache | None, ComponentReference("DocumentStore")] = None,
+        cache: Annotated[Store | None, ComponentReference("DocumentStore")] = None,
         cache_seconds: float = 86_400,
         *,
         fetcher: LinkContentFetcher | None = None,
@@ -108,7 +97,7 @@ class WebRetriever(QueryComponent[Searched]):
         Raises `ToolError` if the search cannot be asked or cannot answer, `UsageError` if it refuses the key.
         """
         found = await self._search.run_async(query)
-        hits = [_hit(document) for document in found["documents"][: self._hits]]
+        hits = [_with_source(document) for document in found["documents"][: self._hits]]
         if self._mode == "document":
             until = asyncio.get_running_loop().time() + self._limits.seconds
             pages = await gather_bounded(partial(self._pages.of, until), hits, self._limits.at_once)
@@ -118,7 +107,7 @@ class WebRetriever(QueryComponent[Searched]):
         for sieve in self._sieves:
             documents = (await sieve.run_async(query=query, documents=documents))["documents"]
         documents = documents[: self._top_k]
-        return {"results": _shown(documents), "documents": documents}
+        return {"results": _format_results(documents), "documents": documents}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +115,7 @@ class _Pages:
     """Whole pages, cached if possible."""
 
     fetcher: LinkContentFetcher
-    cache: PageCache | None
+    cache: Store | None
     seconds: float
 
     async def of(self, until: float, hit: Document) -> Document:
@@ -136,17 +125,17 @@ class _Pages:
             return hit
         try:
             async with asyncio.timeout_at(until):
-                page = await self._kept(url) or await self._fetched(url)
+                page = await self._find_cached(url) or await self._fetch(url)
         except (ToolError, TimeoutError):
             return hit
         own = {"timestamp": page.meta["timestamp"]} | ({} if hit.meta.get("title") else {"title": page.meta["title"]})
         return replace(hit, content=page.content, meta={**hit.meta, **own})
 
-    async def _kept(self, url: str) -> Document | None:
+    async def _find_cached(self, url: str) -> Document | None:
         kept = await run_in_thread(self.cache.filter, {_CACHED: url}) if self.cache else []
         return kept[0] if kept else None
 
-    async def _fetched(self, url: str) -> Document:
+    async def _fetch(self, url: str) -> Document:
         page = await self.fetcher.fetch(url)
         if self.cache is not None:
             kept = replace(page, id=f"{_CACHED}:{url}", meta={**page.meta, _CACHED: url})
@@ -154,7 +143,7 @@ class _Pages:
         return page
 
 
-def _hit(found: Document) -> Document:
+def _with_source(found: Document) -> Document:
     """Return a search result with its source in `meta`."""
     meta = {name: value for name, value in found.meta.items() if name != "link"}
     scored = {} if found.score is None else {"search_score": found.score}
@@ -162,7 +151,7 @@ def _hit(found: Document) -> Document:
     return replace(found, meta={"url": url, "title": "", "position": 0, **meta, **scored})
 
 
-def _shown(documents: list[Document]) -> str:
+def _format_results(documents: list[Document]) -> str:
     texts = []
     for number, document in enumerate(documents, 1):
         source = " ".join(filter(None, (document.meta["title"], document.meta["url"])))

@@ -93,12 +93,12 @@ class Search:
         self, provider: Provider, api_key: str | None, asked: Question, base_url: str | None = None,
         seconds: float = 20.0,
     ) -> None:  # fmt: skip
-        key = _key(provider, api_key)
+        key = _find_key(provider, api_key)
         if asked.count < 1:
             raise UsageError(f"{provider.name}: top_k must be at least 1, not {asked.count}")
         for setting in ("domains", "language", "country"):
             if getattr(asked, setting) and setting not in provider.settings:
-                raise UsageError(f"{provider.name} does not support {setting}; {_can(provider)}")
+                raise UsageError(f"{provider.name} does not support {setting}; {_supported_settings(provider)}")
         self._asked = asked
         self._provider = provider
         address = base_url or provider.base_url.replace("{language}", asked.language or "en")
@@ -110,24 +110,24 @@ class Search:
         Fetches as many result pages as needed. Raises `UsageError` if the key is rejected, otherwise `ToolError`.
         """
         query = checked_query(query)
-        found = await self._found(replace(self._asked, query=query))
-        documents = [*([found.answer] if found.answer else []), *_numbered(found.pages)][: self._asked.count]
-        return {"results": _shown(found, documents), "documents": documents}
+        found = await self._collect(replace(self._asked, query=query))
+        documents = [*([found.answer] if found.answer else []), *_with_positions(found.pages)][: self._asked.count]
+        return {"results": _format_results(found, documents), "documents": documents}
 
-    async def _found(self, asked: Question) -> Found:
+    async def _collect(self, asked: Question) -> Found:
         wanted = -(-asked.count // self._provider.page_size)
         all_found, besides = Found(), tuple[Document, ...]()
         for number in range(1, min(wanted, self._provider.last_page) + 1):
             request = self._provider.request(replace(asked, page=number), self._service.key)
             found = self._read(*await self._service.ask(request))
-            new = tuple(_new(all_found.pages, (one for one in found.pages if within(one, asked.domains))))
+            new = tuple(_new_documents(all_found.pages, (one for one in found.pages if within(one, asked.domains))))
             if number == 1:
                 answer = found.answer if found.answer and within(found.answer, asked.domains) else None
                 all_found, besides = Found(answer), tuple(one for one in found.besides if within(one, asked.domains))
             all_found = replace(all_found, pages=(*all_found.pages, *new))
             if not found.pages or len(all_found.pages) >= asked.count:
                 break
-        return replace(all_found, pages=(*all_found.pages, *_new(all_found.pages, besides)))
+        return replace(all_found, pages=(*all_found.pages, *_new_documents(all_found.pages, besides)))
 
     def _read(self, status: int, body: Any) -> Found:
         name = self._provider.name
@@ -191,7 +191,7 @@ def answer(box: Any, keys: Iterable[str], **names: str) -> Document | None:
     return next((page(box, key, 0, **names) for key in keys if text(box.get(key))), None)
 
 
-def _key(provider: Provider, api_key: str | None) -> str:
+def _find_key(provider: Provider, api_key: str | None) -> str:
     given = (api_key, *(os.environ.get(variable) for variable in provider.key_variables))
     key = next((one.strip() for one in given if one and one.strip()), "")
     if provider.key_variables and not key:
@@ -199,11 +199,11 @@ def _key(provider: Provider, api_key: str | None) -> str:
     return key if provider.key_variables else ""
 
 
-def _can(provider: Provider) -> str:
+def _supported_settings(provider: Provider) -> str:
     return f"it supports {', '.join(provider.settings)}" if provider.settings else "it takes only a query"
 
 
-def _new(known: Iterable[Document], more: Iterable[Document]) -> list[Document]:
+def _new_documents(known: Iterable[Document], more: Iterable[Document]) -> list[Document]:
     """Return those of `more` with a new link; engines repeat results across pages."""
     links = {document.id for document in known}
     kept: list[Document] = []
@@ -214,17 +214,17 @@ def _new(known: Iterable[Document], more: Iterable[Document]) -> list[Document]:
     return kept
 
 
-def _numbered(documents: Iterable[Document]) -> list[Document]:
+def _with_positions(documents: Iterable[Document]) -> list[Document]:
     return [replace(one, meta={**one.meta, "position": at}) for at, one in enumerate(documents, 1)]
 
 
-def _shown(found: Found, documents: list[Document]) -> str:
+def _format_results(found: Found, documents: list[Document]) -> str:
     if found.answer is not None:
         return found.answer.content
-    lines = [_line(document) for document in documents[:SHOWN]]
+    lines = [_format_line(document) for document in documents[:SHOWN]]
     return "\n".join(lines) or "Nothing was found. Try other words."
 
 
-def _line(document: Document) -> str:
+def _format_line(document: Document) -> str:
     title = document.meta.get("title", "")
     return f"{title}: {document.content}" if title and title != document.content else document.content

@@ -88,7 +88,9 @@ class Wikipedia(QueryComponent[Searched]):
 
     def _set_operation(self, operation: str) -> None:
         self.operation = operation
-        self.tool_function: Callable[[str], Awaitable[Searched]] = self.search if operation == "search" else self._next
+        self.tool_function: Callable[[str], Awaitable[Searched]] = (
+            self.search if operation == "search" else self._lookup_next
+        )
         self.tool_examples = (_EXAMPLE,) if operation == "search" else ()
 
     async def run_async(self, query: str) -> Searched:
@@ -102,12 +104,15 @@ class Wikipedia(QueryComponent[Searched]):
             entity: its name, and nothing else
         """
         entity = checked_query(entity, "entity")
-        page = await self._page(entity)
+        page = await self._find_page(entity)
         if page is not None and page.meta["ambiguous"]:
             page, entity = None, f"[{entity}]"
         if page is None:
-            return {"results": f"Could not find {entity}. Similar: {await self._similar(entity)}.", "documents": []}
-        return {"results": " ".join(_sentences(page.content)[:SENTENCES]), "documents": [page]}
+            return {
+                "results": f"Could not find {entity}. Similar: {await self._similar_titles(entity)}.",
+                "documents": [],
+            }
+        return {"results": " ".join(_split_sentences(page.content)[:SENTENCES]), "documents": [page]}
 
     async def lookup(self, keyword: str, page: str, given: int = 0) -> Searched:
         """Return the sentence with `keyword` on `page` that follows `given` others, and all matches as documents.
@@ -115,23 +120,23 @@ class Wikipedia(QueryComponent[Searched]):
         Raises `ToolError` if Wikipedia cannot be asked.
         """
         keyword = checked_query(keyword, "keyword")
-        found = await self._page(checked_query(page, "page"))
-        sentences = [] if found is None else _sentences(found.content)
+        found = await self._find_page(checked_query(page, "page"))
+        sentences = [] if found is None else _split_sentences(found.content)
         matching = [sentence for sentence in sentences if keyword.lower() in sentence.lower()]
         here = f"(Result {given + 1} / {len(matching)}) {matching[given]}" if given < len(matching) else NO_MORE
         meta = {} if found is None else found.meta
         return {"results": here, "documents": [Document(sentence, meta=meta) for sentence in matching]}
 
-    async def _next(self, keyword: str) -> Searched:
+    async def _lookup_next(self, keyword: str) -> Searched:
         """Find the next sentence with a keyword on the page that was searched for last, as Ctrl+F does.
 
         Args:
             keyword: a word or a few, as they stand on the page
         """
-        page, given = self._so_far(keyword)
+        page, given = self._progress(keyword)
         return await self.lookup(keyword, page, given) if page else {"results": NO_MORE, "documents": []}
 
-    def _so_far(self, keyword: str) -> tuple[str, int]:
+    def _progress(self, keyword: str) -> tuple[str, int]:
         """Return the page found last in this run, and how many results for `keyword` were returned since.
 
         Another keyword in between restarts the count.
@@ -158,7 +163,7 @@ class Wikipedia(QueryComponent[Searched]):
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────
 
-    async def _page(self, title: str) -> Document | None:
+    async def _find_page(self, title: str) -> Document | None:
         """Return the page that Wikipedia's "Go" leads to: an exact title up to case, or its redirect target."""
         if title not in self._pages:
             params = {"generator": "search", "gsrsearch": title, "gsrwhat": "nearmatch", "gsrlimit": "1"}
@@ -166,10 +171,10 @@ class Wikipedia(QueryComponent[Searched]):
             pages = (await self._query(params | {"explaintext": "1", "redirects": "1"})).get("pages")
             while len(self._pages) >= _PAGES:
                 self._pages.pop(next(iter(self._pages)))
-            self._pages[title] = _document(pages[0]) if isinstance(pages, list) and pages else None
+            self._pages[title] = _read_document(pages[0]) if isinstance(pages, list) and pages else None
         return self._pages.get(title)
 
-    async def _similar(self, words: str) -> list[str]:
+    async def _similar_titles(self, words: str) -> list[str]:
         params = {"list": "search", "srsearch": words, "srlimit": str(SIMILAR), "srprop": "", "srinfo": ""}
         found = (await self._query(params)).get("search")
         listed = found if isinstance(found, list) else []
@@ -189,7 +194,7 @@ class Wikipedia(QueryComponent[Searched]):
         return query
 
 
-def _document(page: Any) -> Document | None:
+def _read_document(page: Any) -> Document | None:
     if not isinstance(page, Mapping) or not isinstance(page.get("extract"), str):
         return None
     properties = page.get("pageprops")
@@ -199,7 +204,7 @@ def _document(page: Any) -> Document | None:
     return Document(page["extract"].strip(), link, meta)
 
 
-def _sentences(page: str) -> list[str]:
+def _split_sentences(page: str) -> list[str]:
     """Split a page into sentences as the paper does: paragraphs at line breaks, sentences at ". "; without headings."""
     paragraphs = (line.strip() for line in page.splitlines() if not _HEADING.fullmatch(line.strip()))
     pieces = (piece.strip() for paragraph in paragraphs for piece in paragraph.split(". "))

@@ -27,6 +27,7 @@ from ..core.protocols import Strategy
 from ..core.signature import Signature
 from ..core.tool import Tool
 from ..errors import AgentChanged, DataError, UsageError
+from ..run.spec import RunSpec
 from ..strategies.auto import Auto
 from ..strategies.react import React
 from .builder import Builder
@@ -51,13 +52,17 @@ class AgentSnapshot(NamedTuple):
 
 def snapshot_of(agent: Agent) -> AgentSnapshot:
     """Return the specification of an agent."""
-    body = {"format": _FORMAT, **specification(agent), "file": _file_content(agent)}
+    specified = specification(agent.spec, as_in_file=_is_as_in_file(agent))
+    body = {"format": _FORMAT, **specified, "file": _file_content(agent)}
     canonical = json.dumps(body, sort_keys=True)
     return AgentSnapshot(hashlib.sha256(canonical.encode()).hexdigest(), body)
 
 
-def specification(agent: Agent) -> dict[str, Any]:
-    """Return what makes an agent answer as it does, as JSON without secrets."""
+def specification(spec: RunSpec, *, as_in_file: bool) -> dict[str, Any]:
+    """Return what makes an agent answer as it does, as JSON without secrets.
+
+    If the agent is as its file says, only the type of its model is told: the rest may come from the environment."""
+    model = describe(spec.model)
     tools = [
         {
             "name": tool.name,
@@ -66,26 +71,20 @@ def specification(agent: Agent) -> dict[str, Any]:
             "effects": tool.effects,
             "approval": tool.approval,
         }
-        for tool in agent.tools
+        for tool in spec.tools
     ]
     found = {
-        "name": agent.name,
-        "instructions": value_without_secrets(agent.instructions, "INSTRUCTIONS"),
-        "strategy": describe(agent.strategy),
-        "model": _describe_model(agent),
-        "budget": asdict(agent.budget),
-        "answer_schema": agent.schema,
-        "memories": [type(memory).__name__ for memory in agent.memories],
+        "name": spec.name,
+        "instructions": value_without_secrets(spec.instructions, "INSTRUCTIONS"),
+        "strategy": describe(spec.strategy),
+        "model": {"type": model["type"]} if as_in_file else value_without_secrets(model, "MODEL"),
+        "budget": asdict(spec.budget),
+        "answer_schema": spec.answers and spec.answers[0],
+        "memories": [type(memory).__name__ for memory in spec.memories],
         "tools": tools,
     }
     clean: dict[str, Any] = _redact(found)
     return clean
-
-
-def _describe_model(agent: Agent) -> Any:
-    """Return what an agent's model is; a file says it without what it takes from the environment."""
-    about = describe(agent.model)
-    return {"type": about["type"]} if _is_as_in_file(agent) else value_without_secrets(about, "MODEL")
 
 
 def rebuild(kept: Mapping[str, Any], agent: Agent) -> Agent:
@@ -101,7 +100,7 @@ def rebuild(kept: Mapping[str, Any], agent: Agent) -> Agent:
         if describe(made.model) == describe(agent.model):
             made.model = agent.model  # with its connections
         compared = _COMPARED if of_file else (*_COMPARED, "model")  # a file's model was just made of what the file said
-        problems = list(_differences(kept, specification(made), compared))
+        problems = list(_differences(kept, specification(made.spec, as_in_file=_is_as_in_file(made)), compared))
     if problems:
         raise AgentChanged("; ".join(problems))
     return made
@@ -123,7 +122,7 @@ def _build_from_file(kept: Mapping[str, Any], agent: Agent, tools: Sequence[Tool
 def _build_in_code(kept: Mapping[str, Any], agent: Agent, tools: Sequence[Tool]) -> Agent:
     """An agent that no file describes; its instructions are in the run's log."""
     made = copy.copy(agent)
-    made.tools, made.budget = list(tools), Budget(**kept["budget"])
+    made.spec = replace(agent.spec, tools=tuple(tools), budget=Budget(**kept["budget"]))
     return made
 
 

@@ -94,7 +94,7 @@ class Builder:
             return team
         if not isinstance(agent, AgentSpec):
             raise DataError(f"{self.spec.source.file}: there is no agent {name!r}")
-        fail(sorted(self.spec.source.problem(one) for one in self._params(agent).missing))
+        fail(sorted(self.spec.source.problem(one) for one in self._resolved_params(agent).missing))
         self._check_variables(*filter(None, (agent.params.model, agent.params.prompt_node)))
         return self._with_place(agent, lambda: self._agent(agent, tools, []))
 
@@ -109,7 +109,7 @@ class Builder:
         components = [at for at, one in enumerate(self.spec.components or ()) if one.name in wanted]
         found = [one for at in components for one in resolve_component(self.spec, at).missing]
         agents = [one for one in self.spec.agents or () if one.name in wanted]
-        found += [one for agent in agents for one in self._params(agent).missing]
+        found += [one for agent in agents for one in self._resolved_params(agent).missing]
         fail(sorted(self.spec.source.problem(one) for one in found))
 
     def _part(self, name: str) -> Any:
@@ -177,7 +177,7 @@ class Builder:
 
     # ── agents ───────────────────────────────────────────────────────────────────────────────────
 
-    def _params(self, agent: AgentSpec) -> Resolved:
+    def _resolved_params(self, agent: AgentSpec) -> Resolved:
         """Return an agent's given parameters, with environment variables resolved."""
         given = {
             name: value for name, value in agent.params.model_dump(exclude_unset=True).items() if value is not None
@@ -187,12 +187,12 @@ class Builder:
         return Resolved(given | found.value, found.missing)
 
     def _whole_agent(self, spec: AgentSpec) -> Agent:
-        memories = _memories_of(self._params(spec).value, self._part, self._tools.folder)
+        memories = _memories_of(self._resolved_params(spec).value, self._part, self._tools.folder)
         return self._agent(spec, self._tools.of(spec, self._paths[spec.name]), memories)
 
     def _agent(self, spec: AgentSpec, tools: Iterable[Tool], memories: Sequence[Memory]) -> Agent:
         """Build an agent with these tools and memories, from Retinue's parameters and those of other frameworks."""
-        params, tools = self._params(spec).value, list(tools)
+        params, tools = self._resolved_params(spec).value, list(tools)
         asked = params.get("require_human_feedback", False)
         if isinstance(asked, list) and (wrong := [name for name in asked if name not in {tool.name for tool in tools}]):
             raise UsageError(f"require_human_feedback: {unknown('tool', wrong[0], [tool.name for tool in tools])}")
@@ -207,7 +207,7 @@ class Builder:
             answer_schema=params.get("answer_schema"),
             memory=memories,
             questions=params.get("questions", ()),
-            **self._speaker(params),
+            **self._model_or_prompt_node(params),
             **common,
         )
         words = [params.get(key, "") for key in ("instructions", "role_description", "custom_prompt")]
@@ -217,7 +217,7 @@ class Builder:
         agent.instructions = "\n".join(word.strip() for word in words if word.strip())
         return agent
 
-    def _speaker(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def _model_or_prompt_node(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return an agent's model or prompt node: one that the file defines, or what its own parameters say."""
         for key in ("prompt_node", "model"):
             if params.get(key) in self._parts:

@@ -21,14 +21,15 @@ from ..core.protocols import Strategy
 from ..core.tool import Tool
 from ..core.tool_example import ToolExample
 from ..errors import UsageError
-from ..executor import Executor
 from ..mcp import MCPTools
 from ..mcp.mcp_tools import Remote
 from ..mcp.tool_pins import PINS
 from ..models import PromptModel
 from ..models.reply_limits import Limited
 from ..pipelines import Pipeline, inputs_of
+from ..run.spec import RunSpec
 from ..strategies import STRATEGIES
+from ..strategies.given_actions import GivenActions
 from ..strategies.planexec import Planner
 from ..strategies.react import React
 from ..strategies.wrappers.prompt_additions import Instructions
@@ -101,7 +102,7 @@ class SpecWriter:
                 self._add_new_tools(agent, agent.origin)
             return agent.name
         params = agent_parameters(
-            agent, lambda what, name: self.component(what, self._free_name(f"{agent.name}_{name}"))
+            agent.spec, lambda what, name: self.component(what, self._free_name(f"{agent.name}_{name}"))
         )
         params["tools"] = list(_each_once(self._tool_value(tool, agent) for tool in agent.tools))
         self._add_item("agents", {"name": agent.name, "params": params})
@@ -299,48 +300,48 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, str | int | float | bool)
 
 
-def agent_parameters(agent: Agent, add: AddComponent) -> dict[str, Any]:
-    """Return the agent's parameters, without its tools. `add` adds a component to the file. Raises `UsageError`."""
+def agent_parameters(spec: RunSpec, add: AddComponent) -> dict[str, Any]:
+    """Return an agent's parameters, without its tools. `add` adds a component to the file. Raises `UsageError`."""
     params: dict[str, Any] = {}
-    if isinstance(agent, Executor):
+    if isinstance(spec.strategy, GivenActions):
         params["role"] = "executor"
     else:
-        params |= _strategy_parameters(agent, agent.strategy)
-        if agent.instructions:
-            params["instructions"] = "\n".join(filter(None, (agent.instructions, params.get("instructions"))))
-        if agent.questions:
-            params["questions"] = list(agent.questions)
-        if agent.prompt_node is not None:
-            params["prompt_node"] = add(agent.prompt_node, "prompt_node")
+        params |= _strategy_parameters(spec, spec.strategy)
+        if spec.instructions:
+            params["instructions"] = "\n".join(filter(None, (spec.instructions, params.get("instructions"))))
+        if spec.questions:
+            params["questions"] = list(spec.questions)
+        if spec.prompt_node is not None:
+            params["prompt_node"] = add(spec.prompt_node, "prompt_node")
         else:
-            params["model"] = add(agent.model, "model")
-    if memories := [add(memory, "memory") for memory in agent.memories]:
+            params["model"] = add(spec.model, "model")
+    if memories := [add(memory, "memory") for memory in spec.memories]:
         params["memory"] = memories
-    if agent.budget != Budget():
+    if spec.budget != Budget():
         params["budget"] = {
-            one.name: value for one in fields(Budget) if (value := getattr(agent.budget, one.name)) != one.default
+            one.name: value for one in fields(Budget) if (value := getattr(spec.budget, one.name)) != one.default
         }
-    if agent.require_human_feedback and "require_human_feedback" not in params:
-        asked = agent.require_human_feedback
+    if spec.require_human_feedback and "require_human_feedback" not in params:
+        asked = spec.require_human_feedback
         params["require_human_feedback"] = True if asked is True else sorted(asked)
-    if agent.schema is not None:
-        params["answer_schema"] = dict(agent.schema)
+    if spec.answers is not None:
+        params["answer_schema"] = dict(spec.answers[0])
     return params
 
 
-def _strategy_parameters(agent: Agent, strategy: Strategy) -> dict[str, Any]:
+def _strategy_parameters(spec: RunSpec, strategy: Strategy) -> dict[str, Any]:
     if isinstance(strategy, Wrapper) and isinstance(strategy.reason, Instructions):
-        return _strategy_parameters(agent, strategy.inner) | {"instructions": strategy.reason.text}
+        return _strategy_parameters(spec, strategy.inner) | {"instructions": strategy.reason.text}
     if isinstance(strategy, Planner) and replace(strategy, approve=False) == Planner():
         return {"role": "planner"} | ({"require_human_feedback": True} if strategy.approve else {})
     if isinstance(strategy, React) and replace(strategy, prompt="") == React():
-        template = getattr(agent.prompt_node, "default_prompt_template", None)
+        template = getattr(spec.prompt_node, "default_prompt_template", None)
         own = strategy.prompt and strategy.prompt != getattr(template, "prompt_text", None)
         return {"strategy": "react"} | ({"custom_prompt": strategy.prompt} if own else {})
     for name, known in STRATEGIES.items():
         if known == strategy:
             return {"strategy": name}
-    raise UsageError(f"{agent.name}: the custom strategy {strategy.name} cannot be written; use one of STRATEGIES")
+    raise UsageError(f"{spec.name}: the custom strategy {strategy.name} cannot be written; use one of STRATEGIES")
 
 
 def given_options(tool: Tool, written_as: Tool | None) -> dict[str, Any]:
@@ -383,11 +384,6 @@ class Origin:
     spec: FileSpec = field(repr=False)
     name: str
     state: Any
-
-    @classmethod
-    def of(cls, made: YamlSerializable, spec: FileSpec, name: str) -> Origin:
-        """Return the origin of `made`, which was just built."""
-        return cls(spec, name, made.state())
 
     @property
     def folder(self) -> Path:

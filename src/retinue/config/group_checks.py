@@ -34,7 +34,7 @@ def check_groups(root: Node, folder: Path) -> Iterator[Found]:
                 yield from _check_part(step, step.text, sections)
             elif isinstance(step.value, dict):
                 yield from _check_role(step, sections, folder)
-        yield from _repeated(chain)
+        yield from _check_repeated(chain)
     yield from _check_circles(root)
 
 
@@ -48,7 +48,7 @@ class _Group:
         self._roles = list(group.at("roles"))
         self._edges = [_Edge(node) for node in group.at("edges")]
         self._branches = [_Edge(node) for node in group.at("conditional_edges")]
-        written = [name for role in self._roles for name in _texts(role.at("output")) or [role.name]]
+        written = [name for role in self._roles for name in _texts_in(role.at("output")) or [role.name]]
         declared = [str(one.path[-1]) for one in group.at("state")]
         self._fields = list(dict.fromkeys([*OWN, *declared, *filter(None, written)]))
 
@@ -56,13 +56,13 @@ class _Group:
         """Yield all problems."""
         for role in self._roles:
             yield from _check_role(role, self._sections, self._folder)
-            yield from self._reads(role)
-        yield from self._state()
+            yield from self._check_reads(role)
+        yield from self._check_state()
         answer = self._group.at("answer")
         if answer.text and answer.text not in self._fields:
             yield Found(answer.path, f"answer: {unknown('field', answer.text, self._fields)}")
         for branch in self._branches:
-            yield from self._selector(branch)
+            yield from self._check_selector(branch)
         yield from check_reference(self._group.at("model"), self._sections["components"], ("PromptModel",))
         if self._is_drawn():
             outline = GraphOutline(
@@ -70,7 +70,7 @@ class _Group:
                 [(edge.head.text, edge.tail.text, edge.on_error) for edge in self._edges],
                 [(branch.head.text, branch.candidates) for branch in self._branches],
             )
-            yield from (Found(*self._placed(problem)) for problem in structure_problems(outline))
+            yield from (Found(*self._locate(problem)) for problem in structure_problems(outline))
 
     def _is_drawn(self) -> bool:
         """Return whether all edges have a shape that says where they lead."""
@@ -78,7 +78,7 @@ class _Group:
         branched = all(one.head.text and isinstance(one.tails.value, list | dict) for one in self._branches)
         return named and branched and all(edge.head.text and edge.tail.text for edge in self._edges)
 
-    def _placed(self, problem: GraphProblem) -> tuple[KeyPath, str]:
+    def _locate(self, problem: GraphProblem) -> tuple[KeyPath, str]:
         """Return the path of what a problem is about, and its message."""
         match problem.where:
             case ("role", int(index)):
@@ -94,18 +94,18 @@ class _Group:
                 return self._branches[index].tails.path, problem.message
         return self._group.at("name").path, f"the group {shown(self._group.name)}: {problem.message}"
 
-    def _reads(self, role: Node) -> Iterator[Found]:
+    def _check_reads(self, role: Node) -> Iterator[Found]:
         given = role.at("input")
         nodes = [given] if given.text else list(given)
         for node in [*nodes, role.at("human").at("shows")]:
             if node.text and node.text not in (*self._fields, "state"):
                 yield Found(node.path, f"input: {unknown('field', node.text, self._fields)}")
-        for name in _texts(role.at("output")):
+        for name in _texts_in(role.at("output")):
             if name in OWN:
                 problem = f"output: the field {name!r} is kept by the graph; choose another name"
                 yield Found(role.at("output").path, problem)
 
-    def _state(self) -> Iterator[Found]:
+    def _check_state(self) -> Iterator[Found]:
         for field in self._group.at("state"):
             name = str(field.path[-1])
             if name in OWN or not name.isidentifier():
@@ -121,10 +121,10 @@ class _Group:
             else:
                 yield from _check_field(field, type_, reducer.text or "replace")
 
-    def _selector(self, branch: _Edge) -> Iterator[Found]:
+    def _check_selector(self, branch: _Edge) -> Iterator[Found]:
         selector, words = branch.selector, branch.words
         if selector.text:
-            yield from self._expression(selector)
+            yield from self._check_expression(selector)
             return
         if not isinstance(selector.value, dict):
             return
@@ -135,15 +135,15 @@ class _Group:
             yield Found(selector.at(given[1]).path, f"both {given[0]!r} and {given[1]!r} choose; keep one", at_key=True)
         yield from _check_callable(selector.at("function"), self._folder)
         for case in selector.at("when"):
-            yield from self._expression(case.at("if"))
+            yield from self._check_expression(case.at("if"))
             yield from _check_word(case.at("to"), words)
         yield from _check_word(selector.at("otherwise"), words)
         for field in selector.at("shows"):
             if field.text and field.text not in self._fields:
                 yield Found(field.path, f"shows: {unknown('field', field.text, self._fields)}")
-        yield from self._model(selector)
+        yield from self._check_model(selector)
 
-    def _model(self, selector: Node) -> Iterator[Found]:
+    def _check_model(self, selector: Node) -> Iterator[Found]:
         own, shared = selector.at("model"), self._group.at("model")
         yield from check_reference(own, self._sections["components"], ("PromptModel",))
         models = [one for one in (shared, *(branch.selector.at("model") for branch in self._branches)) if one.text]
@@ -152,7 +152,7 @@ class _Group:
         if selector.at("question").text and not models:
             yield Found(selector.path, "a model is to choose, but the group has none; needs 'model'")
 
-    def _expression(self, text: Node) -> Iterator[Found]:
+    def _check_expression(self, text: Node) -> Iterator[Found]:
         if not text.text:
             return
         try:
@@ -170,8 +170,8 @@ class _Edge:
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self.head, self.tail, self.tails = (_under(node, key, other) for key, other in _ALIASES.items())
-        self.selector = _under(node, *_SELECTORS)
+        self.head, self.tail, self.tails = (_first_under(node, key, other) for key, other in _ALIASES.items())
+        self.selector = _first_under(node, *_SELECTORS)
         self.on_error = node.at("on").text == "error"
 
     @property
@@ -185,7 +185,7 @@ class _Edge:
         return [str(tail.path[-1]) if isinstance(self.tails.value, dict) else tail.text for tail in self.tails]
 
 
-def _under(node: Node, *keys: str) -> Node:
+def _first_under(node: Node, *keys: str) -> Node:
     return next((node.at(key) for key in keys if node.at(key).value is not None), node.at(keys[0]))
 
 
@@ -242,7 +242,7 @@ def _check_word(node: Node, words: Iterable[str]) -> Iterator[Found]:
         yield Found(node.path, f"{node.path[-1]}: {unknown('candidate', node.text, known)}")
 
 
-def _repeated(chain: Node) -> Iterator[Found]:
+def _check_repeated(chain: Node) -> Iterator[Found]:
     seen = set[str]()
     for step in chain.at("steps"):
         if step.name and step.name in seen:
@@ -268,5 +268,5 @@ def _check_circles(root: Node) -> Iterator[Found]:
     yield from check_circles(uses)
 
 
-def _texts(node: Node) -> list[str]:
+def _texts_in(node: Node) -> list[str]:
     return [one.text for one in ([node] if node.text else node) if one.text]

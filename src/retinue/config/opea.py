@@ -13,29 +13,13 @@ from .yaml_text import dump_value, read_text, scalar_or_text
 
 NAMES = ("AGENT_NAME", "agent_name")
 _TEXTS = (
-    "role",
-    "role_description",
-    "strategy",
-    "model",
-    "llm_model_id",
-    "llm_engine",
-    "llm_endpoint_url",
-    "custom_prompt",
-    "tools",
-    "memory_type",
-)
+    "role", "role_description", "strategy", "model", "llm_model_id", "llm_engine", "llm_endpoint_url", "custom_prompt",
+    "tools", "memory_type",
+)  # fmt: skip
 _VALUES = (
-    "temperature",
-    "top_p",
-    "top_k",
-    "repetition_penalty",
-    "max_new_tokens",
-    "recursion_limit",
-    "timeout",
-    "stream",
-    "with_memory",
-    "require_human_feedback",
-)
+    "temperature", "top_p", "top_k", "repetition_penalty", "max_new_tokens", "recursion_limit", "timeout", "stream",
+    "with_memory", "require_human_feedback",
+)  # fmt: skip
 _DEFAULT_NAME = "opea-agent"  # the model's id in OPEA
 
 

@@ -32,12 +32,12 @@ def use_prices(path: str | Path | None = None, *, beside: str | Path | None = No
 
     Without `path`, it is the one in the variable RETINUE_PRICES; or else `prices.yml` beside the file of agents
     (`beside`); or else `prices.yml` in the user's folder of settings. Raises `DataError` with all problems of it."""
-    found = _found(beside) if path is None else Path(path)
+    found = _find_file(beside) if path is None else Path(path)
     use_price_list(PriceList() if found is None else load_prices(found))
     return found
 
 
-def _found(beside: str | Path | None) -> Path | None:
+def _find_file(beside: str | Path | None) -> Path | None:
     if said := os.environ.get(VARIABLE, "").strip():
         return Path(said)
     places = [] if beside is None else [Path(beside).parent / NAME]
@@ -65,14 +65,14 @@ def _problems(source: Source, prices: dict[str, Price]) -> Iterator[Found]:
     if not isinstance(whole.get("currency", ""), str):
         yield Found(("currency",), "want a text, such as USD")
     for name, given in whole["models"].items():
-        price = _price(name, given)
+        price = _read_price(name, given)
         if isinstance(price, Price):
             prices[name] = price
         else:
             yield Found(("models", name), price)
 
 
-def _price(name: str, given: Any) -> Price | str:
+def _read_price(name: str, given: Any) -> Price | str:
     """Return the prices of a model, or what is wrong with them."""
     if "*" in name[:-1]:
         return f"{name!r:.80}: a * may only be at the end of a name"

@@ -150,10 +150,7 @@ FieldItem = Annotated[
     Annotated[FieldType, Tag("<text>")] | Annotated[FieldSpec, Tag("<map>")],
     one_of(text=str, map=dict),
 ]
-Step = Annotated[
-    Annotated[Name, Tag("<text>")] | Annotated[RoleSpec, Tag("<map>")],
-    one_of(text=str, map=dict),
-]
+Step = Annotated[Annotated[Name, Tag("<text>")] | Annotated[RoleSpec, Tag("<map>")], one_of(text=str, map=dict)]
 
 
 Label = Literal["untrusted", "private", "effects"]
@@ -277,10 +274,6 @@ Feedback = Annotated[
 ]
 
 
-Memories = Annotated[
-    Annotated[Name, Tag("<text>")] | Annotated[list[Name], Tag("<items>")],
-    one_of(text=str, items=list),
-]
 Question = Annotated[str, Field(min_length=1, max_length=LONGEST), AfterValidator(_question)]
 
 
@@ -338,7 +331,7 @@ class AgentParams(Spec):
     require_human_feedback: Feedback | None = None
     answer_schema: dict[str, Any] | None = None
     # memory: memories of this file, or OPEA's settings
-    memory: Memories | None = None
+    memory: Texts | None = None
     with_memory: bool | None = None
     memory_type: Annotated[str, Field(json_schema_extra={"enum": list(MEMORY_TYPES)})] | None = None
     store_config: dict[str, Any] | None = None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property, partial, wraps
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, is_dataclass
+from functools import cached_property, lru_cache, partial, wraps
 from pathlib import PurePath
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from .._internal.concurrency import gather_bounded, run_in_thread
 from .._internal.containment import await_contained
@@ -35,40 +36,31 @@ class ComponentReference:
 class Configurable:
     """Base class of objects that a file can define. They keep the arguments with which they were made as `given`.
 
-    `name` is not among them, since a file has a name of its own. Paths are texts, and iterators are lists. Of several
-    constructors that call one another, the arguments of the outermost are kept.
+    `name` is not among them, since a file has a name of its own. Paths are texts. If constructors call one another, the
+    arguments of the outermost are kept.
     """
 
     given: dict[str, Any]
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if "__init__" in vars(cls):
-            cls.__init__ = _keeping_arguments(cls.__init__)  # type: ignore[method-assign]
+    def __new__(cls, *args: Any, **named: Any) -> Self:
+        """Keep the arguments. Wrong ones are left to the constructor, which says so."""
+        self = super().__new__(cls)
+        if cls.__init__ is object.__init__:
+            if args or named:
+                raise TypeError(f"{cls.__name__}() takes no arguments")
+        elif not is_dataclass(cls):  # whose arguments are its fields
+            with suppress(TypeError):
+                self.given = _as_given(_signature_of(cls.__init__).bind(self, *args, **named))
+        return self
 
 
-def _keeping_arguments(init: Callable[..., None]) -> Callable[..., None]:
-    """Return a constructor that sets `given`, and does what `init` does."""
-    signature = inspect.signature(init)
-
-    @wraps(init)
-    def __init__(self: Any, *args: Any, **named: Any) -> None:
-        if type(self).__init__ is __init__:  # otherwise, a subclass calls it
-            try:
-                bound = signature.bind(self, *args, **named)
-            except TypeError:
-                return init(self, *args, **named)  # whose message names the class
-            for key, value in bound.arguments.items():
-                bound.arguments[key] = list(value) if isinstance(value, Iterator) else value
-            args, named = bound.args[1:], bound.kwargs
-            bound.apply_defaults()
-            self.given = _as_given(bound)
-        return init(self, *args, **named)
-
-    return __init__
+@lru_cache
+def _signature_of(init: Callable[..., None]) -> inspect.Signature:
+    return inspect.signature(init)
 
 
 def _as_given(bound: inspect.BoundArguments) -> dict[str, Any]:
+    bound.apply_defaults()
     given: dict[str, Any] = {}
     for key, value in list(bound.arguments.items())[1:]:
         if bound.signature.parameters[key].kind is inspect.Parameter.VAR_KEYWORD:

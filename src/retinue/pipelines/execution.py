@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from .._internal.concurrency import first_error, run_in_thread
@@ -19,18 +20,14 @@ from .graph import ROOT, Node, Wire, topological_order
 class Plan:
     """The data that a run needs, by node number. Nodes are in topological order; number 0 is the root.
 
-    `wires` have the number of their source. `before` is a bit set of the nodes before each node. `chains` are sequences
-    of nodes with exactly one successor and one predecessor each, which run as a unit; `after` and `waits` count between
-    chains. `ends`: the requested targets, or empty.
+    `wires` have the number of their source. `before` is a bit set of the nodes before each node. `listeners` are the
+    branches of each node that others follow. `ends`: the requested targets, or empty.
     """
 
     names: tuple[str, ...]
     components: tuple[DeclaredComponent | None, ...]
     wires: tuple[tuple[tuple[int, Wire], ...], ...]
     before: tuple[int, ...]
-    chains: tuple[tuple[int, ...], ...]
-    after: tuple[tuple[int, ...], ...]
-    waits: tuple[int, ...]
     listeners: tuple[frozenset[str], ...]
     ends: tuple[int, ...]
 
@@ -62,39 +59,14 @@ def make_plan(nodes: Iterable[Node], targets: Iterable[str] = ()) -> Plan:
     for node in ordered:
         for wire in node.wires:
             listeners[number[wire.source]].add(wire.branch)
-    chains, after, waits = _chains(sources)
     return Plan(
         tuple(number),
         (None, *(node.component for node in ordered)),
         ((), *(tuple((number[wire.source], wire) for wire in node.wires) for node in ordered)),
         tuple(before),
-        chains,
-        after,
-        waits,
         tuple(frozenset(branches) for branches in listeners),
         tuple(number[name] for name in targets),
     )
-
-
-def _chains(
-    sources: list[tuple[int, ...]],
-) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...], tuple[int, ...]]:
-    """Return the chains, the chains after each, and how many each waits for. The first chain begins with the root."""
-    following: list[list[int]] = [[] for _ in sources]
-    for node, mine in enumerate(sources):
-        for source in mine:
-            following[source].append(node)
-    chain_of = [-1] * len(sources)
-    chains: list[list[int]] = []
-    for node, mine in enumerate(sources):
-        if len(mine) == 1 and len(following[mine[0]]) == 1:
-            chain_of[node] = chain_of[mine[0]]
-            chains[chain_of[node]].append(node)
-        else:
-            chain_of[node] = len(chains)
-            chains.append([node])
-    after = tuple(tuple(chain_of[node] for node in following[chain[-1]]) for chain in chains)
-    return tuple(map(tuple, chains)), after, tuple(len(sources[chain[0]]) for chain in chains)
 
 
 Seen = Mapping[str, tuple[int, Any]]  # by name: the node that produced the value, and the value
@@ -142,11 +114,8 @@ def _are_documents(value: Any) -> bool:
 
 
 class Execution:
-    """A run with its `plan`, its inputs, and the parameters of individual nodes.
-
-    A chain starts once all chains before it have ended. If several can start, the current task continues with the first
-    and starts a new task for each of the others. So a pipeline without branches needs no extra tasks.
-    """
+    """A run with its `plan`, its inputs, and the parameters of individual nodes. Each node is a task, which waits for
+    those before it."""
 
     def __init__(self, plan: Plan, values: Mapping[str, Any], params: Mapping[str, Mapping[str, Any]]) -> None:
         self._plan = plan
@@ -155,8 +124,7 @@ class Execution:
         self._seen[0] = {name: (0, value) for name, value in values.items()}
         self._branches = [FIRST] * len(plan.names)
         self._arriving: dict[int, Seen] = {}
-        self._waits = list(plan.waits)
-        self._stopped = False
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def finish(self) -> dict[str, Any]:
         """Run all nodes and return the values visible at the ends. Raises the first node's `NodeFailed` or
@@ -164,7 +132,8 @@ class Execution:
         """
         try:
             async with asyncio.TaskGroup() as group:
-                await self._follow(0, group)
+                for node in range(1, len(self._plan.names)):
+                    self._tasks.append(group.create_task(self._run(node)))
         except ExceptionGroup as failed:
             error = first_error(failed)
             raise error from error.__cause__
@@ -179,68 +148,23 @@ class Execution:
         listeners = self._plan.listeners
         return [node for node in range(1, len(listeners)) if self._branches[node] not in listeners[node]]
 
-    async def _follow(self, chain: int, group: asyncio.TaskGroup) -> None:
-        try:
-            while True:
-                await self._run(self._plan.chains[chain])
-                ready = self._ready_after(chain)
-                if not ready:
-                    return
-                for other in ready[1:]:
-                    group.create_task(self._follow(other, group))
-                chain = ready[0]
-        except BaseException:
-            self._stopped = True  # also stops synchronous nodes in threads
-            raise
-
-    def _ready_after(self, chain: int) -> list[int]:
-        ready = []
-        for after in self._plan.after[chain]:
-            self._waits[after] -= 1
-            if self._waits[after] == 0:
-                ready.append(after)
-        return ready
-
-    async def _run(self, chain: tuple[int, ...]) -> None:
-        """Run the nodes of a chain; consecutive synchronous ones share a thread."""
-        at = 1 if chain[0] == 0 else 0
-        while at < len(chain):
-            node, component = chain[at], self._component(chain[at])
-            if not self._reached(node):
-                return
-            if component.is_async:
-                at += 1
-                await self._await(node, component)
-            else:
-                start = at
-                while at < len(chain) and not self._component(chain[at]).is_async:
-                    at += 1
-                await run_in_thread(self._call_all, chain[start:at])
-
-    async def _await(self, node: int, component: DeclaredComponent) -> None:
+    async def _run(self, node: int) -> None:
+        component = self._plan.components[node]
+        assert component is not None, "the root cannot be run"
+        for source, _ in self._plan.wires[node]:
+            if source:
+                await self._tasks[source - 1]
+        if not self._reached(node):
+            return
         arguments = self._arguments(node, component)
         try:
-            value = await await_contained(component.function(**arguments))
+            if component.is_async:
+                value = await await_contained(component.function(**arguments))
+            else:
+                value = await run_in_thread(partial(call_contained, component.function, **arguments))
         except Exception as error:
             raise _node_error(component, error) from error
         self._note(node, component, value)
-
-    def _call_all(self, nodes: tuple[int, ...]) -> None:
-        for node in nodes:
-            if self._stopped or not self._reached(node):
-                return
-            component = self._component(node)
-            arguments = self._arguments(node, component)
-            try:
-                value = call_contained(component.function, **arguments)
-            except Exception as error:
-                raise _node_error(component, error) from error
-            self._note(node, component, value)
-
-    def _component(self, node: int) -> DeclaredComponent:
-        component = self._plan.components[node]
-        assert component is not None, "the root cannot be run"
-        return component
 
     def _reached(self, node: int) -> bool:
         """Return whether one of a node's inputs was chosen; other inputs were not, or their nodes did not run."""

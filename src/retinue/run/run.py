@@ -216,7 +216,7 @@ class Run:
         try:
             if not self._spec.trace or self.listener is not None:
                 return await self.drain()
-            with run_context(self._make_context()), RunDisplay() as display:
+            with RunDisplay(key=self.key) as display:
                 self.listener = display
                 display.end(await self.drain())
                 return self.result

@@ -1,4 +1,4 @@
-"""`RunSpec`: the frozen parts that a run uses. Changing the agent meanwhile does not affect the run."""
+"""`RunSpec`: the frozen parts of an agent. Changing the agent gives it others, and does not affect its runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..core.delegation import is_member
 from ..core.effects import Human
 from ..core.events import Started
 from ..core.prices import price_of
-from ..core.protocols import Flow, Memory, Model, Strategy, Task
+from ..core.protocols import Flow, Memory, Model, Prompting, Strategy, Task
 from ..core.tool import Tool
 from ..errors import UsageError
 from ..strategies.auto import choose_strategy
@@ -26,9 +26,9 @@ from ..strategies.wrappers.structured_output import with_structured_output
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
-    """The parts of an agent when a run is created; `Agent` documents them.
+    """The parts of an agent, which `Agent` documents. An agent holds its current ones; a run keeps those it began with.
 
-    `answers` describes a structured answer. Raises `UsageError` for parts that do not fit together.
+    `answers` describes a structured answer.
     """
 
     name: str
@@ -42,8 +42,14 @@ class RunSpec:
     answers: tuple[Mapping[str, Any], Check] | None
     memories: tuple[Memory, ...]
     trace: bool
+    prompt_node: Prompting | None = None
+    questions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "tools", tuple(self.tools))
+
+    def for_run(self) -> RunSpec:
+        """Return the parts of a run created now. Raises `UsageError` if they do not fit together."""
         if not self.tools and isinstance(self.strategy, GivenActions):
             raise UsageError(f"{self.name} has no tools to run; pass some: Executor([…])")
         asked = self.require_human_feedback
@@ -51,8 +57,9 @@ class RunSpec:
             names = [tool.name for tool in self.tools]
             if unknown := [name for name in asked if name not in names]:
                 raise UsageError(f"require_human_feedback: no tool {unknown[0]!r}; {suggestion(unknown[0], names)}")
-        if self.answers is not None:  # no tool's result may be the answer then
-            object.__setattr__(self, "tools", tuple(replace(tool, return_direct=False) for tool in self.tools))
+        if self.answers is None:
+            return self
+        return replace(self, tools=tuple(replace(tool, return_direct=False) for tool in self.tools))  # none may answer
 
     def run_spec(self) -> RunSpec:
         """Return this; so a specification has runs as an agent has."""
