@@ -49,7 +49,6 @@ ANSWERS = {
     "deflate": squeezed("deflate", zlib.compress(TEXT)),
     "raw deflate": squeezed("Deflate", RAW_DEFLATE),
     "identity": squeezed("identity", TEXT),
-    "lines that end in LF": PLAIN.replace(b"\r\n", b"\n"),
 }
 UNTIL_CLOSE = {
     "until the end": HEAD + b"\r\n" + TEXT,

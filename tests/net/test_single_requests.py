@@ -37,6 +37,10 @@ def test_a_checked_address_is_connected_to_whatever_the_name_and_once() -> None:
     assert server.requests == [f"GET /a%20b HTTP/1.1\r\nHost: pages.invalid:{server.port}\r\n\r\n".encode()]
 
 
+def test_lines_may_end_in_lf() -> None:
+    assert asyncio.run(fetch(b"HTTP/1.1 200 OK\nContent-Length: 2\n\nhi"))[0] == b"hi"
+
+
 @pytest.mark.parametrize("coding", [b"gzip", b"br"])
 def test_a_packed_answer_is_refused_unless_it_was_asked_for(coding: bytes) -> None:
     data = gzip.compress(b"hi")

@@ -53,7 +53,13 @@ class ConnectionPool:
     """
 
     def __init__(
-        self, way: Route, limits: TimeLimits, context: Callable[[], ssl.SSLContext], *, resends: bool = True
+        self,
+        way: Route,
+        limits: TimeLimits,
+        context: Callable[[], ssl.SSLContext],
+        *,
+        resends: bool = True,
+        lenient: bool = False,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.way = way
@@ -63,6 +69,7 @@ class ConnectionPool:
         self._resting: list[Connection] = []  # longest idle first
         self._closed = False
         self._resends = resends
+        self._lenient = lenient
         self.heads: dict[tuple[str, str], bytes] = {}  # of earlier requests, by method and path
 
     async def ask(self, request: bytes) -> Connection:
@@ -125,7 +132,9 @@ class ConnectionPool:
                 tls: dict[str, Any] = (
                     {"ssl": self._context(), "server_hostname": first.host} if first.scheme == "https" else {}
                 )
-                _, connection = await self._loop.create_connection(lambda: Connection(self._loop), sock=sock, **tls)
+                _, connection = await self._loop.create_connection(
+                    lambda: Connection(self._loop, lenient=self._lenient), sock=sock, **tls
+                )
                 self._open.add(connection)
                 if self.way.tunnelled:
                     await self._open_tunnel(connection, until)
@@ -158,7 +167,7 @@ async def open_response(
 
     A body in gzip or deflate is refused unless `packed`. Raises as `ConnectionPool.ask` does.
     """
-    pool = ConnectionPool(way, limits, default_trust, resends=False)
+    pool = ConnectionPool(way, limits, default_trust, resends=False, lenient=True)
     try:
         response = await pool.ask(request)
         coding = response.headers.get("content-encoding", "identity").lower()
