@@ -14,7 +14,9 @@ FORBIDDEN_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
 
 
 def test_no_code_is_made_from_data() -> None:
-    found = [(path, node) for path in FILES for node in ast.walk(tree(path)) if makes_code(node)]
+    words = (*FORBIDDEN, *FORBIDDEN_MODULES, "shell")
+    suspect = [path for path in FILES if any(word in path.read_text(encoding="utf-8") for word in words)]
+    found = [(path, node) for path in suspect for node in ast.walk(tree(path)) if makes_code(node)]
     assert [f"{path.relative_to(SRC)}:{getattr(node, 'lineno', 0)}" for path, node in found] == []
 
 

@@ -85,6 +85,7 @@ def test_each_question_comes_with_those_before_and_may_have_several_lines(file: 
     assert f"{first}{second}user\n┊ first line\n┊ second line\nreply\n┊ I saw two lines.\n" in quoted
 
 
+@pytest.mark.full
 def test_a_conversation_is_saved_and_a_new_one_begins_with_nothing(file: Path) -> None:
     with chat(file, "--verbose") as terminal:
         say(terminal, "first question")
@@ -153,6 +154,7 @@ def test_a_person_is_asked_within_the_tree_and_who_stops_there_is_not_asked_for_
         terminal.until("Answer: One.")
 
 
+@pytest.mark.full
 def test_the_last_run_is_shown_whole_and_commands_are_explained(file: Path) -> None:
     long = "first " + "word " * 200 + "end"
     with chat(file, height=24) as terminal:
@@ -174,6 +176,7 @@ def test_the_last_run_is_shown_whole_and_commands_are_explained(file: Path) -> N
         terminal.until("[exit 0]")
 
 
+@pytest.mark.full
 def test_what_was_typed_is_there_again_at_the_next_start_for_this_user_alone(file: Path) -> None:
     with chat(file) as terminal:
         say(terminal, "first and last")
@@ -232,6 +235,7 @@ def test_options_that_do_not_fit_are_one_line(file: Path, words: list[str], mess
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
 
 
+@pytest.mark.full
 def test_at_a_terminal_without_the_extra_one_line_says_how_to_get_it(file: Path, tmp_path: Path) -> None:
     (tmp_path / "hidden/prompt_toolkit").mkdir(parents=True)
     (tmp_path / "hidden/prompt_toolkit/__init__.py").write_text("raise ModuleNotFoundError('prompt_toolkit')")

@@ -19,6 +19,7 @@ agents:
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252"])
 def test_json_stays_json_and_text_is_shown(encoding: str, tmp_path: Path) -> None:
     file = tmp_path / "a.yml"

@@ -82,6 +82,7 @@ def test_a_lock_that_is_there_is_kept_until_it_is_upgraded(folder: Path) -> None
     assert asyncio.run(tool.call("hey")) == "HEY!"
 
 
+@pytest.mark.full
 def test_nothing_is_installed_when_tools_are_loaded(folder: Path) -> None:
     with pytest.raises(DataError, match=r"tools\.yaml:3:17: shout: .*: not locked yet; run: retinue lock FILE"):
         load_tools(folder / "tools")
@@ -97,6 +98,7 @@ def test_nothing_is_installed_when_tools_are_loaded(folder: Path) -> None:
         load_tools(folder / "tools")
 
 
+@pytest.mark.full
 def test_a_package_that_is_not_the_one_that_was_locked_is_refused(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -46,6 +46,7 @@ def test_a_script_is_told_the_command(tmp_path: Path) -> None:
     assert refused(retinue("ask", "hi", RETINUE_CACHE=str(tmp_path))).endswith(COMMAND)
 
 
+@pytest.mark.full
 def test_a_system_without_the_engines_libraries_is_told_which_before_it_fetches_anything(tmp_path: Path) -> None:
     (tmp_path / "xllamacpp.py").write_text('raise ImportError("libgomp.so.1: cannot open shared object file")')
     lacking = {"PYTHONPATH": str(tmp_path), "RETINUE_CACHE": str(tmp_path)}

@@ -252,6 +252,7 @@ def test_a_pinned_run_passes_until_the_agent_changes_and_is_accepted_then(
     assert "careless" in (pinned / "tests/runs/team.json").read_text()
 
 
+@pytest.mark.full
 def test_another_decision_cannot_be_accepted(pinned: Path, options: list[str]) -> None:
     file = pinned / "tests/runs/sums.json"
     before = file.read_text().replace('"tool_input": "2+2"', '"tool_input": "2+3"')

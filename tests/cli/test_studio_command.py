@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
 from cli.test_ask import refused, retinue
 
 FILE = """
@@ -59,6 +61,7 @@ def studio(*words: str) -> Iterator[Studio]:
     assert process.returncode == 0
 
 
+@pytest.mark.full
 def test_a_database_is_shown_with_agents_and_without(tmp_path: Path) -> None:
     (tmp_path / "agents.yml").write_text(FILE)
     db = ["--db", str(tmp_path / "runs.db")]

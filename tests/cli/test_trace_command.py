@@ -130,6 +130,7 @@ def test_verbose_shows_the_grammar_to_which_a_reply_is_held_where_it_is_asked_fo
     assert "".join(f"│  ┊ {line}\n" for line in sent.strip().splitlines()) in seen
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (34, 24)])
 def test_in_a_terminal_the_tree_is_as_wide_as_it(team: Path, width: int, height: int) -> None:
     with Terminal(["run", team, "How many?", "--agent", "boss"], width=width, height=height) as terminal:
@@ -158,6 +159,7 @@ def test_what_is_under_way_stands_below_the_tree_a_line_each_and_goes(team: Path
     assert len(re.findall("╰─ Stopped: CANCELLED", seen)) == 3
 
 
+@pytest.mark.full
 def test_a_terminal_without_colours_has_none(team: Path) -> None:
     for env, coloured in (({}, True), ({"NO_COLOR": "1"}, False)):
         with Terminal(["run", team, "How many?", "--agent", "boss"], env=env, height=40) as terminal:

@@ -132,6 +132,7 @@ async def test_a_run_that_is_dispatched_often_is_driven_once(at: Site) -> None:
         assert (await server.row(run)).epoch == 1
 
 
+@pytest.mark.full
 async def test_a_run_that_waits_has_no_workflow_and_goes_on_when_a_person_has_decided(at: Site) -> None:
     at.approval = True
     async with at.process() as server, at.worker():
@@ -225,6 +226,7 @@ async def test_the_leader_is_replaced_when_it_dies(at: Site) -> None:
         assert after == [not one for one in before]
 
 
+@pytest.mark.full
 async def test_runs_without_room_are_queued_until_a_worker_makes_room(at: Site) -> None:
     at.limits = ConcurrencyLimits(tenant=1)
     at.gate.opened.clear()
@@ -259,6 +261,7 @@ class Counting:
         return not self.away
 
 
+@pytest.mark.full
 async def test_a_run_in_the_queue_is_dispatched_again_ever_more_rarely(at: Site) -> None:
     clock = [1_000.0]
     counting = Counting()
@@ -272,6 +275,7 @@ async def test_a_run_in_the_queue_is_dispatched_again_ever_more_rarely(at: Site)
     assert times == [2, 6, 14, 30, 62]
 
 
+@pytest.mark.full
 async def test_while_temporal_is_away_only_one_run_is_tried(at: Site) -> None:
     clock = [1_000.0]
     counting = Counting()

@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 DATA = Path(__file__).parents[1] / "data" / "programs"
 HOSTILE = {"seconds": 0.2, "sleep": 0.1, "memory": 20_000_000, "recursion": 100, "printed": 1_000, "suspensions": 50}
 ORDINARY = {"seconds": 2.0, "sleep": 1.0}
@@ -50,6 +52,7 @@ def said_in(path: Path, marks: str) -> tuple[str, str]:
     return match[1], match[2].strip()
 
 
+@pytest.mark.full
 def test_hostile_programs_get_at_nothing_end_in_time_and_leave_nothing(tmp_path: Path, full: bool) -> None:
     step = 1 if full else 2
     secret = secrets.token_hex(16)

@@ -37,6 +37,7 @@ def compute(question: str) -> str:
     return NUMBERS[one + other if sign == "plus" else one * other]
 
 
+@pytest.mark.full
 def test_a_spoken_question_is_answered_in_speech(tmp_path: Path) -> None:
     script = [
         {"when": "what is two plus three", "call": {"tool": "compute", "input": "what is two plus three"}, "times": 1},
@@ -52,6 +53,7 @@ def test_a_spoken_question_is_answered_in_speech(tmp_path: Path) -> None:
     assert hear(tmp_path, result.answer) == "the answer is five"
 
 
+@pytest.mark.full
 def test_the_example_speaks_its_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     example = run_path(str(Path(__file__).parents[2] / "examples" / "audio_chain.py"))
     script = [{"when": "plus", "call": {"tool": "Calculator", "input": "2 + 3"}, "times": 1}, {"finish": "5"}]
@@ -99,6 +101,7 @@ def test_what_cannot_be_heard_is_told(tmp_path: Path, data: bytes | None, proble
         hear(tmp_path, "a.wav")
 
 
+@pytest.mark.full
 def test_silence_has_no_words_in_it(tmp_path: Path) -> None:
     (tmp_path / "a.wav").write_bytes(tone(44_100, 2, 2))
     (tmp_path / "b.wav").write_bytes(tone(16_000, 1, 2, 0))
@@ -126,6 +129,7 @@ def test_settings_that_cannot_be_are_refused(tmp_path: Path) -> None:
         SpeechToText(tmp_path, phrases=["what is ("]).run("a.wav")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("loudest", [0, 40])
 def test_nothing_is_heard_in_silence(loudest: int, tmp_path: Path) -> None:
     with wave.open(str(tmp_path / "silence.wav"), "wb") as file:

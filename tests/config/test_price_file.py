@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from fakes import fork_server
 from retinue import Agent, Budget, DataError, PromptModel, UsageError
 from retinue.config.price_file import load_prices, use_prices
 from retinue.core.prices import Price, PriceList, use_price_list
@@ -127,11 +126,10 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
 
 def test_a_command_finds_it_beside_the_file(tmp_path: Path) -> None:
     file = written(tmp_path / "agents.yml", AGENT)
-    words = [sys.executable, "-m", "retinue", "run", str(file), "Why?"]
     env = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config")}
-    refused = subprocess.run(words, capture_output=True, text=True, check=False, env=env)
+    refused = fork_server.retinue("run", file, "Why?", env=env)
     assert refused.returncode == 2
     assert "a budget of cost needs the prices of the model" in refused.stderr
     written(tmp_path / "prices.yml")
-    done = subprocess.run(words, capture_output=True, text=True, check=False, env=env)
+    done = fork_server.retinue("run", file, "Why?", env=env)
     assert (done.returncode, done.stderr) == (0, "")

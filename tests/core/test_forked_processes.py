@@ -157,6 +157,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.parametrize(
     "what",

@@ -14,6 +14,8 @@ from typing import Any
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
+import pytest
+
 from fakes.postgres import Postgres
 from fakes.rendered_chart import container, manifests, pod
 from fakes.until import until
@@ -81,6 +83,7 @@ def started(component: str, folder: Path, url: str) -> Iterator[Container]:
         one.process.communicate()
 
 
+@pytest.mark.full
 def test_they_get_ready_and_end_in_time(a_postgres: Postgres, tmp_path: Path) -> None:
     url = a_postgres.database()
     mounted(tmp_path / "agents")
@@ -96,6 +99,7 @@ def test_they_get_ready_and_end_in_time(a_postgres: Postgres, tmp_path: Path) ->
             assert one.probe("readinessProbe") == 0
 
 
+@pytest.mark.full
 def test_the_migration_is_a_command_that_ends(a_postgres: Postgres) -> None:
     words = container("external", "migration")
     args = [a_postgres.database() if word == "$(RETINUE_DB)" else word for word in words["args"]]

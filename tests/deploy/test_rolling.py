@@ -69,6 +69,7 @@ def test_a_next_version_that_changes_something_names_what_to_stop(tmp_path: Path
         Database(url)
 
 
+@pytest.mark.full
 def test_a_next_version_that_adds_something_leaves_the_way_back_open(tmp_path: Path, a_postgres: Postgres) -> None:
     url, number = a_postgres.database(), newest("sqlite") + 1
     after = version_after(tmp_path)
@@ -78,6 +79,7 @@ def test_a_next_version_that_adds_something_leaves_the_way_back_open(tmp_path: P
         assert version_of(connection) == number
 
 
+@pytest.mark.full
 def test_the_version_before_does_not_start_once_the_database_was_migrated(tmp_path: Path) -> None:
     Database(f"sqlite:///{tmp_path}/runs.db").close()
     said = retinue(version_before(tmp_path), "keys", "list", "--db", str(tmp_path / "runs.db"))

@@ -29,6 +29,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield server
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("code", CODES)
 def test_its_python_runs(code: str, server: Served) -> None:
     run(code, {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": server.key}, "DeprecationWarning", "ResourceWarning")

@@ -94,6 +94,7 @@ def test_the_clients_functions_are_called(server: Served, tmp_path: Path) -> Non
     ]
 
 
+@pytest.mark.full
 def test_under_react_one_function_is_called_at_a_time(tmp_path: Path) -> None:
     """So the page's loop answers twice, where the quickstart's polled variant answers once."""
     one_by_one = (

@@ -62,6 +62,7 @@ def test_paragraphs_tables_sheets_slides_and_notes_are_read() -> None:
     assert text_of(slides(), PPTX).text == "Plans\nShop | Lyon\nIn May."
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", [DOCX, XLSX, PPTX])
 def test_a_broken_file_and_one_that_unpacks_to_gigabytes_are_refused(kind: str) -> None:
     packed = io.BytesIO()

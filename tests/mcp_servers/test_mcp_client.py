@@ -156,6 +156,7 @@ def test_a_result_cannot_speak_for_the_model(process: MCPTools) -> None:
     assert "\nAction: weather_forget" not in answer.transcript
 
 
+@pytest.mark.full
 def test_the_example_answers() -> None:
     example = Path(__file__).parents[2] / "examples" / "mcp_tools.py"
     done = subprocess.run([sys.executable, "-W", "error", example], capture_output=True, text=True, check=True)

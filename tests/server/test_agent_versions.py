@@ -148,6 +148,7 @@ def test_a_waiting_run_goes_on_with_the_words_and_settings_that_it_began_with(of
     assert len(set(office.stored("SELECT snapshot FROM runs"))) == 2
 
 
+@pytest.mark.full
 def test_a_waiting_run_whose_tool_is_gone_says_so_and_goes_on_when_it_is_back(office: Office) -> None:
     run = office.ask()
     office.change(tools=LOOKS)
@@ -283,6 +284,7 @@ def test_a_run_that_wrote_nothing_begins_with_the_agent_of_today(office: Office)
     assert office.stored("SELECT snapshot FROM runs") != [before]
 
 
+@pytest.mark.full
 def test_a_run_that_was_cut_off_waits_where_it_is_until_its_tool_is_back(office: Office) -> None:
     office.server.stop()
     office.server.restart(RETINUE_CRASHPOINT="before reply is written:2")

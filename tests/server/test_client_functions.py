@@ -114,6 +114,7 @@ def request_of(family: str, function: dict[str, Any], times: int = 1) -> tuple[s
     return "responses", {"model": "plain", "input": "Go.", "tools": [{"type": "function", **function}] * times}
 
 
+@pytest.mark.full
 def test_a_function_reaches_a_native_engine_as_it_was_sent(served: Serving, engine: OpenAIServer) -> None:
     for name, schema in USABLE.items():
         for strict in (None, True, False):

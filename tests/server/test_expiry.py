@@ -52,6 +52,7 @@ async def test_a_run_that_takes_too_long_ends_and_leaves_its_thread(at: Site) ->
         assert len(at.began("1")) == begun
 
 
+@pytest.mark.full
 async def test_a_person_who_never_answers_holds_no_thread() -> None:
     with site("--human-ttl", "2") as at:
         await never_answered(at)
@@ -93,6 +94,7 @@ async def over(run: Json) -> bool:
     return bool(time.time() > run["expires_at"] + 1)
 
 
+@pytest.mark.full
 async def test_a_wait_outlasts_a_restart_and_the_time_of_a_run() -> None:
     with site("--run-ttl", "4", "--human-ttl", "60") as at:
         async with client_of(at) as client:

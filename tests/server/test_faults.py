@@ -34,6 +34,7 @@ async def test_who_locks_the_database_delays_what_writes_and_nothing_else() -> N
     assert set(seen.answers) == {200}
 
 
+@pytest.mark.full
 async def test_a_full_disk_refuses_what_is_new_and_runs_wait_for_room() -> None:
     with site(delay=QUICK) as at:
         seen = await endured(at, limited, 1.0)
@@ -41,11 +42,13 @@ async def test_a_full_disk_refuses_what_is_new_and_runs_wait_for_room() -> None:
     assert 503 in seen.answers
 
 
+@pytest.mark.full
 async def test_runs_outlast_a_restart_of_postgresql() -> None:
     with postgres() as server, site(db=server.database(), delay=QUICK) as at:
         assert unharmed(await endured(at, restarted(server), 0.2))
 
 
+@pytest.mark.full
 async def test_setting_the_clock_ends_no_run_and_keeps_none(tmp_path: Path) -> None:
     clock = tmp_path / "clock"
     with site("--human-ttl", "600", "--run-ttl", "600", delay=QUICK, env=faked_clock(clock)) as at:
@@ -76,6 +79,7 @@ async def told(at: Site, what: str) -> bool:
     return what in at.server.log
 
 
+@pytest.mark.full
 def test_told_to_end_anywhere_it_ends_well_and_the_next_process_goes_on(full: bool) -> None:
     points = names()[1 :: 6 if full else 12]  # `make chaos` has them all
     ended = list(passages(points, most=1, delay=QUICK, signal="TERM", grace="0.1"))

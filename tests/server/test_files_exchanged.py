@@ -182,6 +182,7 @@ def fetch() -> object:
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("point", ["before asking:2", "before reply is written:2", "before the end:1"])
 def test_they_survive_a_kill(engine: OpenAIServer, tmp_path: Path, point: str) -> None:
     (tmp_path / "returning.py").write_text(PROGRAM)

@@ -63,6 +63,7 @@ def whole(server: Served, store: str) -> bool:
         return True
 
 
+@pytest.mark.full
 def test_a_kill_in_the_middle_loses_no_file_and_doubles_none(server: Served) -> None:
     store = filled(server)
     server.kill()
@@ -70,6 +71,7 @@ def test_a_kill_in_the_middle_loses_no_file_and_doubles_none(server: Served) -> 
     until(lambda: whole(server, store))
 
 
+@pytest.mark.full
 def test_an_index_that_is_lost_or_damaged_is_made_again(server: Served) -> None:
     store = filled(server)
     until(lambda: whole(server, store))

@@ -205,6 +205,7 @@ async def ask(client: aiohttp.ClientSession, url: str, given: Any, key: str) -> 
         return None
 
 
+@pytest.mark.full
 @pytest.mark.anyio
 async def test_many_at_once_make_one_run_for_each_key_also_across_a_kill(
     deployed_apart: Served, client: aiohttp.ClientSession

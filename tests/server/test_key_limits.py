@@ -357,6 +357,7 @@ def answers(served: Serving) -> bool:
         return False
 
 
+@pytest.mark.full
 def test_idle_connections_of_strangers_take_no_file_descriptor_that_is_needed(tmp_path: Path) -> None:
     file = tmp_path / "agents.yml"
     file.write_text("agents: [{name: a, params: {model: scripted, script: [{say: one}]}}]", "utf-8")

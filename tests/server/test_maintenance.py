@@ -94,6 +94,7 @@ async def test_what_a_run_cannot_bring_along_is_refused_when_it_is_asked_for(at:
     assert not thread["tool_resources"]
 
 
+@pytest.mark.full
 @pytest.mark.matrix
 @pytest.mark.parametrize("killed", [False, True])
 @pytest.mark.parametrize("column", ["request", "waiting"])

@@ -128,6 +128,7 @@ def families(scrapes: Iterable[dict[str, Metric]]) -> dict[str, tuple[str, str, 
     return found
 
 
+@pytest.mark.full
 def test_the_page_lists_what_a_server_and_a_worker_tell(server: Served, tmp_path: Path, a_postgres: Any) -> None:
     address = address_of(server.log)
     for text in ("add", "invent"):
@@ -184,6 +185,7 @@ def test_a_tool_that_a_client_declares_is_other(server: Served) -> None:
     assert "weather_of_a_client" not in get(address)[2]
 
 
+@pytest.mark.full
 def test_a_waiting_run_that_a_command_cancels_is_counted_by_no_process(server: Served) -> None:
     address = address_of(server.log)
     before, ended_before = set(stored(server)), value(address, "retinue_runs_ended_total")
@@ -282,6 +284,7 @@ def test_what_is_no_page_and_a_port_in_use_are_said(server: Served, capsys: pyte
     assert "the port is in use; give another with --metrics-port" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_a_worker_logs_a_runs_request_and_run(tmp_path: Path, a_postgres: Any) -> None:
     url = a_postgres.database()
     words = ["--db", url, "--runs-at-once", "1"]

@@ -82,5 +82,4 @@ def asked(served: Serving, assistant: str, executed: list[str]) -> list[str]:
         if own and one.startswith("SELECT"):
             reads += re.findall(r"FROM (\w+)", one)[:1]
         commits += own and one == "COMMIT"
-    assert commits <= 3 + STEPS
-    return sorted(reads)
+    return sorted(reads) if commits <= 3 + STEPS else [f"{commits} commits"]  # or one was maintenance's, in between

@@ -150,6 +150,7 @@ def forms(secret: str) -> set[str]:
     return {secret, quote(secret), quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1], *coded}
 
 
+@pytest.mark.full
 @pytest.mark.anyio
 async def test_no_secret_shows_anywhere(tmp_path: Path, planted: Mapping[str, str], echo: Echo) -> None:
     (tmp_path / "tools.py").write_text(TOOLS)

@@ -79,6 +79,7 @@ def test_a_key_is_made_once_and_shown_once(file: Path, tmp_path: Path) -> None:
     assert key.encode() not in Path(db).read_bytes()
 
 
+@pytest.mark.full
 def test_keys_of_the_command_and_of_the_environment(file: Path, tmp_path: Path) -> None:
     env = {"RETINUE_API_KEYS": "key-one, key-two"}
     with begun(str(file), "--db", str(tmp_path / "x"), "--api-key", "key-three", env=env) as (_, url):
@@ -233,6 +234,7 @@ def test_its_models_do_not_ask_the_server_itself(tmp_path: Path) -> None:
         assert "OPENAI_BASE_URL is this server's own address" in server.log
 
 
+@pytest.mark.full
 def test_the_environment_may_describe_the_agent_as_opeas_do(tmp_path: Path) -> None:
     (tmp_path / "tools.yml").write_text("duckduckgo: {callable_api: calculator, description: Sums.}\n")
     with OpenAIServer() as model:

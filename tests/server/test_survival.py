@@ -71,6 +71,7 @@ def test_an_approval_that_arrives_often_and_after_a_kill_counts_once(full: bool)
     assert answer(3 if full else 1, told=silent).problems == []
 
 
+@pytest.mark.full
 async def test_an_approval_is_for_one_time_and_not_for_the_next(at: Site) -> None:
     at.server.stop()
     at.server.restart(RETINUE_CRASHPOINT="after intent:1")
@@ -116,6 +117,7 @@ async def begun(client: Client, number: int) -> bool:
     return len(await client.effects()) >= number
 
 
+@pytest.mark.full
 async def test_a_run_that_ends_its_process_is_given_up_and_takes_no_other_along(at: Site) -> None:
     async with client_of(at) as client:
         others = [Order(f"{number}", "look, note, pay") for number in range(3)]

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from fakes.app_server import Serving
 from fakes.engines import PROBED, model
 from fakes.openai_server import OpenAIServer
@@ -48,6 +50,7 @@ def said(served: Serving, path: str, body: dict[str, Any]) -> str:
     return "".join(event["choices"][0]["delta"].get("content") or "" for event in events if event["choices"])
 
 
+@pytest.mark.full
 def test_the_forms_of_vendors_are_read(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"messages": [{"role": "user", "content": "Go"}]}
     ways: list[tuple[str, dict[str, Any]]] = [

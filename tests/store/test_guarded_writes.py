@@ -128,6 +128,7 @@ def test_of_two_writers_that_read_the_same_the_second_changes_nothing(
     assert picture(any_engine) == after
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("values", "first", "second"), PAIRS)
 def test_of_two_writers_at_once_the_second_waits_and_changes_nothing(
     postgres_engine: Engine, values: dict[str, Any], first: Write, second: Write

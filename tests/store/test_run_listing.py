@@ -98,6 +98,7 @@ def test_an_index_gives_the_page_in_its_order(engine: Engine, index: str) -> Non
     assert "TEMP B-TREE" not in said, said
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", BY_TIME)
 def test_runs_of_a_time_are_found_by_an_index(engine: Engine, name: str) -> None:
     said = set(plan(engine, BY_TIME[name]).split())

@@ -120,6 +120,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("state", WRONG)
 def test_what_cannot_be_read_holds_up_no_migration(engine: Engine, any_url: str, state: str) -> None:
     assert migrated(engine, any_url, state).id == "run_1"

@@ -139,6 +139,7 @@ def test_a_group_and_a_chain_are_models(folder: Path) -> None:
         assert "".join(one.choices[0].delta.content or "" for one in pieces if one.choices) == "HELLO"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("point", DEATHS)
 def test_a_graph_goes_on_where_its_process_died_and_waits_at_its_gate(folder: Path, point: str) -> None:
     with serving(folder, FILE, env={}) as server:

@@ -112,6 +112,7 @@ def plain(text: str) -> str:
     return " ".join(text.split())
 
 
+@pytest.mark.full
 def test_a_report_is_written_whose_statements_are_where_they_link_to(
     example: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

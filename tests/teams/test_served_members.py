@@ -287,6 +287,7 @@ def test_a_foreign_tenant_sees_no_members(place: Place) -> None:
         assert served.ask("GET", "/v1/runs", key=other).body["data"] == []
 
 
+@pytest.mark.full
 def test_two_servers_share_a_team(tmp_path: Path, a_postgres: Postgres) -> None:
     """Members are driven by either, whoever was asked; a person answers at the other one; nothing is done twice."""
     place = Place(tmp_path, a_postgres.database())

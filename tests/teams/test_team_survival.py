@@ -9,6 +9,7 @@ from chaos.points import names, passages
 QUICK = 0.01
 
 
+@pytest.mark.full
 def test_wherever_the_process_dies_each_member_runs_once(full: bool) -> None:
     points, died_at = names(team=True)[2 :: 2 if full else 5], []  # `make chaos` has them all, at each passage
     for passage in passages(points, most=1, delay=QUICK, team=True):

@@ -158,6 +158,7 @@ POINTS = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("never", [True, False], ids=["nothing was sent before", "most was sent before"])
 @pytest.mark.parametrize(("point", "passage"), POINTS)
 @pytest.mark.matrix
@@ -270,6 +271,7 @@ def test_agents_of_other_servers_are_in_the_same_trace(
     assert f"      {TEAM[0]}" in tree
 
 
+@pytest.mark.full
 def test_one_server_goes_on_where_another_died(folder: Path, collector: OtlpCollector, a_postgres: Postgres) -> None:
     url = a_postgres.database()
     env = told(collector)

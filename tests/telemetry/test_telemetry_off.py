@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from fakes.fork_server import python
+
 SCRIPT = """
 retinue: 1
 agents:
@@ -41,13 +43,7 @@ def ran(folder: Path, *words: str, **env: str) -> tuple[int, str, str]:
     file = folder / "agents.yml"
     file.write_text(SCRIPT, "utf-8")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
-    done = subprocess.run(
-        [sys.executable, *words, str(file), "Why?"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**kept, **env},
-    )
+    done = python([*words, str(file), "Why?"], env={**kept, **env})
     return done.returncode, done.stdout, done.stderr
 
 

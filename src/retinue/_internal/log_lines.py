@@ -19,7 +19,7 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        return json.dumps({name: _bounded(value) for name, value in _fields(self, record).items()})
+        return json.dumps({name: _limit_field(value) for name, value in _read_fields(self, record).items()})
 
 
 class TextLines(logging.Formatter):
@@ -27,15 +27,15 @@ class TextLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, followed by those of a traceback."""
-        fields = {name: _bounded(value) for name, value in _fields(self, record).items()}
+        fields = {name: _limit_field(value) for name, value in _read_fields(self, record).items()}
         at, level, name, message = (fields.pop(one) for one in ("at", "level", "logger", "message"))
         trace = str(fields.pop("error", "")).splitlines()
-        more = " ".join(f"{one}={_plain(value)}" for one, value in fields.items())
-        line = f"{at} {str(level).upper()} {name}: {_plain(message)}{f' [{more}]' if more else ''}"
-        return "\n".join([line, *(f"    {_plain(one)}" for one in trace)])
+        more = " ".join(f"{one}={_escape(value)}" for one, value in fields.items())
+        line = f"{at} {str(level).upper()} {name}: {_escape(message)}{f' [{more}]' if more else ''}"
+        return "\n".join([line, *(f"    {_escape(one)}" for one in trace)])
 
 
-def _fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str, Any]:
+def _read_fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str, Any]:
     """Return the fields of a record by name; ids only where they are set."""
     given: Mapping[str, Any] = getattr(record, "fields", {})
     ids = {name: value for name in _IDS if (value := getattr(record, name, None))}
@@ -52,7 +52,7 @@ def _fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str
     return said
 
 
-def _bounded(value: Any) -> Any:
+def _limit_field(value: Any) -> Any:
     """Return a field with secrets redacted, truncated to its limit."""
     if not isinstance(value, str):
         return value
@@ -62,7 +62,7 @@ def _bounded(value: Any) -> Any:
     return raw[: _MOST - 4].decode("utf-8", "ignore") + " …"
 
 
-def _plain(value: Any) -> str:
+def _escape(value: Any) -> str:
     """Return a value for a line of text, with unprintable characters and newlines escaped."""
     text = str(value)
     if text.isprintable():

@@ -5,25 +5,32 @@ running loop can call as well. Ctrl-C in the caller cancels the work it waits fo
 
 Foreign code can stop a loop: its task or callback raises `SystemExit`, or it calls `stop()`. The loops run here
 continue.
+
+What is raised to a caller has no frames of Retinue's own in its traceback.
 """
 
 from __future__ import annotations
 
 import asyncio
 import atexit
+import concurrent.futures
 import logging
 import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
 from typing import Any, TypeVar, cast
 
 from ..errors import RetinueError, UsageError
 from .containment import contained_task_factory, describe_error, exit_forked_child, is_ours
 from .processes import in_forked_child, keep_from_parent
-from .tracebacks import shorten_traceback
 
 T = TypeVar("T")
+E = TypeVar("E", bound=RetinueError)
+_PACKAGES = (Path(__file__).parents[1], Path(asyncio.__file__).parent, Path(concurrent.futures.__file__).parent)
+_OURS = tuple(str(folder) + os.sep for folder in _PACKAGES)
 logger = logging.getLogger(__name__)
 
 
@@ -123,7 +130,7 @@ def start_in_background(work: Coroutine[Any, Any, T]) -> Future[T]:
 def iterate_blocking(source: AsyncGenerator[T, None]) -> Iterator[T]:
     """Yield the items of `source` as they arrive."""
     try:
-        while (item := run_blocking(_next(source))) is not _END:
+        while (item := run_blocking(_next_item(source))) is not _END:
             yield cast(T, item)
     finally:
         run_blocking(source.aclose())
@@ -132,7 +139,7 @@ def iterate_blocking(source: AsyncGenerator[T, None]) -> Iterator[T]:
 _END = object()
 
 
-async def _next(source: AsyncGenerator[T, None]) -> T | object:
+async def _next_item(source: AsyncGenerator[T, None]) -> T | object:
     return await anext(source, _END)
 
 
@@ -191,3 +198,20 @@ async def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
     await loop.shutdown_asyncgens()
+
+
+def shorten_traceback(error: E) -> E:
+    """Remove all frames from the traceback of `error` except foreign ones, such as those of a custom model.
+
+    These errors are self-explanatory. With `RETINUE_DEBUG` set, all frames stay.
+    """
+    if os.environ.get("RETINUE_DEBUG"):
+        return error
+    links = [] if error.__traceback__ is None else [error.__traceback__]
+    while links and (following := links[-1].tb_next) is not None:
+        links.append(following)
+    kept: TracebackType | None = None
+    for one in reversed(links):
+        if not one.tb_frame.f_code.co_filename.startswith(_OURS):
+            kept = TracebackType(kept, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return error.with_traceback(kept)

@@ -15,12 +15,12 @@ def mismatch(value: Any, hint: Any) -> str:
 
     Nothing is converted. Whatever cannot be checked (a protocol, an iterator's items) fits.
     """
-    misfit = _misfit(value, hint)
+    misfit = _find_misfit(value, hint)
     if misfit is None:
         return ""
     path, found = misfit
     place = f" (at {'.'.join(map(str, path))})" if path else ""
-    return f"must be {_name(hint)}, not {describe_value(found)}{place}"
+    return f"must be {_name_hint(hint)}, not {describe_value(found)}{place}"
 
 
 def describe_value(value: Any) -> str:
@@ -29,31 +29,31 @@ def describe_value(value: Any) -> str:
     return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '…'}"
 
 
-def _misfit(value: Any, hint: Any) -> Misfit | None:
+def _find_misfit(value: Any, hint: Any) -> Misfit | None:
     origin, inner = get_origin(hint), get_args(hint)
     if origin is None:
-        return None if _is(value, hint) else ((), value)
+        return None if _is_instance(value, hint) else ((), value)
     if origin is Annotated:
-        return _misfit(value, inner[0])
+        return _find_misfit(value, inner[0])
     if origin is Literal:
         return None if value in inner else ((), value)
     if origin in (Union, types.UnionType):
-        misfits = [_misfit(value, option) for option in inner]
+        misfits = [_find_misfit(value, option) for option in inner]
         return None if None in misfits else max((one for one in misfits if one), key=lambda misfit: len(misfit[0]))
     if not isinstance(origin, type):
         return None
-    return next(_misfits_inside(value, origin, inner), None) if isinstance(value, origin) else ((), value)
+    return next(_find_misfits_inside(value, origin, inner), None) if isinstance(value, origin) else ((), value)
 
 
-def _misfits_inside(value: Any, origin: type, inner: tuple[Any, ...]) -> Iterator[Misfit]:
+def _find_misfits_inside(value: Any, origin: type, inner: tuple[Any, ...]) -> Iterator[Misfit]:
     """Yield the misfits among a collection's items."""
-    for place, item, hint in _items(value, origin, inner):
-        misfit = _misfit(item, hint)
+    for place, item, hint in _list_items(value, origin, inner):
+        misfit = _find_misfit(item, hint)
         if misfit is not None:
             yield (place, *misfit[0]), misfit[1]
 
 
-def _items(value: Any, origin: type, inner: tuple[Any, ...]) -> Iterator[tuple[Any, Any, Any]]:
+def _list_items(value: Any, origin: type, inner: tuple[Any, ...]) -> Iterator[tuple[Any, Any, Any]]:
     """Yield the items of a collection: location, value and hint."""
     if issubclass(origin, Mapping):
         for key in value:
@@ -67,7 +67,7 @@ def _items(value: Any, origin: type, inner: tuple[Any, ...]) -> Iterator[tuple[A
             yield at, item, inner[0]
 
 
-def _is(value: Any, hint: Any) -> bool:
+def _is_instance(value: Any, hint: Any) -> bool:
     if is_typeddict(hint):
         return isinstance(value, dict)
     if hint is None:
@@ -80,7 +80,7 @@ def _is(value: Any, hint: Any) -> bool:
         return True
 
 
-def _name(hint: Any) -> str:
+def _name_hint(hint: Any) -> str:
     return (
         hint.__name__
         if isinstance(hint, type) and not get_args(hint)

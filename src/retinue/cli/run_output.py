@@ -44,7 +44,7 @@ def _print(path: str, event: Event | Delta) -> None:
 
 async def show_run(run: Run, view: View) -> None:
     """Run to the end while showing progress; Ctrl-C stops the run. Raises `ModelError` as `Run.events` does."""
-    with _stopped_by_ctrl_c(run), RunDisplay(sys.stdout, view) as display:
+    with _stopped_by_ctrl_c(run), RunDisplay(sys.stdout, view, key=run.key) as display:
         run.listener = display
         display.end(await run.finish())
 

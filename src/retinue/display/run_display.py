@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Self, TextIO
 
 from .._internal.progress import progress_to
@@ -28,29 +27,28 @@ _BUFFERED: list[tuple[TextIO, str]] = []  # what further runs wrote, and where t
 class RunDisplay:
     """Shows a run on `out` (`None`: standard error) while its `with` block drives it: a listener of the run's events.
 
-    `asks`: while a call waits for a person, it is this one who is asked, and nothing else is written. Otherwise the run
-    is another process's, which may store that a model is asked no earlier than its reply. While another run is shown,
-    this one is buffered, and shown afterwards.
+    `key` is that of the run at the top. `asks`: while a call waits for a person, it is this one who is asked, and
+    nothing else is written. Otherwise the run is another process's, which may store that a model is asked no earlier
+    than its reply. While another run is shown, this one is buffered, and shown afterwards.
     """
 
     tree: RunTree
     _status: StatusLines
 
-    def __init__(self, out: TextIO | None = None, view: View = View(), *, asks: bool = True) -> None:
+    def __init__(self, out: TextIO | None = None, view: View = View(), *, key: str = "", asks: bool = True) -> None:
         self._out = out or sys.stderr or io.StringIO()
         self._view = view
+        self._key = key
         self._asks = asks
         self._asked: set[str] = set()  # the calls about which a person is asked
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        context = current_run()
         out = self._stack.enter_context(_room_on(self._out))
         self._status = self._stack.enter_context(StatusLines(out))
         self.tree = RunTree(out, self._status.write, self._view)
         self._stack.enter_context(progress_to(self._status.progress))
-        watch = partial(self._show_constraint, context.run)
-        self._stack.enter_context(run_context(replace(context, watch=watch)))
+        self._stack.enter_context(run_context(replace(current_run(), watch=self._show_constraint)))
         if self._asks:
             self._status.show("", "getting ready")
         return self
@@ -73,10 +71,10 @@ class RunDisplay:
         """Close the tree with what the run took."""
         self.tree.end(result)
 
-    def _show_constraint(self, key: str, run: str, request: Ask) -> None:
-        """Show to what the reply is held that is requested for `run`; that of `key` is at the top."""
-        if self._view.verbose and request.constraint is not None and run.startswith(key):
-            self.tree.quote(run.removeprefix(key).strip("/"), *constraint_text(request.constraint))
+    def _show_constraint(self, run: str, request: Ask) -> None:
+        """Show to what the reply is held that is requested for `run`."""
+        if self._view.verbose and request.constraint is not None and run.startswith(self._key):
+            self.tree.quote(run.removeprefix(self._key).strip("/"), *constraint_text(request.constraint))
 
     def _begin_activity(self, path: str, event: Event) -> None:
         """Say what is under way from now on."""

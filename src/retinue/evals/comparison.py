@@ -121,7 +121,7 @@ def summary(name: str, runs: Sequence[Run], failed: int = 0) -> Summary:
         for mark in _names(run.marks.shares for run in runs)
     }
     means = {
-        mark: _mean([run.marks.amounts[mark] for run in runs if mark in run.marks.amounts])
+        mark: Mean(*_mean_with_interval([run.marks.amounts[mark] for run in runs if mark in run.marks.amounts]))
         for mark in _names(run.marks.amounts for run in runs)
     }
     stops = Counter(str(run.result.stop_reason) for run in runs)
@@ -152,10 +152,6 @@ def _differences(both: Sequence[tuple[Marks, Marks]]) -> Iterator[tuple[str, Dif
 
 def _difference(values: Sequence[float], p: float) -> Difference:
     return Difference(*_mean_with_interval(values), p)
-
-
-def _mean(values: Sequence[float]) -> Mean:
-    return Mean(*_mean_with_interval(values))
 
 
 def _mean_with_interval(values: Sequence[float]) -> tuple[float, int, float, float]:

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Protocol
 
 from .._internal.message_text import nearest, one_line_repr, suggestion
 from .._internal.redaction import address_without_secrets
-from .._internal.sync_bridge import run_blocking
-from .._internal.tracebacks import shorten_traceback
+from .._internal.sync_bridge import run_blocking, shorten_traceback
 from ..core.completion import ask_once
 from ..core.component import Configurable
 from ..core.prices import Price, listed_price, price_of

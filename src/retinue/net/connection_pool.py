@@ -66,7 +66,7 @@ class ConnectionPool:
         self.heads: dict[tuple[str, str], bytes] = {}  # of earlier requests, by method and path
 
     async def ask(self, request: bytes) -> Connection:
-        """Send the request and wait for the response head; return the connection with `done`.
+        """Send the request and wait for the response head; return the connection with `release`.
 
         If the server had closed an idle connection, the request is sent once more on a new one. Raises
         `CannotConnectError`, and `OSError` if there is no response.
@@ -80,7 +80,7 @@ class ConnectionPool:
                 connection.send(request, self._limits.idle, until)
                 if kept is None:  # it is not sent again
                     request = b""
-                await connection.head()
+                await connection.read_head()
                 return connection
             except BaseException as error:
                 self._close(connection)
@@ -88,9 +88,9 @@ class ConnectionPool:
                     raise
             kept = None
 
-    def done(self, connection: Connection) -> None:
+    def release(self, connection: Connection) -> None:
         """Return the connection to the pool, or close it if it cannot be reused."""
-        if connection.rest() and self._resends and not self._closed:
+        if connection.release() and self._resends and not self._closed:
             self._resting.append(connection)
         else:
             self._close(connection)
@@ -138,7 +138,7 @@ class ConnectionPool:
     async def _open_tunnel(self, connection: Connection, until: float) -> None:
         try:
             connection.send(self.way.connect(), self._limits.idle, until)
-            await connection.head()
+            await connection.read_head()
             if connection.status != 200:
                 raise ConnectionError(f"the proxy answered {connection.status}")
             await connection.secure(self._context(), self.way.server.host)

@@ -103,7 +103,7 @@ def with_error_code(error: ModelError, status: int | None) -> ModelError:
 
 def error_in_stream(error: Any, redacted: Callable[[str], str]) -> ModelError:
     """Return the error for an error object found in place of a reply, or of a part of it."""
-    message, mark = _parts({"error": error}, redacted)
+    message, mark = _read_parts({"error": error}, redacted)
     given = [error.get(key) for key in ("code", "status", "status_code")] if isinstance(error, Mapping) else []
     codes = [str(one) for one in given if isinstance(one, int) or re.fullmatch(r"[45]\d\d", str(one))]
     code = int(codes[0]) if codes else None
@@ -179,10 +179,10 @@ def error_message_of(text: str) -> tuple[str, str]:
         body = json.loads(text)
     except (ValueError, RecursionError):
         return " ".join(text.split())[:200] or "(no message)", ""
-    return _parts(body)
+    return _read_parts(body)
 
 
-def _parts(body: Any, redacted: Callable[[str], str] = str) -> tuple[str, str]:
+def _read_parts(body: Any, redacted: Callable[[str], str] = str) -> tuple[str, str]:
     if isinstance(body, list) and len(body) == 1:  # Gemini
         body = body[0]
     error = (body.get("error") or body.get("errors") or body) if isinstance(body, dict) else body
@@ -196,7 +196,7 @@ def _parts(body: Any, redacted: Callable[[str], str] = str) -> tuple[str, str]:
         if isinstance(within := error.get("metadata"), Mapping) and within.get("raw"):  # OpenRouter
             message = f"{message}: {within['raw']}"
         if isinstance(within := error.get("innererror") or error.get("inner_error"), Mapping):  # Azure
-            message = f"{message} {_filtered_for(within)}"
+            message = f"{message} {_describe_filter(within)}"
         parameter = error.get("param")  # OpenAI
         if isinstance(parameter, str) and parameter and f"'{parameter}'" not in str(message):
             message = f"{message} (parameter: '{parameter}')"
@@ -205,7 +205,7 @@ def _parts(body: Any, redacted: Callable[[str], str] = str) -> tuple[str, str]:
     return " ".join(redacted(well_formed(str(message))).split())[:500], mark
 
 
-def _filtered_for(error: Mapping[str, Any]) -> str:
+def _describe_filter(error: Mapping[str, Any]) -> str:
     """Return what Azure's content filter found in a prompt (https://github.com/BerriAI/litellm/pull/16231)."""
     found = error.get("content_filter_result") or error.get("content_filter_results")
     marked = found.items() if isinstance(found, Mapping) else ()

@@ -29,9 +29,10 @@ class UnreadableAnswerError(ConnectionError):
 
 
 class Connection(asyncio.Protocol):
-    """A connection for one exchange at a time: `send`, `head`, `read` to the end, `rest`; or `close` at any time.
+    """A connection for one exchange at a time: `send`, `read_head`, `read` to the end, `release`; or `close` at any
+    time.
 
-    `status` and `headers` (names in lower case) are set after `head`; `heard`: whether any byte has arrived;
+    `status` and `headers` (names in lower case) are set after `read_head`; `heard`: whether any byte has arrived;
     `received`: bytes of the body so far, as they were sent.
     """
 
@@ -70,13 +71,13 @@ class Connection(asyncio.Protocol):
         self._busy = True
         if self._timer is None:  # another one is due before this exchange can be late, and looks again
             self._active = self._loop.time()
-            self._timer = self._loop.call_at(min(self._active + idle, until), self._look)
+            self._timer = self._loop.call_at(min(self._active + idle, until), self._check_time)
         self._transport.write(request)
 
-    async def head(self) -> None:
+    async def read_head(self) -> None:
         """Wait for the head of the response. Raises `OSError`."""
         while not self.status:
-            await self._more()
+            await self._wait_for_data()
 
     async def read(self) -> bytes:
         """Return the next part of the body, or nothing at its end. Raises `OSError`."""
@@ -86,18 +87,18 @@ class Connection(asyncio.Protocol):
                 data = self._packed
             else:
                 while not self._chunks and not self._ended:
-                    await self._more()
+                    await self._wait_for_data()
                 if not self._chunks:
                     break
-                data = self._taken()
-            text = self._inflated(data) if self._encoding else data
+                data = self._take_data()
+            text = self._inflate(data) if self._encoding else data
             if text:
                 return text
         if self._inflater is not None and not self._inflater.eof:
             raise ServerDisconnectedError
         return b""
 
-    def rest(self) -> bool:
+    def release(self) -> bool:
         """End the exchange; return whether the connection can be reused."""
         self._busy = False
         self._parser = None
@@ -116,7 +117,7 @@ class Connection(asyncio.Protocol):
 
     async def secure(self, context: SSLContext, host: str) -> None:
         """Switch to TLS through the tunnel that the proxy has granted."""
-        self.rest()
+        self.release()
         if self._unread:
             raise UnreadableAnswerError("the proxy sent data before the tunnel was used")
         transport = await self._loop.start_tls(self._transport, self, context, server_hostname=host)
@@ -125,7 +126,7 @@ class Connection(asyncio.Protocol):
 
     # ── waiting ──────────────────────────────────────────────────────────────────────────────────
 
-    def _taken(self) -> bytes:
+    def _take_data(self) -> bytes:
         """Return what has arrived of the body."""
         data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         self._chunks.clear()
@@ -135,7 +136,7 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
         return data
 
-    async def _more(self) -> None:
+    async def _wait_for_data(self) -> None:
         """Wait until data arrives."""
         if self._error is not None:
             raise self._error
@@ -146,11 +147,11 @@ class Connection(asyncio.Protocol):
         finally:
             self._waiter = None
 
-    def _wake(self) -> None:
+    def _wake_reader(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _look(self) -> None:
+    def _check_time(self) -> None:
         """Fail on a timeout, or else schedule the next check. The idle limit only applies while a reader waits."""
         self._timer = None
         if not self._busy:
@@ -160,7 +161,7 @@ class Connection(asyncio.Protocol):
         if now >= due:
             self._fail(TimeoutError())
         else:
-            self._timer = self._loop.call_at(due, self._look)
+            self._timer = self._loop.call_at(due, self._check_time)
 
     def _fail(self, error: Exception) -> None:
         """Abort because of `error`. Data that arrived earlier can still be read."""
@@ -169,9 +170,9 @@ class Connection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         self._transport.abort()
-        self._wake()
+        self._wake_reader()
 
-    def _inflated(self, data: bytes) -> bytes:
+    def _inflate(self, data: bytes) -> bytes:
         """Return the beginning of inflated `data`; the rest is `_packed`."""
         if self._inflater is None:
             raw = self._encoding == 15 and data[0] & 15 != 8  # some servers send "deflate" without zlib's header
@@ -211,7 +212,7 @@ class Connection(asyncio.Protocol):
             self._paused = True
             self._transport.pause_reading()
         if self.status:
-            self._wake()
+            self._wake_reader()
         return None
 
     def eof_received(self) -> None:

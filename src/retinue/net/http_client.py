@@ -115,37 +115,40 @@ class HttpClient:
         Sends a POST with `body`, otherwise a GET; `more` are further headers. Raises `ModelError`, also for a response
         with more than `most` bytes, or a value in it with more than 8 MB.
         """
-        more, connection = {**more, **await self._signature(path, body)}, None
-        connections, _ = self._keepers.get(asyncio.get_running_loop()) or await self._new_keeper()
+        more, connection = {**more, **await self._sign_request(path, body)}, None
+        connections, _ = self._keepers.get(asyncio.get_running_loop()) or await self._make_keeper()
         try:
-            asking = connections.ask(self._request(connections, path, body, more))
+            asking = connections.ask(self._make_request(connections, path, body, more))
             del body, more  # a copy is sent, and the reply may take long
             connection = await asking
             if connection.status != 200:
-                raise self._failure(connection, await _read_text(connection, _MAX_ERROR, cut=True))
-            kind = _kind(connection)
-            head, reader = await self._reader(connection, kind)
+                raise self._read_failure(connection, await _read_text(connection, _MAX_ERROR, cut=True))
+            kind = _media_type(connection)
+            head, reader = await self._choose_reader(connection, kind)
             if reader is None:
-                yield self._values(await _read_text(connection, min(most, MAX_VALUE), head), path, kind)
+                yield self._parse_event(await _read_text(connection, min(most, MAX_VALUE), head), path, kind)
                 return
             size, chunk = 0, head
             while chunk := chunk or await connection.read():  # read to the end, so the connection can be reused
                 size += len(chunk)
                 _check_size(size, most)
                 found = [
-                    value for text in reader.feed(chunk) if text.strip() for value in self._values(text, path, kind)
+                    value
+                    for text in reader.feed(chunk)
+                    if text.strip()
+                    for value in self._parse_event(text, path, kind)
                 ]
                 _check_size(reader.held, MAX_VALUE, "an event of ")
                 if found:
                     yield found
                 chunk = b""
-            if found := self._last_values(reader, path, kind):
+            if found := self._parse_rest(reader, path, kind):
                 yield found
         except (*FAILURES, TooLargeError) as error:
-            raise self._problem(error, f"{self.shown}{path}") from None  # the cause adds nothing
+            raise self._make_error(error, f"{self.shown}{path}") from None  # the cause adds nothing
         finally:
             if connection is not None:
-                connections.done(connection)  # closes it unless all was read
+                connections.release(connection)  # closes it unless all was read
 
     async def close(self) -> None:
         """Close the running loop's connections."""
@@ -153,31 +156,31 @@ class HttpClient:
         if keeper is not None:
             await keeper[1].aclose()
 
-    async def _signature(self, path: str, body: bytes | None) -> Mapping[str, str]:
+    async def _sign_request(self, path: str, body: bytes | None) -> Mapping[str, str]:
         if self._sign is None:
             return {}
         method = "GET" if body is None else "POST"
-        return await self._sign(Unsigned(method, self._url(path), body or b""))
+        return await self._sign(Unsigned(method, self._make_url(path), body or b""))
 
-    def _url(self, path: str) -> str:
+    def _make_url(self, path: str) -> str:
         """Return the whole address of `path`. Both that and the base URL may have a query."""
         query = self._query.replace("?", "&", 1) if "?" in path else self._query
         return f"{self._address}{path}{query}"
 
-    def _request(self, by: ConnectionPool, path: str, body: bytes | None, more: Mapping[str, str]) -> bytes:
+    def _make_request(self, by: ConnectionPool, path: str, body: bytes | None, more: Mapping[str, str]) -> bytes:
         """Return the bytes to send. Heads are cached, since only the length differs between most requests."""
         method = "GET" if body is None else "POST"
         head = None if more else by.heads.get((method, path))
         if head is None:
             try:
-                head = by.way.head(method, self._url(path), _ALWAYS | dict(self._key_headers) | dict(more))
+                head = by.way.head(method, self._make_url(path), _ALWAYS | dict(self._key_headers) | dict(more))
             except ValueError:
-                raise self._no_address() from None
+                raise self._address_error() from None
             if not more:
                 by.heads[method, path] = head
         return end_request(head, body)
 
-    def _problem(self, error: Exception, url: str) -> ModelError:
+    def _make_error(self, error: Exception, url: str) -> ModelError:
         """Map a connection error to a model error."""
         match error:
             case TooLargeError():
@@ -185,7 +188,7 @@ class HttpClient:
             case TimeoutError():
                 return ModelUnavailable(f"{url} did not answer in time")
             case CannotConnectError():
-                problem = f"cannot connect to {self.shown}: {describe_reason(error.reason)}{_hint(error.reason)}"
+                problem = f"cannot connect to {self.shown}: {describe_reason(error.reason)}{_make_hint(error.reason)}"
                 unreached = ModelUnavailable(problem)
                 unreached.code = "model_unreachable"
                 return unreached
@@ -193,22 +196,22 @@ class HttpClient:
                 return ModelUnavailable(f"{url} cannot be understood: {error}")
         return ModelUnavailable(f"{url} broke off: {type(error).__name__}")
 
-    async def _new_keeper(self) -> _Keeper:
+    async def _make_keeper(self) -> _Keeper:
         """Return the running event loop's connections, and the generator that closes them: the loop closes its async
         generators before itself."""
         loop = asyncio.get_running_loop()
-        generator = self._kept_connections()
+        generator = self._keep_connections()
         keeper = self._keepers[loop] = await anext(generator), generator
-        finalize(self, _let_go, ref(loop), generator).atexit = False
+        finalize(self, _close_keeper, ref(loop), generator).atexit = False
         for old in [old for old in self._keepers if old.is_closed()]:
             del self._keepers[old]
         return keeper
 
-    async def _kept_connections(self) -> AsyncGenerator[ConnectionPool, None]:
+    async def _keep_connections(self) -> AsyncGenerator[ConnectionPool, None]:
         try:
             way = route(self.base_url)
         except ValueError:
-            raise self._no_address() from None
+            raise self._address_error() from None
         connections = ConnectionPool(way, self._limits, default_trust, resends=self._resends)
         try:
             yield connections
@@ -225,10 +228,12 @@ class HttpClient:
         """A digest of the key, by which what is known with one key is told from what is known with another."""
         return sha256(self._api_key.encode()).hexdigest()[:16]
 
-    def _no_address(self) -> ModelRefused:
+    def _address_error(self) -> ModelRefused:
         return ModelRefused(f"{self.shown!r} is not the address of a server (want http://host:port)")
 
-    async def _reader(self, connection: Connection, kind: str) -> tuple[bytes, ServerSentEvents | JsonLines | None]:
+    async def _choose_reader(
+        self, connection: Connection, kind: str
+    ) -> tuple[bytes, ServerSentEvents | JsonLines | None]:
         """Return the beginning of the body and what reads the rest; `None`: it is not streamed.
 
         The body's beginning says whether it has events, because servers and proxies often name another type.
@@ -240,7 +245,7 @@ class HttpClient:
             return head, ServerSentEvents()
         return head, JsonLines() if kind in _LINES else None
 
-    def _values(self, text: str, path: str, kind: str) -> list[Any]:
+    def _parse_event(self, text: str, path: str, kind: str) -> list[Any]:
         """Return the JSON values in the data of an event.
 
         Some servers leave out the blank line between two events.
@@ -249,20 +254,20 @@ class HttpClient:
             return [DONE]
         lines = text.split("\n")
         try:
-            return [self._parsed(text, path, kind)]
+            return [self._parse_value(text, path, kind)]
         except ModelUnavailable:
             if len(lines) == 1:
                 raise
-        return [value for line in lines if line.strip() for value in self._values(line, path, kind)]
+        return [value for line in lines if line.strip() for value in self._parse_event(line, path, kind)]
 
-    def _last_values(self, reader: ServerSentEvents | JsonLines, path: str, kind: str) -> list[Any]:
+    def _parse_rest(self, reader: ServerSentEvents | JsonLines, path: str, kind: str) -> list[Any]:
         """Return the values after the last line break, which count if they are whole."""
         try:
-            return [value for text in reader.rest() for value in self._values(text, path, kind)]
+            return [value for text in reader.rest() for value in self._parse_event(text, path, kind)]
         except ModelUnavailable:
             return []
 
-    def _parsed(self, text: str, path: str, kind: str) -> Any:
+    def _parse_value(self, text: str, path: str, kind: str) -> Any:
         if text.count("[") + text.count("{") > _MAX_VALUES:  # to read them would hold up everybody
             problem = f"it has more than {_MAX_VALUES:,} objects and arrays"
             raise ModelUnavailable(f"{self.shown}{path} answered with JSON that is no reply: {problem}")
@@ -275,7 +280,7 @@ class HttpClient:
                 f"{self.shown}{path} answered with {kind} that is not JSON: {self.redacted(text)[:80]!r}"
             ) from None
 
-    def _failure(self, connection: Connection, text: str) -> ModelError:
+    def _read_failure(self, connection: Connection, text: str) -> ModelError:
         said, wait = self.redacted(text), connection.headers.get("retry-after")
         if (exact := connection.headers.get("retry-after-ms", "")).strip().replace(".", "", 1).isdigit():
             wait = str(float(exact) / 1000)
@@ -295,14 +300,14 @@ class HttpClient:
 _Keeper = tuple[ConnectionPool, AsyncGenerator[ConnectionPool, None]]
 
 
-def _let_go(loop: ref[asyncio.AbstractEventLoop], generator: AsyncGenerator[ConnectionPool, None]) -> None:
+def _close_keeper(loop: ref[asyncio.AbstractEventLoop], generator: AsyncGenerator[ConnectionPool, None]) -> None:
     """Close the connections of a client that was garbage-collected."""
     running = loop()
     if running is not None and not running.is_closed():
         running.call_soon_threadsafe(running.create_task, generator.aclose())
 
 
-def _kind(connection: Connection) -> str:
+def _media_type(connection: Connection) -> str:
     """Return the media type of the response."""
     return connection.headers.get("content-type", "").partition(";")[0].strip().lower() or "application/octet-stream"
 
@@ -316,7 +321,7 @@ def _check_size(size: int, most: int, part: str = "") -> None:
         raise ModelRefused(f"{part}the response has more than {most:,} bytes")
 
 
-def _hint(error: OSError) -> str:
+def _make_hint(error: OSError) -> str:
     """Return a hint on what to check first."""
     if isinstance(error, socket.gaierror):
         return " (is the address right?)"

@@ -40,12 +40,12 @@ class Route:
 
     def head(self, method: str, url: str, headers: Mapping[str, str]) -> bytes:
         """Return the head of a request for `url` without its last line. Raises `ValueError` if it cannot be encoded."""
-        target = _target(url)
+        target = _make_target(url)
         given = {"Host": self.server.name} | dict(headers)
         if self.proxy is not None and not self.tunnelled:
             target = f"http://{self.server.name}{target}"
             given |= {"Proxy-Authorization": self.login} if self.login else {}
-        return _head(f"{method} {target}", given)
+        return _make_head(f"{method} {target}", given)
 
     def request(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None) -> bytes:
         """Return a request for `url`. Raises `ValueError` if it cannot be encoded."""
@@ -54,7 +54,7 @@ class Route:
     def connect(self) -> bytes:
         """Return the request for a tunnel."""
         login = {"Proxy-Authorization": self.login} if self.login else {}
-        return _head(f"CONNECT {self.server.authority}", {"Host": self.server.authority} | login) + b"\r\n"
+        return _make_head(f"CONNECT {self.server.authority}", {"Host": self.server.authority} | login) + b"\r\n"
 
 
 def end_request(head: bytes, body: bytes | None) -> bytes:
@@ -102,7 +102,7 @@ def read_address(url: str) -> WebAddress:
     return WebAddress(parts.scheme, host, PORTS[parts.scheme] if parts.port is None else parts.port)
 
 
-def _target(url: str) -> str:
+def _make_target(url: str) -> str:
     """Return the path and query of `url`, with `..` resolved."""
     parts = urlsplit(url)
     kept: list[str] = []
@@ -115,6 +115,6 @@ def _target(url: str) -> str:
     return f"{target}?{quote_path(parts.query)}" if parts.query else target
 
 
-def _head(start: str, headers: Mapping[str, str]) -> bytes:
+def _make_head(start: str, headers: Mapping[str, str]) -> bytes:
     lines = [f"{start} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
     return "".join(f"{line}\r\n" for line in lines).encode()

@@ -27,15 +27,15 @@ class Robots:
     def read(cls, text: str) -> Robots:
         """Return the rules for `AGENT` in the text of a file, or else those for `*`. Nothing in it is an error."""
         groups: dict[str, list[tuple[str, bool]]] = {}
-        for agents, rules in _groups(text):
+        for agents, rules in _read_groups(text):
             for agent in agents:
                 groups.setdefault(agent, []).extend(rules)
         return cls(tuple(groups.get(AGENT, groups.get("*", ()))))
 
     def allows(self, path: str) -> bool:
         """Return whether `path`, with its query, may be read."""
-        path = _normal(path)
-        fitting = [(len(pattern), allowed) for pattern, allowed in self.rules if _fits(pattern, path)]
+        path = _normalize(path)
+        fitting = [(len(pattern), allowed) for pattern, allowed in self.rules if _fits_pattern(pattern, path)]
         return max(fitting, default=(0, True))[1]
 
 
@@ -43,11 +43,11 @@ FORBIDDEN = Robots((("/", False),))
 """Nothing may be read, because the server failed to say what may be."""
 
 
-def _groups(text: str) -> Iterator[tuple[list[str], list[tuple[str, bool]]]]:
+def _read_groups(text: str) -> Iterator[tuple[list[str], list[tuple[str, bool]]]]:
     agents: list[str] = []
     rules: list[tuple[str, bool]] = []
     begun = False  # the group's agents are complete
-    for key, value in _lines(text):
+    for key, value in _read_lines(text):
         if key == "user-agent":
             if begun:
                 yield agents, rules
@@ -57,22 +57,22 @@ def _groups(text: str) -> Iterator[tuple[list[str], list[tuple[str, bool]]]]:
         elif key in ("allow", "disallow"):
             begun = True
             if value:
-                rules.append((_normal(value), key == "allow"))
+                rules.append((_normalize(value), key == "allow"))
     yield agents, rules
 
 
-def _lines(text: str) -> Iterator[tuple[str, str]]:
+def _read_lines(text: str) -> Iterator[tuple[str, str]]:
     for line in text.removeprefix("\ufeff").splitlines():
         key, colon, value = line.partition("#")[0].partition(":")
         if colon:
             yield key.strip().lower(), value.strip()
 
 
-def _normal(path: str) -> str:
+def _normalize(path: str) -> str:
     return _ESCAPE.sub(lambda found: found[0].upper(), quote_path(path))
 
 
-def _fits(pattern: str, path: str) -> bool:
+def _fits_pattern(pattern: str, path: str) -> bool:
     """Whether `pattern` fits the beginning of `path`; `*` is any text, and `$` at the end is the path's end."""
     first, *pieces = pattern.removesuffix("$").split("*")
     if not path.startswith(first):

@@ -93,7 +93,7 @@ def parse_url(url: str) -> WebAddress:
         raise ToolError(
             f"{url_excerpt(url)}: {authority[:80]!r} is not the name of a server (no user, no % and no zone)"
         )
-    host = _ipv6(parts[1]) if parts[1] else _name(parts[2])
+    host = _normalize_ipv6(parts[1]) if parts[1] else _normalize_name(parts[2])
     if not host:
         raise ToolError(f"{url_excerpt(url)}: {authority[:80]!r} is not the name of a server, plainly written")
     port = int(parts[3]) if parts[3] else PORTS[scheme]
@@ -124,9 +124,9 @@ def url_excerpt(url: str) -> str:
     return plain if len(plain) <= 200 else f"{plain[:200]}…"
 
 
-def _name(host: str) -> str:
+def _normalize_name(host: str) -> str:
     """Return a server's name in lower-case ASCII, or its IPv4 address; empty if it is not plainly one of them."""
-    host = (host if host.isascii() else _ascii(host)).lower().removesuffix(".")
+    host = (host if host.isascii() else _encode_name(host)).lower().removesuffix(".")
     labels = host.split(".")
     if len(host) > 253 or not all(map(_LABEL.fullmatch, labels)):
         return ""
@@ -138,14 +138,14 @@ def _name(host: str) -> str:
         return ""
 
 
-def _ipv6(text: str) -> str:
+def _normalize_ipv6(text: str) -> str:
     try:
         return str(IPv6Address(text))
     except ValueError:
         return ""
 
 
-def _ascii(host: str) -> str:
+def _encode_name(host: str) -> str:
     """Return an international name in its DNS form (IDNA 2008 after UTS 46, which also maps full-width digits)."""
     try:
         import idna

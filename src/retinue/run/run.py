@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._internal.containment import describe_error, is_own_error
 from .._internal.message_text import one_line_repr
-from .._internal.tracebacks import shorten_traceback
+from .._internal.sync_bridge import shorten_traceback
 from ..core.deadline import Deadline, Interrupted
 from ..core.delegation import Delegate, MemberAnswer, MemberCall, Pending, answer_of, with_effects
 from ..core.effects import Human, LibraryEffects
@@ -216,7 +216,7 @@ class Run:
         try:
             if not self._spec.trace or self.listener is not None:
                 return await self.drain()
-            with run_context(self._make_context()), RunDisplay() as display:
+            with RunDisplay(key=self.key) as display:
                 self.listener = display
                 display.end(await self.drain())
                 return self.result

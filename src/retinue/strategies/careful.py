@@ -29,9 +29,10 @@ from .facts.question_plan import (
     plan_question,
     work_out,
 )
-from .facts.sub_prompts import NarrowRun, Part, looks_up, name_references, one_of, sub_prompt
+from .facts.sub_prompts import NarrowRun, looks_up, one_of, sub_prompt
 from .prompting.constraints import answer_shape
 from .react import React
+from .wrappers.wrapper import Part
 
 _REPLY_TOKENS = 256
 _LONGEST = 2_000  # characters of a question: a longer one is a text, which the rules do not fit
@@ -69,7 +70,7 @@ class _Run(NarrowRun):
         super().__init__(answer_shape(by.answer_chars), _REPLY_TOKENS, NOT_STATED)
         self._task, self._sums = task, sums
         self._is_missing = False
-        self._facts = FactFinder(self.say, finder.name, task.question)
+        self._facts = FactFinder(self, finder.name, task.question)
 
     def find_answer(self) -> Flow:
         """Answer one question after the other, each with names for what it refers to in those before it."""
@@ -81,9 +82,9 @@ class _Run(NarrowRun):
         return (yield from self._answer_one(last, said))
 
     def _answer_one(self, question: str, history: Sequence[Message]) -> Flow:
-        terms = terms_of((yield from name_references(self.say, question, history, self._task.window)))
+        terms = terms_of((yield from self.name_references(question, history, self._task.window)))
         question, self._facts.units = terms.question, terms.units
-        steps = yield from plan_question(self.say, question)
+        steps = yield from plan_question(self, question)
         finish = yield from self._do_steps(question, steps)
         if self._is_missing:
             finish = (yield from self._answer_otherwise(question, steps)) or finish
@@ -96,7 +97,7 @@ class _Run(NarrowRun):
             value = yield from self._facts.choose(question, in_words(question, options))
             return self.finish(value) if value != NOT_STATED else None
         if len(steps) == 1 and question.casefold().startswith(_COUNTS):
-            steps = yield from plan_count(self.say, question)
+            steps = yield from plan_count(self, question)
             finish = (yield from self._do_steps(question, steps)) if steps else None
             return finish if finish and finish.output != "1" else None  # one thing is no list
         return None

@@ -21,11 +21,12 @@ from ..core.values import AgentAction, AgentFinish
 from .facts.copied_answers import copied_shape
 from .facts.descriptions import names_in
 from .facts.fact_finder import FOUND, YES_OR_NO
-from .facts.sub_prompts import NarrowRun, Part, looks_up, name_references, one_field, one_of
+from .facts.sub_prompts import NarrowRun, looks_up, one_field, one_of
 from .prompting.constraints import answer_shape
 from .prompting.injection_guard import neutralize
 from .prompting.prompt_parts import prompt_parts
 from .react import React
+from .wrappers.wrapper import Part
 
 _REPLY_TOKENS = 64
 _NAMES = 3  # that a later source is searched for
@@ -72,7 +73,7 @@ class _Run(NarrowRun):
 
     def find_answer(self) -> Flow:
         """Search the sources in turn: the first one, that which the question is for, and the others."""
-        self._question = yield from name_references(self.say, self._question, self._history, self._window)
+        self._question = yield from self.name_references(self._question, self._history, self._window)
         wanted = yield from self._choose_source()
         first, question = self._sources[0], self._question
         queries, thought = [question], ""

@@ -203,7 +203,7 @@ class _Reader:
         if isinstance(given, str):
             one = given if given in parameters else next(iter(needed or parameters), "")
             if len(needed) > 1 or not one:
-                raise UsageError(f"input: it takes {_join_names(parameters)}; want fields by parameter")
+                raise UsageError(f"input: it takes {', '.join(parameters) or 'nothing'}; want fields by parameter")
             return {one: given}
         if given is not None:
             takes = dict(given) if isinstance(given, Mapping) else {name: name for name in given}
@@ -291,10 +291,6 @@ def selector_problems(
         for name in selector.shows:
             if name not in fields:
                 yield f"shows: no field {name!r}; {suggestion(name, fields)}"
-
-
-def _join_names(names: Sequence[str]) -> str:
-    return ", ".join(names) or "nothing"
 
 
 def _type_name(type_: Any) -> str:

@@ -139,7 +139,7 @@ class _Poster:
                 try:
                     said = await read_body(connection, _MOST, cut=True)
                 finally:
-                    self._pool.done(connection)
+                    self._pool.release(connection)
         except FAILURES as error:
             shown = address_without_secrets(self._endpoint.url)
             raise NotSent(f"{shown} {describe_failure(error)}", again=True) from None

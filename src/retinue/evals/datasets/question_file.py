@@ -138,7 +138,10 @@ def question_of(line: Line) -> Question:
     return Question(
         id_of(line),
         line["question"].strip(),
-        tuple(one if isinstance(one, str) else Number(float(one["number"]), _tolerance(one)) for one in answers),
+        tuple(
+            one if isinstance(one, str) else Number(float(one["number"]), float(one.get("within", 0.0)))
+            for one in answers
+        ),
         line.get("unanswerable", False),
         tuple(line.get("evidence", ())),
         tuple(line.get("tags", ())),
@@ -190,10 +193,6 @@ def _answer_hint(answer: Any) -> str:
     if not fits or not is_number(answer.get("within", 0)) or answer.get("within", 0) < 0:
         return _ANSWER
     return ""
-
-
-def _tolerance(answer: Line) -> float:
-    return float(answer.get("within", 0.0))
 
 
 def _tool_problems(line: Line) -> Iterator[str]:

@@ -8,6 +8,7 @@ from ...core.grammar import line, seq
 from ...core.protocols import act
 from ...core.values import AgentAction
 from ..prompting.injection_guard import neutralize
+from ..wrappers.wrapper import Part
 from .copied_answers import (
     KIND_ASKED,
     LONGEST,
@@ -25,7 +26,7 @@ from .copied_answers import (
 )
 from .descriptions import described_shape, descriptions, is_intricate, names_asked, names_in, replace_description
 from .quantities import NUMBER, in_asked_unit, in_other_unit
-from .sub_prompts import Part, Say, one_field, one_of, sub_prompt
+from .sub_prompts import NarrowRun, one_field, one_of, sub_prompt
 
 FOUND = ("result", "repeated")  # outcomes of a tool call that are read
 _PASSAGES = 3
@@ -43,8 +44,8 @@ class FactFinder:
     by their descriptions, `units` the sizes of units that the question lays down. Names in the user's `question` are no
     answer."""
 
-    def __init__(self, say: Say, search: str, question: str) -> None:
-        self._say, self._tool = say, search
+    def __init__(self, run: NarrowRun, search: str, question: str) -> None:
+        self._run, self._tool = run, search
         self._given = names_asked(question)
         self.known: dict[str, str] = {}
         self.names: dict[str, str] = {}
@@ -69,7 +70,7 @@ class FactFinder:
             passages = yield from self._look_up(option, f"What is {option}?")
             found += [one for one in passages[:1] if one not in found]
         text = sub_prompt("choose", passages="\n".join(found), question=question)
-        said = yield from self._say(text, question, one_of("answer", (NOT_STATED, *options)), aside=True)
+        said = yield from self._run.say(text, question, one_of("answer", (NOT_STATED, *options)), aside=True)
         return said if said in options else NOT_STATED
 
     def _look_up(self, query: str, question: str) -> Part[list[str]]:
@@ -84,7 +85,7 @@ class FactFinder:
             if not options:
                 break
             text = sub_prompt("describe", question=question)
-            described = yield from self._say(text, question, described_shape(question, options), aside=True)
+            described = yield from self._run.say(text, question, described_shape(question, options), aside=True)
             if described not in options:
                 break
             name = yield from self.find(f"What is {described}?", "name")
@@ -120,12 +121,12 @@ class FactFinder:
         shape = copied_shape(_split_title(best)[1], question, kind, but=self._given, must=True)
         if shape is None:
             return NOT_STATED
-        said = yield from self._say(sub_prompt("read", passage=best, question=question), best, shape, aside=True)
+        said = yield from self._run.say(sub_prompt("read", passage=best, question=question), best, shape, aside=True)
         value = said.partition("\n")[0].strip()
         if not value or value in self._given or any(name in value for name in names_asked(question)):
             return NOT_STATED
         says = sub_prompt("says", passage=best, question=question, value=value)
-        given = yield from self._say(says, best, YES_OR_NO, aside=True)
+        given = yield from self._run.say(says, best, YES_OR_NO, aside=True)
         return value if given == "yes" else NOT_STATED
 
     def _follow_name(self, question: str, passages: Sequence[str], kind: str) -> Part[str]:
@@ -136,7 +137,7 @@ class FactFinder:
         if not names:
             return NOT_STATED
         shape = one_of("name", (_NONE, *names))
-        name = yield from self._say(sub_prompt("follow", passage=best, question=question), best, shape, aside=True)
+        name = yield from self._run.say(sub_prompt("follow", passage=best, question=question), best, shape, aside=True)
         found = (yield from self._look_up(name, f"What is {name}?")) if name in names else []
         if not found:
             return NOT_STATED
@@ -167,7 +168,7 @@ class FactFinder:
             if shape is None:
                 break
             reading = sub_prompt("truth" if kind == "truth" else "read", passage=passage, question=question)
-            said = yield from self._say(reading, passage, shape, aside=aside or bool(tried))
+            said = yield from self._run.say(reading, passage, shape, aside=aside or bool(tried))
             value = said.partition("\n")[0].strip() or NOT_STATED
             if value == NOT_STATED or value in self._given or any(name in value for name in names_asked(question)):
                 break
@@ -212,12 +213,12 @@ class FactFinder:
             return False
         sentence = sentences[0]
         prompt = sub_prompt("relation", sentence=sentence, value=value)
-        relation = yield from self._say(prompt, sentence, _RELATION, aside=True)
+        relation = yield from self._run.say(prompt, sentence, _RELATION, aside=True)
         told = is_relation_asked(relation, question)
         if told is not None or copied:
             return told
         asked = f"{prompt} {relation}\n{sub_prompt('asked', question=question)}"
-        return (yield from self._say(asked, question, YES_OR_NO, aside=True)) == "yes"
+        return (yield from self._run.say(asked, question, YES_OR_NO, aside=True)) == "yes"
 
 
 def _select_passages(observation: str, question: str) -> list[str]:

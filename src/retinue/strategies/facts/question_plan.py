@@ -13,10 +13,11 @@ from functools import cache
 from typing import Any
 
 from ...core.grammar import Chars, Constraint, Pattern, Repeat, choice, line, optional, seq
+from ..wrappers.wrapper import Part
 from .copied_answers import asks_for, is_of_another_event
 from .descriptions import TOGETHER, in_words, names_asked, names_listed
 from .quantities import DATE, YEAR, Unreadable, date_in, format_date, format_number, number_in, size_in
-from .sub_prompts import Part, Say, one_field, sub_prompt
+from .sub_prompts import NarrowRun, one_field, sub_prompt
 
 KINDS = ("find", "each", "compute", "years", "days", "date", "most", "least", "latest", "earliest", "count", "judge")
 MOST = 8  # steps of a plan
@@ -367,11 +368,11 @@ _SIMILAR = 2  # examples that are shown once more, right before the question
 _SAMPLINGS: tuple[Mapping[str, Any], ...] = ({}, *({"temperature": 0.7, "seed": seed} for seed in (1, 2)))
 
 
-def plan_question(say: Say, question: str) -> Part[tuple[QuestionStep, ...]]:
+def plan_question(run: NarrowRun, question: str) -> Part[tuple[QuestionStep, ...]]:
     """Return the steps of a sound plan; the question itself as the only one if there is none."""
     whole = (QuestionStep("find", question),)
     if listed := names_listed(question):
-        return (yield from _plan_alike(say, question, listed)) or whole
+        return (yield from _plan_alike(run, question, listed)) or whole
     if moved := plan_moved_date(question):
         return moved
     shape = steps_shape(question)
@@ -379,7 +380,7 @@ def plan_question(say: Say, question: str) -> Part[tuple[QuestionStep, ...]]:
         return whole
     text, asked = _plan_prompt(question)
     for options in _SAMPLINGS:
-        said = yield from say(text, asked, shape, options=options, aside=bool(options))
+        said = yield from run.say(text, asked, shape, options=options, aside=bool(options))
         steps = _read_reply(said)
         if steps and all(step.kind == "find" for step in steps):
             break
@@ -388,22 +389,22 @@ def plan_question(say: Say, question: str) -> Part[tuple[QuestionStep, ...]]:
     return whole
 
 
-def plan_count(say: Say, question: str) -> Part[tuple[QuestionStep, ...]]:
+def plan_count(run: NarrowRun, question: str) -> Part[tuple[QuestionStep, ...]]:
     """Return a plan that counts what a question asks the number of; no steps if the reply is none."""
     text, asked = _plan_prompt(question)
-    return _read_reply((yield from say(text, asked, one_field("steps", seq("find: ", _QUESTION, "\ncount: #1\n")))))
+    return _read_reply((yield from run.say(text, asked, one_field("steps", seq("find: ", _QUESTION, "\ncount: #1\n")))))
 
 
-def _plan_alike(say: Say, question: str, names: Sequence[str]) -> Part[tuple[QuestionStep, ...]]:
+def _plan_alike(run: NarrowRun, question: str, names: Sequence[str]) -> Part[tuple[QuestionStep, ...]]:
     """Let the model ask for a fact of the first of the names; ask the same of the others, and let it say what for.
 
     No steps are returned if its replies are none.
     """
     text, asked = _plan_prompt(question, listed=True)
-    first = yield from say(text, asked, first_shape(question, names))
+    first = yield from run.say(text, asked, first_shape(question, names))
     rows = steps_for_each(first, question, names)
     so_far = text + "".join(f"{row}\n" for row in rows)
-    last = yield from say(so_far, question, last_shape(question, names), aside=True)
+    last = yield from run.say(so_far, question, last_shape(question, names), aside=True)
     return _read_reply("\n".join([*rows, last]))
 
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from ...core.grammar import Constraint, Pattern, choice, line, optional, seq
 from ...core.prompt import Ask, Decided, Prompt
@@ -16,17 +16,7 @@ from ...core.values import AgentFinish, Message, Reply
 from ..parsing.final_answer import visible_answer
 from ..prompting.constraints import object_schema
 from ..prompting.prompt_parts import history_lines, prompt_parts
-from ..wrappers.wrapper import Part as Part
-
-
-class Say(Protocol):
-    """Asks for a reply of that shape. `news` is the part of the text that is new, `aside`: it is not shown."""
-
-    def __call__(
-        self, text: str, news: str, shape: Constraint, *, aside: bool = False, options: Mapping[str, Any] = ...
-    ) -> Part[str]:
-        """Return the reply's text."""
-        ...
+from ..wrappers.wrapper import Part
 
 
 class _Closing(Exception):
@@ -64,10 +54,21 @@ class NarrowRun(ABC):
         """Return the run's result."""
         return AgentFinish({"output": value}, log)
 
-    def say(self, text: str, news: str, shape: Constraint, **more: Any) -> Part[str]:
-        """Ask for a reply of that shape; return its text."""
-        request = self._request(text, news, shape)
-        reply = yield from ask(replace(request, closing=partial(self._ask_closing, news), **more))
+    def name_references(self, question: str, history: Sequence[Message], window: int | None) -> Part[str]:
+        """Return the question with names for what it refers to in the conversation. `window` is the model's."""
+        if not history:
+            return question
+        text = sub_prompt("standalone", history=history_lines(history, window), question=question)
+        said = yield from self.say(text, question, _ALONE, aside=True)
+        return said.strip() or question
+
+    def say(
+        self, text: str, news: str, shape: Constraint, *, aside: bool = False, options: Mapping[str, Any] | None = None
+    ) -> Part[str]:
+        """Ask for a reply of that shape; return its text. `news` is the part of the prompt that is new."""
+        closing = partial(self._ask_closing, news)
+        request = replace(self._request(text, news, shape), closing=closing, aside=aside, options=options or {})
+        reply = yield from ask(request)
         if reply.closing:
             raise _Closing(reply.text)
         return reply.text.strip()
@@ -104,12 +105,3 @@ def one_of(name: str, options: Sequence[str]) -> Constraint:
 
 
 _ALONE = one_field("question", seq(" ", line(300, but="?"), optional(seq("?")), "\n"))
-
-
-def name_references(say: Say, question: str, history: Sequence[Message], window: int | None) -> Part[str]:
-    """Return the question with names for what it refers to in the conversation. `window` is the model's."""
-    if not history:
-        return question
-    text = sub_prompt("standalone", history=history_lines(history, window), question=question)
-    said = yield from say(text, question, _ALONE, aside=True)
-    return said.strip() or question

@@ -89,6 +89,14 @@ def json_values(text: str) -> Iterator[Any]:
             yield value
 
 
+def json_or_text(text: str) -> Any:
+    """Return the value of a text that is JSON, or else the text."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
 def as_text(value: Any) -> str:
     """Return a value as text: strings unchanged, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from .lenient_json import NotJson, Truncated, value_at
+from .lenient_json import NotJson, Truncated, json_or_text, value_at
 
 _BEGIN = re.compile(
     r"^[ \t>*_#`-]*+tool[ _]?call[ \t]*+\d*+[*_`]*+[ \t]*+[:\uff1a][*_`]*+\s*+(?=\{)"
@@ -125,14 +125,7 @@ def _read_parameters(text: str, at: int) -> tuple[Any, int]:
             return Truncated(values), len(text)
         value: Any = text[begun.end() : end.start()].strip()
         if 'string="false"' in (begun["notes"] or ""):
-            value = value_at(value, 0).value if value[:1] in ("{", "[") else _read_scalar(value)
+            value = value_at(value, 0).value if value[:1] in ("{", "[") else json_or_text(value)
         values[begun["name"]] = value
         at = end.end()
     return values, at
-
-
-def _read_scalar(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text

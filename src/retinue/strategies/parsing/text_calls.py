@@ -21,7 +21,7 @@ from ...core.values import AgentAction
 from .actions import CUT_OFF, KEYS, UnreadableReply, key_of, match_tool
 from .final_answer import announces_step, plain_answer
 from .json_reply import read_reply
-from .lenient_json import Truncated, find_values
+from .lenient_json import Truncated, find_values, json_or_text
 from .tagged_calls import TaggedCall, called_name, find_calls
 
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
@@ -185,7 +185,4 @@ def _convert_value(value: Any, schema: Any) -> Any:
     kind = schema.get("type") if isinstance(schema, Mapping) else None
     if not isinstance(value, str) or kind not in ("integer", "number", "boolean", "object", "array"):
         return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return value
+    return json_or_text(value)
