@@ -143,9 +143,10 @@ def test_models(served: Serving) -> None:
     assert said.error["message"].startswith("The model 'meta/llama:8b' does not exist; ")
 
 
-def test_what_opea_asks(served: Serving) -> None:
-    assert served.ask("GET", "/v1/health_check").body["Service Title"] == "retinue"
-    assert served.ask("GET", "/v1/statistics").body == {"runs": {}}
+def test_what_opea_asks(tmp_path: Path) -> None:
+    with Serving(tmp_path) as served:
+        assert served.ask("GET", "/v1/health_check").body["Service Title"] == "retinue"
+        assert served.ask("GET", "/v1/statistics").body == {"runs": {}}
 
 
 def test_the_document_describes_what_is_answered(served: Serving) -> None:

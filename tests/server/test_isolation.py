@@ -69,8 +69,8 @@ def echo() -> Iterator[EchoModel]:
 
 
 @pytest.mark.full
-async def test_nothing_of_one_client_ever_shows_in_another(tmp_path: Path, echo: EchoModel, full: bool) -> None:
-    operations = 2_000 if full else 400
+async def test_nothing_of_one_client_ever_shows_in_another(tmp_path: Path, echo: EchoModel) -> None:
+    operations = 800
     with serving(tmp_path, FILE.format(url=echo.url)) as server:
         at = Site(server, echo.url, "")
         numbers = count()
