@@ -138,7 +138,7 @@ def test_from_code_to_a_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setenv(name, "sekret")
     again = Agent.load_from_yaml(path)
     assert [one.name for one in again.tools] == ["weather_add", "Calculator"]
-    assert again.tools[0].something.server.given == server.given
+    assert again.tools[0].something.server.given == {**server.given, "cwd": str(path.parent)}  # the file's folder
     server.pins = None
     with pytest.raises(UsageError, match="must be in a file beside this one"):
         agent.save_to_yaml(path)

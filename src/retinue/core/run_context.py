@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote
 
 from .values import AgentAction, File, Observation, Usage
 
-HEADER = "X-Retinue-Callers"
+CALLERS_HEADER = "X-Retinue-Callers"
 MAX_CALLERS = 5  # runs that call each other over the network
 _LONGEST_PATH = 4_000  # characters of the header
 _PART = re.compile(r"[A-Za-z0-9._~%-]*")
@@ -65,7 +65,7 @@ def parse_callers(text: str) -> tuple[Caller, ...]:
     return tuple(found)
 
 
-HEADER, STATE_HEADER = "traceparent", "tracestate"
+TRACE_HEADER, STATE_HEADER = "traceparent", "tracestate"
 _PARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.ASCII)
 _LONGEST = 512  # characters of `tracestate`
 _SAMPLED = 1
@@ -99,12 +99,12 @@ class TraceParent(NamedTuple):
 
     def headers(self) -> dict[str, str]:
         """Return the headers that tell others of it, which are also how it is stored."""
-        return {HEADER: str(self)} | ({STATE_HEADER: self.state} if self.state else {})
+        return {TRACE_HEADER: str(self)} | ({STATE_HEADER: self.state} if self.state else {})
 
 
 def stored_parent(request: Mapping[str, object]) -> TraceParent | None:
     """Return the caller's span that was stored with a run's request, if there was one."""
-    parent, state = request.get(HEADER), request.get(STATE_HEADER)
+    parent, state = request.get(TRACE_HEADER), request.get(STATE_HEADER)
     if not isinstance(parent, str):
         return None
     return TraceParent.parse([parent], [state] if isinstance(state, str) else [])
@@ -205,7 +205,7 @@ class RunContext:
 
     def headers(self) -> dict[str, str]:
         """Return the headers that tell other servers who calls: the path of callers, and the span of the run."""
-        path = {HEADER: ", ".join(map(str, self.callers))} if self.callers else {}
+        path = {CALLERS_HEADER: ", ".join(map(str, self.callers))} if self.callers else {}
         return path if self.trace is None else path | self.trace.headers()
 
 

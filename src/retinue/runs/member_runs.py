@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from ..core.budgets import Budget
 from ..core.events import Called, Event, Observed, Paused, Stopped
 from ..core.protocols import Task
-from ..core.run_context import HEADER, STATE_HEADER, STORED_ID
+from ..core.run_context import STATE_HEADER, STORED_ID, TRACE_HEADER
 from ..core.tools.delegation import MemberCall
 from ..core.values import AgentAction, StopReason
 from ..errors import DataError
@@ -123,7 +123,9 @@ def insert_members(connection: Connection, new: Sequence[RunRow], acquire: Acqui
 def _origin(caller: RunRow) -> dict[str, Any]:
     """Return where a member's run came from: the agent at the top, the servers' runs that called that, the
     request that began it all, and their trace."""
-    kept = {name: said for name in ("callers", STORED_ID, HEADER, STATE_HEADER) if (said := caller.request.get(name))}
+    kept = {
+        name: said for name in ("callers", STORED_ID, TRACE_HEADER, STATE_HEADER) if (said := caller.request.get(name))
+    }
     return {"top": caller.request.get("top", caller.agent), **kept}
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from ..core.run_context import HEADER, Caller, Incoming, current_run, enter_run_context, parse_callers
+from ..core.run_context import CALLERS_HEADER, Caller, Incoming, current_run, enter_run_context, parse_callers
 from ..errors import StoreConflict
 from ..store.database import Database
 from ..store.run_row import RunRow
@@ -45,13 +45,15 @@ class ServerId:
 
 async def incoming_call(headers: Mapping[str, str], server: ServerId) -> Incoming | None:
     """Return who calls, as the header of a request says; `None` if no agent does. Raises `ApiError` (400)."""
-    said = headers.get(HEADER)
+    said = headers.get(CALLERS_HEADER)
     if said is None:
         return None
     try:
         return Incoming(await server.get(), parse_callers(said))
     except ValueError as error:
-        raise ApiError(400, f"Invalid '{HEADER}': {error}.", param=HEADER, code="invalid_value") from error
+        raise ApiError(
+            400, f"Invalid '{CALLERS_HEADER}': {error}.", param=CALLERS_HEADER, code="invalid_value"
+        ) from error
 
 
 async def enter_run(run: RunRow, server: ServerId) -> None:

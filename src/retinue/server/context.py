@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Depends, Request
 from sqlalchemy import Connection
 
-from ..core.run_context import HEADER, STATE_HEADER, TraceParent
+from ..core.run_context import STATE_HEADER, TRACE_HEADER, TraceParent
 from ..errors import StoreUnavailable
 from ..runs import Runs
 from ..store.audit_author import Author
@@ -170,9 +170,9 @@ async def context_of(request: Request) -> Context:  # async: FastAPI has a threa
 
 def _trace_of(request: Request) -> dict[str, str]:
     """Return the caller's trace, as it is stored with the run that the request begins; empty if there is none."""
-    if HEADER not in request.headers:
+    if TRACE_HEADER not in request.headers:
         return {}
-    parent = TraceParent.parse(request.headers.getlist(HEADER), request.headers.getlist(STATE_HEADER))
+    parent = TraceParent.parse(request.headers.getlist(TRACE_HEADER), request.headers.getlist(STATE_HEADER))
     return {} if parent is None else parent.headers()
 
 

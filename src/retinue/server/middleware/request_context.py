@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ...core.run_context import HEADER, RunContext, TraceParent, run_context
+from ...core.run_context import TRACE_HEADER, RunContext, TraceParent, run_context
 from ...errors import StoreConflict, StoreLost, StoreUnavailable, ValueRefused
 from ..wire.api_errors import ApiError
 from ..wire.ids import new_id
@@ -139,7 +139,7 @@ class RequestContext:
 def _context_of(scope: Scope, request_id: str) -> RunContext:
     headers = Headers(scope=scope)
     known = headers.get("x-client-request-id") or headers.get("x-request-id", "")
-    caller = TraceParent.parse(headers.getlist(HEADER)) if HEADER in headers else None
+    caller = TraceParent.parse(headers.getlist(TRACE_HEADER)) if TRACE_HEADER in headers else None
     return RunContext(
         request=request_id,
         client_request=known if _CLIENT_ID.fullmatch(known) else "",
