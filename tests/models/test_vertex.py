@@ -138,9 +138,13 @@ def test_a_token_is_fetched_once_for_many_requests_and_again_before_it_ends(acco
 
 
 def test_gemini_by_the_metadata_server(tokens: TokenServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    from google.auth.compute_engine import _metadata  # which reads the environment when it is imported
+
+    host = tokens.loopback.url.removeprefix("http://")
+    monkeypatch.setattr(_metadata, "_NO_GCE_CHECK", False)
+    monkeypatch.setattr(_metadata, "_GCE_METADATA_HOST", host)
     monkeypatch.delenv("NO_GCE_CHECK")
-    for name in ("GCE_METADATA_HOST", "GCE_METADATA_IP"):
-        monkeypatch.setenv(name, tokens.loopback.url.removeprefix("http://"))
+    monkeypatch.setenv("GCE_METADATA_IP", host)
     with VendorServer("vertex") as server:
         assert reply(model(server)).text == SCRIPT[-1].text
     assert tokens.given == 1
