@@ -20,8 +20,8 @@ from .parsing import final_answer
 from .parsing.actions import UnreadableReply
 from .parsing.final_answer import marked_answer, prose_reader
 from .parsing.react_text import format_answer, format_decision, parse, read_thought
-from .prompting.constraints import FINAL, answer_shape, step_shape
-from .prompting.prompt_parts import describe_tools, examples_as_text, history_lines, prompt_text
+from .prompting.constraints import answer_shape, step_shape
+from .prompting.prompt_parts import FINAL, describe_tools, examples_as_text, history_lines, prompt_text
 from .step_loop import ParsedReply, PromptTurn, end_line, extend, format_observation, step_by_step, turn_text
 
 _STOP = ("Observation:",)

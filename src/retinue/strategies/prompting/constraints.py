@@ -9,10 +9,10 @@ from typing import Any
 
 from ...core.schema.patterns import Constraint, Pattern, choice, json_pattern, line, seq
 from ...core.tools.tool import Tool
+from .prompt_parts import FINAL
 
 THOUGHT_CHARS = 240
 INPUT_CHARS = 400
-FINAL = "Final Answer:"
 
 
 def step_shape(tools: Sequence[Tool], answer_chars: int, *, answer_apart: bool) -> Constraint:

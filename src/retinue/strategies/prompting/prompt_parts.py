@@ -15,6 +15,8 @@ from ...core.tools.tool import ExampleCall, Tool, ToolExample
 from ...core.values import Message, ToolInput
 from ..parsing.lenient_json import as_text
 
+FINAL = "Final Answer:"  # begins the answer of ReAct
+
 
 @cache
 def prompt_text(strategy: str) -> str:
