@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from retinue.core.tools.tool import Tool
 from retinue.strategies import self_ask
 from retinue.strategies.parsing.actions import UnreadableReply
-from retinue.strategies.parsing.final_answer import json_answer, marked_answer
+from retinue.strategies.parsing.final_answer import read_json_answer, read_marked_answer
 from retinue.strategies.parsing.json_reply import read_reply
 from retinue.strategies.parsing.react_text import parse
 from retinue.strategies.plan_text import UnreadablePlan, neutralize_line, read_plan
@@ -82,9 +82,9 @@ WHOLE: Mapping[str, Taking] = {
     "react": lambda text: parse(text, TOOLS),
     "react_json": lambda text: read_reply(text, TOOLS),
     "self_ask": lambda text: self_ask.parse_self_ask(text, TOOLS),
-    "react, shown": lambda text: marked_answer(text, TOOLS),
-    "react_json, shown": json_answer,
-    "self_ask, shown": self_ask.visible_follow_up,
+    "react, shown": lambda text: read_marked_answer(text, TOOLS),
+    "react_json, shown": read_json_answer,
+    "self_ask, shown": self_ask.read_visible_follow_up,
 }
 IN_LINE: Mapping[str, Taking] = {  # what these are shown is on one line
     "plans": _planned,

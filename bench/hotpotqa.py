@@ -29,7 +29,7 @@ from retinue.evals.kept_results import append_record, read_records
 from retinue.evals.marks import count_unusable_replies, exact_match, f1
 from retinue.evals.questions import Question
 from retinue.models import PromptModel
-from retinue.strategies.auto import usual_steps
+from retinue.strategies.auto import find_usual_steps
 from retinue.strategies.careful import Careful
 from retinue.strategies.react import React
 
@@ -39,7 +39,7 @@ SHORT = React(answer="as short as possible (1 to 5 words)", answer_chars=80)
 COMPARED: Mapping[str, tuple[Strategy, int, str]] = {
     "react, bm25": (SHORT, 6, "bm25"),
     "react, best": (SHORT, 6, "best"),
-    "careful, best": (Careful(), usual_steps("careful"), "best"),
+    "careful, best": (Careful(), find_usual_steps("careful"), "best"),
 }
 
 

@@ -17,22 +17,27 @@ from retinue.core.values import Capabilities
 from retinue.errors import ToolError
 from retinue.strategies.facts.copied_answers import (
     NOT_STATED,
-    asks_for,
-    copied_shape,
+    build_copied_constraint,
+    find_asked_kind,
     is_of_another_event,
     is_relation_asked,
 )
 from retinue.strategies.facts.descriptions import (
-    described_shape,
-    descriptions,
-    in_words,
-    names_asked,
-    names_in,
-    names_listed,
+    build_description_constraint,
+    describe_request,
+    find_asked_names,
+    find_descriptions,
+    find_listed_names,
+    find_names,
     replace_description,
 )
 from retinue.strategies.facts.quantities import is_measure_asked
-from retinue.strategies.facts.question_plan import first_shape, last_shape, steps_for_each, steps_shape
+from retinue.strategies.facts.question_plan import (
+    build_first_step_constraint,
+    build_last_step_constraint,
+    build_plan_constraint,
+    repeat_step,
+)
 from retinue.tools import calculator
 
 CANAL = "[Ottery Canal] The Ottery Canal was dug by Hannah Pell in 1794. It is 31 kilometres long."
@@ -49,7 +54,9 @@ class Library:
     def search(self, query: str) -> str:
         """Search an encyclopedia."""
         self.queries.append(query)
-        return "\n".join(one for one in self.passages if any(name in one for name in names_asked(query))) or "nothing"
+        return (
+            "\n".join(one for one in self.passages if any(name in one for name in find_asked_names(query))) or "nothing"
+        )
 
 
 def ask(replies: Sequence[str], library: Library, question: str, **more: Any) -> tuple[RunResult, Said]:
@@ -211,7 +218,7 @@ def test_a_search_that_fails_is_not_read() -> None:
     ],
 )
 def test_what_a_question_asks_for(question: str, asked: str) -> None:
-    assert asks_for(question) == asked
+    assert find_asked_kind(question) == asked
 
 
 @pytest.mark.parametrize(
@@ -224,7 +231,7 @@ def test_what_a_question_asks_for(question: str, asked: str) -> None:
     ],
 )
 def test_an_answer_is_copied(kind: str, answers: list[str], others: list[str]) -> None:
-    shape = copied_shape(CANAL.partition("] ")[2], "What is said of the Ottery Canal?", kind)
+    shape = build_copied_constraint(CANAL.partition("] ")[2], "What is said of the Ottery Canal?", kind)
     assert shape is not None
     fits = re.compile(regex(shape.pattern))
     assert all(fits.fullmatch(f" {answer}\n") for answer in [*answers, NOT_STATED])
@@ -232,14 +239,14 @@ def test_an_answer_is_copied(kind: str, answers: list[str], others: list[str]) -
 
 
 def test_a_passage_without_a_number_is_not_asked_for_one() -> None:
-    assert copied_shape("Marl is a village.", "How many people live in Marl?", "number") is None
+    assert build_copied_constraint("Marl is a village.", "How many people live in Marl?", "number") is None
 
 
 def test_names_are_runs_of_capitals() -> None:
-    assert names_in("On the hill stands Upper Orr. It was built by J. K. Pell of Marl, Ada Rell and Jon Vint.") == [
+    assert find_names("On the hill stands Upper Orr. It was built by J. K. Pell of Marl, Ada Rell and Jon Vint.") == [
         *("Upper Orr", "J. K. Pell of Marl", "Ada Rell", "Jon Vint")
     ]
-    assert names_asked("Were Ada Rell and Jon Vint of the same country?") == ["Ada Rell", "Jon Vint"]
+    assert find_asked_names("Were Ada Rell and Jon Vint of the same country?") == ["Ada Rell", "Jon Vint"]
 
 
 @pytest.mark.parametrize(
@@ -261,7 +268,7 @@ def test_names_are_runs_of_capitals() -> None:
 def test_the_innermost_description_has_a_name_and_is_not_all_that_is_asked_for(
     question: str, innermost: str | None
 ) -> None:
-    assert innermost in descriptions(question) if innermost else descriptions(question) == []
+    assert innermost in find_descriptions(question) if innermost else find_descriptions(question) == []
 
 
 @pytest.mark.parametrize(
@@ -278,7 +285,7 @@ def test_the_innermost_description_has_a_name_and_is_not_all_that_is_asked_for(
     ],
 )
 def test_a_description_is_left_alone_only_if_the_question_may_ask_for_what_it_says(question: str, sure: bool) -> None:
-    shape = described_shape(question, descriptions(question))
+    shape = build_description_constraint(question, find_descriptions(question))
     assert bool(re.fullmatch(regex(shape.pattern), " none\n")) is not sure
 
 
@@ -297,7 +304,7 @@ def test_a_name_takes_the_place_of_the_whole_description() -> None:
     ],
 )
 def test_what_is_done_with_two_facts_is_said_by_the_question(question: str, operation: str) -> None:
-    shape = last_shape(question, names_listed(question))
+    shape = build_last_step_constraint(question, find_listed_names(question))
     assert re.fullmatch(regex(shape.pattern), f"{operation}\n")
     assert not re.fullmatch(regex(shape.pattern), "compute: #1 / #2\n")
 
@@ -311,7 +318,7 @@ def test_what_is_done_with_two_facts_is_said_by_the_question(question: str, oper
     ],
 )
 def test_what_is_found_of_one_of_two_has_no_comparison(question: str, said: str, steps: str) -> None:
-    found = steps_for_each(f"find: How many {said}", question, names_listed(question))
+    found = repeat_step(f"find: How many {said}", question, find_listed_names(question))
     assert found == [f"find: How many {steps} Hob Wood?", f"find: How many {steps} Crow Wood?"]
 
 
@@ -336,7 +343,7 @@ def test_what_is_found_of_one_of_two_has_no_comparison(question: str, said: str,
     ],
 )
 def test_an_age_is_from_a_birth_to_what_the_question_says(question: str, first: str, second: str) -> None:
-    shape, plan = steps_shape(question), f"find: {first}\nfind: {second}\nyears: #1 to #2\n"
+    shape, plan = build_plan_constraint(question), f"find: {first}\nfind: {second}\nyears: #1 to #2\n"
     assert shape is not None
     assert re.fullmatch(regex(shape.pattern), plan)
     assert not re.fullmatch(regex(shape.pattern), plan.replace("years", "days"))
@@ -350,7 +357,7 @@ def test_a_date_is_moved_without_a_plan_of_the_models() -> None:
 
 def test_what_is_asked_of_two_that_are_described_alike_has_the_description() -> None:
     question = "How many trees have the wood of Ada Rell and the wood of Tom Rudd together?"
-    shape = regex(first_shape(question, names_listed(question)).pattern)
+    shape = regex(build_first_step_constraint(question, find_listed_names(question)).pattern)
     assert re.fullmatch(shape, "find: How many trees has the wood of Ada Rell?\n")
     assert not re.fullmatch(shape, "find: How many trees has Ada Rell?\n")
 
@@ -422,7 +429,7 @@ def test_what_the_model_overlooks_is_read_again_and_judged(judged: str, answer: 
     ],
 )
 def test_what_is_asked_of_several_names_is_recognized(question: str, names: list[str]) -> None:
-    assert names_listed(question) == names
+    assert find_listed_names(question) == names
 
 
 @pytest.mark.parametrize(
@@ -484,9 +491,12 @@ def test_a_number_that_occurs_twice_is_judged_by_the_sentence_that_the_question_
 
 def test_things_that_are_described_by_two_names_are_compared_by_their_descriptions() -> None:
     question = "Which is wider, the dam of Marl or the dam of Cole?"
-    assert names_listed(question) == ["Marl", "Cole"]
-    assert in_words(question, ["Marl", "Cole"]) == ["the dam of Marl", "the dam of Cole"]
-    assert in_words("Which is wider, Marl Dam or Cole Dam?", ["Marl Dam", "Cole Dam"]) == ["Marl Dam", "Cole Dam"]
+    assert find_listed_names(question) == ["Marl", "Cole"]
+    assert describe_request(question, ["Marl", "Cole"]) == ["the dam of Marl", "the dam of Cole"]
+    assert describe_request("Which is wider, Marl Dam or Cole Dam?", ["Marl Dam", "Cole Dam"]) == [
+        "Marl Dam",
+        "Cole Dam",
+    ]
 
 
 QUESTIONS = (

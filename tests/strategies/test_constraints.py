@@ -1,4 +1,4 @@
-"""`step_shape`: whatever a model held to it can write is a decision, and an input that its tool takes."""
+"""`build_step_constraint`: whatever a model held to it can write is a decision, and an input that its tool takes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from retinue.core.schema.patterns import Pattern, json_pattern, regex
 from retinue.extend import AgentAction, AgentFinish
 from retinue.strategies.parsing.final_answer import answer_of
 from retinue.strategies.parsing.react_text import parse
-from retinue.strategies.prompting.constraints import answer_shape, step_shape
+from retinue.strategies.prompting.constraints import answer_shape, build_step_constraint
 
 SLOW = settings(
     max_examples=50,
@@ -57,7 +57,7 @@ def texts(pattern: Pattern) -> st.SearchStrategy[str]:
 
 
 def step(*tools: Tool) -> st.SearchStrategy[str]:
-    return texts(step_shape(tools, 20, answer_apart=False).pattern)
+    return texts(build_step_constraint(tools, 20, answer_apart=False).pattern)
 
 
 @SLOW
@@ -102,7 +102,7 @@ def test_any_answer_in_shape_is_an_answer(text: str) -> None:
     ],
 )
 def test_what_a_model_should_write_is_in_shape(text: str) -> None:
-    shape = step_shape(TOOLS, 80, answer_apart=False)
+    shape = build_step_constraint(TOOLS, 80, answer_apart=False)
     assert re.fullmatch(regex(shape.pattern), text)
     assert parse(text, TOOLS).decision
 
@@ -121,11 +121,11 @@ def test_what_a_model_should_write_is_in_shape(text: str) -> None:
     ],
 )
 def test_what_a_model_should_not_write_is_not_in_shape(text: str) -> None:
-    assert not re.fullmatch(regex(step_shape(TOOLS, 80, answer_apart=False).pattern), text)
+    assert not re.fullmatch(regex(build_step_constraint(TOOLS, 80, answer_apart=False).pattern), text)
 
 
 def test_an_answer_asked_for_apart_ends_the_step_at_its_marker() -> None:
-    shape = regex(step_shape(TOOLS, 80, answer_apart=True).pattern)
+    shape = regex(build_step_constraint(TOOLS, 80, answer_apart=True).pattern)
     assert re.fullmatch(shape, " I know\nFinal Answer:")
     assert not re.fullmatch(shape, " I know\nFinal Answer: Paris\n")
 
@@ -140,7 +140,7 @@ def test_an_answer_asked_for_apart_ends_the_step_at_its_marker() -> None:
     ],
 )
 def test_the_schema_for_engines_without_patterns_says_the_same(decision: Any, expected: str) -> None:
-    schema = step_shape(TOOLS, 80, answer_apart=False).schema
+    schema = build_step_constraint(TOOLS, 80, answer_apart=False).schema
     text = json.dumps({"thought": "hm", "decision": decision})
     assert re.fullmatch(regex(json_pattern(schema)), text)
     read = parse(text, TOOLS).decision
@@ -152,6 +152,6 @@ def test_tools_with_models_of_the_same_name_keep_their_own_in_the_schema() -> No
         return ""
 
     tools = (BOOK, Tool("visit", visit))
-    schema = step_shape(tools, 80, answer_apart=False).schema
+    schema = build_step_constraint(tools, 80, answer_apart=False).schema
     assert set(schema["$defs"]) == {"book-Place", "visit-Place"}
     assert not re.findall(r'"#/\$defs/(?!(?:book|visit)-Place)', json.dumps(schema))

@@ -12,7 +12,7 @@ from retinue import Agent, ExampleCall, PromptModel, Tool, ToolExample, UsageErr
 from retinue.components import SearchEngine, Wikipedia
 from retinue.core.values import Capabilities
 from retinue.run.handoff import handoff
-from retinue.strategies.prompting.prompt_parts import examples_as_text, examples_for
+from retinue.strategies.prompting.prompt_parts import choose_examples, format_examples
 from retinue.tools import calculator, passages
 from retinue.tools.calculator import calculate
 
@@ -37,7 +37,7 @@ HALF = example("What is half of 31 metres?", "15.5 metres", "31 metres / 2", "Wh
 
 
 def questions(*tools: Tool) -> list[str]:
-    return [one.question for one in examples_for(tools)]
+    return [one.question for one in choose_examples(tools)]
 
 
 @pytest.mark.parametrize("strategy", ANSWERS)
@@ -60,13 +60,13 @@ def test_the_example_of_a_tool_with_several_arguments_is_json() -> None:
         return city
 
     forecast = example("Does it rain in Ister?", "yes", {"city": "Ister", "days": 2})
-    shown = examples_as_text([Tool("weather", weather, examples=(forecast,))])
+    shown = format_examples([Tool("weather", weather, examples=(forecast,))])
     assert 'Action: weather\nAction Input: {"city": "Ister", "days": 2}\n' in shown
 
 
 def test_an_example_that_goes_on_from_anothers_answer_is_one_with_it() -> None:
     for tools in ((tool_with("a", HEIGHT), tool_with("b", HALF)), (tool_with("b", HALF), tool_with("a", HEIGHT))):
-        (one,) = examples_for(tools)
+        (one,) = choose_examples(tools)
         assert one.question == BOTH
         assert [(step.tool.name, step.tool_input) for step in one.steps] == [
             ("a", "mast height"),
@@ -115,7 +115,7 @@ def test_an_agent_as_a_tool_is_asked_the_whole_questions_of_its_own_tools_exampl
     model = PromptModel(script=["so"])
     height = Tool("archive", Agent(model, [tool_with("a", HEIGHT)], name="one"), "does things")
     half = Tool("maths", Agent(model, [tool_with("b", HALF)], name="two"), "does other things")
-    shown = examples_as_text([height, half])
+    shown = format_examples([height, half])
     assert "Action: archive\nAction Input: How high is the mast?\nObservation: 31 metres\n" in shown
     assert "Action: maths\nAction Input: What is half of 31 metres?\nObservation: 15.5 metres\n" in shown
     assert "mast height" not in shown
@@ -159,7 +159,7 @@ def test_the_calculators_example_is_right() -> None:
 
 def test_each_search_has_an_example_from_which_the_calculators_goes_on(search: Tool) -> None:
     for one in searches(search):
-        last = examples_for([one, calculator])[-1]
+        last = choose_examples([one, calculator])[-1]
         assert [step.tool.name for step in last.steps] == [one.name, "Calculator"]
 
 

@@ -10,7 +10,7 @@ from bench.forging import still_taken, taken_by
 from hypothesis import given, settings, strategies as st
 
 from retinue.strategies.plan_text import neutralize_line
-from retinue.strategies.prompting.injection_guard import TURNS as ROLES, neutralize, views
+from retinue.strategies.prompting.injection_guard import TURNS as ROLES, list_views, neutralize
 from sampling import examples
 
 TOKEN = re.compile(
@@ -212,7 +212,7 @@ def characters(full: bool) -> list[str]:
 
 
 def looks_like(character: str) -> str:
-    return next(views(character)).text
+    return next(list_views(character)).text
 
 
 def test_what_the_parsers_patterns_take_for_a_letter_a_digit_or_a_blank_looks_like_one(characters: list[str]) -> None:

@@ -8,7 +8,7 @@ from fakes.said import Said
 from retinue import Agent, Budget, RunResult, StopReason, tool
 from retinue.core.events import Asked
 from retinue.core.values import Capabilities, Reply
-from retinue.strategies.parsing.final_answer import prose
+from retinue.strategies.parsing.final_answer import read_prose
 from strategies.test_corpus import TOOLS as RECORDED_TOOLS, read, recorded
 
 PLAIN = "Paris is the capital of France."
@@ -75,7 +75,7 @@ def test_what_may_be_anything_else_is_not_taken(name: str, said: str | Reply) ->
     "said", ["Paris", "42.", "Hello! How can I help? Let me know.", "Bonjour, c'est Paris: oui", "東京"]
 )
 def test_conversation_is_prose(said: str) -> None:
-    assert prose(Reply(f" {said}\n"), [search]) == said
+    assert read_prose(Reply(f" {said}\n"), [search]) == said
 
 
 @EVERY
@@ -90,5 +90,5 @@ def test_prose_between_other_unreadable_replies_is_not_twice_in_a_row(name: str)
 
 def test_of_the_recorded_thoughts_only_those_are_prose_after_which_the_model_answered() -> None:
     thoughts = [(reply, reply[: reply.index("\nAction ")]) for reply in recorded()]
-    taken = [reply for reply, thought in thoughts if prose(Reply(thought), RECORDED_TOOLS)]
+    taken = [reply for reply, thought in thoughts if read_prose(Reply(thought), RECORDED_TOOLS)]
     assert [read(reply)[0] for reply in taken] == ["Finish"] * 92, "of 92 answers and 277 searches"

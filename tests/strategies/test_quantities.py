@@ -9,12 +9,12 @@ from hypothesis import given, strategies as st
 
 from retinue.strategies.facts.quantities import (
     Unreadable,
-    date_in,
+    convert_quantity,
+    find_quantities,
     format_date,
     format_number,
-    in_asked_unit,
     number_in,
-    quantities,
+    parse_date,
 )
 
 
@@ -29,7 +29,7 @@ from retinue.strategies.facts.quantities import (
     ],
 )
 def test_numbers_come_with_their_units(text: str, found: list[str]) -> None:
-    assert quantities(text) == found
+    assert find_quantities(text) == found
 
 
 @pytest.mark.parametrize(
@@ -53,14 +53,14 @@ def test_a_text_s_number_is_its_first_and_a_date_s_its_year(text: str, number: f
     ],
 )
 def test_a_quantity_is_told_in_the_unit_that_is_asked_for(value: str, question: str, answer: str) -> None:
-    assert in_asked_unit(value, question) == answer
+    assert convert_quantity(value, question) == answer
 
 
 @given(st.dates(min_value=date(1000, 1, 1)))
 def test_a_date_is_read_in_each_of_its_forms(when: date) -> None:
     month = when.strftime("%B")
     forms = [format_date(when), f"{month} {when.day}, {when.year}", when.isoformat()]
-    assert [date_in(f"On {form}, it rained.") for form in forms] == [when] * 3
+    assert [parse_date(f"On {form}, it rained.") for form in forms] == [when] * 3
 
 
 @given(st.integers(-(10**9), 10**9) | st.decimals(-1000, 1000, places=3).map(float))
@@ -70,17 +70,17 @@ def test_a_number_survives_being_written(number: float) -> None:
 
 @given(st.text())
 def test_any_text_has_a_number_and_a_date_or_says_that_it_has_none(text: str) -> None:
-    for read in (number_in, date_in):
+    for read in (number_in, parse_date):
         try:
             read(text)
         except Unreadable as error:
             assert str(error)  # noqa: PT017 -- either is right
-    for value in quantities(text):
+    for value in find_quantities(text):
         number_in(value)
-        in_asked_unit(value, text)
+        convert_quantity(value, text)
 
 
 @pytest.mark.parametrize("text", ["31 February 1900", "1900-13-01"])
 def test_a_date_that_never_was_is_unreadable(text: str) -> None:
     with pytest.raises(Unreadable):
-        date_in(text)
+        parse_date(text)

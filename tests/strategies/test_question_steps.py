@@ -13,13 +13,13 @@ from retinue.strategies.facts.question_plan import (
     KINDS,
     MOST,
     QuestionStep,
+    build_plan_constraint,
+    calculate_step,
     fill_expression,
     fill_references,
     is_sound,
-    parts_of,
     read_steps,
-    steps_shape,
-    work_out,
+    split_list,
 )
 
 BRIDGE = "find: Who is the sculptor of The Iron Heron?\nfind: In which year was #1 born?\n\n"
@@ -40,7 +40,7 @@ def test_what_is_no_plan_is_unreadable(text: str) -> None:
 
 
 def pattern_for(question: str) -> str:
-    shape = steps_shape(question)
+    shape = build_plan_constraint(question)
     assert shape is not None
     return regex(shape.pattern)
 
@@ -77,7 +77,7 @@ def test_a_plan_ends_with_what_is_asked_for_and_has_no_numbers_but_the_question_
     "question", ["Who wrote Emma?", "On what date was Marl founded?", "In which year did Emma appear?"]
 )
 def test_a_question_that_no_operation_answers_needs_no_plan(question: str) -> None:
-    assert steps_shape(question) is None
+    assert build_plan_constraint(question) is None
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_any_text_is_a_plan_that_can_be_worked_out_or_is_unreadable(text: str, v
         for step in read_steps(text):
             fill_references(step.text, values)
             fill_expression(step.text, values)
-            work_out(step, values)
+            calculate_step(step, values)
     except Unreadable as error:
         assert str(error)  # noqa: PT017 -- either is right
 
@@ -126,7 +126,7 @@ def test_any_text_is_a_plan_that_can_be_worked_out_or_is_unreadable(text: str, v
 )
 def test_steps_without_a_model(step: str, values: list[str], result: str) -> None:
     kind, _, text = step.partition(": ")
-    assert work_out(QuestionStep(kind, text), values) == result
+    assert calculate_step(QuestionStep(kind, text), values) == result
 
 
 def test_arithmetic_takes_the_numbers_of_values_and_sums_of_several() -> None:
@@ -135,4 +135,4 @@ def test_arithmetic_takes_the_numbers_of_values_and_sums_of_several() -> None:
 
 
 def test_a_list_has_parts() -> None:
-    assert parts_of("Ottery, Marl, and Upper Marl and Cole") == ["Ottery", "Marl", "Upper Marl", "Cole"]
+    assert split_list("Ottery, Marl, and Upper Marl and Cole") == ["Ottery", "Marl", "Upper Marl", "Cole"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from retinue.strategies.facts.quantities import in_asked_unit, in_other_unit, terms_of
+from retinue.strategies.facts.quantities import convert_quantity, convert_question, separate_terms
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from retinue.strategies.facts.quantities import in_asked_unit, in_other_unit, te
 def test_what_a_question_lays_down_is_no_part_of_what_it_asks(
     question: str, plain: str, units: list[str], digits: int | None
 ) -> None:
-    terms = terms_of(question)
+    terms = separate_terms(question)
     assert (terms.question, list(terms.units), terms.digits) == (plain, units, digits)
 
 
@@ -31,7 +31,7 @@ def test_what_a_question_lays_down_is_no_part_of_what_it_asks(
     | st.from_regex(r"(If )?an? [a-z]+ is [0-9.,]+ [a-z]+, .*Round to (one|two|[0-9]+) decimals?", fullmatch=True)
 )
 def test_any_text_has_terms(text: str) -> None:
-    terms = terms_of(text)
+    terms = separate_terms(text)
     assert terms.round_value("1,234.5678 metres").endswith("metres")
     assert all(size >= 0 for size in terms.units.values())
 
@@ -43,11 +43,11 @@ def test_any_text_has_terms(text: str) -> None:
     ),
 )
 def test_any_quantity_is_told_in_units_of_any_size(value: str, question: str) -> None:
-    terms = terms_of(question)
-    assert in_other_unit(terms.question, terms.units).endswith("?")
-    assert in_asked_unit(value, terms.question, terms.units) or not value
+    terms = separate_terms(question)
+    assert convert_question(terms.question, terms.units).endswith("?")
+    assert convert_quantity(value, terms.question, terms.units) or not value
 
 
 def test_a_unit_of_the_same_size_changes_nothing() -> None:
-    terms = terms_of("If an ell is 1 metre, how many ells wide is Tarn Dam?")
-    assert in_asked_unit("120", terms.question, terms.units) == "120"
+    terms = separate_terms("If an ell is 1 metre, how many ells wide is Tarn Dam?")
+    assert convert_quantity("120", terms.question, terms.units) == "120"

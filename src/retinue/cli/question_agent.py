@@ -21,7 +21,7 @@ from ..documents.text_extraction import READABLE
 from ..errors import DataError, UsageError
 from ..models import PromptModel
 from ..strategies import STRATEGIES
-from ..strategies.auto import preset_strategy, usual_steps
+from ..strategies.auto import find_usual_steps, preset_strategy
 from ..tools import calculator, passages
 from ..tools.passages import Passages, Rank, Searchable, cut
 from .approval_prompt import decide
@@ -29,7 +29,7 @@ from .model_offer import offer_embedded_model
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _STRATEGY = "[default: careful for the embedded model or a GGUF file with --passages, else auto]"
-_STEPS = f"[default: {usual_steps('careful')} with careful, else {usual_steps('auto')}]"
+_STEPS = f"[default: {find_usual_steps('careful')} with careful, else {find_usual_steps('auto')}]"
 _OPTIONS = (
     click.option(
         "--passages", type=click.Path(path_type=Path), help="Folder of files, its index, or JSONL file to search."
@@ -84,7 +84,7 @@ class AgentOptions:
             answering,
             tools,
             strategy=strategy,
-            budget=Budget(self.max_steps or usual_steps(strategy), self.max_seconds, self.max_tokens),
+            budget=Budget(self.max_steps or find_usual_steps(strategy), self.max_seconds, self.max_tokens),
             human=decide,
             require_human_feedback=self.ask_me,
         )

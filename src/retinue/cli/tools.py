@@ -16,7 +16,7 @@ from ..core.tools.tool import Tool
 from ..display.terminal import clean
 from ..models.wire_format import functions
 from ..strategies.prompting.prompt_parts import describe_tools
-from ..strategies.react_json import tools_as_json
+from ..strategies.react_json import format_tools_as_json
 
 
 @click.command("tools")
@@ -48,7 +48,7 @@ def _native(tools: Sequence[Tool]) -> str:
 
 
 _SHOWN: Mapping[str, Callable[[Sequence[Tool]], str]] = {
-    "react_json": tools_as_json,
+    "react_json": format_tools_as_json,
     "self_ask": lambda tools: describe_tools(tools, "What to ask"),
     "tool_calling": _native,
 }

@@ -25,9 +25,9 @@ class Auto:
 
     def __call__(self, task: Task) -> Flow:
         """Run the strategy chosen for `task`."""
-        return self.chosen(task)(task)
+        return self.choose_strategy(task)(task)
 
-    def chosen(self, task: Task, recorded: str = "") -> Strategy:
+    def choose_strategy(self, task: Task, recorded: str = "") -> Strategy:
         """Return the strategy for a run of `task`; for a `recorded` run, the one its log names."""
         known: dict[str, Strategy] = {one.name: one for one in (self.calling, React())}
         calls = not task.tools or (task.calls_tools and not (task.constrained or task.scripted))
@@ -43,7 +43,7 @@ def preset_strategy(engine: str, *, searches: bool) -> str:
     return "careful" if searches and engine == "local" else "auto"
 
 
-def usual_steps(strategy: str) -> int:
+def find_usual_steps(strategy: str) -> int:
     """Return how many replies a question may take with the strategy of this name, if the user sets no limit."""
     return _STEPS.get(strategy, 10)
 
@@ -55,7 +55,7 @@ def choose_strategy(strategy: Strategy, task: Task, recorded: str = "") -> Strat
     the name in the log of a recorded run.
     """
     if isinstance(strategy, Auto):
-        return strategy.chosen(task, recorded)
+        return strategy.choose_strategy(task, recorded)
     if not task.tools and needs_tools(strategy):
         return ToolCalling()
     return strategy

@@ -14,22 +14,22 @@ from dataclasses import dataclass, replace
 from ..core.protocols import Flow, Task, act
 from ..core.tools.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message
-from .facts.copied_answers import NOT_STATED, asks_for
-from .facts.descriptions import in_words, names_listed
+from .facts.copied_answers import NOT_STATED, find_asked_kind
+from .facts.descriptions import describe_request, find_listed_names
 from .facts.fact_finder import FOUND, YES_OR_NO, FactFinder
-from .facts.quantities import Unreadable, terms_of
+from .facts.quantities import Unreadable, separate_terms
 from .facts.question_plan import (
     QuestionStep,
+    calculate_step,
     fill_expression,
     fill_references,
     is_list,
     join_results,
-    parts_of,
     plan_count,
     plan_question,
-    work_out,
+    split_list,
 )
-from .facts.sub_prompts import NarrowRun, looks_up, one_of, sub_prompt
+from .facts.sub_prompts import NarrowRun, build_choice_constraint, fill_sub_prompt, may_look_up
 from .prompting.constraints import answer_shape
 from .react import React
 from .wrappers.wrapper import Part
@@ -57,7 +57,7 @@ class Careful:
         """Plan, find, compute and answer."""
         wanted = self.calculator.casefold()
         finders = [tool for tool in task.tools if tool.name.casefold() != wanted]
-        if task.scripted or len(finders) != 1 or not looks_up(finders[0]) or len(task.question) > _LONGEST:
+        if task.scripted or len(finders) != 1 or not may_look_up(finders[0]) or len(task.question) > _LONGEST:
             return React()(task)
         sums = next((tool for tool in task.tools if tool.name.casefold() == wanted), None)
         return _Run(self, task, finders[0], sums).flow()
@@ -82,7 +82,7 @@ class _Run(NarrowRun):
         return (yield from self._answer_one(last, said))
 
     def _answer_one(self, question: str, history: Sequence[Message]) -> Flow:
-        terms = terms_of((yield from self.name_references(question, history, self._task.window)))
+        terms = separate_terms((yield from self.name_references(question, history, self._task.window)))
         question, self._facts.units = terms.question, terms.units
         steps = yield from plan_question(self, question)
         finish = yield from self._do_steps(question, steps)
@@ -92,9 +92,9 @@ class _Run(NarrowRun):
 
     def _answer_otherwise(self, question: str, steps: Sequence[QuestionStep]) -> Part[AgentFinish | None]:
         """Choose one of two, or count what no passage gives the number of."""
-        options = names_listed(question)
-        if options and asks_for(question) == "words":
-            value = yield from self._facts.choose(question, in_words(question, options))
+        options = find_listed_names(question)
+        if options and find_asked_kind(question) == "words":
+            value = yield from self._facts.choose(question, describe_request(question, options))
             return self.finish(value) if value != NOT_STATED else None
         if len(steps) == 1 and question.casefold().startswith(_COUNTS):
             steps = yield from plan_count(self, question)
@@ -129,14 +129,14 @@ class _Run(NarrowRun):
                 return (yield from self._compute(fill_expression(step.text, values)))
             case "judge":
                 return (yield from self._judge(fill_references(step.text, values)))
-        return work_out(step, values)
+        return calculate_step(step, values)
 
     def _find_each(self, step: QuestionStep, values: list[str]) -> Part[str]:
         if not step.uses:
             return (yield from self._facts.find(step.text))
         used = step.uses[0]
         found = []
-        for part in parts_of(values[used - 1])[:_EACH]:
+        for part in split_list(values[used - 1])[:_EACH]:
             each = [*values[: used - 1], part, *values[used:]]
             found.append((yield from self._facts.find(fill_references(step.text, each))))
         return join_results(found)
@@ -150,21 +150,21 @@ class _Run(NarrowRun):
         return seen.text.strip()
 
     def _judge(self, question: str) -> Part[str]:
-        options = in_words(question, names_listed(question)) if " or " in question else []
+        options = describe_request(question, find_listed_names(question)) if " or " in question else []
         shape = self._answer_shape
-        if asks_for(question) == "truth":
+        if find_asked_kind(question) == "truth":
             shape = YES_OR_NO
         elif options:
-            shape = one_of("answer", options)
+            shape = build_choice_constraint("answer", options)
         return (yield from self.say(self._judge_prompt(question), question, shape))
 
-    def closing_prompt(self, news: str) -> str:
+    def write_closing_prompt(self, news: str) -> str:
         """Return the prompt that asks for a judgement of the question from the facts that are known."""
         return self._judge_prompt(self._task.question)
 
     def _judge_prompt(self, question: str) -> str:
         facts = "\n".join(f"{asked} {value}" for asked, value in self._facts.known.items()) or "(nothing was found)"
-        return sub_prompt("judge", facts=facts, question=question)
+        return fill_sub_prompt("judge", facts=facts, question=question)
 
     def finish(self, value: str, log: str = "") -> AgentFinish:
         """Return the run's result, with names for what the question describes."""

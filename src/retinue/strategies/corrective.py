@@ -18,13 +18,13 @@ from ..core.protocols import Flow, Task, act
 from ..core.schema.patterns import Chars, Repeat, seq
 from ..core.tools.tool import Tool
 from ..core.values import AgentAction, AgentFinish
-from .facts.copied_answers import copied_shape
-from .facts.descriptions import names_in
+from .facts.copied_answers import build_copied_constraint
+from .facts.descriptions import find_names
 from .facts.fact_finder import FOUND, YES_OR_NO
-from .facts.sub_prompts import NarrowRun, looks_up, one_field, one_of
+from .facts.sub_prompts import NarrowRun, build_choice_constraint, build_field_constraint, may_look_up
 from .prompting.constraints import answer_shape
 from .prompting.injection_guard import neutralize
-from .prompting.prompt_parts import prompt_parts
+from .prompting.prompt_parts import read_prompt_parts
 from .react import React
 from .wrappers.wrapper import Part
 
@@ -32,7 +32,7 @@ _REPLY_TOKENS = 64
 _NAMES = 3  # that a later source is searched for
 _AFTER = frozenset("not is are was were has have be known that which who to and or do does can will".split())
 _FEW = Repeat(seq(" ", Repeat(Chars("A-Za-z0-9_.\u00c0-\u024f-"), 3, 30)), 1, 4)
-_WORDS = one_field("words", seq(_FEW, "\n"))
+_WORDS = build_field_constraint("words", seq(_FEW, "\n"))
 _CALCULATOR = "calculator"
 _SEVERAL = 2  # words, or sources
 _NOTHING = "I found nothing that answers this"
@@ -51,7 +51,7 @@ class Corrective:
     def __call__(self, task: Task) -> Flow:
         """Search, judge, and answer or go on."""
         sources = [tool for tool in task.tools if _is_source(tool)]
-        others = [tool for tool in task.tools if tool not in sources and "title" not in _arguments_of(tool)]
+        others = [tool for tool in task.tools if tool not in sources and "title" not in _list_arguments(tool)]
         if task.scripted or others or len(sources) < _SEVERAL:
             return React()(task)
         return _Run(task, sources, self.rewordings).flow()
@@ -65,7 +65,7 @@ class _Run(NarrowRun):
         self._question, self._history, self._window = task.question.strip(), task.history, task.window
         self._sources = [tool.name for tool in sources]
         self._described = {tool.name: tool.description for tool in sources}
-        self._out = next((tool for tool in task.tools if "title" in _arguments_of(tool)), None)
+        self._out = next((tool for tool in task.tools if "title" in _list_arguments(tool)), None)
         self._rewordings = rewordings
         self._about = ""  # what the first source says of the things that the question is about
         self._names: Sequence[str] = ()  # in that
@@ -79,7 +79,7 @@ class _Run(NarrowRun):
         queries, thought = [question], ""
         if wanted != first:
             known = yield from self._describe_things(first)
-            names = [] if known is None else [one for one in names_in(known.sentence) if one not in question][:_NAMES]
+            names = [] if known is None else [one for one in find_names(known.sentence) if one not in question][:_NAMES]
             searched = f"Found nothing in {first}. Will continue with {wanted}."
             queries, thought = [*names, question], searched if self._seen else f"Will look in {wanted} first."
             if known is not None and names:
@@ -93,26 +93,26 @@ class _Run(NarrowRun):
                 return AgentFinish({"output": found.answer})
             queries, thought, before = [question], "", source
             self._about, self._names = "", ()
-        return (yield from self._way_out(before))
+        return (yield from self._report_nothing_found(before))
 
     def _choose_source(self) -> Part[str]:
         """Return the source that the question is for."""
         described = "\n".join(f"{name}: {self._described[name]}" for name in self._sources)
         places = {"first": self._sources[0], "middle": self._sources[len(self._sources) // 2]}
         text = _fill_prompt("route", sources=described, last=self._sources[-1], question=self._question, **places)
-        said = yield from self.say(text, self._question, one_of("where", self._sources))
+        said = yield from self.say(text, self._question, build_choice_constraint("where", self._sources))
         return said if said in self._sources else self._sources[0]
 
     def _describe_things(self, source: str) -> Part[FoundSentence | None]:
         """Return what a source says of the things that the question is about."""
-        shape = copied_shape(self._question, "", "words", must=True)
+        shape = build_copied_constraint(self._question, "", "words", must=True)
         if shape is None:
             return None
         text = _fill_prompt("things", question=self._question)
         said = yield from self.say(text, self._question, shape, aside=True)
         rest = takewhile(lambda word: word.isalnum() and word not in _AFTER, self._question.partition(said)[2].split())
         things = " ".join((said, *rest))
-        if len(stems_of(things)) < _SEVERAL:  # a name alone
+        if len(stem_words(things)) < _SEVERAL:  # a name alone
             return None
         passages = yield from self._find_passages(source, [things], "")
         return (yield from self._choose_sentence(f"What are {things}?", source, passages))
@@ -142,7 +142,7 @@ class _Run(NarrowRun):
 
     def _choose_sentence(self, question: str, source: str, passages: Sequence[str]) -> Part[FoundSentence | None]:
         """Have the model choose a sentence, and say whether it answers the question."""
-        sentences = nearest_sentences(source, passages, f"{self._about} {question}")
+        sentences = find_nearest_sentences(source, passages, f"{self._about} {question}")
         if not sentences:
             return None
         text = "\n".join(f"{number}. {one.sentence}" for number, one in enumerate(sentences, 1))
@@ -150,10 +150,10 @@ class _Run(NarrowRun):
         number = "1"
         if len(sentences) > 1:
             asked = _fill_prompt("choose", sentences=text, question=question)
-            number = yield from self.say(asked, text, one_of("sentence", numbers), aside=True)
+            number = yield from self.say(asked, text, build_choice_constraint("sentence", numbers), aside=True)
         chosen = sentences[int(number) - 1] if number in numbers else sentences[0]
-        wanted = stems_of(question)
-        nearest = max(sentences, key=lambda one: words_in_common(wanted, one))
+        wanted = stem_words(question)
+        nearest = max(sentences, key=lambda one: count_common_words(wanted, one))
         for one in dict.fromkeys((chosen, nearest)):
             if not self._is_near(one, wanted):
                 continue  # a small model says of many things that they are an answer
@@ -166,43 +166,43 @@ class _Run(NarrowRun):
         """Return whether a sentence has half of the words that are wanted, or one of the names that were found."""
         if self._names:
             return any(name in found.passage for name in self._names)
-        return 2 * words_in_common(wanted, found) >= len(wanted)
+        return 2 * count_common_words(wanted, found) >= len(wanted)
 
     def _reword(self) -> Part[str]:
         text = _fill_prompt("reword", question=self._question)
         words = yield from self.say(text, self._question, _WORDS, aside=True)
         return " ".join({word.casefold(): word for word in words.split()}.values())
 
-    def _way_out(self, last: str) -> Flow:
+    def _report_nothing_found(self, last: str) -> Flow:
         """Say that nothing was found, and what was looked for; with the way out, if there is one."""
         looked = "\n".join(f"- {source}: {query}" for source, query in self._seen)
         nothing = f"{_NOTHING}. I looked for:\n{looked}"
         if self._out is None:
             return AgentFinish({"output": nothing})
         given = {"title": self._question, "body": f"{self._question}\n\nNothing was found. Looked for:\n{looked}\n"}
-        known = {name: value for name, value in given.items() if name in _arguments_of(self._out)}
+        known = {name: value for name, value in given.items() if name in _list_arguments(self._out)}
         thought = f"Found nothing in {last}, either. Will prepare a question to those who may know."
         (seen,) = yield from act(AgentAction(self._out.name, known, thought))
         if seen.outcome not in FOUND:
             return AgentFinish({"output": nothing})
         return AgentFinish({"output": f"{_NOTHING}. You can ask it here: {seen.text.strip()}"})
 
-    def closing_prompt(self, news: str) -> str:
+    def write_closing_prompt(self, news: str) -> str:
         """Return the prompt that asks for the answer from what was read last."""
         return _fill_prompt("close", text=news, question=self._question)
 
 
 def _is_source(tool: Tool) -> bool:
-    return looks_up(tool) and tool.name.casefold() != _CALCULATOR
+    return may_look_up(tool) and tool.name.casefold() != _CALCULATOR
 
 
-def _arguments_of(tool: Tool) -> Mapping[str, Any]:
+def _list_arguments(tool: Tool) -> Mapping[str, Any]:
     arguments: Mapping[str, Any] = tool.signature.parameters.get("properties", {})
     return arguments
 
 
 def _fill_prompt(part: str, **values: str) -> str:
-    return prompt_parts("corrective")[part].substitute(values).rstrip("\n")
+    return read_prompt_parts("corrective")[part].substitute(values).rstrip("\n")
 
 
 def _tell_next(before: str, source: str) -> str:
@@ -253,20 +253,20 @@ def split_passages(observation: str) -> list[str]:
     return rows
 
 
-def nearest_sentences(source: str, passages: Sequence[str], question: str) -> list[FoundSentence]:
+def find_nearest_sentences(source: str, passages: Sequence[str], question: str) -> list[FoundSentence]:
     """Return the sentences that share most words with the question, in their order."""
-    wanted = stems_of(question)
+    wanted = stem_words(question)
     found = [one for passage in passages for one in _split_sentences(source, passage)]
-    shared = [words_in_common(wanted, one) for one in found]
+    shared = [count_common_words(wanted, one) for one in found]
     best = sorted((at for at, number in enumerate(shared) if number), key=lambda at: -shared[at])[:_CHOICES]
     return [found[at] for at in sorted(best)]
 
 
-def words_in_common(wanted: set[str], found: FoundSentence) -> int:
+def count_common_words(wanted: set[str], found: FoundSentence) -> int:
     """Return how many words of the question a sentence has, or the title of its passage, if it has one itself."""
     title = _LINK.match(found.passage)
-    said = stems_of(found.sentence)
-    return len(wanted & (said | stems_of(title.group(1)) if title else said)) if wanted & said else 0
+    said = stem_words(found.sentence)
+    return len(wanted & (said | stem_words(title.group(1)) if title else said)) if wanted & said else 0
 
 
 def _split_sentences(source: str, passage: str) -> list[FoundSentence]:
@@ -277,6 +277,6 @@ def _split_sentences(source: str, passage: str) -> list[FoundSentence]:
     return [FoundSentence(source, one[:_SENTENCE_CHARS], passage) for one in said if _WHOLE.fullmatch(one)]
 
 
-def stems_of(text: str) -> set[str]:
+def stem_words(text: str) -> set[str]:
     """Return the beginnings of the words that say something."""
     return {word[:_ALIKE] for word in map(str.lower, _WORD.findall(text)) if word not in _GENERAL}

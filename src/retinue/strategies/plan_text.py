@@ -11,9 +11,9 @@ from typing import Any
 from ..core.prompt import Decided
 from ..core.schema.patterns import Constraint, json_pattern, seq
 from ..core.values import AgentFinish, Decision, Reply
-from .parsing.lenient_json import json_values
+from .parsing.lenient_json import find_json_values
 from .parsing.react_text import without_empty_fence
-from .prompting.constraints import object_schema
+from .prompting.constraints import build_object_schema
 from .prompting.injection_guard import neutralize
 
 END = "<END_OF_PLAN>"
@@ -59,7 +59,7 @@ def read_plan(text: str, most: int) -> Plan:
     Raises `UnreadablePlan`, and nothing else, for any text.
     """
     text = text.split(END)[0]
-    for values in json_values(text):
+    for values in find_json_values(text):
         if steps := _read_steps(values):
             return Plan(check_steps(steps, most))
         if isinstance(values, dict) and isinstance(values.get("answer"), str) and values["answer"].strip():
@@ -111,7 +111,7 @@ def check_steps(steps: Sequence[str], most: int) -> tuple[str, ...]:
 def plan_shape(most: int) -> Constraint:
     """Return the constraint for a plan as JSON with at most `most` steps."""
     step = {"type": "string", "minLength": 1, "maxLength": _HELD_STEP_CHARS}
-    schema = object_schema(steps={"type": "array", "items": step, "minItems": 1, "maxItems": most})
+    schema = build_object_schema(steps={"type": "array", "items": step, "minItems": 1, "maxItems": most})
     return Constraint(seq(" ", json_pattern(schema), "\n"), schema)
 
 

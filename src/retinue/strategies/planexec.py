@@ -34,7 +34,7 @@ from .plan_text import (
     read_plan,
 )
 from .prompting.constraints import answer_shape
-from .prompting.prompt_parts import describe_tools, history_lines, prompt_parts
+from .prompting.prompt_parts import describe_tools, format_history, read_prompt_parts
 from .react import React
 from .wrappers.wrapper import Part, perform, relay, without_visible_answer
 
@@ -125,7 +125,7 @@ class _Run:
         """Return a plan to execute, approved by a person if required; or the result, if the run ends without one."""
         why = "the plan needs a person's approval" + (f" ({problem})" if problem else "")
         wrong = ""
-        plan = yield from self._draft_plan(problem)
+        plan = yield from self._ask_for_plan(problem)
         while self._by.approve and not isinstance(plan, AgentFinish):
             decision = yield from consult(AgentAction("plan", {"steps": list(plan)}), f"{why}{wrong}")
             try:
@@ -139,12 +139,12 @@ class _Run:
             if decision.kind != "edit":
                 self._notes.remarks.append(decision)
                 wrong = ""
-                plan = yield from self._draft_plan(problem)
+                plan = yield from self._ask_for_plan(problem)
         return plan
 
-    def _draft_plan(self, problem: str) -> Part[tuple[str, ...] | AgentFinish]:
+    def _ask_for_plan(self, problem: str) -> Part[tuple[str, ...] | AgentFinish]:
         """Return a plan by the model. If none is readable, the question itself is the only step."""
-        prompt = Prompt(Message("user", self._prompt("plan", problem)))
+        prompt = Prompt(Message("user", self._fill_prompt_part("plan", problem)))
         news = f"{self._task.question}\n{problem}".strip()
         steps: tuple[str, ...] = (self._task.question,)
         wrong = ""
@@ -169,7 +169,7 @@ class _Run:
         """Let the model grade the plan; return it, or the model's improvement."""
         if not self._by.check:
             return steps
-        prompt = Prompt(Message("user", self._prompt("check", plan=number_steps(steps))))
+        prompt = Prompt(Message("user", self._fill_prompt_part("check", plan=number_steps(steps))))
         shape = Constraint(choice(" yes\n", self._shapes[0].pattern), self._shapes[0].schema)
         reply = yield from ask(Ask(prompt, self._news, lambda _: Reply(" yes\n"), (), shape, _REPLY_TOKENS, aside=True))
         try:
@@ -185,9 +185,9 @@ class _Run:
             self._notes.seen = []
             finish, ends = yield from self._execute_step(step)
             whole = steps == (self._task.question,)
-            if ends or (whole and _succeeded(finish)):
+            if ends or (whole and _has_succeeded(finish)):
                 return finish
-            if not _succeeded(finish):
+            if not _has_succeeded(finish):
                 why = neutralize_line(finish.output, RESULT_CHARS) or str(finish.reason)
                 return f"This step failed: {neutralize_line(step, RESULT_CHARS)} ({why})"
             self._notes.done.append((step, finish.output))
@@ -196,7 +196,7 @@ class _Run:
 
     def _execute_step(self, step: str) -> Part[tuple[AgentFinish, bool]]:
         """Execute a step; return its result, and whether the run ends with it."""
-        question = self._prompt("step", step=step).rstrip("\n")
+        question = self._fill_prompt_part("step", step=step).rstrip("\n")
         history = self._task.history if step == self._task.question else ()  # other steps are self-contained
         inner = self._executor(replace(self._task, question=question, history=history))
         replies = 0
@@ -242,9 +242,9 @@ class _Run:
 
     def _ask_answer(self, news: str, *, may_miss: bool = False) -> Ask:
         """Return the request for the answer and nothing else."""
-        missing = prompt_parts("planexec")["missing"].template if may_miss else ""
-        prompt = Prompt(Message("user", self._prompt("answer", missing=missing).rstrip("\n")))
-        shown = _visible_if_found if may_miss else final_answer.visible_answer
+        missing = read_prompt_parts("planexec")["missing"].template if may_miss else ""
+        prompt = Prompt(Message("user", self._fill_prompt_part("answer", missing=missing).rstrip("\n")))
+        shown = _read_answer_if_found if may_miss else final_answer.read_visible_answer
         return Ask(prompt, news, format_answer, (), self._shapes[1], _REPLY_TOKENS, answer=shown)
 
     def _read_answer(self, reply: Reply) -> AgentFinish:
@@ -257,12 +257,12 @@ class _Run:
 
     # ── wording ──────────────────────────────────────────────────────────────────────────────────
 
-    def _prompt(self, part: str, problem: str = "", **more: str) -> str:
+    def _fill_prompt_part(self, part: str, problem: str = "", **more: str) -> str:
         problems = f"{problem}\nPlan only what is left to do.\n" if problem else ""
-        return prompt_parts("planexec")[part].safe_substitute(
+        return read_prompt_parts("planexec")[part].safe_substitute(
             tools=describe_tools(self._task.tools) or _NO_TOOLS,
             most=self._by.max_steps,
-            history=history_lines(self._task.history, self._task.window),
+            history=format_history(self._task.history, self._task.window),
             question=self._task.question,
             known=self._notes.known,
             remarks=f"{problems}{self._notes.remarks_text}",
@@ -273,7 +273,7 @@ class _Run:
         return () if self._task.constrained else texts
 
 
-def _succeeded(finish: AgentFinish) -> bool:
+def _has_succeeded(finish: AgentFinish) -> bool:
     return finish.reason in (StopReason.ANSWER, StopReason.REPLY_TRUNCATED) and bool(finish.output.strip())
 
 
@@ -283,8 +283,8 @@ def _finish_refused(decision: Decision) -> AgentFinish:
     return AgentFinish({"problem": problem, "best": ""}, reason=StopReason.ERROR)
 
 
-def _visible_if_found(text: str) -> str:
-    shown = final_answer.visible_answer(text)
+def _read_answer_if_found(text: str) -> str:
+    shown = final_answer.read_visible_answer(text)
     return "" if may_begin_with(shown, "not found") else shown
 
 

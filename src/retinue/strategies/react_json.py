@@ -23,12 +23,12 @@ from ..core.schema.patterns import Constraint, Pattern, Repeat, choice, json_pat
 from ..core.tools.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
 from .parsing.actions import UnreadableReply, finish_with
-from .parsing.final_answer import json_answer, prose_reader, uses_tool
-from .parsing.json_reply import MAX_ACTIONS, read_reply, truncated_answer
-from .prompting.constraints import arguments_schema, object_schema, shared_definitions
+from .parsing.final_answer import choose_prose_reader, read_json_answer, uses_tool
+from .parsing.json_reply import MAX_ACTIONS, read_reply, read_truncated_answer
+from .prompting.constraints import build_arguments_schema, build_object_schema, collect_shared_definitions
 from .prompting.injection_guard import neutralize
-from .prompting.prompt_parts import Example, describe_tools, examples_for, history_lines, prompt_text
-from .step_loop import ParsedReply, PromptTurn, extend, step_by_step, turn_text
+from .prompting.prompt_parts import Example, choose_examples, describe_tools, format_history, read_prompt_text
+from .step_loop import ParsedReply, PromptTurn, drive_steps, extend, join_turn_text
 
 SEED_BUDGET = Budget(steps=4, seconds=20)  # the ReAct tutorial's limits
 RESPONSE = "\n Your response: "
@@ -67,21 +67,21 @@ class ReactJson:
 
     def __call__(self, task: Task) -> Flow:
         """Think, run tools and read their responses until there is an answer."""
-        return step_by_step(_Json(self, task), self.trim_intermediate_steps, prose_reader(task))
+        return drive_steps(_Json(self, task), self.trim_intermediate_steps, choose_prose_reader(task))
 
     def question(self, task: Task) -> str:
         """Return the prompt's beginning."""
-        shown = [_format_example(example) for example in examples_for(task.tools)] if task.constrained else []
-        return Template(self.prompt or prompt_text("react_json")).safe_substitute(
-            tools=tools_as_json(task.tools),
+        shown = [_format_example(example) for example in choose_examples(task.tools)] if task.constrained else []
+        return Template(self.prompt or read_prompt_text("react_json")).safe_substitute(
+            tools=format_tools_as_json(task.tools),
             tool_lines=describe_tools(task.tools, "arguments"),
             examples="".join(shown),
-            history=history_lines(task.history, task.window),
+            history=format_history(task.history, task.window),
             question=task.question,
         )
 
 
-def outcome(result: RunResult) -> tuple[str, str, Any]:
+def summarize_outcome(result: RunResult) -> tuple[str, str, Any]:
     """Return what the ReAct tutorial's loop returns: stop reason, last input to the model, and the answer or `{}`."""
     told: dict[int, str] = {}
     last = 0
@@ -93,7 +93,7 @@ def outcome(result: RunResult) -> tuple[str, str, Any]:
     return str(result.stop_reason), told.get(last, ""), {} if answer is None else answer
 
 
-def tools_as_json(tools: Sequence[Tool]) -> str:
+def format_tools_as_json(tools: Sequence[Tool]) -> str:
     """Return the tools in the ReAct tutorial's list format."""
     listed = [
         {
@@ -117,7 +117,7 @@ class _Json:
         self._strategy = strategy
         self._task = task
         self._most = _REPLY_TOKENS if task.constrained else None
-        self._step_shape = _step_shape(task, strategy.answer_chars)
+        self._step_shape = _build_step_constraint(task, strategy.answer_chars)
         self._answer_shape = _answer_shape(task, strategy.answer_chars)
 
     def format_question(self) -> PromptTurn:
@@ -125,17 +125,17 @@ class _Json:
 
     def ask_step(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         cue = "" if before is None else RESPONSE
-        asked = extend(before, Message("user", f"{turn_text(turn)}{cue}"))
-        return Ask(asked, turn.news, self._format_decision, (), self._step_shape, self._most, answer=json_answer)
+        asked = extend(before, Message("user", f"{join_turn_text(turn)}{cue}"))
+        return Ask(asked, turn.news, self._format_decision, (), self._step_shape, self._most, answer=read_json_answer)
 
     def ask_answer(self, before: Prompt | None, turn: PromptTurn) -> Ask:
-        asked = extend(before, Message("user", f"{turn_text(turn)}{_CLOSING}{RESPONSE}"))
-        return Ask(asked, turn.news, _format_answer, (), self._answer_shape, self._most, answer=json_answer)
+        asked = extend(before, Message("user", f"{join_turn_text(turn)}{_CLOSING}{RESPONSE}"))
+        return Ask(asked, turn.news, _format_answer, (), self._answer_shape, self._most, answer=read_json_answer)
 
     def read_step(self, reply: Reply) -> ParsedReply:
         found = read_reply(reply.text, self._task.tools)
         if found.actions:
-            return ParsedReply(found.actions, found.text, _best_answer(found.answer) or found.thought)
+            return ParsedReply(found.actions, found.text, _find_best_answer(found.answer) or found.thought)
         return ParsedReply(finish_with(found.answer or "", found.text), found.text)
 
     def read_answer(self, reply: Reply) -> AgentFinish:
@@ -143,7 +143,7 @@ class _Json:
             found = read_reply(reply.text, self._task.tools)
         except UnreadableReply:
             plain = "" if "{" in reply.text or uses_tool(reply.text, self._task.tools) else reply.text.strip()
-            return AgentFinish({"output": truncated_answer(reply.text) or plain}, reply.text)
+            return AgentFinish({"output": read_truncated_answer(reply.text) or plain}, reply.text)
         return finish_with(found.answer or "", found.text)
 
     def format_step(self, read: ParsedReply, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> PromptTurn:
@@ -158,7 +158,7 @@ class _Json:
 
     def format_reminder(self, turn: PromptTurn, problem: str) -> PromptTurn:
         return replace(
-            turn, told=(Message("user", f"{turn_text(turn)}\n{_EXPECTED}\n"),), news=f"{problem}. {_EXPECTED}"
+            turn, told=(Message("user", f"{join_turn_text(turn)}\n{_EXPECTED}\n"),), news=f"{problem}. {_EXPECTED}"
         )
 
     def _format_decision(self, decided: Decided) -> Reply:
@@ -176,7 +176,7 @@ def _format_response(action: AgentAction, seen: Observation) -> dict[str, Any]:
     return response | ({"note": seen.note} if seen.note else {})
 
 
-def _best_answer(answer: str | None) -> str:
+def _find_best_answer(answer: str | None) -> str:
     """Return an answer given along with actions, unless it only says that there is none yet."""
     return answer if answer and finish_with(answer, "").reason == "ANSWER" else ""
 
@@ -223,29 +223,31 @@ def _format_example(example: Example) -> str:
     return f"{text}{json.dumps(ending, ensure_ascii=False)}\n\n"
 
 
-def _step_shape(task: Task, answer_chars: int) -> Constraint:
+def _build_step_constraint(task: Task, answer_chars: int) -> Constraint:
     """Return the constraint: a thought; then one to eight actions, or the question repeated with its answer."""
     actions: list[Pattern] = [
         seq(f'{{"action": {json.dumps(tool.name)}, "arguments": ', json_pattern(tool.signature.parameters), "}")
         for tool in task.tools
     ]
     listed = seq('"actions": [', choice(*actions), Repeat(seq(", ", choice(*actions)), 0, MAX_ACTIONS - 1), "]}")
-    pattern = seq(_thought_pattern(), choice(listed, _answer_pattern(task, answer_chars)))
-    variants = [object_schema(action={"const": tool.name}, arguments=arguments_schema(tool)) for tool in task.tools]
-    schema = object_schema(
-        scratchpad=object_schema(thought={"type": "string"}),
+    pattern = seq(_build_thought_pattern(), choice(listed, _answer_pattern(task, answer_chars)))
+    variants = [
+        build_object_schema(action={"const": tool.name}, arguments=build_arguments_schema(tool)) for tool in task.tools
+    ]
+    schema = build_object_schema(
+        scratchpad=build_object_schema(thought={"type": "string"}),
         actions={"type": "array", "items": {"anyOf": variants}, "maxItems": MAX_ACTIONS},
         answer={"type": ["string", "null"]},
     )
-    return Constraint(pattern, schema | shared_definitions(task.tools))
+    return Constraint(pattern, schema | collect_shared_definitions(task.tools))
 
 
 def _answer_shape(task: Task, answer_chars: int) -> Constraint:
-    schema = object_schema(scratchpad=object_schema(thought={"type": "string"}), answer={"type": "string"})
-    return Constraint(seq(_thought_pattern(), _answer_pattern(task, answer_chars)), schema)
+    schema = build_object_schema(scratchpad=build_object_schema(thought={"type": "string"}), answer={"type": "string"})
+    return Constraint(seq(_build_thought_pattern(), _answer_pattern(task, answer_chars)), schema)
 
 
-def _thought_pattern() -> Pattern:
+def _build_thought_pattern() -> Pattern:
     return seq('{"scratchpad": {"thought": ', json_pattern(_THOUGHT), "}, ")
 
 

@@ -18,14 +18,14 @@ from ..core.schema.patterns import Constraint, choice, seq
 from ..core.tools.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply, ToolInput
 from .parsing.actions import UnreadableReply, finish_with, match_tool, needs_input, read_input
-from .parsing.final_answer import any_prefix, before_fence, json_answer, prose_reader, uses_tool
+from .parsing.final_answer import build_prefixes_pattern, choose_prose_reader, cut_at_fence, read_json_answer, uses_tool
 from .parsing.json_reply import CUT_OFF, read_reply
 from .parsing.lenient_json import as_text
-from .parsing.react_text import Part, parts_of, without_empty_fence
+from .parsing.react_text import Part, split_parts, without_empty_fence
 from .parsing.tagged_calls import find_calls
-from .prompting.constraints import answer_shape, decision_schema, input_pattern
-from .prompting.prompt_parts import Example, describe_tools, examples_for, history_lines, prompt_text
-from .step_loop import ParsedReply, PromptTurn, end_line, extend, format_observations, step_by_step, turn_text
+from .prompting.constraints import answer_shape, build_decision_schema, build_input_pattern
+from .prompting.prompt_parts import Example, choose_examples, describe_tools, format_history, read_prompt_text
+from .step_loop import ParsedReply, PromptTurn, drive_steps, end_line, extend, format_observations, join_turn_text
 
 NEEDED = "Are follow up questions needed here:"
 ANSWER = "So the final answer is:"
@@ -42,7 +42,7 @@ _ANYWHERE = re.compile(rf"(?<!\w){_KIND}{_AFTER}", re.IGNORECASE)
 _FINAL = ("so the final answer is", "so final answer is", "the final answer is", "final answer is")
 _BEGUN = re.compile(
     r"[ \t>*_#`-]*+(?:"
-    + any_prefix("follow up questions", "intermediate answer", *_FINAL, "question", between="[ _-]?")
+    + build_prefixes_pattern("follow up questions", "intermediate answer", *_FINAL, "question", between="[ _-]?")
     + r"[ \t]*+\d*+[*_`]*+[ \t]*+(?:[\[(][\w .]*+[\])]?)?[ \t]*+[*_`]*+)?",
     re.IGNORECASE,
 )
@@ -70,20 +70,20 @@ class SelfAsk:
 
     def __call__(self, task: Task) -> Flow:
         """Ask follow-up questions until the question itself can be answered."""
-        return step_by_step(_Questions(self, task), self.trim_intermediate_steps, prose_reader(task))
+        return drive_steps(_Questions(self, task), self.trim_intermediate_steps, choose_prose_reader(task))
 
     def question(self, task: Task) -> str:
         """Return the prompt's beginning."""
         answer = self.answer or ("as short as possible" if task.constrained else "")
         names = ", ".join(tool.name for tool in task.tools)
         several = len(task.tools) > 1
-        return Template(self.prompt or prompt_text("self_ask")).safe_substitute(
+        return Template(self.prompt or read_prompt_text("self_ask")).safe_substitute(
             tools=describe_tools(task.tools, "What to ask"),
             follow_up="Follow up [name]" if several else "Follow up",
             input=f", the name being one of [{names}]" if several else "",
             answer=f", {answer}" if answer else "",
-            examples="".join(_format_example(example, several=several) for example in examples_for(task.tools)),
-            history=history_lines(task.history, task.window),
+            examples="".join(_format_example(example, several=several) for example in choose_examples(task.tools)),
+            history=format_history(task.history, task.window),
             question=task.question,
         )
 
@@ -97,9 +97,9 @@ class FollowUp(NamedTuple):
 
 def parse_self_ask(text: str, tools: Sequence[Tool]) -> FollowUp:
     """Parse the decision in a reply. Raises `UnreadableReply`, and nothing else, for any text."""
-    parts = parts_of(text, _AT_LINE_START, _kind_of)
+    parts = split_parts(text, _AT_LINE_START, _classify_marker)
     if not any(part.kind in ("follow up", "answer") for part in parts):
-        parts = parts_of(text, _ANYWHERE, _kind_of)
+        parts = split_parts(text, _ANYWHERE, _classify_marker)
     called = next(find_calls(text), None)
     if text.lstrip().startswith("{") or (called and all(called.begin < part.begin for part in parts)):
         found = read_reply(text, tools)
@@ -120,7 +120,7 @@ def parse_self_ask(text: str, tools: Sequence[Tool]) -> FollowUp:
     return FollowUp(tuple(actions), end)
 
 
-def _kind_of(word: str, before: str = "") -> str:
+def _classify_marker(word: str, before: str = "") -> str:
     word = word.lower()
     if word.startswith("follow"):
         return "follow up"
@@ -134,23 +134,23 @@ def _read_action(part: Part, tools: Sequence[Tool], log: str) -> AgentAction:
     return AgentAction(tool.name if tool else part.name or "none", read_input(part.text, tool), log)
 
 
-def visible_follow_up(text: str) -> str:
+def read_visible_follow_up(text: str) -> str:
     """Extract the visible part of the run's answer from a reply that is still arriving."""
     if text.lstrip().startswith("{"):
-        return json_answer(text)
+        return read_json_answer(text)
     marker = _AT_LINE_START.search(text)
-    if marker is None or _kind_of(marker.group(1)) != "answer":
+    if marker is None or _classify_marker(marker.group(1)) != "answer":
         return ""
     if after := _AT_LINE_START.search(text, marker.end()):
-        return before_fence(text[marker.end() : after.start()])
+        return cut_at_fence(text[marker.end() : after.start()])
     line = text.rfind("\n", marker.end()) + 1
     begun = line > 0 and _BEGUN.fullmatch(text, line)
-    return before_fence(text[marker.end() : line if begun else len(text)])
+    return cut_at_fence(text[marker.end() : line if begun else len(text)])
 
 
-def visible_closing(text: str) -> str:
+def read_visible_closing(text: str) -> str:
     """The same for a reply to `ANSWER`."""
-    return "" if _BEGUN.fullmatch(text.lstrip()) else visible_follow_up(_mark_answer(text))
+    return "" if _BEGUN.fullmatch(text.lstrip()) else read_visible_follow_up(_mark_answer(text))
 
 
 def _mark_answer(text: str) -> str:
@@ -161,7 +161,7 @@ def _mark_answer(text: str) -> str:
 
 def _asks_first(text: str, tools: Sequence[Tool]) -> bool:
     """Return whether a reply goes on to a follow-up question before it gives or invents an answer."""
-    parts = parts_of(text, _AT_LINE_START, _kind_of) or parts_of(text, _ANYWHERE, _kind_of)
+    parts = split_parts(text, _AT_LINE_START, _classify_marker) or split_parts(text, _ANYWHERE, _classify_marker)
     return (bool(parts) and parts[0].kind == "follow up") or uses_tool(text, tools)
 
 
@@ -172,24 +172,26 @@ class _Questions:
         self._strategy = strategy
         self._task = task
         self._last = ""
-        self._shapes = {first: _step_shape(task, strategy.answer_chars, first=first) for first in (True, False)}
+        self._shapes = {
+            first: _build_step_constraint(task, strategy.answer_chars, first=first) for first in (True, False)
+        }
 
     def format_question(self) -> PromptTurn:
         return PromptTurn((Message("user", self._strategy.question(self._task)),), self._task.question)
 
     def ask_step(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         first = turn.reply is None
-        asked = extend(before, Message("user", f"{turn_text(turn)}{NEEDED if first else ''}"))
+        asked = extend(before, Message("user", f"{join_turn_text(turn)}{NEEDED if first else ''}"))
         stop = () if self._task.constrained else _STOP
         write = self._format_first_decision if first else self._format_decision
-        return Ask(asked, turn.news, write, stop, self._shapes[first], _REPLY_TOKENS, answer=visible_follow_up)
+        return Ask(asked, turn.news, write, stop, self._shapes[first], _REPLY_TOKENS, answer=read_visible_follow_up)
 
     def ask_answer(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         reminder = f"Question: {self._task.question}\n" if self._task.constrained else ""
-        asked = extend(before, Message("user", f"{turn_text(turn)}{reminder}{ANSWER}"))
+        asked = extend(before, Message("user", f"{join_turn_text(turn)}{reminder}{ANSWER}"))
         stop = () if self._task.constrained else _STOP
         shape = answer_shape(self._strategy.answer_chars)
-        return Ask(asked, turn.news, _format_answer, stop, shape, _REPLY_TOKENS, answer=visible_closing)
+        return Ask(asked, turn.news, _format_answer, stop, shape, _REPLY_TOKENS, answer=read_visible_closing)
 
     def read_step(self, reply: Reply) -> ParsedReply:
         if self._task.constrained and reply.text.rstrip().endswith(ANSWER):
@@ -218,7 +220,7 @@ class _Questions:
         return _make_turn(reply.text, f"{problem}. {self._expected_form}")
 
     def format_reminder(self, turn: PromptTurn, problem: str) -> PromptTurn:
-        told = Message("user", f"{turn_text(turn)}({self._expected_form})\n")
+        told = Message("user", f"{join_turn_text(turn)}({self._expected_form})\n")
         return replace(turn, told=(told,), news=f"{problem}. {self._expected_form}")
 
     @property
@@ -259,10 +261,10 @@ def _format_example(example: Example, *, several: bool) -> str:
     return f"Question: {example.question}\n{NEEDED} Yes.\n{''.join(steps)}{ANSWER} {example.answer}\n\n"
 
 
-def _step_shape(task: Task, answer_chars: int, *, first: bool) -> Constraint:
+def _build_step_constraint(task: Task, answer_chars: int, *, first: bool) -> Constraint:
     """Return the constraint: a follow-up question that fits a tool, or the words that announce the answer."""
     several = len(task.tools) > 1
     begins = {tool.name: f"Follow up [{tool.name}]: " if several else "Follow up: " for tool in task.tools}
-    asked = [seq(begins[tool.name], input_pattern(tool), "\n") for tool in task.tools]
+    asked = [seq(begins[tool.name], build_input_pattern(tool), "\n") for tool in task.tools]
     after_needed = choice(seq(" Yes.\n", choice(*asked)), seq(f" No.\n{ANSWER}"))
-    return Constraint(after_needed if first else choice(*asked, ANSWER), decision_schema(task.tools))
+    return Constraint(after_needed if first else choice(*asked, ANSWER), build_decision_schema(task.tools))

@@ -14,7 +14,7 @@ from .parsing.actions import UnreadableReply
 from .parsing.final_answer import uses_tool
 from .parsing.react_text import format_answer, format_decision
 from .prompting.prompt_parts import flatten_tool_calls
-from .step_loop import ParsedReply, PromptTurn, format_observation, step_by_step, turn_text
+from .step_loop import ParsedReply, PromptTurn, drive_steps, format_observation, join_turn_text
 
 CLOSING = "\n\nI now need to return a final answer based on the previous steps:"
 
@@ -61,7 +61,7 @@ class Simple:
 
     def __call__(self, task: Task) -> Flow:
         """Prompt, parse and act until `parse` returns an end."""
-        return step_by_step(_Own(self, task))
+        return drive_steps(_Own(self, task))
 
 
 class _Own:
@@ -76,11 +76,11 @@ class _Own:
         return self._make_turn(self._task.question)
 
     def ask_step(self, before: Prompt | None, turn: PromptTurn) -> Ask:
-        asked = _extend_prompt(before, turn_text(turn))
+        asked = _extend_prompt(before, join_turn_text(turn))
         return Ask(asked, turn.news, self._strategy.write, self._strategy.stop, None, _REPLY_TOKENS)
 
     def ask_answer(self, before: Prompt | None, turn: PromptTurn) -> Ask:
-        asked = _extend_prompt(before, turn_text(turn) + CLOSING)
+        asked = _extend_prompt(before, join_turn_text(turn) + CLOSING)
         return Ask(asked, turn.news, format_answer, self._strategy.stop, None, _REPLY_TOKENS)
 
     def read_step(self, reply: Reply) -> ParsedReply:
@@ -125,7 +125,7 @@ class _Own:
 
     def format_reminder(self, turn: PromptTurn, problem: str) -> PromptTurn:
         self._steps = [step for step in self._steps if step[0].tool != _UNREADABLE]
-        told = f"{turn_text(turn)}\n(Keep exactly to the form that is asked for. {problem})\n"
+        told = f"{join_turn_text(turn)}\n(Keep exactly to the form that is asked for. {problem})\n"
         return replace(turn, told=(Message("user", told),), news=problem)
 
     def _make_turn(self, news: str, reply: str | None = None) -> PromptTurn:

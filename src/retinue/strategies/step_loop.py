@@ -49,7 +49,7 @@ class ParsedReply:
     state: ProviderState | None = None
 
 
-def _no_prose(reply: Reply) -> str:
+def _ignore_prose(reply: Reply) -> str:
     return ""
 
 
@@ -89,7 +89,7 @@ class TranscriptFormat(Protocol):
         ...
 
 
-def step_by_step(form: TranscriptFormat, trim: int = -1, prose: Callable[[Reply], str] = _no_prose) -> Flow:
+def drive_steps(form: TranscriptFormat, trim: int = -1, prose: Callable[[Reply], str] = _ignore_prose) -> Flow:
     """Drive a run in the format `form`.
 
     `prose` returns the text of an unreadable reply that can only be meant as the answer. The first such reply is
@@ -152,21 +152,21 @@ class _Talk:
 
     def request_step(self, problem: str) -> Ask:
         """Return the next request; its closing asks for the answer alone."""
-        request = self._form.ask_step(self._before, self._turn_or_opening(self._turn))
+        request = self._form.ask_step(self._before, self._find_turn_or_opening(self._turn))
         self._asked = request.prompt
-        return replace(request, closing=partial(self._closing, self._before, self._turn), problem=problem)
+        return replace(request, closing=partial(self._ask_closing, self._before, self._turn), problem=problem)
 
-    def _closing(self, before: Prompt | None, turn: PromptTurn | None) -> Ask:
-        return self._form.ask_answer(before, self._turn_or_opening(turn))
+    def _ask_closing(self, before: Prompt | None, turn: PromptTurn | None) -> Ask:
+        return self._form.ask_answer(before, self._find_turn_or_opening(turn))
 
-    def _turn_or_opening(self, turn: PromptTurn | None) -> PromptTurn:
+    def _find_turn_or_opening(self, turn: PromptTurn | None) -> PromptTurn:
         return self._form.format_question() if turn is None else turn
 
     def request_answer(self, read: ParsedReply) -> Ask:
         """Return the request for the answer after a reply that announces one."""
         assert self._asked is not None
         before = self._asked.add(Message("assistant", read.text)) if read.text else self._asked
-        return self._form.ask_answer(before, PromptTurn((), self._turn_or_opening(self._turn).news))
+        return self._form.ask_answer(before, PromptTurn((), self._find_turn_or_opening(self._turn).news))
 
     def add_step(self, turn: PromptTurn) -> None:
         """Continue after a step."""
@@ -177,7 +177,7 @@ class _Talk:
         """Continue after an unreadable reply."""
         if minimal:
             self._before, turn, self._kept = self._good
-            self._turn = self._form.format_reminder(self._turn_or_opening(turn), problem)
+            self._turn = self._form.format_reminder(self._find_turn_or_opening(turn), problem)
         else:
             self._extend(self._form.format_problem(reply, problem))
 
@@ -195,7 +195,7 @@ class _Talk:
         """Rebuild the prompt from the opening and the steps that are kept."""
         self._before, self._turn = None, None
         for turn in self._kept:
-            asked = self._form.ask_step(self._before, self._turn_or_opening(self._turn)).prompt
+            asked = self._form.ask_step(self._before, self._find_turn_or_opening(self._turn)).prompt
             self._before, self._turn = _add_reply(asked, turn), turn
 
 
@@ -212,7 +212,7 @@ def extend(before: Prompt | None, *messages: Message) -> Prompt:
     return prompt.add(*messages[1:])
 
 
-def turn_text(turn: PromptTurn) -> str:
+def join_turn_text(turn: PromptTurn) -> str:
     """Return everything that a turn adds, as one text."""
     return "".join(message.content for message in turn.told)
 

@@ -18,14 +18,14 @@ from ..core.protocols import Flow, Task
 from ..core.tools.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
 from ..errors import UsageError
-from .parsing.actions import UnreadableReply, bare_name, finish_with
-from .parsing.final_answer import plain_answer, uses_tool
+from .parsing.actions import UnreadableReply, finish_with, strip_tool_name
+from .parsing.final_answer import read_plain_answer, uses_tool
 from .parsing.lenient_json import find_values
-from .parsing.tagged_calls import called_name
-from .parsing.text_calls import answer_beside_calls, calls_in_text
-from .prompting.prompt_parts import flatten_tool_calls, prompt_text
+from .parsing.tagged_calls import clean_called_name
+from .parsing.text_calls import answer_beside_calls, read_calls_in_text
+from .prompting.prompt_parts import flatten_tool_calls, read_prompt_text
 from .react_json import ReactJson, name_argument
-from .step_loop import ParsedReply, PromptTurn, extend, format_observation, step_by_step
+from .step_loop import ParsedReply, PromptTurn, drive_steps, extend, format_observation
 
 SYSTEM = "Use the tools to find out what you need. When you know the answer, give it briefly."
 _EXPECTED = "Call one of the tools, or answer the question in plain text."
@@ -59,9 +59,9 @@ class ToolCalling:
     def __call__(self, task: Task) -> Flow:
         """Call tools until the model replies with text and no call, which is the answer."""
         if task.tools and not task.calls_tools:
-            prompt = prompt_text("tool_calling") if task.constrained else ""
+            prompt = read_prompt_text("tool_calling") if task.constrained else ""
             return (yield from ReactJson(prompt, trim_intermediate_steps=self.trim_intermediate_steps)(task))
-        return (yield from step_by_step(_Calls(self, task), self.trim_intermediate_steps))
+        return (yield from drive_steps(_Calls(self, task), self.trim_intermediate_steps))
 
 
 class _Calls:
@@ -79,8 +79,10 @@ class _Calls:
         task = self._task
         system = (Message("system", self._system),) if self._system else ()
         history = task.history if task.tools else flatten_tool_calls(task.history)
-        if task.tools and _continues_history(task):
-            return PromptTurn((*system, *history), "\n".join(message.content for message in _last_results(history)))
+        if task.tools and _is_continuing_history(task):
+            return PromptTurn(
+                (*system, *history), "\n".join(message.content for message in _find_last_results(history))
+            )
         return PromptTurn((*system, *history, Message("user", task.question)), task.question)
 
     def ask_step(self, before: Prompt | None, turn: PromptTurn) -> Ask:
@@ -91,7 +93,7 @@ class _Calls:
             self._format_decision,
             tools=self._offered,
             tool_choice=self._choice,
-            answer=answer_beside_calls if self._task.tools else plain_answer,
+            answer=answer_beside_calls if self._task.tools else read_plain_answer,
             options=self._options,
             chat=True,
         )
@@ -101,7 +103,7 @@ class _Calls:
             return self.ask_step(before, turn)
         asked = extend(before, *turn.told, Message("user", _CLOSING))
         tools = self._task.tools
-        asking = Ask(asked, turn.news, _format_answer, tools=tools, answer=plain_answer)
+        asking = Ask(asked, turn.news, _format_answer, tools=tools, answer=read_plain_answer)
         return replace(asking, tool_choice="none")
 
     def read_step(self, reply: Reply) -> ParsedReply:
@@ -111,7 +113,7 @@ class _Calls:
         if not reply.text.strip() and reply.finish == "stop":
             raise UnreadableReply("the reply is empty")
         if self._task.tools and self._choice != "none" and reply.finish == "stop":
-            calls, before = calls_in_text(reply.text, self._task.tools)
+            calls, before = read_calls_in_text(reply.text, self._task.tools)
             if calls:
                 actions = tuple(self._complete_call(call, reply) for call in calls[: self._most])
                 return ParsedReply(actions, before, before)
@@ -157,11 +159,11 @@ class _Calls:
             given = values
         if not call.tool:
             raise UnreadableReply("a call names no tool")
-        return AgentAction(self._tool_name(call.tool), given, reply.text)
+        return AgentAction(self._clean_tool_name(call.tool), given, reply.text)
 
-    def _tool_name(self, written: str) -> str:
+    def _clean_tool_name(self, written: str) -> str:
         """Return the name of the tool, without what some models add to it; otherwise it is exact."""
-        plain = bare_name(called_name(written)).removesuffix("()")
+        plain = strip_tool_name(clean_called_name(written)).removesuffix("()")
         return plain if any(tool.name == plain for tool in self._task.tools) else written
 
     def _format_decision(self, decided: Decided) -> Reply:
@@ -172,13 +174,13 @@ class _Calls:
         return Reply("", calls=tuple(given))
 
 
-def _continues_history(task: Task) -> bool:
+def _is_continuing_history(task: Task) -> bool:
     """Return whether the history contains the question and ends with tool results for it."""
     asked = any(message.role == "user" and message.content == task.question for message in task.history)
     return asked and task.history[-1].role == "tool"
 
 
-def _last_results(history: Sequence[Message]) -> Sequence[Message]:
+def _find_last_results(history: Sequence[Message]) -> Sequence[Message]:
     """Return the tool results at the end of `history`."""
     return list(takewhile(lambda message: message.role == "tool", reversed(history)))[::-1]
 

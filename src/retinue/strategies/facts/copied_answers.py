@@ -7,9 +7,9 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 
 from ...core.schema.patterns import Constraint, Pattern, Repeat, Text, choice, seq
-from .descriptions import names_in
-from .quantities import DATE, MONTHS, NUMBER, YEAR, is_measure_asked, quantities
-from .sub_prompts import one_field
+from .descriptions import find_names
+from .quantities import DATE, MONTHS, NUMBER, YEAR, find_quantities, is_measure_asked
+from .sub_prompts import build_field_constraint
 
 # ── what a value is of its subject ────────────────────────────────────────────────────────────────
 
@@ -42,8 +42,8 @@ _SHORTEST = 3
 
 def is_relation_asked(relation: str, question: str) -> bool | None:
     """Return whether a question asks for a relation, as far as their words tell; `None` if they do not."""
-    asked, said = set(_content_words(question)), set(_content_words(relation))
-    known, found = _relations_in(asked), _relations_in(said)
+    asked, said = set(_find_content_words(question)), set(_find_content_words(relation))
+    known, found = _find_relations(asked), _find_relations(said)
     if known & found:
         return True
     if known and found and max(known | found) < len(_RIVALS):
@@ -54,29 +54,29 @@ def is_relation_asked(relation: str, question: str) -> bool | None:
 
 def has_known_relation(question: str) -> bool:
     """Return whether a word of the question tells relations apart."""
-    return bool(_relations_in(_content_words(question)))
+    return bool(_find_relations(_find_content_words(question)))
 
 
 def is_of_another_event(text: str, question: str) -> bool:
     """Return whether a text is on a birth where the question asks of a death, or on a death where it asks of a birth or
     an age."""
-    said, asked = set(_content_words(text)), set(_content_words(question))
+    said, asked = set(_find_content_words(text)), set(_find_content_words(question))
     if asked & _DEATH:
         return bool(said & _BIRTH) and not said & _DEATH
     return bool(asked & (_BIRTH | {"old"}) and said & _DEATH)
 
 
-def words_shared(text: str, question: str) -> int:
+def count_shared_words(text: str, question: str) -> int:
     """Return how many words of the question are in a text, those of no meaning of their own apart."""
-    said = set(_content_words(text))
-    return sum(any(_begin_alike(one, other) for other in said) for one in set(_content_words(question)))
+    said = set(_find_content_words(text))
+    return sum(any(_begin_alike(one, other) for other in said) for one in set(_find_content_words(question)))
 
 
-def _relations_in(words: Iterable[str]) -> set[int]:
+def _find_relations(words: Iterable[str]) -> set[int]:
     return {number for number, family in enumerate(_FAMILIES) if not family.isdisjoint(words)}
 
 
-def _content_words(text: str) -> list[str]:
+def _find_content_words(text: str) -> list[str]:
     """Return the words in small letters that say something, and the first one."""
     words = (word for at, word in enumerate(_LETTERS.findall(text)) if at == 0 or word.islower())
     return [word.lower() for word in words if word.lower() not in _GENERAL]
@@ -117,7 +117,7 @@ _ASKS_NUMBER = re.compile(
 )
 
 
-def asks_for(question: str) -> str:
+def find_asked_kind(question: str) -> str:
     """Return what a question, the last one of several, asks for: a "date", "year", "number", "name" or "truth" (yes or
     no), or "words"."""
     asked = [one for one in _SENTENCE.split(question) if one.endswith("?")]
@@ -143,18 +143,18 @@ def has_numbers(passage: str, question: str) -> bool:
 def is_of_kind(value: str, passage: str, question: str) -> bool:
     """Return whether the sentence that states a value has the word that says what is asked for: `which river`."""
     kind = KIND_ASKED.search(question)
-    if kind is None or asks_for(question) not in ("words", "name"):
+    if kind is None or find_asked_kind(question) not in ("words", "name"):
         return True
-    return kind.group(1).lower() in sentences_with(value, passage)[0].lower()
+    return kind.group(1).lower() in find_sentences_with(value, passage)[0].lower()
 
 
-def sentences_with(value: str, passage: str, kind: str = "words") -> list[str]:
+def find_sentences_with(value: str, passage: str, kind: str = "words") -> list[str]:
     """Return the sentences of the passage that have the value of that kind; all of it if none has."""
     sentences = [one for one in _SENTENCE.split(passage) if value in one]
-    return [one for one in sentences if value in values_in(one, kind)] or sentences or [passage]
+    return [one for one in sentences if value in find_values(one, kind)] or sentences or [passage]
 
 
-def copied_shape(
+def build_copied_constraint(
     passage: str, question: str, kind: str, longest: int = LONGEST, but: Collection[str] = (), *, must: bool = False
 ) -> Constraint | None:
     """Return the constraint of an answer of that kind that is copied from `passage`, or unless it `must` be there says
@@ -162,7 +162,7 @@ def copied_shape(
 
     It is none of the values `but`, unless it is words. `None` if the passage has none that may answer the question.
     """
-    values = (one for one in values_in(passage, kind) if one not in but and _may_answer(one, question, kind))
+    values = (one for one in find_values(passage, kind) if one not in but and _may_answer(one, question, kind))
     options: list[Pattern] = [Text(one) for one in values]
     if kind == "truth":
         options = [Text("yes"), Text("no")]
@@ -170,14 +170,14 @@ def copied_shape(
         options = _find_runs(passage, longest)
     if not options:
         return None
-    return one_field("answer", seq(" ", choice(*([] if must else [NOT_STATED]), *options), "\n"))
+    return build_field_constraint("answer", seq(" ", choice(*([] if must else [NOT_STATED]), *options), "\n"))
 
 
 def _may_answer(value: str, question: str, kind: str) -> bool:
     return is_measure_asked(value, question) if kind == "number" else kind != "name" or value not in question
 
 
-def values_in(text: str, kind: str) -> list[str]:
+def find_values(text: str, kind: str) -> list[str]:
     """Return what in a text is of that kind, in its order; of "words" nothing."""
     match kind:
         case "year":
@@ -185,7 +185,7 @@ def values_in(text: str, kind: str) -> list[str]:
         case "date":
             found = [one.group() for one in DATE.finditer(text)] or YEAR.findall(text)
         case "number":
-            found = quantities(text)
+            found = find_quantities(text)
         case "name":
             found = (one for one in _find_names(text) if one.lower() not in MONTHS)
         case _:
@@ -195,7 +195,7 @@ def values_in(text: str, kind: str) -> list[str]:
 
 def _find_names(passage: str) -> Iterator[str]:
     """Yield the names, and also the parts of those such as `Pell Works of Upper Orr`."""
-    for name in names_in(passage):
+    for name in find_names(passage):
         yield name
         if len(parts := name.split(" of ")) > 1:
             yield from parts

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from ...core.schema.patterns import Constraint
-from .sub_prompts import one_of
+from .sub_prompts import build_choice_constraint
 
 NONE = "none"
 _CAPITALISED = re.compile(r"[A-Z][\w'’-]*")
@@ -44,7 +44,7 @@ _NOT_A_THING = re.compile(
 Span = tuple[int, int]
 
 
-def names_in(text: str) -> list[str]:
+def find_names(text: str) -> list[str]:
     """Return the names in a text: runs of words with capital letters, but no single word that only begins sentences."""
     begins = {0, *(found.end() for found in _SENTENCE.finditer(text))}
     found: dict[str, bool] = {}
@@ -54,16 +54,16 @@ def names_in(text: str) -> list[str]:
     return [name for name, sure in found.items() if sure]
 
 
-def names_asked(question: str) -> list[str]:
+def find_asked_names(question: str) -> list[str]:
     """Return the names in a question. A word such as `Were`, with which it begins, belongs to none."""
-    return names_in(_lower_beginnings(question))
+    return find_names(_lower_beginnings(question))
 
 
-def names_listed(question: str) -> list[str]:
+def find_listed_names(question: str) -> list[str]:
     """Return the names of which a question asks the same: `A or B`, `of A, B and C`, `larger is A than B`."""
     plain = _lower_beginnings(question)
     spans = _name_spans(plain)
-    if len(spans) == _PAIR and _asks_alike(plain, *spans):
+    if len(spans) == _PAIR and _is_asked_alike(plain, *spans):
         return [question[start:end] for start, end in spans]
     lists: list[list[Span]] = [[]]
     for span in spans:
@@ -78,7 +78,7 @@ def names_listed(question: str) -> list[str]:
     return [question[start:end] for start, end in longest] if several else []
 
 
-def in_words(question: str, names: Sequence[str]) -> list[str]:
+def describe_request(question: str, names: Sequence[str]) -> list[str]:
     """Return what is asked of the names: for `the mill of A or the mill of B`, these words."""
     if len(names) == _PAIR:
         words = _JOINT.split(question.rpartition(names[1])[0])[-1]
@@ -87,19 +87,19 @@ def in_words(question: str, names: Sequence[str]) -> list[str]:
     return list(names)
 
 
-def _asks_alike(text: str, one: Span, other: Span) -> bool:
+def _is_asked_alike(text: str, one: Span, other: Span) -> bool:
     """Return whether the same is asked of two names, and not of a thing of one and the other: `the son of A than B`."""
     words = text[one[1] : other[0]]
-    if _last_word(text[: one[0]]) in ("after", "before") and words.removesuffix("the ").strip() in ("did", "was"):
+    if _find_last_word(text[: one[0]]) in ("after", "before") and words.removesuffix("the ").strip() in ("did", "was"):
         return True  # `how many years after A was B built`
     joints = (" than ", " or ", " and ") if TOGETHER.search(text) else (" than ", " or ")
     joint = next((joint for joint in joints if joint in words), "")
-    before, between = _last_word(text[: one[0]]), _last_word(words)
+    before, between = _find_last_word(text[: one[0]]), _find_last_word(words)
     alone = before in _VERBS or joint != " than "
     return bool(joint) and (before == between or (alone and between == joint.strip()))
 
 
-def _last_word(text: str) -> str:
+def _find_last_word(text: str) -> str:
     return text.removesuffix("the ").strip().rpartition(" ")[2]
 
 
@@ -122,7 +122,7 @@ def _name_spans(text: str) -> list[Span]:
     return spans
 
 
-def descriptions(question: str) -> list[str]:
+def find_descriptions(question: str) -> list[str]:
     """Return what may be the innermost description in a question: the ends differ.
 
     It begins with the last `the` or its like before the first name, if a word in small letters follows. It ends with
@@ -134,7 +134,7 @@ def descriptions(question: str) -> list[str]:
     words = [found.span() for found in _WORD.finditer(body)]
     starts = [start for start, end in words if names and end < names[0][0] and body[start:end] in _DETERMINERS]
     first = names[0][0] if names else 0
-    starts = [start for start in starts if _CLAUSE.search(body, start, first) or _head_noun(body[start:first])]
+    starts = [start for start in starts if _CLAUSE.search(body, start, first) or _find_head_noun(body[start:first])]
     if not starts:
         return []
     start = _find_clause(body, starts[-1])
@@ -153,11 +153,11 @@ def _find_clause(text: str, start: int) -> int:
     return begun.start() if begun and (begun.group(1) or not _is_thing(text[start:])) else start
 
 
-def described_shape(question: str, options: list[str]) -> Constraint:
+def build_description_constraint(question: str, options: list[str]) -> Constraint:
     """Return the constraint of a reply that is one of the descriptions; or `none`, where it may be that the question
     asks for what they say."""
     enum = options if all(_is_description(one, question) for one in options) else [NONE, *options]
-    return one_of("described", enum)
+    return build_choice_constraint("described", enum)
 
 
 def _is_description(option: str, question: str) -> bool:
@@ -166,17 +166,17 @@ def _is_description(option: str, question: str) -> bool:
     before, _, after = question.partition(option)
     if _CLAUSE.search(option) or _OF_PERSONS.search(after):
         return True
-    whole = not after.strip(" ?.!") and _last_word(before) in _VERBS and not before.startswith("How")
+    whole = not after.strip(" ?.!") and _find_last_word(before) in _VERBS and not before.startswith("How")
     return _is_thing(option) and not whole
 
 
 def _is_thing(words: str) -> bool:
     """Return whether words such as `the mayor of Marl` are of a person or thing, not of an event or measure."""
-    head = _head_noun(words)
+    head = _find_head_noun(words)
     return head is not None and _NOT_A_THING.fullmatch(head) is None
 
 
-def _head_noun(words: str) -> str | None:
+def _find_head_noun(words: str) -> str | None:
     """Return the noun of words such as `the first mayor of Marl` or `the bell given by Ada Rell`."""
     joint = _JOINTS.search(words)
     nouns = words[: joint.start()].split()[1:] if joint else []
@@ -188,7 +188,7 @@ def _head_noun(words: str) -> str | None:
 def is_intricate(question: str) -> bool:
     """Return whether a question has a clause or several names, so that its answer may be of something that it does not
     name."""
-    return _CLAUSE.search(question) is not None or len(names_asked(question)) > 1
+    return _CLAUSE.search(question) is not None or len(find_asked_names(question)) > 1
 
 
 def replace_description(question: str, described: str, name: str) -> str:

@@ -14,19 +14,26 @@ from .copied_answers import (
     LONGEST,
     LONGEST_LIST,
     NOT_STATED,
-    asks_for,
-    copied_shape,
+    build_copied_constraint,
+    count_shared_words,
+    find_asked_kind,
+    find_sentences_with,
+    find_values,
     has_known_relation,
     has_numbers,
     is_of_kind,
     is_relation_asked,
-    sentences_with,
-    values_in,
-    words_shared,
 )
-from .descriptions import described_shape, descriptions, is_intricate, names_asked, names_in, replace_description
-from .quantities import NUMBER, in_asked_unit, in_other_unit
-from .sub_prompts import NarrowRun, one_field, one_of, sub_prompt
+from .descriptions import (
+    build_description_constraint,
+    find_asked_names,
+    find_descriptions,
+    find_names,
+    is_intricate,
+    replace_description,
+)
+from .quantities import NUMBER, convert_quantity, convert_question
+from .sub_prompts import NarrowRun, build_choice_constraint, build_field_constraint, fill_sub_prompt
 
 FOUND = ("result", "repeated")  # outcomes of a tool call that are read
 _PASSAGES = 3
@@ -35,8 +42,8 @@ _DESCRIBED = 4  # descriptions in a question that are looked up
 _WORDS = 4  # of a sentence at least
 _VALUES = 2  # of a passage that are tried
 _NONE = "none"
-_RELATION = one_field("relation", seq(" ", line(80), "\n"))
-YES_OR_NO = one_of("answer", ("yes", "no"))
+_RELATION = build_field_constraint("relation", seq(" ", line(80), "\n"))
+YES_OR_NO = build_choice_constraint("answer", ("yes", "no"))
 
 
 class FactFinder:
@@ -46,7 +53,7 @@ class FactFinder:
 
     def __init__(self, run: NarrowRun, search: str, question: str) -> None:
         self._run, self._tool = run, search
-        self._given = names_asked(question)
+        self._given = find_asked_names(question)
         self.known: dict[str, str] = {}
         self.names: dict[str, str] = {}
         self.units: Mapping[str, float] = {}
@@ -55,11 +62,11 @@ class FactFinder:
         """Return the fact that a question asks for, or that it is not stated. `listed`: it may be a list."""
         if question in self.known:
             return self.known[question]
-        plain = yield from self._name_descriptions(in_other_unit(question, self.units))
+        plain = yield from self._name_descriptions(convert_question(question, self.units))
         value = NOT_STATED
         if plain is not None:
-            value = yield from self._search(plain, kind or asks_for(plain), listed=listed)
-        self.known[question] = value = in_asked_unit(value, question, self.units)
+            value = yield from self._search(plain, kind or find_asked_kind(plain), listed=listed)
+        self.known[question] = value = convert_quantity(value, question, self.units)
         return value
 
     def choose(self, question: str, options: Sequence[str]) -> Part[str]:
@@ -69,8 +76,10 @@ class FactFinder:
         for option in options:
             passages = yield from self._look_up(option, f"What is {option}?")
             found += [one for one in passages[:1] if one not in found]
-        text = sub_prompt("choose", passages="\n".join(found), question=question)
-        said = yield from self._run.say(text, question, one_of("answer", (NOT_STATED, *options)), aside=True)
+        text = fill_sub_prompt("choose", passages="\n".join(found), question=question)
+        said = yield from self._run.say(
+            text, question, build_choice_constraint("answer", (NOT_STATED, *options)), aside=True
+        )
         return said if said in options else NOT_STATED
 
     def _look_up(self, query: str, question: str) -> Part[list[str]]:
@@ -81,11 +90,13 @@ class FactFinder:
     def _name_descriptions(self, question: str) -> Part[str | None]:
         """Return the question with names for what it describes; nothing if one of them cannot be found."""
         for _ in range(_DESCRIBED):
-            options = descriptions(question)
+            options = find_descriptions(question)
             if not options:
                 break
-            text = sub_prompt("describe", question=question)
-            described = yield from self._run.say(text, question, described_shape(question, options), aside=True)
+            text = fill_sub_prompt("describe", question=question)
+            described = yield from self._run.say(
+                text, question, build_description_constraint(question, options), aside=True
+            )
             if described not in options:
                 break
             name = yield from self.find(f"What is {described}?", "name")
@@ -98,7 +109,7 @@ class FactFinder:
     def _search(self, question: str, kind: str, *, listed: bool) -> Part[str]:
         """Search by the question, and if that finds nothing by its names with the kind of thing that it asks for, and
         by its names alone."""
-        names = " ".join(names_asked(question))
+        names = " ".join(find_asked_names(question))
         asked = KIND_ASKED.search(question)
         value, read = NOT_STATED, list[str]()
         for query in filter(None, (question, f"{asked.group(1)} {names}" if asked and names else "", names)):
@@ -117,27 +128,31 @@ class FactFinder:
     def _look_again(self, question: str, passages: Sequence[str], kind: str) -> Part[str]:
         """Take an answer from the passage that has most words of the question, and see whether it says so: the model
         too often says that something is not stated."""
-        best = _nearest_passage([one for one in passages if has_numbers(one, question)], question)
-        shape = copied_shape(_split_title(best)[1], question, kind, but=self._given, must=True)
+        best = _find_nearest_passage([one for one in passages if has_numbers(one, question)], question)
+        shape = build_copied_constraint(_split_title(best)[1], question, kind, but=self._given, must=True)
         if shape is None:
             return NOT_STATED
-        said = yield from self._run.say(sub_prompt("read", passage=best, question=question), best, shape, aside=True)
+        said = yield from self._run.say(
+            fill_sub_prompt("read", passage=best, question=question), best, shape, aside=True
+        )
         value = said.partition("\n")[0].strip()
-        if not value or value in self._given or any(name in value for name in names_asked(question)):
+        if not value or value in self._given or any(name in value for name in find_asked_names(question)):
             return NOT_STATED
-        says = sub_prompt("says", passage=best, question=question, value=value)
+        says = fill_sub_prompt("says", passage=best, question=question, value=value)
         given = yield from self._run.say(says, best, YES_OR_NO, aside=True)
         return value if given == "yes" else NOT_STATED
 
     def _follow_name(self, question: str, passages: Sequence[str], kind: str) -> Part[str]:
         """Look up a name in the passage that has most words of the question, if the model says that this is needed."""
-        best = _nearest_passage(passages, question)
+        best = _find_nearest_passage(passages, question)
         title, text = _split_title(best)
-        names = [one for one in names_in(text) if one not in question and one not in title]
+        names = [one for one in find_names(text) if one not in question and one not in title]
         if not names:
             return NOT_STATED
-        shape = one_of("name", (_NONE, *names))
-        name = yield from self._run.say(sub_prompt("follow", passage=best, question=question), best, shape, aside=True)
+        shape = build_choice_constraint("name", (_NONE, *names))
+        name = yield from self._run.say(
+            fill_sub_prompt("follow", passage=best, question=question), best, shape, aside=True
+        )
         found = (yield from self._look_up(name, f"What is {name}?")) if name in names else []
         if not found:
             return NOT_STATED
@@ -164,13 +179,13 @@ class FactFinder:
         text, longest = _split_title(passage)[1], LONGEST_LIST if listed else LONGEST
         tried: list[str] = []
         while len(tried) < _VALUES:
-            shape = copied_shape(text, question, kind, longest, but=(*self._given, *tried))
+            shape = build_copied_constraint(text, question, kind, longest, but=(*self._given, *tried))
             if shape is None:
                 break
-            reading = sub_prompt("truth" if kind == "truth" else "read", passage=passage, question=question)
+            reading = fill_sub_prompt("truth" if kind == "truth" else "read", passage=passage, question=question)
             said = yield from self._run.say(reading, passage, shape, aside=aside or bool(tried))
             value = said.partition("\n")[0].strip() or NOT_STATED
-            if value == NOT_STATED or value in self._given or any(name in value for name in names_asked(question)):
+            if value == NOT_STATED or value in self._given or any(name in value for name in find_asked_names(question)):
                 break
             asked = (
                 None
@@ -195,9 +210,9 @@ class FactFinder:
         title, text = _split_title(passage)
         sentences = [
             one if len(one.split()) >= _WORDS else passage  # `[Tom Rudd's age] 47 years`
-            for one in sentences_with(value, text, kind)
+            for one in find_sentences_with(value, text, kind)
         ]
-        names = [*names_asked(question), *about]
+        names = [*find_asked_names(question), *about]
         if title and names and not (copied and (value in title or is_intricate(question))):
             # else it is of what the passage is about
             sentences = [one for one in sentences if any(name in f"{title} {one}" for name in names)]
@@ -205,19 +220,19 @@ class FactFinder:
             return False
         if copied and not has_known_relation(question):
             return None
-        alone = [one.replace(value, "") for one in sentences if len(values_in(one, kind)) == 1]
+        alone = [one.replace(value, "") for one in sentences if len(find_values(one, kind)) == 1]
         known = [is_relation_asked(one, question) for one in alone]
         if True in known:
             return True
         if known == [False] * len(sentences):
             return False
         sentence = sentences[0]
-        prompt = sub_prompt("relation", sentence=sentence, value=value)
+        prompt = fill_sub_prompt("relation", sentence=sentence, value=value)
         relation = yield from self._run.say(prompt, sentence, _RELATION, aside=True)
         told = is_relation_asked(relation, question)
         if told is not None or copied:
             return told
-        asked = f"{prompt} {relation}\n{sub_prompt('asked', question=question)}"
+        asked = f"{prompt} {relation}\n{fill_sub_prompt('asked', question=question)}"
         return (yield from self._run.say(asked, question, YES_OR_NO, aside=True)) == "yes"
 
 
@@ -225,16 +240,16 @@ def _select_passages(observation: str, question: str) -> list[str]:
     """Return the passages to read: those whose title the question names first, and none that has no name or number of
     it."""
     passages = [row.strip()[:_PASSAGE_CHARS] for row in observation.split("\n") if row.strip()][:_PASSAGES]
-    names = names_asked(question)
+    names = find_asked_names(question)
     wanted = [*names, *NUMBER.findall(question)]
     if wanted:
         passages = [one for one in passages if any(part in one for part in wanted)]
     return sorted(passages, key=lambda one: _split_title(one)[0] not in names)
 
 
-def _nearest_passage(passages: Sequence[str], question: str) -> str:
+def _find_nearest_passage(passages: Sequence[str], question: str) -> str:
     """Return the passage that has most words of the question."""
-    return max(passages, key=lambda one: words_shared(one, question), default="")
+    return max(passages, key=lambda one: count_shared_words(one, question), default="")
 
 
 def _split_title(passage: str) -> tuple[str, str]:

@@ -47,7 +47,7 @@ class Unreadable(Exception):
     """A text has no such number or date, or is no plan, or a step cannot be done; the message says why."""
 
 
-def quantities(text: str) -> list[str]:
+def find_quantities(text: str) -> list[str]:
     """Return the numbers of a text, each with the scale and unit that follow it: `1.2 million`, `315 centimetres`. Days
     and years of dates are none."""
     found = []
@@ -80,7 +80,7 @@ def is_measure_asked(quantity: str, question: str) -> bool:
 def number_in(text: str) -> float:
     """Return the first number in a text; of a date, its year. Raises `Unreadable`."""
     if DATE.match(text.strip()):
-        return float(date_in(text).year)
+        return float(parse_date(text).year)
     found = NUMBER.search(text)
     if found is None:
         raise Unreadable(f"there is no number in {text!r}")
@@ -91,7 +91,7 @@ def number_in(text: str) -> float:
     return number
 
 
-def date_in(text: str) -> date:
+def parse_date(text: str) -> date:
     """Return the first date in a text. Raises `Unreadable`."""
     found = DATE.search(text)
     if found is None:
@@ -107,9 +107,9 @@ def date_in(text: str) -> date:
         raise Unreadable(str(error)) from error
 
 
-def size_in(text: str) -> float:
+def parse_size(text: str) -> float:
     """Return what a text is compared by: its date's day number, or its first number. Raises `Unreadable`."""
-    return float(date_in(text).toordinal()) if DATE.search(text) else number_in(text)
+    return float(parse_date(text).toordinal()) if DATE.search(text) else number_in(text)
 
 
 def format_date(when: date) -> str:
@@ -122,7 +122,7 @@ def format_number(value: float) -> str:
     return str(int(value)) if value == int(value) else f"{value:.10g}"
 
 
-def in_other_unit(question: str, given: Mapping[str, float]) -> str:
+def convert_question(question: str, given: Mapping[str, float]) -> str:
     """Return the question with the other one of two units that it lays down, in which texts will state it."""
     for unit, size in given.items():
         pattern = rf"\b(in|how many) {unit}s?\b"
@@ -132,7 +132,7 @@ def in_other_unit(question: str, given: Mapping[str, float]) -> str:
     return question
 
 
-def in_asked_unit(value: str, question: str, given: Mapping[str, float] = MappingProxyType({})) -> str:
+def convert_quantity(value: str, question: str, given: Mapping[str, float] = MappingProxyType({})) -> str:
     """Return a quantity in the unit that the question asks for, if both are known and of one kind; else as it is.
 
     `given`: the sizes of units in one of them, which the question lays down. A number without a unit is taken to be in
@@ -187,22 +187,22 @@ class QuestionTerms:
         return format_number(size) + value[number.end() :]
 
 
-def terms_of(question: str) -> QuestionTerms:
+def separate_terms(question: str) -> QuestionTerms:
     """Separate a question from its terms."""
     units: dict[str, float] = {}
     found = _DEFINITION.search(question)
     if found and (size := float(found.group(2).replace(",", ""))):
-        units = _unit_sizes(found.group(1).lower(), size) | _unit_sizes(found.group(3).lower(), 1.0)
+        units = _list_unit_sizes(found.group(1).lower(), size) | _list_unit_sizes(found.group(3).lower(), 1.0)
         question = _cut_out(question, found)
         question = question[:1].upper() + question[1:]
     digits = None
     if found := _ROUND.search(question):
-        digits = _decimal_places(found.group(1))
+        digits = _parse_decimal_places(found.group(1))
         question = _cut_out(question, found).strip()
     return QuestionTerms(question, units, digits)
 
 
-def _unit_sizes(name: str, size: float) -> dict[str, float]:
+def _list_unit_sizes(name: str, size: float) -> dict[str, float]:
     single = name.removesuffix("s")
     return dict.fromkeys((name, single, _PLURALS.get(single, single)), size)
 
@@ -213,7 +213,7 @@ def _cut_out(question: str, term: re.Match[str]) -> str:
     return f"{before}{'' if after.strip() or '?' in before + term.group() else '?'}{after}"
 
 
-def _decimal_places(word: str | None) -> int:
+def _parse_decimal_places(word: str | None) -> int:
     if word is None:
         return 0
     return int(word) if word.isdecimal() and len(word) == 1 else _DIGITS.get(word.lower(), 1)

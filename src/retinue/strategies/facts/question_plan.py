@@ -14,10 +14,10 @@ from typing import Any
 
 from ...core.schema.patterns import Chars, Constraint, Pattern, Repeat, choice, line, optional, seq
 from ..wrappers.wrapper import Part
-from .copied_answers import asks_for, is_of_another_event
-from .descriptions import TOGETHER, in_words, names_asked, names_listed
-from .quantities import DATE, YEAR, Unreadable, date_in, format_date, format_number, number_in, size_in
-from .sub_prompts import NarrowRun, one_field, sub_prompt
+from .copied_answers import find_asked_kind, is_of_another_event
+from .descriptions import TOGETHER, describe_request, find_asked_names, find_listed_names
+from .quantities import DATE, YEAR, Unreadable, format_date, format_number, number_in, parse_date, parse_size
+from .sub_prompts import NarrowRun, build_field_constraint, fill_sub_prompt
 
 KINDS = ("find", "each", "compute", "years", "days", "date", "most", "least", "latest", "earliest", "count", "judge")
 MOST = 8  # steps of a plan
@@ -61,7 +61,7 @@ def is_sound(steps: Sequence[QuestionStep], question: str) -> bool:
     text = "\n".join(step.text for step in steps)
     used = {number for step in steps for number in step.uses}
     return (
-        all(name in text for name in names_asked(question))
+        all(name in text for name in find_asked_names(question))
         and used >= set(range(1, len(steps)))
         and len(set(steps)) == len(steps)
         and not is_of_another_event(text, question)
@@ -90,7 +90,7 @@ def fill_expression(text: str, values: Sequence[str]) -> str:
     return _REF.sub(lambda found: _sum_list(values[int(found.group(1)) - 1]), text)
 
 
-def work_out(step: QuestionStep, values: Sequence[str]) -> str:
+def calculate_step(step: QuestionStep, values: Sequence[str]) -> str:
     """Return the result of a step on dates, of a comparison or of a count. Raises `Unreadable`."""
     if not step.uses:
         raise Unreadable(f"{step.text!r} uses no step")
@@ -99,7 +99,7 @@ def work_out(step: QuestionStep, values: Sequence[str]) -> str:
         case "years":
             return str(_count_years(first, values[step.uses[-1] - 1]))
         case "days":
-            return str(abs((date_in(values[step.uses[-1] - 1]) - date_in(first)).days))
+            return str(abs((parse_date(values[step.uses[-1] - 1]) - parse_date(first)).days))
         case "date":
             return _move_date(step, first)
         case "most" | "least" | "latest" | "earliest":
@@ -109,7 +109,7 @@ def work_out(step: QuestionStep, values: Sequence[str]) -> str:
     raise Unreadable(f"{step.kind} is not worked out")
 
 
-def parts_of(text: str) -> list[str]:
+def split_list(text: str) -> list[str]:
     """Return the members of a list: `A, B and C`; only those with a capital letter, if any has one."""
     parts = [one.strip() for one in re.split(r",\s*(?:and\s+)?|\s+and\s+", text) if one.strip()]
     return [one for one in parts if not one.islower()] or parts
@@ -128,7 +128,7 @@ def _sum_list(value: str) -> str:
 def _count_years(start: str, end: str) -> int:
     if not (DATE.search(start) and DATE.search(end)):
         return int(abs(number_in(end) - number_in(start)))
-    one, other = sorted((date_in(start), date_in(end)))
+    one, other = sorted((parse_date(start), parse_date(end)))
     return other.year - one.year - ((other.month, other.day) < (one.month, one.day))
 
 
@@ -137,7 +137,7 @@ def _move_date(step: QuestionStep, start: str) -> str:
     if found is None:
         raise Unreadable(f"{step.text!r} says no number of days")
     try:
-        return format_date(date_in(start) + timedelta(days=int(found.group(1) + found.group(2))))
+        return format_date(parse_date(start) + timedelta(days=int(found.group(1) + found.group(2))))
     except (OverflowError, ValueError) as error:
         raise Unreadable(str(error)) from error
 
@@ -146,7 +146,7 @@ def _name_extreme(step: QuestionStep, values: Sequence[str]) -> str:
     named = re.findall(r"#(\d)\s+([^,]+)", step.text)
     if not named:
         raise Unreadable(f"{step.text!r} names nothing")
-    sized = [(size_in(values[int(ref) - 1]), fill_references(name, values).strip()) for ref, name in named]
+    sized = [(parse_size(values[int(ref) - 1]), fill_references(name, values).strip()) for ref, name in named]
     return (max if step.kind in ("most", "latest") else min)(sized, key=lambda one: one[0])[1]
 
 
@@ -154,12 +154,12 @@ def _count_items(step: QuestionStep, values: Sequence[str]) -> int:
     limit = re.search(r"([<>])\s*([\d,.]+)", step.text)
     used = [values[number - 1] for number in dict.fromkeys(step.uses)]
     held = [
-        part for value in used for part in (value.split(_BETWEEN) if limit or _BETWEEN in value else parts_of(value))
+        part for value in used for part in (value.split(_BETWEEN) if limit or _BETWEEN in value else split_list(value))
     ]
     if limit is None:
         return len(held)
     most = number_in(limit.group(2))
-    sizes = [number_in(part) if 1000 <= most <= 2100 else size_in(part) for part in held]  # a limit such as a year
+    sizes = [number_in(part) if 1000 <= most <= 2100 else parse_size(part) for part in held]  # a limit such as a year
     return sum(size > most if limit.group(1) == ">" else size < most for size in sizes)
 
 
@@ -213,32 +213,34 @@ _ASKED_OF_ONE = (*_MEASURED, *_DATED, "Where", "Who", "Of which", "In which", "W
 _QUESTION = seq(line(160, but=":?"), optional(seq("?")))
 
 
-def steps_shape(question: str) -> Constraint | None:
+def build_plan_constraint(question: str) -> Constraint | None:
     """Return the constraint for a plan: one fact to find; or several, and an operation on them.
 
     The operation gives what the question asks for, and has no numbers but the question's. `None` if there is no such
     operation, so that the question is a fact to find.
     """
-    operations = _operations(question, few=len(names_asked(question)) < _COMPARED)
+    operations = _list_operations(question, few=len(find_asked_names(question)) < _COMPARED)
     if not operations:
         return None
     said = seq(_QUESTION, "\n")
     last = seq(choice(*operations), "\n")
-    if _span_asked(question):
+    if _find_asked_span(question):
         dated = seq("find: ", choice(*_DATED), " ", said)
-        return one_field("steps", _age_shape(question) or seq(dated, dated, last))
-    if _SHARES.search(question) and not _numbers(question):
-        return one_field("steps", seq("find: ", said, "find: ", said, "compute: ", choice("#1 / #2", "#2 / #1"), "\n"))
-    if asks_for(question) not in ("date", "year"):  # those move one date or year
+        return build_field_constraint("steps", _build_age_pattern(question) or seq(dated, dated, last))
+    if _SHARES.search(question) and not _find_numbers(question):
+        return build_field_constraint(
+            "steps", seq("find: ", said, "find: ", said, "compute: ", choice("#1 / #2", "#2 / #1"), "\n")
+        )
+    if find_asked_kind(question) not in ("date", "year"):  # those move one date or year
         more = seq("find: ", said)
         more = more if _OF_HUNDRED.search(question) else choice(more, seq("each: ", said))
         last = seq(Repeat(more, 0, MOST - 2), last)
-    return one_field("steps", seq("find: ", said, optional(last), "\n"))
+    return build_field_constraint("steps", seq("find: ", said, optional(last), "\n"))
 
 
-def _age_shape(question: str) -> Pattern | None:
+def _build_age_pattern(question: str) -> Pattern | None:
     """Return the plan for `How old was the builder of A when it was opened?`, but for what the age begins with."""
-    name = next(iter(names_asked(question)), "")
+    name = next(iter(find_asked_names(question)), "")
     if found := _AGED_WHEN.fullmatch(question):
         aged, what, verb, happened = found.groups()
         then = f"{verb} {name if what in _PRONOUNS else what} {happened}"
@@ -261,53 +263,55 @@ def plan_moved_date(question: str) -> tuple[QuestionStep, ...]:
     return QuestionStep("find", f"On what date was {event}?"), QuestionStep("date", f"#1 {sign} {days}")
 
 
-def first_shape(question: str, names: Sequence[str]) -> Constraint:
+def build_first_step_constraint(question: str, names: Sequence[str]) -> Constraint:
     """Return the constraint for a fact to find of the first of the names; a number or date if a number is asked for."""
     words = Repeat(Chars("^\\r\\n:#?,A-Z"), 0, 80)
-    begun = choice(*_first_words(question))
-    return one_field("steps", seq("find: ", begun, words, " ", in_words(question, names)[0], words, "?\n"))
+    begun = choice(*_list_first_words(question))
+    return build_field_constraint(
+        "steps", seq("find: ", begun, words, " ", describe_request(question, names)[0], words, "?\n")
+    )
 
 
-def steps_for_each(first: str, question: str, names: Sequence[str]) -> list[str]:
+def repeat_step(first: str, question: str, names: Sequence[str]) -> list[str]:
     """Return the step that finds a fact of the first of the names, without a comparison with another one: `How much
     larger is A than B?`, and the same step for the others."""
-    asked = in_words(question, names)
+    asked = describe_request(question, names)
     found = _THAN.sub("?", first)
     if found != first:
         found = _COMPARATIVE.sub(lambda word: _POSITIVE.get(word[1], ""), found)
     return [found.replace(asked[0], one) for one in asked]
 
 
-def _first_words(question: str) -> tuple[str, ...]:
-    if _span_asked(question):
+def _list_first_words(question: str) -> tuple[str, ...]:
+    if _find_asked_span(question):
         return _DATED
-    if asks_for(question) != "number":
+    if find_asked_kind(question) != "number":
         return _ASKED_OF_ONE
     return (*_MEASURED, *_DATED) if YEAR.search(question) else _MEASURED
 
 
-def last_shape(question: str, names: Sequence[str]) -> Constraint:
+def build_last_step_constraint(question: str, names: Sequence[str]) -> Constraint:
     """Return the constraint for the operation on a fact of each of the names, which steps before it have found."""
     refs = [f"#{number}" for number in range(1, len(names) + 1)]
-    said = ", ".join(f"{ref} {name}" for ref, name in zip(refs, in_words(question, names), strict=True))
+    said = ", ".join(f"{ref} {name}" for ref, name in zip(refs, describe_request(question, names), strict=True))
     options: Sequence[str | Pattern]
-    asked = asks_for(question)
+    asked = find_asked_kind(question)
     if asked == "truth":
         options = [f"judge: {question}"]
     elif asked != "number":
         options = [f"judge: {question}", *(f"{kind}: {said}" for kind in _COMPARES)]
     elif len(names) == _COMPARED:
-        options = _arithmetic_of_two(question) or _operations(question, few=False)
+        options = _list_two_term_arithmetic(question) or _list_operations(question, few=False)
     else:
-        signs = _signs(question)
-        counted = [f"count: {', '.join(refs)} {sign} {limit}" for limit in _numbers(question) for sign in signs]
+        signs = _find_limit_signs(question)
+        counted = [f"count: {', '.join(refs)} {sign} {limit}" for limit in _find_numbers(question) for sign in signs]
         options = counted or [f"compute: {' + '.join(refs)}", f"judge: {question}"]
-    return one_field("steps", seq(choice(*options), "\n"))
+    return build_field_constraint("steps", seq(choice(*options), "\n"))
 
 
-def _arithmetic_of_two(question: str) -> list[str | Pattern]:
+def _list_two_term_arithmetic(question: str) -> list[str | Pattern]:
     """Return the arithmetic on two facts that a question asks for in plain words."""
-    if _span_asked(question):
+    if _find_asked_span(question):
         return []
     if _PERCENT.search(question):
         return ["compute: (#1 - #2) / #2 * 100"]
@@ -316,17 +320,17 @@ def _arithmetic_of_two(question: str) -> list[str | Pattern]:
     return ["compute: #1 + #2"] if TOGETHER.search(question) else []
 
 
-def _span_asked(question: str) -> str:
+def _find_asked_span(question: str) -> str:
     return next((kind for kind, asks in _SPANS if asks.search(question)), "")
 
 
-def _numbers(question: str) -> list[str]:
+def _find_numbers(question: str) -> list[str]:
     return list(dict.fromkeys(_PLAIN.findall(question)))
 
 
-def _operations(question: str, *, few: bool) -> list[Pattern]:
+def _list_operations(question: str, *, few: bool) -> list[Pattern]:
     """Return the operations that give what a question asks for; none if it seems to be a fact to find."""
-    asked, numbers = asks_for(question), _numbers(question)
+    asked, numbers = find_asked_kind(question), _find_numbers(question)
     ref = seq("#", Chars("1-9"))
     if asked == "truth":
         return [seq("judge: ", line(160, but=":"))] if not few and _CONTRASTS.search(question) else []
@@ -336,25 +340,25 @@ def _operations(question: str, *, few: bool) -> list[Pattern]:
         return [compare, seq("judge: ", line(160, but=":"))] if not few and _CONTRASTS.search(question) else []
     if asked != "number":
         moved = [seq("date: ", ref, choice(" + ", " - "), choice(*numbers))] if numbers else []
-        return moved if asked == "date" else [_arithmetic_pattern(ref, numbers)] if numbers else []
-    if span := _span_asked(question):
+        return moved if asked == "date" else [_build_arithmetic_pattern(ref, numbers)] if numbers else []
+    if span := _find_asked_span(question):
         return [seq(f"{span}: ", ref, " to ", ref)]
     if not _CALCULATES.search(question):
         return []
     counted = seq("count: ", ref, Repeat(seq(", ", ref), 0, 5))
     if _OF_HUNDRED.search(question):
-        return [_arithmetic_pattern(ref, numbers)]
-    limited = [seq(counted, " ", choice(*_signs(question)), " ", choice(*numbers))] if numbers else []
-    return [_arithmetic_pattern(ref, numbers), *limited, counted, seq("judge: ", line(160, but=":"))]
+        return [_build_arithmetic_pattern(ref, numbers)]
+    limited = [seq(counted, " ", choice(*_find_limit_signs(question)), " ", choice(*numbers))] if numbers else []
+    return [_build_arithmetic_pattern(ref, numbers), *limited, counted, seq("judge: ", line(160, but=":"))]
 
 
-def _signs(question: str) -> str:
+def _find_limit_signs(question: str) -> str:
     """Return the sign of the limit that a question sets, or both if its words do not tell."""
     found = "".join(sign for sign, words in _LIMITS.items() if words.search(question))
     return found or "<>"
 
 
-def _arithmetic_pattern(ref: Pattern, numbers: Sequence[str]) -> Pattern:
+def _build_arithmetic_pattern(ref: Pattern, numbers: Sequence[str]) -> Pattern:
     atom = choice(ref, *dict.fromkeys((*numbers, *_CONSTANTS)))
     parts = choice(atom, *"()", " + ", " - ", " * ", " / ", " ^ ", ", ")
     return seq("compute: ", optional(seq("round")), Repeat(parts, 1, 20))
@@ -371,11 +375,11 @@ _SAMPLINGS: tuple[Mapping[str, Any], ...] = ({}, *({"temperature": 0.7, "seed": 
 def plan_question(run: NarrowRun, question: str) -> Part[tuple[QuestionStep, ...]]:
     """Return the steps of a sound plan; the question itself as the only one if there is none."""
     whole = (QuestionStep("find", question),)
-    if listed := names_listed(question):
+    if listed := find_listed_names(question):
         return (yield from _plan_alike(run, question, listed)) or whole
     if moved := plan_moved_date(question):
         return moved
-    shape = steps_shape(question)
+    shape = build_plan_constraint(question)
     if shape is None:
         return whole
     text, asked = _plan_prompt(question)
@@ -392,7 +396,9 @@ def plan_question(run: NarrowRun, question: str) -> Part[tuple[QuestionStep, ...
 def plan_count(run: NarrowRun, question: str) -> Part[tuple[QuestionStep, ...]]:
     """Return a plan that counts what a question asks the number of; no steps if the reply is none."""
     text, asked = _plan_prompt(question)
-    return _read_reply((yield from run.say(text, asked, one_field("steps", seq("find: ", _QUESTION, "\ncount: #1\n")))))
+    return _read_reply(
+        (yield from run.say(text, asked, build_field_constraint("steps", seq("find: ", _QUESTION, "\ncount: #1\n"))))
+    )
 
 
 def _plan_alike(run: NarrowRun, question: str, names: Sequence[str]) -> Part[tuple[QuestionStep, ...]]:
@@ -401,10 +407,10 @@ def _plan_alike(run: NarrowRun, question: str, names: Sequence[str]) -> Part[tup
     No steps are returned if its replies are none.
     """
     text, asked = _plan_prompt(question, listed=True)
-    first = yield from run.say(text, asked, first_shape(question, names))
-    rows = steps_for_each(first, question, names)
+    first = yield from run.say(text, asked, build_first_step_constraint(question, names))
+    rows = repeat_step(first, question, names)
     so_far = text + "".join(f"{row}\n" for row in rows)
-    last = yield from run.say(so_far, question, last_shape(question, names), aside=True)
+    last = yield from run.say(so_far, question, build_last_step_constraint(question, names), aside=True)
     return _read_reply("\n".join([*rows, last]))
 
 
@@ -418,25 +424,25 @@ def _read_reply(said: str) -> tuple[QuestionStep, ...]:
 
 def _plan_prompt(question: str, *, listed: bool = False) -> tuple[str, str]:
     """Return the prompt for a plan, and the part of it that is not the same for all questions."""
-    asked = "\n\n".join([*most_similar(question, _plan_examples(listed), _SIMILAR), f"Question: {question}\n"])
-    return f"{sub_prompt('plan').strip()}\n\n{asked}", asked
+    asked = "\n\n".join([*find_similar_examples(question, _plan_examples(listed), _SIMILAR), f"Question: {question}\n"])
+    return f"{fill_sub_prompt('plan').strip()}\n\n{asked}", asked
 
 
 @cache
 def _plan_examples(listed: bool) -> Sequence[str]:
     """Return the examples of plans whose questions ask the same of several names, or the others."""
-    examples = sub_prompt("plan").strip().split("\n\n")[1:]
-    return [one for one in examples if bool(names_listed(one.partition("\n")[0])) == listed]
+    examples = fill_sub_prompt("plan").strip().split("\n\n")[1:]
+    return [one for one in examples if bool(find_listed_names(one.partition("\n")[0])) == listed]
 
 
-def most_similar(question: str, examples: Sequence[str], most: int) -> list[str]:
+def find_similar_examples(question: str, examples: Sequence[str], most: int) -> list[str]:
     """Return the `most` examples whose first lines are most like `question` in words, the most like it last.
 
     Rarer words count more. (Nearest examples in the prompt, Liu et al. 2022.)
     """
-    described = [_plain_words(example.partition("\n")[0]) for example in examples]
+    described = [_find_plain_words(example.partition("\n")[0]) for example in examples]
     known = Counter(word for words in described for word in words)
-    wanted = _plain_words(question)
+    wanted = _find_plain_words(question)
 
     def likeness(words: frozenset[str]) -> float:
         shared = sum(math.log(1 + len(examples) / known[word]) for word in words & wanted)
@@ -446,7 +452,7 @@ def most_similar(question: str, examples: Sequence[str], most: int) -> list[str]
     return [examples[at] for at in reversed(order[:most])]
 
 
-def _plain_words(text: str) -> frozenset[str]:
+def _find_plain_words(text: str) -> frozenset[str]:
     """Return the words in lower case, without those that begin with a capital letter, but with the first."""
     found = _WORD.findall(text.removeprefix("Question:"))
     return frozenset(word.lower() for at, word in enumerate(found) if at == 0 or word.islower())

@@ -13,9 +13,9 @@ from ...core.protocols import Flow, ask
 from ...core.schema.patterns import Constraint, Pattern, choice, line, optional, seq
 from ...core.tools.tool import Tool
 from ...core.values import AgentFinish, Message, Reply
-from ..parsing.final_answer import visible_answer
-from ..prompting.constraints import object_schema
-from ..prompting.prompt_parts import history_lines, prompt_parts
+from ..parsing.final_answer import read_visible_answer
+from ..prompting.constraints import build_object_schema
+from ..prompting.prompt_parts import format_history, read_prompt_parts
 from ..wrappers.wrapper import Part
 
 
@@ -40,14 +40,14 @@ class NarrowRun(ABC):
         try:
             return (yield from self.find_answer())
         except _Closing as closing:
-            return self.finish(visible_answer(str(closing)))
+            return self.finish(read_visible_answer(str(closing)))
 
     @abstractmethod
     def find_answer(self) -> Flow:
         """Answer the question."""
 
     @abstractmethod
-    def closing_prompt(self, news: str) -> str:
+    def write_closing_prompt(self, news: str) -> str:
         """Return the prompt that asks for the answer, where `news` is the last that was read."""
 
     def finish(self, value: str, log: str = "") -> AgentFinish:
@@ -58,7 +58,7 @@ class NarrowRun(ABC):
         """Return the question with names for what it refers to in the conversation. `window` is the model's."""
         if not history:
             return question
-        text = sub_prompt("standalone", history=history_lines(history, window), question=question)
+        text = fill_sub_prompt("standalone", history=format_history(history, window), question=question)
         said = yield from self.say(text, question, _ALONE, aside=True)
         return said.strip() or question
 
@@ -74,8 +74,8 @@ class NarrowRun(ABC):
         return reply.text.strip()
 
     def _ask_closing(self, news: str) -> Ask:
-        request = self._request(self.closing_prompt(news), news, self._answer_shape)
-        return replace(request, answer=visible_answer)
+        request = self._request(self.write_closing_prompt(news), news, self._answer_shape)
+        return replace(request, answer=read_visible_answer)
 
     def _request(self, text: str, news: str, shape: Constraint) -> Ask:
         return Ask(Prompt(Message("user", text)), news, self._format_reply, (), shape, self._reply_tokens)
@@ -84,24 +84,24 @@ class NarrowRun(ABC):
         return Reply(f" {decided.output if isinstance(decided, AgentFinish) else self._nothing}\n")
 
 
-def looks_up(tool: Tool) -> bool:
+def may_look_up(tool: Tool) -> bool:
     """Return whether a tool may be one that looks things up: it takes a text, and has no effects."""
     return tool.effects == "read" and tool.signature.text_argument is not None
 
 
-def sub_prompt(part: str, **values: str) -> str:
+def fill_sub_prompt(part: str, **values: str) -> str:
     """Return the part of the prompt file of that name, with the values that it has places for."""
-    return prompt_parts("careful")[part].substitute(values).rstrip("\n")
+    return read_prompt_parts("careful")[part].substitute(values).rstrip("\n")
 
 
-def one_field(name: str, pattern: Pattern) -> Constraint:
+def build_field_constraint(name: str, pattern: Pattern) -> Constraint:
     """Return the constraint of a reply of that pattern; engines that take a schema instead give the field `name`."""
-    return Constraint(pattern, object_schema(**{name: {"type": "string"}}))
+    return Constraint(pattern, build_object_schema(**{name: {"type": "string"}}))
 
 
-def one_of(name: str, options: Sequence[str]) -> Constraint:
+def build_choice_constraint(name: str, options: Sequence[str]) -> Constraint:
     """Return the constraint of a reply that is one of the options; engines that take a schema give the field `name`."""
-    return Constraint(seq(" ", choice(*options), "\n"), object_schema(**{name: {"enum": list(options)}}))
+    return Constraint(seq(" ", choice(*options), "\n"), build_object_schema(**{name: {"enum": list(options)}}))
 
 
-_ALONE = one_field("question", seq(" ", line(300, but="?"), optional(seq("?")), "\n"))
+_ALONE = build_field_constraint("question", seq(" ", line(300, but="?"), optional(seq("?")), "\n"))

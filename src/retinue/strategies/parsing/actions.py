@@ -34,7 +34,7 @@ class UnreadableReply(Exception):
     """The reply contains no complete action and no answer; the message says what is missing."""
 
 
-def key_of(written: str) -> str:
+def normalize_key(written: str) -> str:
     """Normalize a key as written by models, ignoring case and whatever separates its words. No parser folds more."""
     return _BETWEEN.sub("_", written.strip().lower())
 
@@ -48,7 +48,7 @@ def match_tool(name: str, tools: Sequence[Tool]) -> Tool | None:
     return alike[0] if len(alike) == 1 else None
 
 
-def bare_name(written: str) -> str:
+def strip_tool_name(written: str) -> str:
     """Return a tool's name without the decoration that models add."""
     return written.strip().strip("[]\"'`*.").strip()
 

@@ -13,10 +13,20 @@ from contextlib import suppress
 from ...core.protocols import Task
 from ...core.tools.tool import Tool
 from ...core.values import CUT_SHORT, AgentFinish, Reply, StopReason
-from .actions import NO_TOOL, UnreadableReply, bare_name, match_tool
-from .json_reply import partial_answer, read_reply
+from .actions import NO_TOOL, UnreadableReply, match_tool, strip_tool_name
+from .json_reply import read_partial_answer, read_reply
 from .lenient_json import Truncated
-from .react_text import AFTER, ANYWHERE, AT_LINE_START, INVENTED, finish, json_decision, names_no_tool, parse, parts_of
+from .react_text import (
+    AFTER,
+    ANYWHERE,
+    AT_LINE_START,
+    INVENTED,
+    finish,
+    names_no_tool,
+    parse,
+    read_json_decision,
+    split_parts,
+)
 from .tagged_calls import find_calls
 
 # ── answers without a format ──────────────────────────────────────────────────────────────────────
@@ -42,7 +52,7 @@ def uses_tool(text: str, tools: Sequence[Tool]) -> bool:
     if any(isinstance(call.value, Truncated) for call in find_calls(text)):
         return True
     for marker in (AT_LINE_START, ANYWHERE):
-        parts = parts_of(text, marker)
+        parts = split_parts(text, marker)
         for part, after in zip(parts, [*parts[1:], None], strict=False):
             if part.kind in ("final answer", "observation", "question"):
                 break
@@ -54,7 +64,7 @@ def uses_tool(text: str, tools: Sequence[Tool]) -> bool:
 def _names_tool(written: str, tools: Sequence[Tool]) -> bool:
     """Return whether an action names one of the tools, alone or in a call."""
     name = re.split(r"[\[(\n]", written, maxsplit=1)[0]
-    return match_tool(bare_name(name), tools) is not None
+    return match_tool(strip_tool_name(name), tools) is not None
 
 
 def _acts_in_json(text: str, tools: Sequence[Tool]) -> bool:
@@ -70,12 +80,12 @@ def announces_step(text: str) -> bool:
     return _INTENT.search(text) is not None
 
 
-def prose_reader(task: Task) -> Callable[[Reply], str]:
-    """Return `prose` for the replies to a task; with constrained decoding, no reply counts as prose."""
-    return (lambda reply: prose(reply, task.tools)) if not task.constrained else lambda reply: ""
+def choose_prose_reader(task: Task) -> Callable[[Reply], str]:
+    """Return `read_prose` for the replies to a task; with constrained decoding, no reply counts as prose."""
+    return (lambda reply: read_prose(reply, task.tools)) if not task.constrained else lambda reply: ""
 
 
-def prose(reply: Reply, tools: Sequence[Tool]) -> str:
+def read_prose(reply: Reply, tools: Sequence[Tool]) -> str:
     """Return the text of a reply that can only be an answer, or else an empty string.
 
     Such a reply is complete, has no traces of a format (markers, JSON, fences, tags, calls), names no tool and
@@ -102,8 +112,8 @@ def answer_of(text: str, tools: Sequence[Tool] = ()) -> AgentFinish:
     Words before an action, even an incomplete one, are a thought and not an answer.
     """
     if text.lstrip().startswith(("{", "[", "`")):
-        decision = json_decision(text, ())
-        if decision is None and (begun := partial_answer(text).strip()):
+        decision = read_json_decision(text, ())
+        if decision is None and (begun := read_partial_answer(text).strip()):
             decision = finish(begun, text)
         if decision is not None:
             return decision if isinstance(decision, AgentFinish) else AgentFinish({}, text)
@@ -119,7 +129,7 @@ def answer_of(text: str, tools: Sequence[Tool] = ()) -> AgentFinish:
 
 def _acts_first(text: str, tools: Sequence[Tool]) -> bool:
     """Return whether a reply acts before it gives an answer or invents an observation."""
-    for part in parts_of(text, AT_LINE_START):
+    for part in split_parts(text, AT_LINE_START):
         if part.kind == "action" and not names_no_tool(part.text):
             return True
         if part.kind in ("final answer", "observation", "question") or (part.kind == "thought" and part.begin):
@@ -127,14 +137,14 @@ def _acts_first(text: str, tools: Sequence[Tool]) -> bool:
     return uses_tool(text, tools)
 
 
-def visible_answer(text: str) -> str:
+def read_visible_answer(text: str) -> str:
     """Extract the visible part of the answer from a reply that is still arriving."""
     begins = text.lstrip()[:7].lower()
     if begins.startswith(("{", "[", "`")):
-        return finished_answer(partial_answer(text)) if begins[0] == "{" else ""
+        return read_finished_answer(read_partial_answer(text)) if begins[0] == "{" else ""
     if repeated := _REPEATED.match(text):
-        return finished_answer(text, repeated.end())
-    return "" if begins == "thought" else finished_answer(text)
+        return read_finished_answer(text, repeated.end())
+    return "" if begins == "thought" else read_finished_answer(text)
 
 
 _PROBLEMS = {
@@ -160,30 +170,29 @@ _FENCE_BEGUN = re.compile(r"(?<!`)`++[a-z]*+\s*+\Z", re.IGNORECASE)
 _NO_WORDS = re.compile(r"[\W_]+")
 
 
-def any_prefix(*words: str, between: str = "[ _]*+") -> str:
+def build_prefixes_pattern(*words: str, between: str = "[ _]*+") -> str:
     """Return a pattern for any prefix of one of `words`, with `between` allowed between them."""
-    return f"(?:{'|'.join(_prefix_pattern(word, between) for word in words)})"
+    return f"(?:{'|'.join(_build_prefix_pattern(word, between) for word in words)})"
 
 
-def _prefix_pattern(word: str, between: str) -> str:
+def _build_prefix_pattern(word: str, between: str) -> str:
     pattern = ""
     for letter in reversed(word[1:]):
         pattern = f"(?:{between if letter == ' ' else letter}{pattern})?"
     return word[0] + pattern
 
 
+_MARKERS = ("thought", "action input", "tool input", "input", "observation", "final answer", "question")
 _LINE_BEGUN = re.compile(
-    _DECORATION
-    + rf"(?:{any_prefix('thought', 'action input', 'tool input', 'input', 'observation', 'final answer', 'question')}"
-    + rf"{_BEFORE_COLON})?",
+    _DECORATION + rf"(?:{build_prefixes_pattern(*_MARKERS)}{_BEFORE_COLON})?",
     re.IGNORECASE,
 )
 _WORD_BEGUN = re.compile(
-    rf"(?<=\s){any_prefix('thought', 'observation', 'final answer')}{_BEFORE_COLON}\Z", re.IGNORECASE
+    rf"(?<=\s){build_prefixes_pattern('thought', 'observation', 'final answer')}{_BEFORE_COLON}\Z", re.IGNORECASE
 )
 
 
-def plain_answer(text: str) -> str:
+def read_plain_answer(text: str) -> str:
     """Extract from a text that is itself the answer."""
     text = text.strip()
     return "" if may_begin_with(text, NO_TOOL) else text
@@ -195,17 +204,17 @@ def may_begin_with(text: str, phrase: str) -> bool:
     return phrase.startswith(said[: len(phrase)])
 
 
-def json_answer(text: str) -> str:
+def read_json_answer(text: str) -> str:
     """Extract the answer's text from a JSON reply."""
-    return plain_answer(partial_answer(text)) if "nswer" in text else ""
+    return read_plain_answer(read_partial_answer(text)) if "nswer" in text else ""
 
 
-def marked_answer(text: str, tools: Sequence[Tool]) -> str:
+def read_marked_answer(text: str, tools: Sequence[Tool]) -> str:
     """Extract from a ReAct reply, including its JSON form, what follows "Final Answer:" at the beginning of a line."""
     if "nswer" not in text.lower():  # the case while only a thought and an action arrive
         return ""
     if text.lstrip().startswith("{"):
-        return finished_answer(partial_answer(text))
+        return read_finished_answer(read_partial_answer(text))
     marker = _FINAL.search(text)
     if marker is None:
         return ""
@@ -216,22 +225,22 @@ def marked_answer(text: str, tools: Sequence[Tool]) -> str:
     in_it = "FINAL" in marker.group() and text.startswith("{", marker.end())  # OPEA writes the answer as JSON
     if in_it or not isinstance(decision, AgentFinish):
         return ""
-    return finished_answer(text, marker.end())
+    return read_finished_answer(text, marker.end())
 
 
-def finished_answer(text: str, begin: int = 0) -> str:
+def read_finished_answer(text: str, begin: int = 0) -> str:
     """Extract the answer that starts at `begin`. Like `react_text.finish`, stop before anything made up."""
     ends = [match.start() for marker in (AT_LINE_START, INVENTED) if (match := marker.search(text, begin))]
-    end = min(ends) if ends else _certain_end(text, begin)
-    return before_fence(text[begin:end])
+    end = min(ends) if ends else _find_certain_end(text, begin)
+    return cut_at_fence(text[begin:end])
 
 
-def before_fence(text: str) -> str:
+def cut_at_fence(text: str) -> str:
     """Return the answer up to a possible start of a fence."""
-    return plain_answer(_FENCE_BEGUN.sub("", text))
+    return read_plain_answer(_FENCE_BEGUN.sub("", text))
 
 
-def _certain_end(text: str, begin: int) -> int:
+def _find_certain_end(text: str, begin: int) -> int:
     """Return where the last line may begin a marker, or else the end of `text`."""
     line = text.rfind("\n", begin) + 1
     if (line > begin or not begin) and _LINE_BEGUN.fullmatch(text, line):

@@ -23,9 +23,9 @@ from .actions import (
     NAMES,
     NO_TOOL,
     UnreadableReply,
-    key_of,
     match_tool,
     needs_input,
+    normalize_key,
     read_input,
 )
 from .lenient_json import Truncated, as_text, find_values
@@ -64,17 +64,17 @@ def read_reply(text: str, tools: Sequence[Tool]) -> JsonReply:
     raise UnreadableReply(CUT_OFF if cut else "Invalid Format: no JSON with 'actions' or 'answer'")
 
 
-def truncated_answer(text: str) -> str:
+def read_truncated_answer(text: str) -> str:
     """Return the available part of an answer whose end is missing."""
     for value, _, _ in find_values(_unwrap(text)):
         values = value.value if isinstance(value, Truncated) else value
-        answer = _first_of(_fold_keys(values), ANSWERS) if isinstance(values, dict) else None
+        answer = _find_first_value(_fold_keys(values), ANSWERS) if isinstance(values, dict) else None
         if isinstance(answer, Truncated) and isinstance(answer.value, str):
             return answer.value.strip()
     return ""
 
 
-def partial_answer(text: str) -> str:
+def read_partial_answer(text: str) -> str:
     """Return the text so far of the answer in a reply's first object, unless actions come before it."""
     if not re.match(r"[^\[\"]*\{", text):
         return ""
@@ -90,21 +90,21 @@ def partial_answer(text: str) -> str:
         inner = values.get("decision")
         inner = inner.value if isinstance(inner, Truncated) else inner
         values |= _fold_keys(inner) if isinstance(inner, dict) else {}
-        answer = _first_of(values, ANSWERS)
-        if cut or answer is not None or _decides(values):
-            return "" if _decides(values) else _begun_string(answer)
+        answer = _find_first_value(values, ANSWERS)
+        if cut or answer is not None or _has_actions(values):
+            return "" if _has_actions(values) else _read_begun_string(answer)
         at = len(text)
     return ""
 
 
-def _decides(values: Mapping[str, Any]) -> bool:
+def _has_actions(values: Mapping[str, Any]) -> bool:
     """Return whether an object contains actions, or the beginning of them."""
-    given = _first_of(values, ACTIONS)
+    given = _find_first_value(values, ACTIONS)
     given = given.value if isinstance(given, Truncated) else given
     return bool(given) or _is_call(values)
 
 
-def _begun_string(value: Any) -> str:
+def _read_begun_string(value: Any) -> str:
     """Return a text without an incomplete escape at its end; empty for values of other types."""
     if isinstance(value, str):
         return value
@@ -139,16 +139,16 @@ def _read_value(value: Any, written: str, tools: Sequence[Tool]) -> JsonReply | 
     values = _fold_keys(values)
     if isinstance(inner := values.get("decision"), dict):
         values |= _fold_keys(inner)
-    items = _items(value, values)
+    items = _list_unparsed_actions(value, values)
     decided = [action for item in items if (action := _read_action(item, written, tools)) is not None]
     if len(decided) > MAX_ACTIONS:
         raise UnreadableReply(f"Invalid Format: {len(decided)} actions at once; give at most {MAX_ACTIONS}")
     ended = next((one for one in decided if one.tool.strip().lower() in _FINISH), None)
     actions = tuple(one for one in decided if one.tool.strip().lower() not in _FINISH)
-    answer = _answer_text(_first_of(values, ANSWERS) if ended is None else _single_value(ended.tool_input))
+    answer = _answer_text(_find_first_value(values, ANSWERS) if ended is None else _find_single_value(ended.tool_input))
     if not actions and answer is None:
         return _read_undecided(value, values, written)
-    return JsonReply(actions, answer, _thought_in(values), written)
+    return JsonReply(actions, answer, _read_thought(values), written)
 
 
 def _read_undecided(value: Any, values: Mapping[str, Any], written: str) -> JsonReply | None:
@@ -157,15 +157,15 @@ def _read_undecided(value: Any, values: Mapping[str, Any], written: str) -> Json
         if any(isinstance(inner, Truncated) for inner in values.values()):
             raise UnreadableReply(CUT_OFF)
         return None
-    in_form = "scratchpad" in values or isinstance(_first_of(values, ACTIONS), list)
-    return JsonReply((), NO_TOOL.capitalize(), _thought_in(values), written) if in_form else None
+    in_form = "scratchpad" in values or isinstance(_find_first_value(values, ACTIONS), list)
+    return JsonReply((), NO_TOOL.capitalize(), _read_thought(values), written) if in_form else None
 
 
 def _fold_keys(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {key_of(key): value for key, value in values.items()}
+    return {normalize_key(key): value for key, value in values.items()}
 
 
-def _first_of(values: Mapping[str, Any], keys: Sequence[str]) -> Any:
+def _find_first_value(values: Mapping[str, Any], keys: Sequence[str]) -> Any:
     return next((values[key] for key in keys if values.get(key) is not None), None)
 
 
@@ -178,14 +178,14 @@ def _are_items(values: Any) -> bool:
 
 def _is_call(values: Mapping[str, Any]) -> bool:
     """Return whether an object is an action. A `name` alone is not enough, since it is a common key."""
-    if _first_of(values, NAMES) is not None or isinstance(values.get("function"), dict):
+    if _find_first_value(values, NAMES) is not None or isinstance(values.get("function"), dict):
         return True
-    return ("name" in values or "function" in values) and _first_of(values, INPUTS) is not None
+    return ("name" in values or "function" in values) and _find_first_value(values, INPUTS) is not None
 
 
-def _items(value: Any, values: dict[str, Any]) -> list[Any]:
+def _list_unparsed_actions(value: Any, values: dict[str, Any]) -> list[Any]:
     """Return the unparsed actions in a reply: a list, a single one, or the reply itself."""
-    given = _first_of(values, ACTIONS)
+    given = _find_first_value(values, ACTIONS)
     if given is None:
         return [Truncated(values) if isinstance(value, Truncated) else values] if _is_call(values) else []
     if isinstance(given, Truncated):
@@ -200,12 +200,12 @@ def _read_action(item: Any, written: str, tools: Sequence[Tool]) -> AgentAction 
     values = _fold_keys(item) if isinstance(item, dict) else {"action": item}
     if isinstance(inner := values.get("function"), dict):
         values |= _fold_keys(inner)
-    name = _first_of(values, (*NAMES, "name", "function"))
+    name = _find_first_value(values, (*NAMES, "name", "function"))
     if name is None or (isinstance(name, str) and name.strip().lower() in _NOTHING):
         return None
     if not isinstance(name, str):
         raise UnreadableReply("Invalid Format: an action's name must be a text")
-    tool, given = match_tool(name, tools), _first_of(values, INPUTS)
+    tool, given = match_tool(name, tools), _find_first_value(values, INPUTS)
     if given is None:
         if needs_input(tool):
             raise UnreadableReply(f"Invalid Format: the action {name[:80]!r} has no 'arguments'")
@@ -214,7 +214,7 @@ def _read_action(item: Any, written: str, tools: Sequence[Tool]) -> AgentAction 
     return AgentAction(tool.name if tool else name, tool_input, written)
 
 
-def _single_value(values: Any) -> Any:
+def _find_single_value(values: Any) -> Any:
     """Return the answer where answering is written as an action."""
     return next(iter(values.values())) if isinstance(values, dict) and len(values) == 1 else values
 
@@ -225,7 +225,7 @@ def _answer_text(value: Any) -> str | None:
     return text if text not in ("", "{}", "[]") else None
 
 
-def _thought_in(values: Mapping[str, Any]) -> str:
+def _read_thought(values: Mapping[str, Any]) -> str:
     scratchpad = values.get("scratchpad")
     scratchpad = scratchpad.value if isinstance(scratchpad, Truncated) else scratchpad
     thought = (scratchpad if isinstance(scratchpad, dict) else values).get("thought")

@@ -72,13 +72,13 @@ def find_values(text: str) -> Iterator[FoundValue]:
         followed += end - begin
 
 
-def value_at(text: str, at: int) -> FoundValue:
+def parse_value_at(text: str, at: int) -> FoundValue:
     """Parse the value that begins at `at`. Raises `NotJson` if there is none."""
     value, end = _read_value(text, at, 0)
     return FoundValue(value, at, end)
 
 
-def json_values(text: str) -> Iterator[Any]:
+def find_json_values(text: str) -> Iterator[Any]:
     """Yield the JSON that there is in a text: all of it, what is in fences, or between the first and last bracket."""
     begin = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=len(text))
     end = max(text.rfind("}"), text.rfind("]")) + 1
@@ -89,7 +89,7 @@ def json_values(text: str) -> Iterator[Any]:
             yield value
 
 
-def json_or_text(text: str) -> Any:
+def parse_json_or_text(text: str) -> Any:
     """Return the value of a text that is JSON, or else the text."""
     try:
         return json.loads(text)

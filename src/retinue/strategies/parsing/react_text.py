@@ -23,12 +23,12 @@ from .actions import (
     INPUTS,
     NO_ACTION,
     UnreadableReply,
-    bare_name,
     finish_with,
     match_tool,
     needs_input,
     read_input,
     squeeze,
+    strip_tool_name,
     without_quotes,
 )
 from .lenient_json import FENCED, Truncated, as_text
@@ -50,7 +50,7 @@ class Part(NamedTuple):
     name: str = ""
 
 
-def parts_of(text: str, marker: re.Pattern[str], kind_of: Callable[[str, str], str] | None = None) -> list[Part]:
+def split_parts(text: str, marker: re.Pattern[str], kind_of: Callable[[str, str], str] | None = None) -> list[Part]:
     """Split a reply into its marked parts. An input may contain `Input:` and `Tool:` lines of its own.
 
     `kind_of` returns the kind of a part with this word in its marker, after a part of the kind given second; nothing
@@ -60,7 +60,7 @@ def parts_of(text: str, marker: re.Pattern[str], kind_of: Callable[[str, str], s
         return []
     found: list[tuple[str, re.Match[str]]] = []
     for match in marker.finditer(text):
-        kind = (kind_of or _kind_of)(match.group(1), found[-1][0] if found else "")
+        kind = (kind_of or _classify_marker)(match.group(1), found[-1][0] if found else "")
         if kind:
             found.append((kind, match))
     ends = [*(match.start() for _, match in found[1:]), len(text)]
@@ -77,7 +77,7 @@ def _name_in(marker: re.Match[str]) -> str:
 
 
 @lru_cache(maxsize=32)
-def _kind_of(word: str, before: str) -> str:
+def _classify_marker(word: str, before: str) -> str:
     word = " ".join(word.lower().replace("_", " ").split())
     if word.endswith("input"):
         return "input" if before == "action" else ""
@@ -110,11 +110,11 @@ class Parsed(NamedTuple):
 
 def parse(text: str, tools: Sequence[Tool]) -> Parsed:
     """Parse the decision in a reply. Raises `UnreadableReply`, and nothing else, for any text."""
-    if decision := json_decision(text, tools):
+    if decision := read_json_decision(text, tools):
         return Parsed(decision, len(text))
-    parts = parts_of(text, AT_LINE_START)
+    parts = split_parts(text, AT_LINE_START)
     if not any(part.kind in ("action", "final answer") for part in parts):
-        parts = parts_of(text, ANYWHERE)
+        parts = split_parts(text, ANYWHERE)
     called = next(find_calls(text), None)
     for at, part in enumerate(parts):
         if called and called.begin < part.begin and (parsed := _read_call(called, text, tools)):
@@ -177,12 +177,12 @@ def _read_action(part: Part, after: Part | None, text: str, tools: Sequence[Tool
         written, end = after.text, after.end
     elif call := _CALL.fullmatch(name):
         name, written = call.group(1), call.group(2) or call.group(3) or ""
-    name = bare_name(name)
+    name = strip_tool_name(name)
     if written is not None and squeeze(name) in _FINISH:
         return _read_answer(without_quotes(written), text[:end], end)
     tool = match_tool(name, tools)
     if written is None:
-        if decision := json_decision(part.text, tools):
+        if decision := read_json_decision(part.text, tools):
             return Parsed(replace(decision, log=text[:end]), end)
         if needs_input(tool):
             raise UnreadableReply("Invalid Format: Missing 'Action Input:' after 'Action:'")
@@ -199,9 +199,9 @@ def names_no_tool(name: str) -> bool:
 # ── JSON instead of lines ────────────────────────────────────────────────────────────────────────
 
 
-def json_decision(text: str, tools: Sequence[Tool]) -> AgentAction | AgentFinish | None:
+def read_json_decision(text: str, tools: Sequence[Tool]) -> AgentAction | AgentFinish | None:
     """Return the decision of a reply that is JSON, or contains it in a fence; `None` if there is none."""
-    for candidate in _json_candidates(text):
+    for candidate in _find_json_candidates(text):
         values = _read_json(candidate)
         if isinstance(values, list) and values:
             values = values[0]
@@ -213,10 +213,10 @@ def json_decision(text: str, tools: Sequence[Tool]) -> AgentAction | AgentFinish
     return None
 
 
-def _json_candidates(text: str) -> Iterator[str]:
+def _find_json_candidates(text: str) -> Iterator[str]:
     if text.lstrip().startswith(("{", "[")):
         yield text.strip()
-    if "```" in text and not any(part.kind in ("action", "final answer") for part in parts_of(text, AT_LINE_START)):
+    if "```" in text and not any(part.kind in ("action", "final answer") for part in split_parts(text, AT_LINE_START)):
         yield from (inside.strip() for inside in FENCED.findall(text))
 
 

@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from .lenient_json import NotJson, Truncated, json_or_text, value_at
+from .lenient_json import NotJson, Truncated, parse_json_or_text, parse_value_at
 
 _BEGIN = re.compile(
     r"^[ \t>*_#`-]*+tool[ _]?call[ \t]*+\d*+[*_`]*+[ \t]*+[:\uff1a][*_`]*+\s*+(?=\{)"
@@ -53,7 +53,7 @@ _PREFIX = re.compile(r"^(?:functions?|tools?|default_api|default_functions)[.:/]
 _SUFFIX = re.compile(r"(?::\d++|<[|｜].*+)\Z", re.DOTALL)
 
 
-def called_name(written: str) -> str:
+def clean_called_name(written: str) -> str:
     """Return a tool's name without what some models' formats add: control tokens, `functions.`, and a number."""
     name = _SUFFIX.sub("", _TOKENS_BEFORE.sub("", written))
     return _PREFIX.sub("", name)
@@ -94,19 +94,19 @@ def _read_call(text: str, begun: re.Match[str]) -> tuple[Any, int]:
         end = _GEMMA_END.search(text, at)
         assert end is not None
         body = _GEMMA_TEXT.sub(lambda one: json.dumps(one[2] or one[3] or ""), text[at : end.start()])
-        value = value_at(body, 0).value
+        value = parse_value_at(body, 0).value
         return value if isinstance(value, Truncated) else {"name": name, "arguments": value}, end.end()
     name = begun["function"]
     if begun["token"] and text[at : at + 1] not in ("{", "["):
         named = _NAME.match(text, at)
         if named is None or (begun["token"].lower() == "to=" and "<|message|>" not in named["after"]):
             raise NotJson(at)
-        name, at = called_name(named["name"]), named.end()
+        name, at = clean_called_name(named["name"]), named.end()
     if not name:
-        value, _, at = value_at(text, at)
+        value, _, at = parse_value_at(text, at)
         return value, at
     if text[at : at + 1] == "{":
-        value, _, at = value_at(text, at)
+        value, _, at = parse_value_at(text, at)
     else:
         begin = at
         value, at = _read_parameters(text, at)
@@ -125,7 +125,7 @@ def _read_parameters(text: str, at: int) -> tuple[Any, int]:
             return Truncated(values), len(text)
         value: Any = text[begun.end() : end.start()].strip()
         if 'string="false"' in (begun["notes"] or ""):
-            value = value_at(value, 0).value if value[:1] in ("{", "[") else json_or_text(value)
+            value = parse_value_at(value, 0).value if value[:1] in ("{", "[") else parse_json_or_text(value)
         values[begun["name"]] = value
         at = end.end()
     return values, at

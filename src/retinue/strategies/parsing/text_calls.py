@@ -18,11 +18,11 @@ from typing import Any
 
 from ...core.tools.tool import Tool
 from ...core.values import AgentAction
-from .actions import CUT_OFF, KEYS, UnreadableReply, key_of, match_tool
-from .final_answer import announces_step, plain_answer
+from .actions import CUT_OFF, KEYS, UnreadableReply, match_tool, normalize_key
+from .final_answer import announces_step, read_plain_answer
 from .json_reply import read_reply
-from .lenient_json import Truncated, find_values, json_or_text
-from .tagged_calls import TaggedCall, called_name, find_calls
+from .lenient_json import Truncated, find_values, parse_json_or_text
+from .tagged_calls import TaggedCall, clean_called_name, find_calls
 
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _LANGUAGE = re.compile(r"[a-z_]*+", re.IGNORECASE)
@@ -41,7 +41,7 @@ _TAGS_AROUND = re.compile(r"\A(?:<[^<>\s]{1,40}>\s*+)++|(?:<[^<>\s]{1,40}>\s*+)+
 _MAX_PYTHON = 20_000  # characters
 
 
-def calls_in_text(text: str, tools: Sequence[Tool]) -> tuple[tuple[AgentAction, ...], str]:
+def read_calls_in_text(text: str, tools: Sequence[Tool]) -> tuple[tuple[AgentAction, ...], str]:
     """Return the calls in a reply, and the text before them. Raises `UnreadableReply` for one that is cut off."""
     if tagged := _find_tagged(text):
         if any(isinstance(call.value, Truncated) for call in tagged):
@@ -70,7 +70,7 @@ def answer_beside_calls(text: str) -> str:
         if not before.strip() or _announces_call(before):
             ends.append(maybe.start())
             break
-    return plain_answer(text[: min(ends)] if ends else text)
+    return read_plain_answer(text[: min(ends)] if ends else text)
 
 
 def _announces_call(words: str) -> bool:
@@ -119,7 +119,7 @@ def _read_python_call(call: ast.expr, tools: Sequence[Tool]) -> dict[str, Any]:
     """Return a call as an object. Raises `ValueError` for what is none of a tool."""
     if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "print" and call.args:
         call = call.args[0]
-    name = called_name(ast.unparse(call.func)) if isinstance(call, ast.Call) else ""
+    name = clean_called_name(ast.unparse(call.func)) if isinstance(call, ast.Call) else ""
     tool = next((one for one in tools if one.name == name), None)
     if tool is None or not isinstance(call, ast.Call):
         raise ValueError
@@ -159,7 +159,7 @@ def _list_values(value: Any) -> Iterator[Any]:
 
 
 def _has_only_keys_of_calls(value: Any) -> bool:
-    return isinstance(value, Mapping) and bool(value) and {key_of(str(key)) for key in value} <= _OF_CALLS
+    return isinstance(value, Mapping) and bool(value) and {normalize_key(str(key)) for key in value} <= _OF_CALLS
 
 
 def _read_actions(written: str, tools: Sequence[Tool]) -> tuple[AgentAction, ...]:
@@ -185,4 +185,4 @@ def _convert_value(value: Any, schema: Any) -> Any:
     kind = schema.get("type") if isinstance(schema, Mapping) else None
     if not isinstance(value, str) or kind not in ("integer", "number", "boolean", "object", "array"):
         return value
-    return json_or_text(value)
+    return parse_json_or_text(value)

@@ -15,12 +15,12 @@ THOUGHT_CHARS = 240
 INPUT_CHARS = 400
 
 
-def step_shape(tools: Sequence[Tool], answer_chars: int, *, answer_apart: bool) -> Constraint:
+def build_step_constraint(tools: Sequence[Tool], answer_chars: int, *, answer_apart: bool) -> Constraint:
     """Return the constraint for a step: a thought, then an answer, or an action of one of `tools` with a valid input.
 
     `answer_apart`: the reply ends with the words "Final Answer:", and the answer is requested separately.
     """
-    return _step_shape(_SameTools(tools), answer_chars, answer_apart)
+    return _build_cached_step_constraint(_SameTools(tools), answer_chars, answer_apart)
 
 
 class _SameTools:
@@ -41,29 +41,31 @@ class _SameTools:
 
 
 @lru_cache(maxsize=32)
-def _step_shape(same: _SameTools, answer_chars: int, answer_apart: bool) -> Constraint:
+def _build_cached_step_constraint(same: _SameTools, answer_chars: int, answer_apart: bool) -> Constraint:
     tools = same.tools
     ending = seq(FINAL) if answer_apart else seq(f"{FINAL} ", line(answer_chars), "\n")
-    decisions = [seq(f"Action: {tool.name}\nAction Input: ", input_pattern(tool), "\n") for tool in tools]
+    decisions = [seq(f"Action: {tool.name}\nAction Input: ", build_input_pattern(tool), "\n") for tool in tools]
     thought = line(THOUGHT_CHARS, but=":\uff1a")  # without a colon, a thought cannot look like a marker
     pattern = seq(" ", thought, "\n", choice(*decisions, ending))
-    return Constraint(pattern, decision_schema(tools, thought={"type": "string"}))
+    return Constraint(pattern, build_decision_schema(tools, thought={"type": "string"}))
 
 
-def decision_schema(tools: Sequence[Tool], **before: Any) -> dict[str, Any]:
+def build_decision_schema(tools: Sequence[Tool], **before: Any) -> dict[str, Any]:
     """Return the schema of a decision as JSON, preceded by the properties `before`."""
-    variants = [object_schema(action={"const": tool.name}, action_input=input_schema(tool)) for tool in tools]
-    decision = {"anyOf": [*variants, object_schema(final_answer={"type": "string"})]}
-    return object_schema(**before, decision=decision) | shared_definitions(tools)
+    variants = [
+        build_object_schema(action={"const": tool.name}, action_input=build_input_schema(tool)) for tool in tools
+    ]
+    decision = {"anyOf": [*variants, build_object_schema(final_answer={"type": "string"})]}
+    return build_object_schema(**before, decision=decision) | collect_shared_definitions(tools)
 
 
 @lru_cache(maxsize=32)
 def answer_shape(answer_chars: int) -> Constraint:
     """Return the constraint for a bare answer on one line."""
-    return Constraint(seq(" ", line(answer_chars), "\n"), object_schema(final_answer={"type": "string"}))
+    return Constraint(seq(" ", line(answer_chars), "\n"), build_object_schema(final_answer={"type": "string"}))
 
 
-def input_pattern(tool: Tool) -> Pattern:
+def build_input_pattern(tool: Tool) -> Pattern:
     """Return the pattern of a valid input for the tool: a line of text, or JSON."""
     signature = tool.signature
     if signature.text_argument is None:
@@ -72,17 +74,17 @@ def input_pattern(tool: Tool) -> Pattern:
     return line(min(most, INPUT_CHARS))
 
 
-def input_schema(tool: Tool) -> Any:
+def build_input_schema(tool: Tool) -> Any:
     """Return the schema of a valid input for the tool: a text, or its arguments."""
-    return {"type": "string"} if tool.signature.text_argument is not None else arguments_schema(tool)
+    return {"type": "string"} if tool.signature.text_argument is not None else build_arguments_schema(tool)
 
 
-def arguments_schema(tool: Tool) -> Any:
-    """Return the schema of the tool's arguments by name; its definitions are in `shared_definitions`."""
+def build_arguments_schema(tool: Tool) -> Any:
+    """Return the schema of the tool's arguments by name; its definitions are in `collect_shared_definitions`."""
     return _rename_refs({key: value for key, value in tool.signature.parameters.items() if key != "$defs"}, tool)
 
 
-def shared_definitions(tools: Sequence[Tool]) -> dict[str, Any]:
+def collect_shared_definitions(tools: Sequence[Tool]) -> dict[str, Any]:
     """Return the definitions used by the tools' schemas. They are at the root, where references start, separately per
     tool.
     """
@@ -103,7 +105,7 @@ def _rename_refs(schema: Any, tool: Tool) -> Any:
     return [_rename_refs(inner, tool) for inner in schema] if isinstance(schema, list) else schema
 
 
-def object_schema(**properties: Any) -> dict[str, Any]:
+def build_object_schema(**properties: Any) -> dict[str, Any]:
     """Return the schema of an object with exactly these properties."""
     return {
         "type": "object",

@@ -3,7 +3,7 @@
 For all strategies, three kinds of text are neutralized: special tokens of chat templates, which a tokenizer could read
 as a change of speaker; the protocols' own markers and JSON keys, which a model could take for its own words; and lines
 that imitate a turn. The words stay readable; only the punctuation that makes them protocol changes. Look-alikes,
-zero-width characters and escapes hide nothing, because all `views` of a text are searched: its appearance (a
+zero-width characters and escapes hide nothing, because all `list_views` of a text are searched: its appearance (a
 *skeleton*, UTS #39), also with escapes resolved. They cover more than any parser, which resolves JSON escapes at most
 twice and folds no characters. So whatever a parser could take for protocol appears in one of them.
 """
@@ -45,14 +45,14 @@ BRACKETED = (  # the contents of […]
 )  # fmt: skip
 
 
-def _any_of(words: tuple[str, ...]) -> str:
+def _build_alternatives(words: tuple[str, ...]) -> str:
     return "|".join(sorted((word.lower().replace(" ", r"[\s_-]*+") for word in words), key=len, reverse=True))
 
 
 _QUOTES = "\"'`\u201c\u201d\u2018\u2019"
 _DECORATION = rf"[\s\d*_\\\])}}>{_QUOTES}]*+"
 _NAMED = r"(?:[\[(][^\[\]()\n]{1,80}+[\])])?+"
-_MARKED = rf"(?:{_any_of(MARKERS)}){_DECORATION}{_NAMED}{_DECORATION}(:)"
+_MARKED = rf"(?:{_build_alternatives(MARKERS)}){_DECORATION}{_NAMED}{_DECORATION}(:)"
 _MARKER = re.compile(rf"(?<!\w)_*+{_MARKED}")
 _MARKER_ANYWHERE = re.compile(_MARKED)
 _SQUEEZED_KEYS = frozenset(key.replace("_", "") for key in KEYS)
@@ -60,7 +60,8 @@ _FIRST = "".join(sorted({key[0] for key in KEYS}))
 _KEY = re.compile(rf"[{_QUOTES}]\s*+([{_FIRST}][\w\s-]*+)\\*+[{_QUOTES}]\s*+(:)")
 _NO_LETTER = re.compile(r"[\s_-]++")
 _TURN = re.compile(
-    rf"^[ \t>*_#`|<(\[-]*+(?:{_any_of(TURNS)})(?:[ \t]*+\d++)?+[ \t*_`|>)\]]*+(?:(:)|(?=\n|\Z))", re.MULTILINE
+    rf"^[ \t>*_#`|<(\[-]*+(?:{_build_alternatives(TURNS)})(?:[ \t]*+\d++)?+[ \t*_`|>)\]]*+(?:(:)|(?=\n|\Z))",
+    re.MULTILINE,
 )
 _TOKEN = re.compile(
     rf"(<)(?=\||<?/?SYS>|/?(?:{'|'.join(TAGS)})(?:>|=|[ \t]++\w++=))|(?<=\|)(>)|(\[)(?=(?:{'|'.join(BRACKETED)})\])"
@@ -73,7 +74,7 @@ _INSTEAD = {":": " -", "<": "(", ">": ")", "[": "(", "]": ")"}
 def neutralize(text: str) -> str:
     """Return `text` without anything that reads as protocol or as a chat template's token."""
     edits: dict[int, tuple[int, str]] = {}  # by start position: the end, and the replacement
-    for view in views(text):
+    for view in list_views(text):
         for at in _find_protocol(view):
             begin = view.places[at]
             if text[begin] == "\\":  # escapes stay readable but are not escapes any more
@@ -168,12 +169,12 @@ class View(NamedTuple):
     level: int
 
 
-def views(source: str) -> Iterator[View]:
+def list_views(source: str) -> Iterator[View]:
     """Yield the appearances of `source`: unchanged, and with escapes resolved once, twice and three times."""
     text = source
     places: Sequence[int] = range(len(source) + 1)
     for level in range(LEVELS + 1):
-        yield _view_of(text, places, level)
+        yield _build_view(text, places, level)
         if "\\" not in text:
             return
         resolved, places = _resolve_escapes(text, places)
@@ -196,7 +197,7 @@ def _resolve_escapes(text: str, places: Sequence[int]) -> tuple[str, Sequence[in
     return "".join(pieces), kept
 
 
-def _view_of(text: str, places: Sequence[int], level: int) -> View:
+def _build_view(text: str, places: Sequence[int], level: int) -> View:
     if _PLAIN.fullmatch(text):
         return View(text, places, True, level)
     looks = text.translate(_FOLDED)
@@ -229,11 +230,11 @@ def _fold_character(character: str) -> int | None:
         return ord(" ")
     plain = _LETTERS.get(character) or unicodedata.normalize("NFKC", character)
     plain = _LETTERS.get(plain, plain)
-    same = len(plain) == 1 and plain != "\\" and _in_word(plain) == _in_word(character)
+    same = len(plain) == 1 and plain != "\\" and _is_word_character(plain) == _is_word_character(character)
     return ord(plain if same else character)
 
 
-def _in_word(character: str) -> bool:
+def _is_word_character(character: str) -> bool:
     return character.isalnum() or character == "_"
 
 

@@ -19,7 +19,7 @@ FINAL = "Final Answer:"  # begins the answer of ReAct
 
 
 @cache
-def prompt_text(strategy: str) -> str:
+def read_prompt_text(strategy: str) -> str:
     """Return the strategy's text file."""
     from importlib.resources import files  # imported late, for `import` to be quick
 
@@ -27,9 +27,9 @@ def prompt_text(strategy: str) -> str:
 
 
 @cache
-def prompt_parts(strategy: str) -> Mapping[str, Template]:
+def read_prompt_parts(strategy: str) -> Mapping[str, Template]:
     """Return the parts of the strategy's text file, by the name after `===`."""
-    parts = (part.partition("\n") for part in prompt_text(strategy).split("=== ")[1:])
+    parts = (part.partition("\n") for part in read_prompt_text(strategy).split("=== ")[1:])
     return {name: Template(body) for name, _, body in parts}
 
 
@@ -38,10 +38,10 @@ def prompt_parts(strategy: str) -> Mapping[str, Template]:
 
 def describe_tools(tools: Sequence[Tool], input_name: str = "Action Input") -> str:
     """Return one line per tool: its name, its description, and its input if that is not plain text."""
-    return "\n".join(f"{tool.name}: {tool.description}{_input_note(tool, input_name)}" for tool in tools)
+    return "\n".join(f"{tool.name}: {tool.description}{_describe_input(tool, input_name)}" for tool in tools)
 
 
-def _input_note(tool: Tool, input_name: str) -> str:
+def _describe_input(tool: Tool, input_name: str) -> str:
     if tool.signature.text_argument is not None:
         return ""
     parameters = tool.signature.parameters
@@ -79,7 +79,7 @@ def flatten_tool_calls(history: Sequence[Message]) -> tuple[Message, ...]:
     return tuple(turns)
 
 
-def history_lines(history: Sequence[Message], window: int | None = None) -> str:
+def format_history(history: Sequence[Message], window: int | None = None) -> str:
     """Return the earlier conversation, one line per turn. It takes at most half of the model's `window` (in tokens):
     the oldest turns are left out, each with its answer."""
     turns = flatten_tool_calls(history)
@@ -131,24 +131,24 @@ class _Owned(NamedTuple):
     example: ToolExample
 
 
-def examples_for(tools: Sequence[Tool]) -> tuple[Example, ...]:
+def choose_examples(tools: Sequence[Tool]) -> tuple[Example, ...]:
     """Return at most two worked examples that show the use of as many tools as possible.
 
     Where an example of one tool goes on from the answer of another one's, the two are one example of both tools. It
     comes last, after the first example of a tool that it leaves out or, if there is none, another one of its own tools.
     """
-    owned = [_Owned(tool, example) for tool in tools for example in _examples_of(tool)]
+    owned = [_Owned(tool, example) for tool in tools for example in _list_examples(tool)]
     linked = next(_find_links(owned), ())
-    apart = _first_of_each(one for one in owned if all(one is not other for other in linked))
+    apart = _keep_first_of_each(one for one in owned if all(one is not other for other in linked))
     apart.sort(key=lambda one: any(one.tool.name == other.tool.name for other in linked))
     chosen = [_make_example(one) for one in apart[: _MOST - bool(linked)]]
     return (*chosen, *([_join_examples(*linked)] if linked else []))
 
 
-def examples_as_text(tools: Sequence[Tool]) -> str:
+def format_examples(tools: Sequence[Tool]) -> str:
     """Return worked examples for the available tools in `react`'s format."""
     written = ""
-    for example in examples_for(tools):
+    for example in choose_examples(tools):
         steps = [
             f"Thought: {step.thought}\nAction: {step.tool.name}\nAction Input: {as_text(step.tool_input)}\n"
             f"Observation: {step.observation}\n"
@@ -159,7 +159,7 @@ def examples_as_text(tools: Sequence[Tool]) -> str:
     return written
 
 
-def _examples_of(tool: Tool) -> Iterable[ToolExample]:
+def _list_examples(tool: Tool) -> Iterable[ToolExample]:
     """Return a tool's examples; an agent without any has those of its own tools."""
     if tool.examples or not is_member(tool) or tool.return_direct:
         return tool.examples
@@ -181,24 +181,24 @@ def _find_links(owned: Sequence[_Owned]) -> Iterator[tuple[_Owned, _Owned]]:
                 yield before, after
 
 
-def _first_of_each(owned: Iterable[_Owned]) -> list[_Owned]:
+def _keep_first_of_each(owned: Iterable[_Owned]) -> list[_Owned]:
     found: dict[str, _Owned] = {}
     for one in owned:
         found.setdefault(one.tool.name, one)
     return list(found.values())
 
 
-def _example_steps(one: _Owned) -> tuple[ExampleStep, ...]:
+def _list_example_steps(one: _Owned) -> tuple[ExampleStep, ...]:
     return tuple(ExampleStep(one.tool, call.thought, call.tool_input, call.observation) for call in one.example.calls)
 
 
 def _make_example(one: _Owned) -> Example:
-    return Example(one.example.question, _example_steps(one), one.example.thought or _KNOWN, one.example.answer)
+    return Example(one.example.question, _list_example_steps(one), one.example.thought or _KNOWN, one.example.answer)
 
 
 def _join_examples(before: _Owned, after: _Owned) -> Example:
     last = after.example
     question = f"{before.example.question} {last.follow_up}"
-    first, *others = _example_steps(after)
+    first, *others = _list_example_steps(after)
     first = first._replace(thought=f"{before.example.thought} {first.thought}".strip())
-    return Example(question, (*_example_steps(before), first, *others), last.thought or _KNOWN, last.answer)
+    return Example(question, (*_list_example_steps(before), first, *others), last.thought or _KNOWN, last.answer)

@@ -22,7 +22,13 @@ from ...core.values import AgentAction, Message, Observation, Reply, ToolInput
 from ..parsing.actions import read_input
 from ..parsing.lenient_json import as_text
 from ..plan_text import neutralize_line
-from ..prompting.constraints import INPUT_CHARS, input_pattern, input_schema, object_schema, shared_definitions
+from ..prompting.constraints import (
+    INPUT_CHARS,
+    build_input_pattern,
+    build_input_schema,
+    build_object_schema,
+    collect_shared_definitions,
+)
 from .wrapper import Part, Wrapper, perform, relay
 
 REFLECTED_ON = frozenset({"result", "invalid_input", "failed"})
@@ -66,15 +72,15 @@ def _improve_observation(tool: Tool, action: AgentAction, first: Observation, an
     """Return the observation that fits the action, or the last of those that `tool.reflections` allow."""
     is_final = tool.effects == "once" and not tool.approval  # what was done is done, and nobody would be asked again
     seen = first
-    tried = [_input_key(action.tool_input)]
+    tried = [_normalize_input(action.tool_input)]
     for _ in range(tool.reflections):
         if seen.outcome not in REFLECTED_ON or (seen.outcome == "result" and is_final):
             break
         reply = yield from ask(_ask_verdict(tool, action, seen))
         rephrased = read_verdict(reply.text, tool)
-        if rephrased is None or _input_key(rephrased) in tried:
+        if rephrased is None or _normalize_input(rephrased) in tried:
             break
-        tried.append(_input_key(rephrased))
+        tried.append(_normalize_input(rephrased))
         action = replace(action, tool_input=rephrased)
         (again,) = yield from act(action, answer=answer)
         told = f"(the input was rephrased to {neutralize_line(as_text(rephrased), INPUT_CHARS)})"
@@ -88,7 +94,15 @@ def _ask_verdict(tool: Tool, action: AgentAction, seen: Observation) -> Ask:
     given = neutralize_line(as_text(action.tool_input), INPUT_CHARS)
     wording = _WORDING.format(name=tool.name, description=tool.description, given=given, result=result or "(nothing)")
     prompt = Prompt(Message("user", wording))
-    return Ask(prompt, result, partial(_format_verdict, tool=tool), (), _verdict_shape(tool), _REPLY_TOKENS, aside=True)
+    return Ask(
+        prompt,
+        result,
+        partial(_format_verdict, tool=tool),
+        (),
+        _build_verdict_constraint(tool),
+        _REPLY_TOKENS,
+        aside=True,
+    )
 
 
 def read_verdict(text: str, tool: Tool) -> ToolInput | None:
@@ -110,11 +124,11 @@ def read_verdict(text: str, tool: Tool) -> ToolInput | None:
     return new if isinstance(new, str) == text_only and new else None
 
 
-def _verdict_shape(tool: Tool) -> Constraint:
+def _build_verdict_constraint(tool: Tool) -> Constraint:
     """Return the constraint: agreement, or a new input that fits the tool."""
-    pattern = choice(" agree\n", seq(" rephrase: ", input_pattern(tool), "\n"))
-    schema = object_schema(rephrased={"anyOf": [{"type": "null"}, input_schema(tool)]})
-    return Constraint(pattern, schema | shared_definitions([tool]))
+    pattern = choice(" agree\n", seq(" rephrase: ", build_input_pattern(tool), "\n"))
+    schema = build_object_schema(rephrased={"anyOf": [{"type": "null"}, build_input_schema(tool)]})
+    return Constraint(pattern, schema | collect_shared_definitions([tool]))
 
 
 def _format_verdict(decided: Decided, tool: Tool) -> Reply:
@@ -124,5 +138,5 @@ def _format_verdict(decided: Decided, tool: Tool) -> Reply:
     return Reply(" agree\n")
 
 
-def _input_key(given: ToolInput) -> str:
+def _normalize_input(given: ToolInput) -> str:
     return " ".join(as_text(given).lower().split()) if isinstance(given, str) else json.dumps(given, sort_keys=True)

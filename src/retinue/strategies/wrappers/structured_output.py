@@ -12,9 +12,9 @@ from ...core.protocols import Act, Flow, Strategy, Task, ask
 from ...core.schema.patterns import Constraint, json_pattern, seq
 from ...core.values import CUT_SHORT, AgentFinish, Message, Observation, Reply, StopReason
 from ..parsing.final_answer import uses_tool
-from ..parsing.lenient_json import json_values
+from ..parsing.lenient_json import find_json_values
 from ..plan_text import neutralize_line
-from ..prompting.constraints import object_schema
+from ..prompting.constraints import build_object_schema
 from ..prompting.injection_guard import neutralize
 from .wrapper import Part, Wrapper, perform, relay, without_visible_answer
 
@@ -55,8 +55,8 @@ class _Answers:
         value, problem = self._read_answer(finish.output)
         if not problem:
             return _with_answer(finish, value, finish.log)
-        prompt = Prompt(Message("user", self._prompt(task, finish.output, evidence)))
-        shape, text, again = self._shape(), finish.output, ""
+        prompt = Prompt(Message("user", self._write_prompt(task, finish.output, evidence)))
+        shape, text, again = self._build_constraint(), finish.output, ""
         most = _REPLY_TOKENS if task.constrained else None
         for left in range(TRIES, 0, -1):
             held = shape if left > 1 else None  # a schema may say more than a pattern can
@@ -77,7 +77,7 @@ class _Answers:
     def _read_answer(self, text: str) -> tuple[Any, str]:
         """Return the answer in `text`, or what is wrong with it."""
         problem = ""
-        for value in json_values(text):
+        for value in find_json_values(text):
             wrapped = isinstance(value, dict) and set(value) == {"answer"}
             for candidate in (value, value["answer"]) if wrapped else (value,):
                 wrong = self._find_problem(candidate)
@@ -94,7 +94,7 @@ class _Answers:
         except RecursionError:
             return "this is nested too deeply"
 
-    def _prompt(self, task: Task, answer: str, evidence: Sequence[str]) -> str:
+    def _write_prompt(self, task: Task, answer: str, evidence: Sequence[str]) -> str:
         lines = [f"- {neutralize_line(text, _EVIDENCE_CHARS)}\n" for text in evidence[-_EVIDENCE:]]
         found = f"What was found out:\n{''.join(lines)}" if lines else ""
         said = neutralize(" ".join(answer.split()))[:_ANSWER_CHARS] or "(none)"
@@ -104,7 +104,7 @@ class _Answers:
             f"Write this answer as JSON that fits this schema:\n{schema}\nJSON:"
         )
 
-    def _shape(self) -> Constraint:
+    def _build_constraint(self) -> Constraint:
         """Return the constraint: JSON that fits the schema. An engine that knows only objects is asked for one with the
         answer in it."""
         defined = {**self.schema.get("definitions", {}), **self.schema.get("$defs", {})}
@@ -112,7 +112,7 @@ class _Answers:
         if self.schema.get("type") == "object":
             return Constraint(pattern, self.schema)
         apart = ("$defs", "definitions", "$schema")
-        wrapped = object_schema(answer={key: value for key, value in self.schema.items() if key not in apart})
+        wrapped = build_object_schema(answer={key: value for key, value in self.schema.items() if key not in apart})
         return Constraint(pattern, wrapped | {key: self.schema[key] for key in apart if key in self.schema})
 
 
