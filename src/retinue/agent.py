@@ -17,9 +17,9 @@ from .core.budgets import Budget, Limits, with_limits
 from .core.events import Delta, Event, Finished, Started
 from .core.loop.effects import Human as Human
 from .core.protocols import Memory, Model, Prompting, Strategy
-from .core.run_result import RunResult, pending, result
-from .core.schema.answer_schema import schema_of
-from .core.tools.tool import Tool, tool_of
+from .core.run_result import RunResult, fold_result, pending
+from .core.schema.answer_schema import read_answer_schema
+from .core.tools.tool import Tool, make_tool
 from .core.tools.toolbox import Toolbox
 from .core.values import Decision, Message
 from .errors import LogMismatch, ModelError, UsageError
@@ -129,7 +129,7 @@ class Agent(YamlSerializable):
             budget=with_limits(budget, limits),
             human=human,
             require_human_feedback={marked} if isinstance(marked, str) else marked,
-            answers=None if answer_schema is None else schema_of(answer_schema),
+            answers=None if answer_schema is None else read_answer_schema(answer_schema),
             memories=as_tuple(memory),
             trace=trace,
             prompt_node=prompt_node,
@@ -146,7 +146,7 @@ class Agent(YamlSerializable):
         """
         if isinstance(tool, str) and something is None:
             raise UsageError(f"{tool!r} is only a name; a tool is a function, or anything with `run`{_bundled(tool)}")
-        new = Tool(tool, something, description, **options) if isinstance(tool, str) else tool_of(tool, **options)
+        new = Tool(tool, something, description, **options) if isinstance(tool, str) else make_tool(tool, **options)
         if self.require_human_feedback is True or new.name in (self.require_human_feedback or ()):
             new = replace(new, approval=True)
         Toolbox([*self.tools, new])  # raises if the name is taken
@@ -168,7 +168,7 @@ class Agent(YamlSerializable):
 
     def with_answers(self, schema: type | Mapping[str, Any]) -> Self:
         """Return a copy whose answers are JSON that conforms to `schema`."""
-        return self._copy(answers=schema_of(schema))
+        return self._copy(answers=read_answer_schema(schema))
 
     def with_params(self, params: Params) -> Self:
         """Return a copy whose pipelines run with `params`, by node: `{"Retriever": {"top_k": 3}}`.
@@ -289,7 +289,7 @@ class Agent(YamlSerializable):
         if not isinstance(started, Started):
             raise LogMismatch("a log must begin with the event 'started'")
         if isinstance(log[-1], Finished):
-            return result(log, children={path: tuple(events) for path, events in (children or {}).items()})
+            return fold_result(log, children={path: tuple(events) for path, events in (children or {}).items()})
         toolbox, decided = Toolbox(self.tools), decisions or {}
         for action in pending(log):
             if action.id in decided and (wrong := toolbox.edit_problem(action, decided[action.id])):

@@ -13,7 +13,7 @@ from hypothesis import assume, given, strategies as st
 
 from core.test_events_kept import events
 from retinue.core.events import Asked, Called, Delta, Event, Finished, Observed, Replied, Started, Stopped
-from retinue.core.run_result import result
+from retinue.core.run_result import fold_result
 from retinue.core.values import AgentAction, Observation, Reply, StopReason
 from retinue.display.run_display import RunDisplay
 from retinue.display.run_tree import RunTree, Section, View
@@ -42,7 +42,7 @@ def test_whatever_happened_is_shown_without_control_characters(
         for path, event, at in happened:
             display(path, event, at)
         top = [event for path, event, _ in happened if not path and not isinstance(event, Delta)]
-        display.end(result(top))
+        display.end(fold_result(top))
     shown = out.getvalue()
     assert [one for one in shown if (unicodedata.category(one) == "Cc" and one != "\n") or one in TURNS] == []
 
@@ -68,7 +68,7 @@ def test_no_line_is_wider_than_the_terminal_and_the_only_escapes_are_colours(
         tree = RunTree(out, partial(put, out))
         for path, event, at in happened:
             tree.show(path, event, at)
-        tree.end(result([]))
+        tree.end(fold_result([]))
     plain = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
     assert "\x1b" not in plain
     assert [line for line in plain.splitlines() if cells(line) > width] == []

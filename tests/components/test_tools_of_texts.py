@@ -10,7 +10,7 @@ import pytest
 
 from retinue import Agent, DocumentStore, PromptModel
 from retinue.components import DocumentSplitter, DocumentWriter, PromptNode, Ranker, Reader, TopPSampler
-from retinue.core.tools.tool import tool_of
+from retinue.core.tools.tool import make_tool
 
 PARIS, PEARS = "Paris is the capital of France.", "Pears are fruit."
 
@@ -33,7 +33,7 @@ class Longest:
     ids=lambda value: type(value).__name__,
 )
 def test_a_model_gives_texts(component: Any, given: dict[str, Any], seen: str) -> None:
-    tool = tool_of(component)
+    tool = make_tool(component)
     assert [line for line in asyncio.run(tool.call(given)).splitlines() if line] == seen.splitlines()
 
 

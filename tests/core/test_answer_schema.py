@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from retinue import UsageError
-from retinue.core.schema.answer_schema import schema_of
+from retinue.core.schema.answer_schema import read_answer_schema
 
 
 class City(BaseModel):
@@ -37,7 +37,7 @@ SCHEMA = {
     ],
 )
 def test_a_pydantic_model_checks_strictly(value: Any, problem: str) -> None:
-    schema, check = schema_of(City)
+    schema, check = read_answer_schema(City)
     assert schema["required"] == ["name"]
     assert check(value) == problem
 
@@ -52,7 +52,7 @@ def test_a_pydantic_model_checks_strictly(value: Any, problem: str) -> None:
     ],
 )
 def test_a_json_schema_checks(value: Any, problem: str) -> None:
-    schema, check = schema_of(SCHEMA)
+    schema, check = read_answer_schema(SCHEMA)
     assert schema == SCHEMA
     assert check(value) == problem
 
@@ -72,7 +72,7 @@ def test_a_json_schema_checks(value: Any, problem: str) -> None:
 )
 def test_what_is_no_schema_is_refused_with_a_reason(wrong: Any, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
-        schema_of(wrong)
+        read_answer_schema(wrong)
 
 
 def test_its_libraries_are_loaded_only_when_used() -> None:

@@ -129,14 +129,14 @@ def test_a_team_costs_what_all_its_members_cost_and_no_more_than_its_top_was_giv
 
 def test_calls_of_one_step_share_what_is_left_and_nothing_is_shared_when_it_is_spent() -> None:
     meter = Meter(Budget(cost=1.0))
-    meter.saw([Observation("1", "", usage=Usage(cost=0.25, runs=1))])
-    assert meter.share(3, None).cost == 0.25
-    assert Budget(cost=0.1).within(meter.share(3, None)).cost == 0.1
-    assert Budget().within(meter.share(3, None)).cost == 0.25
+    meter.count_turn([Observation("1", "", usage=Usage(cost=0.25, runs=1))])
+    assert meter.divide_rest(3, None).cost == 0.25
+    assert Budget(cost=0.1).within(meter.divide_rest(3, None)).cost == 0.1
+    assert Budget().within(meter.divide_rest(3, None)).cost == 0.25
     for _ in range(3):
-        meter.saw([Observation("2", "", usage=Usage(cost=0.25))])
+        meter.count_turn([Observation("2", "", usage=Usage(cost=0.25))])
     with pytest.raises(BudgetSpent, match="the team's budget of cost is spent"):
-        meter.share(1, None)
+        meter.divide_rest(1, None)
 
 
 YAML = """

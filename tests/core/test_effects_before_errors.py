@@ -20,7 +20,7 @@ from fakes.odd_mcp_server import OddServer
 from retinue import A2AAgent, Agent, PromptModel, RemoteAgent, StopReason, Tool
 from retinue.core.events import Observed
 from retinue.core.run_result import RunResult
-from retinue.core.tools.signature import Argument, signature_of
+from retinue.core.tools.signature import Argument, build_signature
 from retinue.mcp import MCPTools
 from retinue.net.retry import Retries
 from retinue.teams import a2a_connection, remote_agent
@@ -143,7 +143,7 @@ def test_an_endpoint() -> None:
     app = web.Application()
     app.router.add_post("/mcp", act)
     ways = [way for way in BODIES if "drops" in way or way.get("status", 0) >= 300]
-    takes = signature_of("act", {"way": Argument(str)})
+    takes = build_signature("act", {"way": Argument(str)})
     with Served(app) as server:
         tool = Tool("act", endpoint(f"{server.url}/mcp"), takes=takes)
         check(tool, [{"status": 200}, *ways], lambda way: effects.count(json.dumps(way)), [{"status": 200}])
@@ -170,7 +170,7 @@ def test_what_a_server_says_of_a_session_otherwise_loses_the_session_and_no_cert
 
 
 def test_what_was_not_sent_may_be_sent_again() -> None:
-    takes = signature_of("act", {"way": Argument(str)})
+    takes = build_signature("act", {"way": Argument(str)})
     refused = Tool("act", endpoint("http://127.0.0.1:1/"), takes=takes)
     with OddServer() as server:
         odd = MCPTools("odd", url=f"{server.url}/mcp", seconds=0.2)
@@ -264,7 +264,7 @@ def test_a_member_that_paid_and_then_failed_is_asked_again_only_if_a_person_says
             payments.append(amount)
             return "paid"
 
-        takes = signature_of("pay", {"amount": Argument(int)})
+        takes = build_signature("pay", {"amount": Argument(int)})
         call: Any = {"call": {"tool": "pay", "input": {"amount": 5}}}
         tool = Tool("pay", pay, takes=takes, effects=effects)  # type: ignore[arg-type]
         payer = Agent(PromptModel(script=[call]), [tool], name="payer", strategy="tool_calling")

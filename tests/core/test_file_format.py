@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from fakes.pictures import data_url, gif, jpeg, png, png_head, webp
-from retinue.core.files import MAX_BYTES, MAX_FILES, check_together, decode_data_url, image_format, read_file
+from retinue.core.files import MAX_BYTES, MAX_FILES, check_together, decode_data_url, detect_image_format, read_file
 from retinue.errors import DataError, UsageError
 
 KINDS: Mapping[str, Callable[[int, int], bytes]] = {
@@ -26,7 +26,7 @@ KINDS: Mapping[str, Callable[[int, int], bytes]] = {
 @given(width=st.integers(1, 16_383), height=st.integers(1, 16_383))
 def test_the_size_of_each_format(kind: str, width: int, height: int) -> None:
     media_type = kind if "/" in kind else "image/webp"
-    assert image_format(KINDS[kind](width, height)) == (media_type, width, height)
+    assert detect_image_format(KINDS[kind](width, height)) == (media_type, width, height)
 
 
 @given(st.binary(max_size=60), st.sampled_from([b"", b"\x89PNG\r\n\x1a\n", b"\xff\xd8", b"GIF89a", b"RIFF"]))
@@ -34,7 +34,7 @@ def test_the_size_of_each_format(kind: str, width: int, height: int) -> None:
 @example(b"<svg/>", b"")
 def test_other_bytes_are_an_image_or_a_data_error(data: bytes, magic: bytes) -> None:
     with suppress(DataError):
-        assert image_format(magic + data).width > 0
+        assert detect_image_format(magic + data).width > 0
 
 
 @given(st.text(max_size=40), st.sampled_from(["", "data:", "data:image/png;base64,", "data:image/png,"]))

@@ -27,7 +27,7 @@ from pydantic import BaseModel, Field
 from typing_extensions import Doc, TypedDict
 
 from retinue import Tool, UsageError, tool
-from retinue.core.tools.tool import tool_of
+from retinue.core.tools.tool import make_tool
 from retinue.core.tools.toolbox import Toolbox
 from retinue.core.values import AgentAction, Observation
 
@@ -406,7 +406,7 @@ def lists(tags: list[str], place: Place, text: str = "") -> str:
 def test_each_way_to_write_a_function_has_its_schema_and_its_value() -> None:
     wrong = {}
     for what, (function, properties, tool_input, text) in WRITTEN.items():
-        made = tool_of(function, name="t") if not isinstance(function, Tool) else function
+        made = make_tool(function, name="t") if not isinstance(function, Tool) else function
         found = made.signature.parameters["properties"]
         seen = observed(made, tool_input)
         if seen.text != text or (properties is not None and found != properties):
@@ -423,22 +423,22 @@ def test_values_of_every_kind_arrive_as_what_the_hints_say() -> None:
         "either": ["x"],
     }
     said = "2 city='Rome' country='FR' {'city': 'Rome'} Point(x=1, y=2) b ['x']"
-    assert observed(tool_of(stays), given).text == said
+    assert observed(make_tool(stays), given).text == said
 
 
 def test_lists_and_objects_may_be_written_as_json_text_and_texts_stay_texts() -> None:
     given = {"tags": '["a", "b"]', "place": '{"city": "Rome"}', "text": '["no list"]'}
-    assert observed(tool_of(lists), given).text == "['a', 'b'] Rome [\"no list\"]"
-    assert observed(tool_of(lists), given | {"tags": "a, b"}).outcome == "invalid_input"
+    assert observed(make_tool(lists), given).text == "['a', 'b'] Rome [\"no list\"]"
+    assert observed(make_tool(lists), given | {"tags": "a, b"}).outcome == "invalid_input"
 
 
 def test_what_a_partial_fixes_is_not_the_models_to_set() -> None:
-    seen = observed(tool_of(functools.partial(book, user="u1")), {"city": "Rome", "user": "mallory"})
+    seen = observed(make_tool(functools.partial(book, user="u1")), {"city": "Rome", "user": "mallory"})
     assert (seen.outcome, "mallory" in seen.text) == ("invalid_input", False)
 
 
 def test_a_partial_is_named_and_described_by_its_function() -> None:
-    made = tool_of(functools.partial(book, user="u1"))
+    made = make_tool(functools.partial(book, user="u1"))
     assert (made.name, made.description) == ("book", "Book a room.")
 
 
@@ -457,15 +457,18 @@ def not_json(thing: threading_lock) -> str:  # type: ignore[name-defined]  # noq
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: tool_of(no_names), "tool no_names: a model passes arguments by name, so '*cities: 'str'' is not"),
-        (lambda: tool_of(dict), "tool dict: it has no readable signature; wrap it in a function"),
-        (lambda: tool_of(unknown_parameter).signature, "tool unknown_parameter: its type hints refer to unknown names"),
+        (lambda: make_tool(no_names), "tool no_names: a model passes arguments by name, so '*cities: 'str'' is not"),
+        (lambda: make_tool(dict), "tool dict: it has no readable signature; wrap it in a function"),
+        (
+            lambda: make_tool(unknown_parameter).signature,
+            "tool unknown_parameter: its type hints refer to unknown names",
+        ),
         (
             lambda: Weather.forecast.signature,
             "tool forecast: it is a method; use that of an object: Weather(…).forecast",
         ),
         (
-            lambda: tool_of(Weather.plain).signature,
+            lambda: make_tool(Weather.plain).signature,
             "tool plain: it is a method; use that of an object: Weather(…).plain",
         ),
         (

@@ -1,4 +1,4 @@
-"""Patterns: whatever fits `json_pattern` is JSON that fits the schema, and how patterns are printed."""
+"""Patterns: whatever fits `build_json_pattern` is JSON that fits the schema, and how patterns are printed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from retinue.core.schema.patterns import (
     Pattern,
     Repeat,
     Text,
+    build_json_pattern,
     choice,
-    gbnf,
-    json_pattern,
     line,
     optional,
-    regex,
+    print_gbnf,
+    print_regex,
     seq,
 )
 from retinue.mcp.schema_conversion import convert_schema
@@ -92,14 +92,14 @@ MODELS: list[type[Strict]] = [Scalars, Chosen, Bounded, Optionals, Mixed, Nested
 
 
 def fitting(model: type[BaseModel], text: str) -> bool:
-    return re.fullmatch(regex(json_pattern(model.model_json_schema(), max_string=8)), text) is not None
+    return re.fullmatch(print_regex(build_json_pattern(model.model_json_schema(), max_string=8)), text) is not None
 
 
 @pytest.mark.parametrize("model", MODELS)
 @settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_whatever_fits_the_pattern_is_json_that_fits_the_schema(data: st.DataObject, model: type[Strict]) -> None:
-    pattern = regex(json_pattern(model.model_json_schema(), max_string=8))
+    pattern = print_regex(build_json_pattern(model.model_json_schema(), max_string=8))
     text = data.draw(st.from_regex(pattern, fullmatch=True))
     model.model_validate(json.loads(text))
 
@@ -219,7 +219,7 @@ def test_required_properties_come_first(text: str, fits: bool) -> None:
     ],
 )
 def test_schemas_and_what_fits_them(schema: dict[str, Any], good: list[str], bad: list[str]) -> None:
-    pattern = regex(json_pattern(schema))
+    pattern = print_regex(build_json_pattern(schema))
     assert [text for text in good if not re.fullmatch(pattern, text)] == []
     assert [text for text in bad if re.fullmatch(pattern, text)] == []
 
@@ -228,7 +228,7 @@ def test_maps_and_tuples_of_a_foreign_server_keep_their_types() -> None:
     votes = {"type": "object", "additionalProperties": {"type": "integer"}}
     place = {"type": "array", "prefixItems": [{"type": "number"}, {"type": "string"}]}
     schema = {"type": "object", "properties": {"votes": votes, "place": place}, "required": ["votes", "place"]}
-    pattern = regex(json_pattern(convert_schema(schema)))
+    pattern = print_regex(build_json_pattern(convert_schema(schema)))
     assert re.fullmatch(pattern, '{"votes": {"a": 1}, "place": [1, "x"]}')
     assert not re.fullmatch(pattern, '{"votes": {"a": "x"}, "place": [1, "x"]}')
     assert not re.fullmatch(pattern, '{"votes": {}, "place": ["x", 1]}')
@@ -242,9 +242,9 @@ def nested(depth: int) -> dict[str, Any]:
 
 
 def test_nesting_ends_at_the_depth_limit() -> None:
-    deepest = regex(json_pattern(nested(MAX_DEPTH)))
+    deepest = print_regex(build_json_pattern(nested(MAX_DEPTH)))
     assert re.fullmatch(deepest, '{"a": ' * MAX_DEPTH + "true" + "}" * MAX_DEPTH)
-    deeper = regex(json_pattern(nested(MAX_DEPTH + 1)))
+    deeper = print_regex(build_json_pattern(nested(MAX_DEPTH + 1)))
     assert re.fullmatch(deeper, '{"a": ' * MAX_DEPTH + "{}" + "}" * MAX_DEPTH)
 
 
@@ -252,13 +252,13 @@ def test_a_choice_costs_no_depth() -> None:
     schema: dict[str, Any] = {"type": "boolean"}
     for _ in range(MAX_DEPTH):
         schema = {"anyOf": [{"type": "array", "items": schema, "minItems": 1}, {"type": "null"}]}
-    assert re.fullmatch(regex(json_pattern(schema)), "[" * MAX_DEPTH + "true" + "]" * MAX_DEPTH)
+    assert re.fullmatch(print_regex(build_json_pattern(schema)), "[" * MAX_DEPTH + "true" + "]" * MAX_DEPTH)
 
 
 def test_references_that_lead_nowhere_or_in_circles_come_to_an_end() -> None:
     circle = {"$ref": "#/$defs/A", "$defs": {"A": {"anyOf": [{"$ref": "#/$defs/A"}, {"type": "null"}]}}}
-    assert re.fullmatch(regex(json_pattern(circle)), "null")
-    assert re.fullmatch(regex(json_pattern({"$ref": "#/$defs/gone"})), "true")
+    assert re.fullmatch(print_regex(build_json_pattern(circle)), "null")
+    assert re.fullmatch(print_regex(build_json_pattern({"$ref": "#/$defs/gone"})), "true")
 
 
 # ── printing ─────────────────────────────────────────────────────────────────────────────────────
@@ -275,11 +275,11 @@ def test_references_that_lead_nowhere_or_in_circles_come_to_an_end() -> None:
         (Repeat(Text("a"), 2, 5), '("a"){2,5}'),
         (line(3), r"[^ \t\r\n] ([^\r\n]){0,2}"),
         (line(3, but="]"), r"[^ \t\r\n]] ([^\r\n]]){0,2}"),
-        (json_pattern({"enum": ["a", 1]}), r'("\"a\"" | "1")'),
+        (build_json_pattern({"enum": ["a", 1]}), r'("\"a\"" | "1")'),
     ],
 )
 def test_patterns_print_as_gbnf(pattern: Pattern, printed: str) -> None:
-    assert gbnf(pattern) == f"root ::= {printed}\n"
+    assert print_gbnf(pattern) == f"root ::= {printed}\n"
 
 
 @pytest.mark.parametrize(
@@ -296,5 +296,5 @@ def test_patterns_print_as_gbnf(pattern: Pattern, printed: str) -> None:
     ],
 )
 def test_patterns_print_as_regular_expressions(pattern: Pattern, fits: str, fails: str) -> None:
-    assert re.fullmatch(regex(pattern), fits)
-    assert not re.fullmatch(regex(pattern), fails)
+    assert re.fullmatch(print_regex(pattern), fits)
+    assert not re.fullmatch(print_regex(pattern), fails)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from retinue import UsageError
-from retinue.core.schema.answer_schema import schema_of
-from retinue.core.schema.json_schema import compiled, errors_of
-from retinue.core.schema.patterns import MAX_PRINTED, gbnf, json_pattern, regex
+from retinue.core.schema.answer_schema import read_answer_schema
+from retinue.core.schema.json_schema import compile_pattern, make_validator
+from retinue.core.schema.patterns import MAX_PRINTED, build_json_pattern, print_gbnf, print_regex
 from retinue.errors import DataError
 
 BACKTRACKING = ("^(a+)+$", "^(a|a)*$", "^(.*?,){30}P", "(x+x+)+y", "^([a-zA-Z0-9])(([.-]|[_]+)?([a-zA-Z0-9]+))*$")
@@ -36,7 +36,7 @@ def test_a_pattern_that_would_backtrack_for_ever_is_matched(pattern: str, dialec
         {"patternProperties": {pattern: {}}, "additionalProperties": {"type": "null"}},
         {"patternProperties": {pattern: {}}, "additionalProperties": False},
     ):
-        _, check = schema_of({"$schema": f"http://json-schema.org/{dialect}/schema#", **schema})
+        _, check = read_answer_schema({"$schema": f"http://json-schema.org/{dialect}/schema#", **schema})
         assert check({text: text})
 
 
@@ -53,7 +53,7 @@ def test_a_pattern_that_cannot_be_matched_in_linear_time_is_refused(pattern: str
         with pytest.raises(
             UsageError, match=r"answer_schema: the pattern .*(linear time|characters)|not a JSON Schema"
         ):
-            schema_of({"$schema": "http://json-schema.org/draft-07/schema#", **schema})
+            read_answer_schema({"$schema": "http://json-schema.org/draft-07/schema#", **schema})
 
 
 @given(st.from_regex(r"[a-z.]{0,3}[+*?]?\|?(\[a-z\]|\(x\)|\\d|\\w)[+*]?", fullmatch=True), st.text("axz1_", max_size=8))
@@ -63,14 +63,14 @@ def test_plain_patterns_mean_what_they_mean_elsewhere(pattern: str, text: str) -
     except re.error:
         return
     try:
-        found = compiled(pattern).search(text)
+        found = compile_pattern(pattern).search(text)
     except DataError:  # `a**`
         return
     assert (found is None) == (wanted is None)
 
 
 def test_escapes_of_javascript_are_known() -> None:
-    _, check = schema_of({"pattern": r"^\u00e9\/\d+$"})
+    _, check = read_answer_schema({"pattern": r"^\u00e9\/\d+$"})
     assert check("é/12") == ""
     assert check("e/12") == r"the answer: 'e/12' does not match '^\\u00e9\\/\\d+$'"
 
@@ -78,7 +78,7 @@ def test_escapes_of_javascript_are_known() -> None:
 @pytest.mark.parametrize("word", ["anyOf", "allOf", "oneOf"])
 @pytest.mark.parametrize("more", [{}, {"unevaluatedProperties": False}, {"unevaluatedItems": False}])
 def test_references_that_branch_at_each_level_end(word: str, more: dict[str, Any]) -> None:
-    _, check = schema_of(chain(word, more))
+    _, check = read_answer_schema(chain(word, more))
     for value in ({}, {"a": 1}, [1], 5):
         assert check(value) not in ("", TOO_LONG)
     assert bool(check("a text")) == (word == "oneOf")  # of two that are the same, both fit
@@ -86,12 +86,12 @@ def test_references_that_branch_at_each_level_end(word: str, more: dict[str, Any
         f"d{at}": {"$ref": f"#/$defs/d{at + 1}", "dependentSchemas": {"a": {"$ref": f"#/$defs/d{at + 1}"}}}
         for at in range(40)
     }
-    _, check = schema_of({**more, "$ref": "#/$defs/d0", "$defs": {**with_dependents, "d40": {}}})
+    _, check = read_answer_schema({**more, "$ref": "#/$defs/d0", "$defs": {**with_dependents, "d40": {}}})
     assert check({"a": 1}) == (TOO_LONG if "unevaluatedProperties" in more else "")
 
 
 def test_a_reference_to_itself_ends() -> None:
-    _, check = schema_of({"$ref": "#"})
+    _, check = read_answer_schema({"$ref": "#"})
     assert check(1) == TOO_LONG
 
 
@@ -106,12 +106,12 @@ def test_a_reference_to_itself_ends() -> None:
     ],
 )  # fmt: skip
 def test_a_value_costs_no_more_than_its_size(schema: dict[str, Any], value: Any) -> None:
-    _, check = schema_of(schema)
+    _, check = read_answer_schema(schema)
     assert check(value) == TOO_LONG
 
 
 def test_a_long_list_of_different_things_has_no_two_alike() -> None:
-    _, check = schema_of({"uniqueItems": True})
+    _, check = read_answer_schema({"uniqueItems": True})
     assert check([[at, {"a": at}] for at in range(20_000)]) == ""
     assert check([True, 1, "1", [1], {"1": 1}, None, 0, False]) == ""
     assert check([{"a": 1, "b": [2]}, {"b": [2.0], "a": 1}]).endswith("has non-unique elements")
@@ -129,16 +129,16 @@ def test_a_long_list_of_different_things_has_no_two_alike() -> None:
 )
 def test_a_schema_that_is_too_large_is_refused(schema: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=r"^answer_schema: .*too large"):
-        schema_of(schema)
+        read_answer_schema(schema)
 
 
 def test_patterns_beside_unevaluated_properties_are_refused() -> None:
     with pytest.raises(UsageError, match="'unevaluatedProperties' and 'patternProperties' cannot be used together"):
-        schema_of({"unevaluatedProperties": False, "allOf": [{"patternProperties": {"a": {}}}]})
+        read_answer_schema({"unevaluatedProperties": False, "allOf": [{"patternProperties": {"a": {}}}]})
 
 
 def test_a_tools_arguments_are_checked_as_well() -> None:
-    errors = errors_of({"type": "object", "properties": {"a": {"pattern": "^(a+)+$"}}})
+    errors = make_validator({"type": "object", "properties": {"a": {"pattern": "^(a+)+$"}}})
     assert [one.json_path for one in errors({"a": "a" * 5_000 + "!"})] == ["$.a"]
 
 
@@ -160,16 +160,16 @@ for _ in range(4):
     ],
 )
 def test_the_pattern_of_a_schema_is_bounded(schema: dict[str, Any]) -> None:
-    pattern = json_pattern(schema)
-    assert len(regex(pattern)) < 2 * MAX_PRINTED
-    assert len(gbnf(pattern)) < 2 * MAX_PRINTED
+    pattern = build_json_pattern(schema)
+    assert len(print_regex(pattern)) < 2 * MAX_PRINTED
+    assert len(print_gbnf(pattern)) < 2 * MAX_PRINTED
 
 
 def test_many_optional_properties_may_come_in_any_order() -> None:
-    pattern = json_pattern({"type": "object", "properties": {f"p{at}": {"type": "null"} for at in range(20)}})
+    pattern = build_json_pattern({"type": "object", "properties": {f"p{at}": {"type": "null"} for at in range(20)}})
     for text in ("{}", '{"p3": null}', '{"p19": null, "p0": null}'):
-        assert re.fullmatch(regex(pattern), text)
-    assert not re.fullmatch(regex(pattern), '{"p20": null}')
+        assert re.fullmatch(print_regex(pattern), text)
+    assert not re.fullmatch(print_regex(pattern), '{"p20": null}')
 
 
 def test_a_dynamic_reference_depends_on_those_before_it() -> None:
@@ -183,7 +183,7 @@ def test_a_dynamic_reference_depends_on_those_before_it() -> None:
         "anyOf": [{"$ref": "string"}, {"$ref": "integer"}],
         "$defs": {"string": of("string"), "integer": of("integer"), "list": of_any},
     }
-    errors = errors_of(schema)
+    errors = make_validator(schema)
     assert not errors([1])
     assert not errors(["a"])
     assert errors([1, "a"])

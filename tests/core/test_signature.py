@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from pydantic import BaseModel, Field
 
 from retinue import UsageError
-from retinue.core.tools.signature import InvalidInput, described_parameters, read_signature, summary
+from retinue.core.tools.signature import InvalidInput, parse_descriptions, read_signature, summarize_docstring
 
 
 class Place(BaseModel):
@@ -164,18 +164,18 @@ def test_without_hints_a_parameter_is_text_or_whatever_its_default_allows() -> N
 
 @pytest.mark.parametrize("function", [google, numpy, rest])
 def test_descriptions_come_from_google_numpy_and_rest_docstrings(function: Callable[..., str]) -> None:
-    described = described_parameters(function)
+    described = parse_descriptions(function)
     assert described["city"] == "Where it is."
     assert described["days"].split() == ["How", "far", "to", "look."]
     properties = read_signature(function).parameters["properties"]
     assert properties["city"] == {"type": "string", "description": "Where it is."}
     assert properties["days"]["default"] == 3
-    assert summary(function) == "Forecast the weather of a place."
+    assert summarize_docstring(function) == "Forecast the weather of a place."
 
 
 def test_without_a_docstring_nothing_is_described() -> None:
-    assert described_parameters(nothing) == {}
-    assert summary(nothing) == ""
+    assert parse_descriptions(nothing) == {}
+    assert summarize_docstring(nothing) == ""
 
 
 @pytest.mark.parametrize(

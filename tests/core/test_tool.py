@@ -11,7 +11,7 @@ import pytest
 from retinue import Document, RunResult, StopReason, Tool, Usage, UsageError, tool
 from retinue.core.tools.result import as_text
 from retinue.core.tools.signature import InvalidInput
-from retinue.core.tools.tool import tool_of
+from retinue.core.tools.tool import make_tool
 
 
 def answer(tool: Tool, tool_input: Any) -> str:
@@ -203,17 +203,17 @@ def test_options_override_what_the_function_says() -> None:
 
 def test_a_tool_stays_itself_and_others_are_named_after_function_object_or_type() -> None:
     made = Tool("T", Component())
-    assert tool_of(made) is made
-    assert tool_of(Component()).name == "greeter"
-    assert tool_of(AsyncComponent()).name == "AsyncComponent"
-    assert tool_of(Component().run).name == "run"
-    assert tool_of(Component(), name="hi", effects="read").effects == "read"
+    assert make_tool(made) is made
+    assert make_tool(Component()).name == "greeter"
+    assert make_tool(AsyncComponent()).name == "AsyncComponent"
+    assert make_tool(Component().run).name == "run"
+    assert make_tool(Component(), name="hi", effects="read").effects == "read"
 
 
 def test_a_lambda_needs_a_name() -> None:
     with pytest.raises(UsageError, match="'<lambda>'"):
-        tool_of(lambda query: query)
-    assert tool_of(lambda query: query, name="echo").name == "echo"
+        make_tool(lambda query: query)
+    assert make_tool(lambda query: query, name="echo").name == "echo"
 
 
 def finished(answer: str, reason: StopReason, error: str = "") -> RunResult:

@@ -13,7 +13,7 @@ from fakes.engines import ENGINES, model
 from fakes.scripted_server import Answer, ScriptedServer, sse
 from retinue import Message
 from retinue.core.prompt import Ask, Prompt
-from retinue.core.tools.tool import tool_of
+from retinue.core.tools.tool import make_tool
 from retinue.core.values import AgentAction
 
 
@@ -35,7 +35,7 @@ def test_what_others_say_beside_calls_is_sent_as_a_plan(server: ScriptedServer) 
     )
     server.replies += ["there"]
     asked = request(prompt)
-    reply(model(server), Ask(prompt, "found", asked.write, tools=(tool_of(look),), tool_choice="required"))
+    reply(model(server), Ask(prompt, "found", asked.write, tools=(make_tool(look),), tool_choice="required"))
     turn = server.asked[0].body["messages"][1]
     assert turn["tool_plan"] == "I will look."
     assert json.loads(turn["tool_calls"][0]["function"]["arguments"]) == {"where": "here"}
@@ -45,7 +45,7 @@ def test_what_others_say_beside_calls_is_sent_as_a_plan(server: ScriptedServer) 
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_plan_is_reasoning_and_goes_back_as_a_plan(server: ScriptedServer, stream: bool) -> None:
     server.replies += [Answer("I will look.", calls=[("look", {"where": "here"})]), "there"]
-    one, asked = model(server, stream=stream), replace(request("Where?"), tools=(tool_of(look),))
+    one, asked = model(server, stream=stream), replace(request("Where?"), tools=(make_tool(look),))
     planned = reply(one, asked)
     assert (planned.text, planned.reasoning) == ("", "I will look.")
     turn = Message("assistant", planned.text, planned.calls, state=planned.state)

@@ -16,7 +16,7 @@ from fakes.engines import ENGINES, PROBED, model
 from fakes.scripted_server import Answer, ScriptedServer, failure, html
 from retinue import Delta, Message, ModelError, ModelRefused, ModelUnavailable, PromptModel, Tool, tool
 from retinue.core.prompt import Ask, Prompt
-from retinue.core.schema.patterns import Constraint, choice, gbnf, regex, seq
+from retinue.core.schema.patterns import Constraint, choice, print_gbnf, print_regex, seq
 from retinue.core.values import AgentAction, Reply, Usage
 from retinue.errors import WindowExceeded
 from retinue.net.retry import Retries
@@ -203,9 +203,9 @@ IN_OPENAI = {
 }
 DIALECTS: dict[str, dict[str, Any]] = {
     "openai": IN_OPENAI,
-    "vllm": {"structured_outputs": {"regex": regex(YES_OR_NO.pattern)}},
-    "tgi": {"response_format": {"type": "regex", "value": regex(YES_OR_NO.pattern)}},
-    "llamacpp": {"grammar": gbnf(YES_OR_NO.pattern)},
+    "vllm": {"structured_outputs": {"regex": print_regex(YES_OR_NO.pattern)}},
+    "tgi": {"response_format": {"type": "regex", "value": print_regex(YES_OR_NO.pattern)}},
+    "llamacpp": {"grammar": print_gbnf(YES_OR_NO.pattern)},
     "huggingface": IN_OPENAI,
     "anthropic": {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
     "cohere": {"response_format": {"type": "json_object", "json_schema": SCHEMA}},

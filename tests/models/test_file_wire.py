@@ -16,7 +16,7 @@ from fakes.pictures import jpeg, png
 from retinue import Message, PromptModel, UsageError
 from retinue.core.files import read_file
 from retinue.core.prompt import Prompt
-from retinue.core.protocols import kinds_read
+from retinue.core.protocols import list_readable_kinds
 from retinue.models.reply_limits import limited
 
 ONE, OTHER = read_file(png()), read_file(jpeg(), "low")
@@ -83,7 +83,7 @@ def test_a_server_that_can_tell_is_asked_once(engine: str, told: bool) -> None:
             server.sees = sees
             chosen = model(server)
             for one in (chosen, limited(chosen, ["x"])):
-                assert asyncio.run(kinds_read(one)) == ({"image"} if sees else set())
+                assert asyncio.run(list_readable_kinds(one)) == ({"image"} if sees else set())
             asked = [one.path for one in server.requests]
             assert len([path for path in asked if path in ("/api/show", "/props")]) == 1
 

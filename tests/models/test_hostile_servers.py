@@ -21,7 +21,7 @@ import pytest
 
 from retinue import Agent, Budget, ModelError, PromptModel, StopReason, Usage, tool
 from retinue.core.events import Delta
-from retinue.core.run_result import usage_of
+from retinue.core.run_result import sum_usage
 from retinue.net.retry import Retries, TimeLimits
 
 JSON, EVENTS, LINES = "application/json", "text/event-stream", "application/x-ndjson"
@@ -248,7 +248,7 @@ def used(asked: Agent, *, left: bool = False) -> Usage:
             async for event in run.events():
                 if left and isinstance(event, Delta):
                     run.cancel()
-        return usage_of(run.log)
+        return sum_usage(run.log)
 
     return asyncio.run(followed())
 

@@ -15,7 +15,7 @@ from fakes.asking import chunks, chunks_async, reply, request
 from fakes.llamacpp import address, llamacpp_server
 from retinue import DataError, Delta, Message, ModelRefused, ModelUnavailable, PromptModel, UsageError
 from retinue.core.prompt import Prompt
-from retinue.core.schema.patterns import Constraint, choice, regex, seq
+from retinue.core.schema.patterns import Constraint, choice, print_regex, seq
 from retinue.core.values import Reply
 from retinue.models import Retries, TimeLimits, local
 
@@ -42,7 +42,7 @@ def model(embedded_model: Path) -> PromptModel:
 
 def test_a_reply_obeys_its_pattern(model: PromptModel) -> None:
     got = reply(model, request(SKY, constraint=COLOUR))
-    assert re.fullmatch(regex(COLOUR.pattern), got.text)
+    assert re.fullmatch(print_regex(COLOUR.pattern), got.text)
     assert got.finish == "stop"
     assert got.usage.input_tokens > 3
     assert got.usage.output_tokens > 2
@@ -85,7 +85,7 @@ def test_two_models_asked_at_once_both_answer(model: PromptModel) -> None:
 
     first, second = asyncio.run(both())
     assert first == second
-    assert re.fullmatch(regex(COLOUR.pattern), first)
+    assert re.fullmatch(print_regex(COLOUR.pattern), first)
 
 
 @needs_linux
@@ -155,7 +155,7 @@ def llamacpp(embedded_model: Path) -> Iterator[str]:
 def test_a_llamacpp_server_is_recognised_and_obeys_a_pattern(llamacpp: str, stream: bool) -> None:
     server = PromptModel(base_url=llamacpp, stream=stream)
     got = reply(server, request(SKY, constraint=COLOUR))
-    assert re.fullmatch(regex(COLOUR.pattern), got.text)
+    assert re.fullmatch(print_regex(COLOUR.pattern), got.text)
     assert got.usage.output_tokens > 2
     assert asyncio.run(server.abilities()).constrains
 

@@ -12,7 +12,7 @@ from fakes.engines import ENGINES, model
 from fakes.scripted_server import Answer, ScriptedServer, failure
 from retinue import Message, ModelNotFound, ModelRefused, PromptModel
 from retinue.core.prompt import Ask
-from retinue.core.tools.tool import tool_of
+from retinue.core.tools.tool import make_tool
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_the_window_is_the_one_that_is_asked_for(server: ScriptedServer) -> None
 def test_calls_get_ids_and_results_go_by_the_tools_name(server: ScriptedServer) -> None:
     server.replies += [Answer(calls=[("look", {"where": "here"}), ("look", {"where": "there"})]), "found"]
     first = request("Where?")
-    asked = Ask(first.prompt, first.news, first.write, tools=(tool_of(look),))
+    asked = Ask(first.prompt, first.news, first.write, tools=(make_tool(look),))
     calls = reply(model(server), asked).calls
     assert [call.id for call in calls] == ["call_0", "call_1"]
     results = [Message("tool", "yes", call_id=call.id, tool=call.tool) for call in calls]
@@ -57,7 +57,7 @@ def test_calls_get_ids_and_results_go_by_the_tools_name(server: ScriptedServer) 
 def test_tools_that_must_not_be_called_are_not_offered(server: ScriptedServer) -> None:
     server.replies += ["ok"]
     asked = request()
-    reply(model(server), Ask(asked.prompt, "", asked.write, tools=(tool_of(look),), tool_choice="none"))
+    reply(model(server), Ask(asked.prompt, "", asked.write, tools=(make_tool(look),), tool_choice="none"))
     assert "tools" not in server.asked[0].body
 
 

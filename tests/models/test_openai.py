@@ -13,7 +13,7 @@ from fakes.asking import chunks_async, reply, request
 from fakes.openai_server import Answer, OpenAIServer, failure
 from retinue import Agent, Message, ModelRefused, PromptModel
 from retinue.core.prompt import Prompt
-from retinue.core.schema.patterns import Constraint, choice, gbnf, regex, seq
+from retinue.core.schema.patterns import Constraint, choice, print_gbnf, print_regex, seq
 from retinue.core.values import Usage
 from retinue.errors import WindowExceeded
 
@@ -129,7 +129,7 @@ def asked_for_yes_or_no(server: OpenAIServer, **settings: Any) -> dict[str, Any]
 
 def test_llamacpp_is_recognised_and_given_a_grammar(server: OpenAIServer) -> None:
     server.owned_by = "llamacpp"
-    assert asked_for_yes_or_no(server)["grammar"] == gbnf(YES_OR_NO.pattern)
+    assert asked_for_yes_or_no(server)["grammar"] == print_gbnf(YES_OR_NO.pattern)
     assert server.asked[-1].path == "/v1/completions"
     assert asyncio.run(model_at(server).abilities()).constrains
 
@@ -146,13 +146,13 @@ def test_llamacpp_is_sent_a_conversation_as_turns_of_it(server: OpenAIServer) ->
 
 def test_vllm_is_recognised_and_given_a_regular_expression(server: OpenAIServer) -> None:
     server.owned_by = "vllm"
-    assert asked_for_yes_or_no(server)["structured_outputs"] == {"regex": regex(YES_OR_NO.pattern)}
+    assert asked_for_yes_or_no(server)["structured_outputs"] == {"regex": print_regex(YES_OR_NO.pattern)}
     assert asyncio.run(model_at(server).abilities()).constrains
 
 
 def test_tgi_is_recognised_and_given_a_response_format(server: OpenAIServer) -> None:
     server.tgi, server.owned_by = True, None
-    expected = {"type": "regex", "value": regex(YES_OR_NO.pattern)}
+    expected = {"type": "regex", "value": print_regex(YES_OR_NO.pattern)}
     assert asked_for_yes_or_no(server)["response_format"] == expected
     assert asyncio.run(model_at(server).abilities()).constrains
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from fakes.engines import PROBED, model
 from fakes.openai_server import Answer, OpenAIServer, Request, failure
 from retinue import Agent, Tool
-from retinue.core.tools.signature import signature_of_schema
+from retinue.core.tools.signature import build_schema_signature
 from retinue.models.tool_schemas import declare_tool
 
 
@@ -38,7 +38,7 @@ class WithSchema:
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self.tool = Tool("foreign", lambda **given: str(given), "A foreign tool.", effects="read")
-        self.tool.__dict__["signature"] = signature_of_schema(schema)
+        self.tool.__dict__["signature"] = build_schema_signature(schema)
 
 
 UNION = {

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, assume, given, settings, strategies as st
 from pydantic import BaseModel, Field
 
 from retinue import Tool
-from retinue.core.schema.patterns import Pattern, json_pattern, regex
+from retinue.core.schema.patterns import Pattern, build_json_pattern, print_regex
 from retinue.extend import AgentAction, AgentFinish
 from retinue.strategies.parsing.final_answer import answer_of
 from retinue.strategies.parsing.react_text import parse
@@ -53,7 +53,7 @@ TOOLS = (SEARCH, NOW, BOOK)
 
 
 def texts(pattern: Pattern) -> st.SearchStrategy[str]:
-    return st.from_regex(regex(pattern), fullmatch=True)
+    return st.from_regex(print_regex(pattern), fullmatch=True)
 
 
 def step(*tools: Tool) -> st.SearchStrategy[str]:
@@ -73,7 +73,7 @@ def test_any_step_in_shape_is_a_decision_and_its_input_is_valid(text: str) -> No
 
 
 @SLOW
-@given(texts(json_pattern(BOOK.signature.parameters, max_string=8)))
+@given(texts(build_json_pattern(BOOK.signature.parameters, max_string=8)))
 def test_any_input_in_shape_is_valid_for_a_tool_with_several_arguments(text: str) -> None:
     decision = parse(f" I book\nAction: book\nAction Input: {text}\n", TOOLS).decision
     assert isinstance(decision, AgentAction)
@@ -103,7 +103,7 @@ def test_any_answer_in_shape_is_an_answer(text: str) -> None:
 )
 def test_what_a_model_should_write_is_in_shape(text: str) -> None:
     shape = build_step_constraint(TOOLS, 80, answer_apart=False)
-    assert re.fullmatch(regex(shape.pattern), text)
+    assert re.fullmatch(print_regex(shape.pattern), text)
     assert parse(text, TOOLS).decision
 
 
@@ -121,11 +121,11 @@ def test_what_a_model_should_write_is_in_shape(text: str) -> None:
     ],
 )
 def test_what_a_model_should_not_write_is_not_in_shape(text: str) -> None:
-    assert not re.fullmatch(regex(build_step_constraint(TOOLS, 80, answer_apart=False).pattern), text)
+    assert not re.fullmatch(print_regex(build_step_constraint(TOOLS, 80, answer_apart=False).pattern), text)
 
 
 def test_an_answer_asked_for_apart_ends_the_step_at_its_marker() -> None:
-    shape = regex(build_step_constraint(TOOLS, 80, answer_apart=True).pattern)
+    shape = print_regex(build_step_constraint(TOOLS, 80, answer_apart=True).pattern)
     assert re.fullmatch(shape, " I know\nFinal Answer:")
     assert not re.fullmatch(shape, " I know\nFinal Answer: Paris\n")
 
@@ -142,7 +142,7 @@ def test_an_answer_asked_for_apart_ends_the_step_at_its_marker() -> None:
 def test_the_schema_for_engines_without_patterns_says_the_same(decision: Any, expected: str) -> None:
     schema = build_step_constraint(TOOLS, 80, answer_apart=False).schema
     text = json.dumps({"thought": "hm", "decision": decision})
-    assert re.fullmatch(regex(json_pattern(schema)), text)
+    assert re.fullmatch(print_regex(build_json_pattern(schema)), text)
     read = parse(text, TOOLS).decision
     assert (read.tool if isinstance(read, AgentAction) else read.output) == expected
 

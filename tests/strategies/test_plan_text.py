@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from retinue.core.schema.patterns import regex
+from retinue.core.schema.patterns import print_regex
 from retinue.core.values import Decision
 from retinue.strategies.plan_text import (
     STEP_CHARS,
@@ -104,7 +104,7 @@ def test_a_monstrous_text_is_read_in_no_time(text: str) -> None:
 
 @given(st.data())
 def test_what_a_model_is_held_to_can_be_read(data: st.DataObject) -> None:
-    text = data.draw(st.from_regex(re.compile(regex(plan_shape(2).pattern), re.ASCII), fullmatch=True))
+    text = data.draw(st.from_regex(re.compile(print_regex(plan_shape(2).pattern), re.ASCII), fullmatch=True))
     with suppress(UnreadablePlan):  # all its steps may be blank
         assert 1 <= len(read_plan(text, 2).steps) <= 2
 

@@ -7,7 +7,7 @@ import re
 import pytest
 from hypothesis import given, strategies as st
 
-from retinue.core.schema.patterns import regex
+from retinue.core.schema.patterns import print_regex
 from retinue.strategies.facts.quantities import Unreadable
 from retinue.strategies.facts.question_plan import (
     KINDS,
@@ -42,7 +42,7 @@ def test_what_is_no_plan_is_unreadable(text: str) -> None:
 def pattern_for(question: str) -> str:
     shape = build_plan_constraint(question)
     assert shape is not None
-    return regex(shape.pattern)
+    return print_regex(shape.pattern)
 
 
 @given(st.from_regex(re.compile(pattern_for(QUESTION)), fullmatch=True))

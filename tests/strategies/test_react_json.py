@@ -14,7 +14,7 @@ from fakes.said import Said
 from retinue import Agent, Budget, ExampleCall, StopReason, Tool, ToolExample
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Task
-from retinue.core.schema.patterns import json_pattern, regex
+from retinue.core.schema.patterns import build_json_pattern, print_regex
 from retinue.core.values import AgentAction, Capabilities
 from retinue.extend import AgentFinish
 from retinue.strategies import ReactJson
@@ -219,7 +219,7 @@ def first(question: str = 'Why "so"?\n¿Qué?') -> Ask:
 
 def shape(request: Ask) -> str:
     assert request.constraint is not None
-    return regex(request.constraint.pattern)
+    return print_regex(request.constraint.pattern)
 
 
 @SLOW
@@ -247,7 +247,7 @@ def test_the_schema_says_the_same() -> None:
     actions = [{"action": "weather", "arguments": {"city": "P", "days": 1}}]
     for values in ({"actions": actions, "answer": None}, {"actions": [], "answer": "y"}):
         text = json.dumps({"scratchpad": {"thought": "t"}, **values})
-        assert re.fullmatch(regex(json_pattern(constraint.schema)), text)
+        assert re.fullmatch(print_regex(build_json_pattern(constraint.schema)), text)
         assert read_reply(text, TOOLS).answer == values["answer"]
 
 

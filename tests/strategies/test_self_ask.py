@@ -13,7 +13,7 @@ from fakes.said import Said
 from retinue import Agent, Budget, ExampleCall, StopReason, Tool, ToolExample
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Task
-from retinue.core.schema.patterns import regex
+from retinue.core.schema.patterns import print_regex
 from retinue.core.values import Capabilities
 from retinue.extend import AgentAction, AgentFinish
 from retinue.strategies import SelfAsk
@@ -130,7 +130,7 @@ def asks(tools: tuple[Tool, ...]) -> tuple[Ask, Ask]:
 
 def shape(request: Ask) -> str:
     assert request.constraint is not None
-    return regex(request.constraint.pattern)
+    return print_regex(request.constraint.pattern)
 
 
 @settings(max_examples=60, suppress_health_check=list(HealthCheck))

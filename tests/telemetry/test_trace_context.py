@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from retinue.core.run_context import TraceParent, stored_parent
+from retinue.core.run_context import TraceParent, read_stored_parent
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 GOOD = f"00-{TRACE}-{SPAN}-01"
@@ -61,7 +61,7 @@ def test_what_is_valid(text: str, sampled: bool) -> None:
 @pytest.mark.parametrize("text", MALFORMED, ids=range(len(MALFORMED)))
 def test_what_is_malformed(text: str) -> None:
     assert TraceParent.parse([text]) is None
-    assert stored_parent({"traceparent": text}) is None
+    assert read_stored_parent({"traceparent": text}) is None
 
 
 def test_a_header_that_is_missing_or_sent_twice() -> None:
@@ -84,7 +84,7 @@ def test_what_other_vendors_add_is_passed_on(sent: list[str], kept: str) -> None
     parent = TraceParent.parse([GOOD], sent)
     assert parent is not None
     assert parent.state == kept
-    assert stored_parent(parent.headers()) == parent
+    assert read_stored_parent(parent.headers()) == parent
 
 
 @given(st.text() | st.from_regex(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[a-z]*)?", fullmatch=True))
@@ -95,4 +95,4 @@ def test_whatever_is_sent_no_error_follows(text: str) -> None:
 
 @pytest.mark.parametrize("stored", [None, 1, ["a"], {"a": 1}, True])
 def test_a_row_that_holds_something_else(stored: object) -> None:
-    assert stored_parent({"traceparent": stored, "tracestate": stored}) is None
+    assert read_stored_parent({"traceparent": stored, "tracestate": stored}) is None

@@ -143,12 +143,12 @@ def _approval_counts_again() -> list[Patch]:
 
 def _budget_undivided() -> list[Patch]:
     """Each of the members called at once may use all that is left."""
-    real = Meter.share
+    real = Meter.divide_rest
 
-    def share(self: Meter, parts: int, seconds_left: float | None) -> Budget:
+    def divide_rest(self: Meter, parts: int, seconds_left: float | None) -> Budget:
         return replace(real(self, 1, seconds_left))
 
-    return [(Meter, "share", share)]
+    return [(Meter, "divide_rest", divide_rest)]
 
 
 def _lost_counts_as_written() -> list[Patch]:

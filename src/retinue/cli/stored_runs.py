@@ -71,7 +71,7 @@ def list_(db: str, as_json: bool, **given: object) -> int:
 def show(run_id: str, db: str, as_json: bool) -> int:
     """Show what became of RUN. `retinue trace RUN` shows all that it did."""
     with server_database(db) as connection:
-        from ..core.run_result import result
+        from ..core.run_result import fold_result
         from ..store.event_log import read_events
         from ..store.run_lists import member_runs, newest_runs
         from ..store.run_queries import RunFilter
@@ -80,7 +80,7 @@ def show(run_id: str, db: str, as_json: bool) -> int:
         log = [entry.event for entry in read_events(connection, run.id)]
         members = member_runs(connection, run.id)
         forks = newest_runs(connection, RunFilter(forked_from=run.id), run.tenant, 20)
-    outcome = result(log)
+    outcome = fold_result(log)
     if as_json:
         more = {"answer": outcome.answer, "steps": len(outcome.steps), "members": [one.id for one in members]}
         shown = _shown(run, outcome.question) | more | {"forks": [one.id for one in forks]}

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from ..core.events import Called, Event, Paused, Started
-from ..core.run_result import result
+from ..core.run_result import fold_result
 from ..display.run_display import RunDisplay
 from ..display.run_tree import RunTree, View
 from ..display.terminal import put
@@ -77,7 +77,7 @@ def _show_in(lines: Lines, tree: RunTree, title: str = "", show: Show | None = N
             top.append(event)
     if not times:
         raise UsageError("the run has no events yet")
-    tree.end(result(top, max(times) - min(times)))
+    tree.end(fold_result(top, max(times) - min(times)))
 
 
 def _of_file(name: str) -> Lines:

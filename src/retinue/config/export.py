@@ -17,7 +17,7 @@ from ..agent import Agent
 from ..core.budgets import Budget
 from ..core.component import Configurable
 from ..core.protocols import Strategy
-from ..core.tools.signature import exceptions
+from ..core.tools.signature import read_exceptions
 from ..core.tools.tool import Tool, ToolExample
 from ..errors import UsageError
 from ..mcp import MCPTools
@@ -364,10 +364,10 @@ def _example_value(example: ToolExample) -> dict[str, Any]:
 
 def _exception_names(tool: Tool) -> str:
     """Return a tool's `not_done` as names. Raises `UsageError` for exceptions that a file cannot name."""
-    declared = exceptions(tool.not_done)
+    declared = read_exceptions(tool.not_done)
     said = ", ".join(one.__name__ for one in declared)
     try:
-        same = exceptions(said) == declared
+        same = read_exceptions(said) == declared
     except ValueError:
         same = False
     if not same:

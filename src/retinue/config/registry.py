@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from ..core.component import ComponentReference
 from ..core.protocols import Model
-from ..core.tools.tool import Tool, tool_of
+from ..core.tools.tool import Tool, make_tool
 from ..errors import UsageError
 from ..models.prompt_model import ENGINES as _ENGINES
 from ..pipelines.graph import INPUTS
@@ -198,4 +198,4 @@ def built_in_tool(name: str) -> Tool:
     if known.required:
         needs = ", ".join(f"{one}: …" for one in known.required)
         raise UsageError(f"{name} needs parameters; write {name}: {{callable_api: {name}, params: {{{needs}}}}}")
-    return replace(tool_of(known.constructor), name=name)
+    return replace(make_tool(known.constructor), name=name)

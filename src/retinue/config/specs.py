@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Discriminator, Field, PrivateAttr, Tag
 from pydantic_core import PydanticCustomError
 
-from ..core.tools.signature import exceptions
+from ..core.tools.signature import read_exceptions
 from ..core.tools.tool import ToolExample
 from ..models.settings import Effort, Reason, Verbosity
 from ..run.spec import LONGEST, MOST, as_question
@@ -158,7 +158,7 @@ Label = Literal["untrusted", "private", "effects"]
 
 def _exceptions(said: str) -> str:
     try:
-        exceptions(said)
+        read_exceptions(said)
     except ValueError as error:
         raise PydanticCustomError("exceptions", "{problem}", {"problem": str(error)}) from error
     return said

@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 
 from .._internal.message_text import nearest, suggestion
 from .._internal.redaction import redacted_excerpt
-from ..core.tools.signature import Argument, Signature, signature_of
-from ..core.tools.tool import Tool, tool_of
+from ..core.tools.signature import Argument, Signature, build_signature
+from ..core.tools.tool import Tool, make_tool
 from ..errors import DataError, UsageError
 from ..tools.endpoint import endpoint, header_problems
 from ..tools.function_loader import described_tools, function_of, load_module, pick_output, tool_of_module
@@ -358,7 +358,7 @@ def _build_tool(name: str, entry: ToolEntry, place: _Call, modules: _Modules) ->
     takes = _signature_of(name, entry)
     what = parse_callable(place.api, place.folder)
     if isinstance(what, Endpoint):
-        takes = takes or signature_of(name, {"query": Argument(str, "the question")})
+        takes = takes or build_signature(name, {"query": Argument(str, "the question")})
         call = endpoint(what.url, entry.return_output, headers=place.headers)
         return Tool(name, call, described, takes=takes, **entry.options)
     if isinstance(what, BuiltIn):
@@ -367,7 +367,7 @@ def _build_tool(name: str, entry: ToolEntry, place: _Call, modules: _Modules) ->
         return _with_options(tool_of_module(what.module, what.attribute), name, entry)
     if place.env or entry.pip_dependencies:
         function = _function_in_process(name, what, entry, place)
-        return Tool(name, function, described, takes=takes or signature_of(name, {}), **entry.options)
+        return Tool(name, function, described, takes=takes or build_signature(name, {}), **entry.options)
     found = function_of(modules[what.file], what.function)
     if isinstance(found, Tool):
         return _with_options(found, name, entry)
@@ -406,7 +406,7 @@ def _signature_of(name: str, entry: ToolEntry) -> Signature | None:
         key: Argument(TYPES[one.type], one.description, "default" not in one.model_fields_set, one.default)
         for key, one in entry.args_schema.items()
     }
-    return signature_of(name, arguments)
+    return build_signature(name, arguments)
 
 
 def _built_in(what: BuiltIn, entry: ToolEntry, folder: Path) -> Tool:
@@ -414,7 +414,7 @@ def _built_in(what: BuiltIn, entry: ToolEntry, folder: Path) -> Tool:
     params = dict(entry.params or {})
     if "path" in params:
         params["path"] = existing_path(folder, params["path"])
-    return tool_of(made if isinstance(made, Tool) else made(**params))
+    return make_tool(made if isinstance(made, Tool) else made(**params))
 
 
 def _with_options(tool: Tool, name: str, entry: ToolEntry) -> Tool:
@@ -424,7 +424,7 @@ def _with_options(tool: Tool, name: str, entry: ToolEntry) -> Tool:
 
 def _tools_of_module(file: Path, modules: _Modules) -> list[Tool]:
     try:
-        return [tool_of(one) for one in described_tools(modules[file.resolve()])]
+        return [make_tool(one) for one in described_tools(modules[file.resolve()])]
     except UsageError as error:
         raise DataError(f"{file}: {error}") from error
 

@@ -161,11 +161,11 @@ class _Counted:
     @property
     def scarce(self) -> list[str]:
         """The warning for the model once the limit is close."""
-        told = f"{_shown(self.left)} of {_shown(self.limit)} {self.name.replace('_', ' ')}"
+        told = f"{_format_amount(self.left)} of {_format_amount(self.limit)} {self.name.replace('_', ' ')}"
         return [told] if self.used >= WARN_AT * self.limit else []
 
 
-def _shown(number: float) -> str:
+def _format_amount(number: float) -> str:
     return f"{number:.6g}" if isinstance(number, float) else str(number)
 
 
@@ -199,7 +199,7 @@ class Meter:
             self._replies += event.reply.usage.requests or 1
             self._slowest = max(self._slowest, event.reply.seconds)
 
-    def saw(self, observations: Sequence[Observation]) -> None:
+    def count_turn(self, observations: Sequence[Observation]) -> None:
         """Count a turn of tool use, including the tokens of agents used as tools."""
         for observation in observations:
             for tokens in self._counted:
@@ -214,7 +214,7 @@ class Meter:
         """Whether too many consecutive turns brought nothing new."""
         return self.budget.stale_steps is not None and self.stale_steps >= self.budget.stale_steps
 
-    def nearest(self, seconds_left: float | None) -> StopReason | None:
+    def find_forcing_limit(self, seconds_left: float | None) -> StopReason | None:
         """Return the limit that forces the next reply to be final: after it, there would not be enough left for
         another, since prompts grow.
         """
@@ -230,9 +230,9 @@ class Meter:
             return StopReason.MAX_EXECUTION_TIME_EXCEEDED
         return None
 
-    def warning(self, seconds_left: float | None) -> str:
+    def write_warning(self, seconds_left: float | None) -> str:
         """Return the budget warning for the model: once 70 % of a budget is spent and it may still act."""
-        if self.nearest(seconds_left):
+        if self.find_forcing_limit(seconds_left):
             return ""
         budget, left = self.budget, []
         if budget.steps is not None and self.steps >= WARN_AT * budget.steps:
@@ -249,7 +249,7 @@ class Meter:
         left = [int(one.left) for one in self._counted if one.name in ("tokens", "output_tokens")]
         return min(left) if left else None
 
-    def share(self, parts: int, seconds_left: float | None) -> Budget:
+    def divide_rest(self, parts: int, seconds_left: float | None) -> Budget:
         """Return what each of `parts` calls, made at once, may use of what is left, if they are of members. One reply
         stays with the caller, for its answer. Raises `BudgetSpent` if a limit leaves nothing."""
         budget = self.budget
@@ -277,7 +277,7 @@ class Meter:
             cost=counted.get("cost"),
         )
 
-    def spent(self, reason: StopReason) -> str:
+    def describe_limit(self, reason: StopReason) -> str:
         """Describe the limit that ran out; empty for a reason that is none."""
         if reason is StopReason.MAX_EXECUTION_TIME_EXCEEDED and self.budget.seconds is not None:
             return f"seconds: the {self.budget.seconds:g} of the budget do not suffice for another reply"
@@ -288,9 +288,13 @@ class Meter:
                 return f"total_steps: {self._replies} of {self.budget.replies} are used"
         counted = [one for one in self._counted if one.reason is reason]
         scarcest = min(counted, key=lambda one: one.lack, default=None)
-        return f"{scarcest.name}: {_shown(scarcest.used)} of {_shown(scarcest.limit)} are used" if scarcest else ""
+        return (
+            f"{scarcest.name}: {_format_amount(scarcest.used)} of {_format_amount(scarcest.limit)} are used"
+            if scarcest
+            else ""
+        )
 
-    def exceeded(self, *, aside: bool = False) -> StopReason | None:
+    def find_exceeded_limit(self, *, aside: bool = False) -> StopReason | None:
         """Return the reason why the model may not be asked again, if any."""
         spent = self.budget.steps is not None and self.steps >= self.budget.steps
         if self._replies >= self._most_replies or (spent and not aside):

@@ -50,12 +50,12 @@ class Configurable:
                 raise TypeError(f"{cls.__name__}() takes no arguments")
         elif not is_dataclass(cls):  # whose arguments are its fields
             with suppress(TypeError):
-                self.given = _as_given(_signature_of(cls.__init__).bind(self, *args, **named))
+                self.given = _as_given(_read_signature(cls.__init__).bind(self, *args, **named))
         return self
 
 
 @lru_cache
-def _signature_of(init: Callable[..., None]) -> inspect.Signature:
+def _read_signature(init: Callable[..., None]) -> inspect.Signature:
     return inspect.signature(init)
 
 
@@ -96,9 +96,9 @@ class Component(Configurable):
         """Raise `UsageError` for a class that has neither `run` nor `run_async`."""
         super().__init_subclass__(**options)
         if "run" in vars(cls) and "run_async" not in vars(cls):
-            cls.run_async = _awaited(cls.run)  # type: ignore[method-assign]
+            cls.run_async = _make_async_run(cls.run)  # type: ignore[method-assign]
         elif "run_async" in vars(cls) and "run" not in vars(cls):
-            cls.run = _blocked(cls.run_async)  # type: ignore[method-assign]
+            cls.run = _make_blocking_run(cls.run_async)  # type: ignore[method-assign]
         elif cls.run is Component.run:
             raise UsageError(f"{cls.__name__} needs a method `run` or `run_async`")
 
@@ -139,7 +139,7 @@ class QueryComponent(Component, Generic[R]):
         return run_blocking(self.run_async(query))
 
 
-def _awaited(run: Callable[..., Any]) -> Callable[..., Any]:
+def _make_async_run(run: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(run)
     async def run_async(self: Any, *args: Any, **values: Any) -> Any:
         return await run_in_thread(partial(run, self, *args, **values))
@@ -147,7 +147,7 @@ def _awaited(run: Callable[..., Any]) -> Callable[..., Any]:
     return run_async
 
 
-def _blocked(run_async: Callable[..., Any]) -> Callable[..., Any]:
+def _make_blocking_run(run_async: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(run_async)
     def run(self: Any, *args: Any, **values: Any) -> Any:
         return run_blocking(run_async(self, *args, **values))
@@ -186,9 +186,9 @@ class DeclaredComponent(Component):
         `ForeignExit` if that is not an `Exception`.
         """
         self.check_names(values)
-        arguments = self.arguments(values)
-        value = await (self._awaited(arguments) if self.is_async else run_in_thread(self._call, arguments))
-        outputs, branch = self.outcome(value)
+        arguments = self.select_arguments(values)
+        value = await (self._await_function(arguments) if self.is_async else run_in_thread(self._call, arguments))
+        outputs, branch = self.split_outcome(value)
         return outputs if self.branches in (None, 1) and branch == FIRST else (outputs, branch)
 
     def run(self, **values: Any) -> Outputs | tuple[Outputs, str]:
@@ -213,13 +213,13 @@ class DeclaredComponent(Component):
             known = ", ".join(self.inputs) or "nothing"
             raise UsageError(f"{self.name!r} has no input {unknown[0]!r}; it has: {known}")
 
-    def arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def select_arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Select this component's inputs from `values` and check them. Raises `UsageError`."""
         inputs = self.inputs
         taken = dict(values) if self.takes_all else {name: values[name] for name in inputs if name in values}
         for name in self.required:
             if name not in taken:
-                raise UsageError(f"{self.name!r} needs {name!r}, which is missing (available: {_listed(values)})")
+                raise UsageError(f"{self.name!r} needs {name!r}, which is missing (available: {_join_names(values)})")
         for name, declared in inputs.items():
             if name in taken and taken[name] is not declared.default:
                 wrong = mismatch(taken[name], declared.kind)
@@ -227,7 +227,7 @@ class DeclaredComponent(Component):
                     raise UsageError(f"{self.name!r}: {name!r} {wrong}")
         return taken
 
-    def outcome(self, value: Any) -> tuple[Outputs, str]:
+    def split_outcome(self, value: Any) -> tuple[Outputs, str]:
         """Split the function's return value into outputs and chosen branch. Raises `UsageError`."""
         outputs, branch = self._read(value)
         if branch != FIRST and self.branches is not None and int(branch.removeprefix("output_")) > self.branches:
@@ -238,7 +238,7 @@ class DeclaredComponent(Component):
                 if wrong:
                     raise UsageError(f"{self.name!r}: its output {name!r} {wrong}")
             elif name in self.always:
-                raise UsageError(f"{self.name!r} declares an output {name!r} but returned: {_listed(outputs)}")
+                raise UsageError(f"{self.name!r} declares an output {name!r} but returned: {_join_names(outputs)}")
         return outputs, branch
 
     def _read(self, value: Any) -> tuple[Outputs, str]:
@@ -265,9 +265,9 @@ class DeclaredComponent(Component):
     def _call(self, arguments: dict[str, Any]) -> Any:
         return self.function(**arguments)
 
-    async def _awaited(self, arguments: dict[str, Any]) -> Any:
+    async def _await_function(self, arguments: dict[str, Any]) -> Any:
         return await await_contained(self.function(**arguments))
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     return ", ".join(names) or "nothing"

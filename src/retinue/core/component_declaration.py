@@ -78,10 +78,10 @@ def as_component(something: Any) -> DeclaredComponent:
     function = getattr(something, "run_async", None) or getattr(something, "run", None) or something
     if not callable(function):
         raise UsageError(f"{something!r} is not a component: it is not callable and has no run or run_async")
-    hints = _hints(function)
-    inputs, takes_all = _inputs(function, hints)
+    hints = _read_hints(function)
+    inputs, takes_all = _read_inputs(function, hints)
     output = str(getattr(something, "output_variable", "results"))
-    outputs, always = _outputs(hints.get("return", Any), output)
+    outputs, always = _read_outputs(hints.get("return", Any), output)
     main = output if not outputs or output in outputs else next(iter(outputs))
     found = DeclaredComponent(_name(something), function, inputs, outputs, always, main, takes_all=takes_all)
     return found if function is something else _with_attributes(found, something)
@@ -92,7 +92,7 @@ def _name(something: Any) -> str:
     return named.strip("<>") if isinstance(named, str) else type(something).__name__
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def _read_hints(function: Callable[..., Any]) -> dict[str, Any]:
     for source in (function, getattr(function, "func", None), type(function).__call__):
         try:
             return get_type_hints(source)
@@ -101,7 +101,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     return {}
 
 
-def _inputs(function: Callable[..., Any], hints: Mapping[str, Any]) -> tuple[dict[str, Input], bool]:
+def _read_inputs(function: Callable[..., Any], hints: Mapping[str, Any]) -> tuple[dict[str, Input], bool]:
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:  # a C function without a signature
@@ -119,7 +119,7 @@ def _inputs(function: Callable[..., Any], hints: Mapping[str, Any]) -> tuple[dic
     return inputs, takes_all
 
 
-def _outputs(hint: Any, output: str) -> tuple[dict[str, Any] | None, frozenset[str]]:
+def _read_outputs(hint: Any, output: str) -> tuple[dict[str, Any] | None, frozenset[str]]:
     """Return the outputs declared by a return type, and those that are always present."""
     if get_origin(hint) is tuple and len(get_args(hint)) == 2 and is_typeddict(get_args(hint)[0]):
         return get_type_hints(get_args(hint)[0]), frozenset()

@@ -19,7 +19,7 @@ from .values import (
     Reply,
     StopReason,
     Usage,
-    schema_with_field,
+    build_field_schema,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Started:
         default=(), repr=False
     )
 
-    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
+    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(build_field_schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Retried:
     usage: Annotated[Usage, Field(exclude_if=operator.not_)] = UNUSED
     model: Annotated[str, Field(exclude_if=operator.not_)] = ""
 
-    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
+    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(build_field_schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class Stopped:
     retry_after: float = 0.0
     usage: Annotated[Usage, Field(exclude_if=operator.not_)] = UNUSED
 
-    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
+    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(build_field_schema)
 
 
 def request_usage(event: Event) -> Usage | None:
@@ -164,7 +164,7 @@ def request_usage(event: Event) -> Usage | None:
     return None
 
 
-def stopped_by(error: RetinueError, best: str = "", partial: str = "") -> Stopped:
+def make_stopped(error: RetinueError, best: str = "", partial: str = "") -> Stopped:
     """Return the final event for an error."""
     cause = error.__cause__ if isinstance(error, NodeFailed) else error
     code = cause.code if isinstance(cause, ModelError | StrategyFailed) else "" if cause is error else "server_error"
@@ -199,7 +199,7 @@ class Said:
     offset: int = 0
     reasoning: Annotated[str, Field(exclude_if=operator.not_)] = ""
 
-    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
+    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(build_field_schema)
 
 
 Event = Started | Asked | Retried | Replied | Called | Observed | Paused | Resumed | Finished | Stopped | Said

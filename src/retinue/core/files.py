@@ -44,14 +44,14 @@ def read_file(data: bytes, detail: str = "auto", name: str = "") -> File:
     if len(data) > most:
         raise DataError(f"the {what} has {len(data):,} bytes; the most is {most:,}")
     if not media_type:
-        form = image_format(data)
+        form = detect_image_format(data)
         if form.width * form.height > MAX_PIXELS:
             raise DataError(f"the image has {form.width:,} × {form.height:,} pixels; the most is {MAX_PIXELS:,} in all")
         media_type = form.media_type
     return File(hashlib.sha256(data).hexdigest(), media_type, detail, data, name)
 
 
-def image_format(data: bytes) -> ImageFormat:
+def detect_image_format(data: bytes) -> ImageFormat:
     """Return the format of an image. Raises `DataError` if `data` is no image that models read."""
     for magic, media_type, size in _KINDS:
         if not data.startswith(magic):
@@ -91,12 +91,12 @@ def with_data(files: Iterable[File], data: Mapping[str, bytes]) -> tuple[File, .
     return tuple(replace(one, data=data[one.id]) if not one.data and one.id in data else one for one in files)
 
 
-def messages_with_data(messages: Iterable[Message], data: Mapping[str, bytes]) -> tuple[Message, ...]:
+def load_message_files(messages: Iterable[Message], data: Mapping[str, bytes]) -> tuple[Message, ...]:
     """Return `messages` with the bytes of their files, as `with_data` does."""
     return tuple(replace(one, files=with_data(one.files, data)) if one.files else one for one in messages)
 
 
-def event_with_data(event: Event, data: Mapping[str, bytes]) -> Event:
+def load_event_files(event: Event, data: Mapping[str, bytes]) -> Event:
     """Return an event of a stored log with the bytes of the files that a tool returned."""
     if isinstance(event, Observed) and event.observation.files:
         return replace(event, observation=replace(event.observation, files=with_data(event.observation.files, data)))
@@ -106,15 +106,15 @@ def event_with_data(event: Event, data: Mapping[str, bytes]) -> Event:
 # ── sizes ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _of_png(data: bytes) -> tuple[int, int]:
+def _read_png_size(data: bytes) -> tuple[int, int]:
     return struct.unpack(">II", data[16:24]) if data[12:16] == b"IHDR" else (0, 0)
 
 
-def _of_gif(data: bytes) -> tuple[int, int]:
+def _read_gif_size(data: bytes) -> tuple[int, int]:
     return struct.unpack("<HH", data[6:10])
 
 
-def _of_webp(data: bytes) -> tuple[int, int]:
+def _read_webp_size(data: bytes) -> tuple[int, int]:
     kind = data[12:16] if data[8:12] == b"WEBP" else b""
     if kind == b"VP8 ":
         width, height = struct.unpack("<HH", data[26:30])
@@ -128,7 +128,7 @@ def _of_webp(data: bytes) -> tuple[int, int]:
     return 0, 0
 
 
-def _of_jpeg(data: bytes) -> tuple[int, int]:
+def _read_jpeg_size(data: bytes) -> tuple[int, int]:
     at = 2
     while data[at] == 0xFF:
         kind = data[at + 1]
@@ -149,9 +149,9 @@ _DOCUMENTS = (  # a magic, where it is, and the media type
     (b"ID3", 0, "audio/mpeg"),
 )
 _KINDS: tuple[tuple[bytes, str, Callable[[bytes], tuple[int, int]]], ...] = (
-    (b"\x89PNG\r\n\x1a\n", "image/png", _of_png),
-    (b"\xff\xd8", "image/jpeg", _of_jpeg),
-    (b"GIF87a", "image/gif", _of_gif),
-    (b"GIF89a", "image/gif", _of_gif),
-    (b"RIFF", "image/webp", _of_webp),
+    (b"\x89PNG\r\n\x1a\n", "image/png", _read_png_size),
+    (b"\xff\xd8", "image/jpeg", _read_jpeg_size),
+    (b"GIF87a", "image/gif", _read_gif_size),
+    (b"GIF89a", "image/gif", _read_gif_size),
+    (b"RIFF", "image/webp", _read_webp_size),
 )

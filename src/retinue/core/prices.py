@@ -85,17 +85,17 @@ def use_price_list(prices: PriceList) -> None:
     _listed[0] = prices
 
 
-def listed_price(engine: str, model: str) -> Price | None:
+def find_listed_price(engine: str, model: str) -> Price | None:
     """Return the prices of a model at an engine in that list, if they are there."""
     return _listed[0].of(engine, model)
 
 
-def counts_in_dollars() -> bool:
+def is_counted_in_dollars() -> bool:
     """Return whether prices in US dollars can be added to those of that list: it has no other currency."""
     return _listed[0].currency.upper() in ("", "USD")
 
 
-def price_of(model: object) -> Price | None:
+def find_price(model: object) -> Price | None:
     """Return the prices of a model, if they are known."""
     found = getattr(model, "price", None)
     return found if isinstance(found, Price) else None

@@ -92,7 +92,7 @@ class Strategy(Protocol):
         ...
 
 
-def calls_natively(strategy: Strategy) -> bool:
+def can_call_natively(strategy: Strategy) -> bool:
     """Return whether the strategy can use native tool calls."""
     return bool(getattr(strategy, "native", False))
 
@@ -171,18 +171,18 @@ class Model(Protocol):
 _READING: Mapping[Kind, str] = {"image": "see images", "pdf": "read PDFs", "audio": "hear sounds"}
 
 
-async def kinds_read(model: Model) -> frozenset[Kind]:
+async def list_readable_kinds(model: Model) -> frozenset[Kind]:
     """Return the kinds of files that `model` can be sent. Raises `ModelError`."""
     asked = getattr(model, "sees", None)
-    return kinds_of(None if asked is None else await asked())
+    return list_kinds(None if asked is None else await asked())
 
 
-def kinds_of(said: bool | Iterable[Kind] | None) -> frozenset[Kind]:
+def list_kinds(said: bool | Iterable[Kind] | None) -> frozenset[Kind]:
     """Return the kinds of files in what a model or a setting says that it `sees`."""
     return frozenset(("image",) if said else ()) if isinstance(said, bool | None) else frozenset(said)
 
 
-def unreadable(model: str, kind: Kind) -> str:
+def describe_unreadable(model: str, kind: Kind) -> str:
     """Return what to say of a file of this kind for a model that is not known to read it."""
     setting = "true" if kind == "image" else f"[image, {kind}]"
     return (

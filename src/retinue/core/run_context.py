@@ -42,7 +42,7 @@ class Incoming(NamedTuple):
     server: str
     callers: tuple[Caller, ...]
 
-    def refusal(self, agent: str) -> str:
+    def describe_refusal(self, agent: str) -> str:
         """Return why `agent` may not be called, or an empty string."""
         path = " → ".join([*(one.agent for one in self.callers), agent])
         if any((one.server, one.agent) == (self.server, agent) for one in self.callers):
@@ -102,7 +102,7 @@ class TraceParent(NamedTuple):
         return {TRACE_HEADER: str(self)} | ({STATE_HEADER: self.state} if self.state else {})
 
 
-def stored_parent(request: Mapping[str, object]) -> TraceParent | None:
+def read_stored_parent(request: Mapping[str, object]) -> TraceParent | None:
     """Return the caller's span that was stored with a run's request, if there was one."""
     parent, state = request.get(TRACE_HEADER), request.get(STATE_HEADER)
     if not isinstance(parent, str):
@@ -110,12 +110,12 @@ def stored_parent(request: Mapping[str, object]) -> TraceParent | None:
     return TraceParent.parse([parent], [state] if isinstance(state, str) else [])
 
 
-def derived_trace_id(run_id: str) -> bytes:
+def derive_trace_id(run_id: str) -> bytes:
     """Return the id of the trace of a run that nobody called within a trace; `run_id` is that of the team's top."""
     return hashlib.sha256(f"trace {run_id}".encode("utf-8", "replace")).digest()[:16]
 
 
-def derived_span_id(what: str, name: str) -> bytes:
+def derive_span_id(what: str, name: str) -> bytes:
     """Return the id of a span: of the run, model call or tool call (`what`) of this name."""
     return hashlib.sha256(f"{what} {name}".encode("utf-8", "replace")).digest()[:8]
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from .._internal.redaction import redact
 from .events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Retried, Said, Started, Stopped
 from .run_context import RunContext
-from .run_result import ending
+from .run_result import find_ending
 from .values import StopReason
 
 logger = logging.getLogger("retinue.run_log")
@@ -77,7 +77,7 @@ def _describe_end(event: Finished | Stopped) -> _Line:
         return logging.INFO, "answered with %d characters", (len(event.answer),)
     if event.reason is StopReason.AWAITING_MEMBER:
         return logging.DEBUG, "goes on when its members have ended: %s", (event.detail,)
-    if ending([event]).answered or event.reason in _ON_PURPOSE:
+    if find_ending([event]).answered or event.reason in _ON_PURPOSE:
         return logging.INFO, "ended: %s: %s", (event.reason, event.detail)
     return logging.WARNING, "ended without an answer: %s: %s", (event.reason, event.detail or "no reason given")
 

@@ -24,7 +24,7 @@ from .events import (
     Stopped,
     request_usage,
 )
-from .values import AgentAction, Message, Observation, Step, StopReason, Usage, sum_of
+from .values import AgentAction, Message, Observation, Step, StopReason, Usage, sum_usages
 
 _UNICODE = json.JSONEncoder(ensure_ascii=False)
 _BEGUN = (Called, Paused)
@@ -57,7 +57,7 @@ class RunResult:
     @cached_property
     def transcript(self) -> str:
         """The full text as the model read and wrote it."""
-        return transcript(self.events)
+        return write_transcript(self.events)
 
     @property
     def waiting(self) -> tuple[AgentAction, ...]:
@@ -79,7 +79,7 @@ class RunResult:
     @property
     def answered(self) -> bool:
         """Whether `answer` is the run's answer, and the whole of it."""
-        return ending(self.events).answered if self.events else self.stop_reason is StopReason.ANSWER
+        return find_ending(self.events).answered if self.events else self.stop_reason is StopReason.ANSWER
 
     def __repr__(self) -> str:
         told = (self.answer or self.error)[:_SHOWN]
@@ -118,18 +118,18 @@ RESUMABLE = frozenset(StopReason) - {
 }
 
 
-def result(
+def fold_result(
     events: Sequence[Event], seconds: float = 0.0, children: Mapping[str, tuple[Event, ...]] = MappingProxyType({})
 ) -> RunResult:
     """Fold events into a result. `seconds` is the wall-clock time that the caller measured; `children` as there."""
-    end = ending(events)
+    end = find_ending(events)
     question = next((event.question for event in reversed(events) if isinstance(event, Started)), "")
     return RunResult(
         question,
         end.answer,
         end.reason,
-        tuple(steps(events)),
-        usage_of(events),
+        tuple(list_steps(events)),
+        sum_usage(events),
         seconds,
         "" if end.answered else end.detail,
         tuple(events),
@@ -154,7 +154,7 @@ class Ending(NamedTuple):
         return self.reason is StopReason.ANSWER or (self.reason is StopReason.STAGNATED and bool(self.answer))
 
 
-def ending(events: Sequence[Event]) -> Ending:
+def find_ending(events: Sequence[Event]) -> Ending:
     """Return how a run ended last, or rests; "cancelled" if its events do not say."""
     match next((event for event in reversed(events) if isinstance(event, ENDINGS)), None):
         case Finished() as end:
@@ -166,7 +166,7 @@ def ending(events: Sequence[Event]) -> Ending:
     return Ending(StopReason.CANCELLED)
 
 
-def usage_of(events: Iterable[Event]) -> Usage:
+def sum_usage(events: Iterable[Event]) -> Usage:
     """Sum the tokens of all requests to the model, and of agents used as its tools."""
     used = []
     for event in events:
@@ -174,7 +174,7 @@ def usage_of(events: Iterable[Event]) -> Usage:
             used.append(event.observation.usage)
         elif (usage := request_usage(event)) is not None:
             used.append(usage)
-    return sum_of(used)
+    return sum_usages(used)
 
 
 def pending(events: Iterable[Event]) -> list[AgentAction]:
@@ -191,7 +191,7 @@ def pending(events: Iterable[Event]) -> list[AgentAction]:
     return list(waiting.values())
 
 
-def steps(events: Iterable[Event]) -> Iterator[Step]:
+def list_steps(events: Iterable[Event]) -> Iterator[Step]:
     """Yield the turns in which tools were used, with observations in the order of the actions."""
     called: dict[int, dict[str, AgentAction]] = {}
     seen: dict[str, Observation] = {}
@@ -206,7 +206,7 @@ def steps(events: Iterable[Event]) -> Iterator[Step]:
             yield Step(tuple(done), tuple(seen[action.id] for action in done))
 
 
-def transcript(events: Iterable[Event]) -> str:
+def write_transcript(events: Iterable[Event]) -> str:
     """Return everything the model read and wrote, prompt by prompt in order of creation."""
     texts: dict[int, str] = {}
     replies: dict[int, str] = {}  # by prompt: the reply that no later message has included yet

@@ -23,7 +23,7 @@ def dump(event: Event) -> tuple[str, str]:
     """
     kind = type(event).__name__.lower()
     try:
-        return kind, _adapter(kind).serializer.to_json(event).decode()
+        return kind, _find_adapter(kind).serializer.to_json(event).decode()
     except PydanticSerializationError:
         values = json.loads(to_json(event).encode("utf-8", "replace"))
         del values["kind"]
@@ -35,9 +35,9 @@ def load(kind: str, text: str, *, strict: bool = False) -> Event:
     if kind not in KINDS:
         raise DataError(f"unknown kind of event {kind!r} (known: {', '.join(KINDS)})")
     try:
-        return _adapter(kind).validate_json(text, extra="forbid" if strict else None)
+        return _find_adapter(kind).validate_json(text, extra="forbid" if strict else None)
     except ValidationError as error:
-        raise _wrong(kind, error) from error
+        raise _make_event_error(kind, error) from error
 
 
 def from_json(line: str) -> Event:
@@ -45,20 +45,20 @@ def from_json(line: str) -> Event:
     try:
         values = json.loads(line)
         kind = values.pop("kind")
-        return _adapter(kind).validate_python(values)
+        return _find_adapter(kind).validate_python(values)
     except ValidationError as error:
-        raise _wrong(kind, error) from error
+        raise _make_event_error(kind, error) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(
             f"not an event: {line[:80]!r} (want a JSON object with one of the kinds {', '.join(KINDS)})"
         ) from error
 
 
-def _adapter(kind: str) -> TypeAdapter[Event]:
+def _find_adapter(kind: str) -> TypeAdapter[Event]:
     return _ADAPTERS.get(kind) or _ADAPTERS.setdefault(kind, TypeAdapter(KINDS[kind]))
 
 
-def _wrong(kind: str, error: ValidationError) -> DataError:
+def _make_event_error(kind: str, error: ValidationError) -> DataError:
     problem = error.errors()[0]
     place = ".".join(map(str, problem["loc"]))
     return DataError(f"not an event of kind {kind!r}: {place}: {problem['msg']}")
@@ -66,15 +66,15 @@ def _wrong(kind: str, error: ValidationError) -> DataError:
 
 def to_json(event: Event | Delta) -> str:
     """Serialize `event` as one line of JSON: its kind (`"started"`, …) and its fields by name."""
-    return json.dumps({"kind": type(event).__name__.lower()} | _plain(event), ensure_ascii=False)
+    return json.dumps({"kind": type(event).__name__.lower()} | _convert_plain(event), ensure_ascii=False)
 
 
-def _plain(value: Any) -> Any:
+def _convert_plain(value: Any) -> Any:
     if is_dataclass(value):
         values = {one.name: getattr(value, one.name) for one in fields(value)}
-        return {name: _plain(one) for name, one in values.items() if not isinstance(one, bytes)}  # images' own
+        return {name: _convert_plain(one) for name, one in values.items() if not isinstance(one, bytes)}  # images' own
     if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
+        return {str(key): _convert_plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
+        return [_convert_plain(inner) for inner in value]
     return value

@@ -57,7 +57,7 @@ class Document:
     score: float | None = None
 
 
-def schema_with_field(cls: type, source: Any, handler: Callable[[Any], Any]) -> Any:
+def build_field_schema(cls: type, source: Any, handler: Callable[[Any], Any]) -> Any:
     """Return pydantic's schema of a class whose annotations name its `Field`: only who needs one imports pydantic,
     which takes as long as everything else."""
     from pydantic import AliasChoices, Field
@@ -104,7 +104,7 @@ class File:
             "pdf" if self.media_type == "application/pdf" else "audio" if self.media_type[:6] == "audio/" else "image"
         )
 
-    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
+    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(build_field_schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class Message:
     ] = field(default=(), repr=False)
     state: Annotated[ProviderState | None, Field(exclude_if=operator.not_)] = field(default=None, repr=False)
 
-    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
+    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(build_field_schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class Usage:
     reasoning_tokens: Annotated[int, Field(exclude_if=operator.not_)] = 0
     cache_write_tokens: Annotated[int, Field(exclude_if=operator.not_)] = 0
 
-    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
+    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(build_field_schema)
 
     @property
     def total_tokens(self) -> int:
@@ -206,7 +206,7 @@ class Usage:
 UNUSED = Usage()
 
 
-def sum_of(used: Sequence[Usage]) -> Usage:
+def sum_usages(used: Sequence[Usage]) -> Usage:
     """Return the sum; of many, this takes a fraction of what `+` does."""
     return Usage(
         sum([one.input_tokens for one in used]),
@@ -248,7 +248,7 @@ class Observation:
     usage: Usage = Usage()
     files: Annotated[tuple[File, ...], Field(exclude_if=operator.not_)] = field(default=(), repr=False)
 
-    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
+    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(build_field_schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +272,7 @@ class Decision:
     message: str = ""
     files: Annotated[tuple[File, ...], Field(exclude_if=operator.not_)] = field(default=(), repr=False)
 
-    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
+    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(build_field_schema)
 
     def lets(self, action: AgentAction) -> AgentAction | None:
         """Return the action that may run, with edited input if any, or `None`."""
@@ -324,4 +324,4 @@ class Reply:
     unsent: Annotated[str, Field(exclude_if=operator.not_)] = ""
     model: Annotated[str, Field(exclude_if=operator.not_)] = ""
 
-    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(schema_with_field)
+    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(build_field_schema)

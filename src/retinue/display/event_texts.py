@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 
 from ..core.events import Asked
-from ..core.schema.patterns import Constraint, gbnf
+from ..core.schema.patterns import Constraint, print_gbnf
 from ..core.values import AgentAction, File, Message, Reply, Usage
 from .terminal import clean
 
@@ -105,4 +105,4 @@ def _join_parts(text: str, calls: Sequence[AgentAction], files: Sequence[File] =
 
 def constraint_text(constraint: Constraint) -> tuple[str, str]:
     """Return what a reply is held to, with its title."""
-    return "grammar of the reply", gbnf(constraint.pattern).strip()
+    return "grammar of the reply", print_gbnf(constraint.pattern).strip()

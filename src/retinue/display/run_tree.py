@@ -29,7 +29,7 @@ from ..core.events import (
     Started,
     Stopped,
 )
-from ..core.run_result import RESTING, RunResult, ending
+from ..core.run_result import RESTING, RunResult, find_ending
 from ..core.values import AgentAction, Observation, Reply, StopReason, Usage
 from .event_texts import (
     call_text,
@@ -310,7 +310,7 @@ class Branch:
             self._end_stream()
             self._rests = event
             return
-        end = ending([event])
+        end = find_ending([event])
         self._show_answer("Answer" if end.answered else "So far", end.answer or end.best)
         self._end_step()
         self._put_last(_describe_stop(event), BOLD)

@@ -14,7 +14,7 @@ from .._internal.concurrency import gather_bounded
 from ..agent import Agent
 from ..core.events import Stopped
 from ..core.run_result import RunResult
-from ..core.tools.signature import signature_of_schema
+from ..core.tools.signature import build_schema_signature
 from ..core.tools.tool import Tool
 from ..core.values import StopReason
 from ..errors import ModelError, ModelRefused, ModelUnavailable, UsageError
@@ -172,7 +172,7 @@ def _make_mock_tool(function: Mapping[str, Any]) -> Tool:
     """Return a tool that does nothing but be called."""
     schema = {"type": "object", "properties": {}} | dict(function.get("parameters", {}))
     description = str(function.get("description") or function["name"])
-    takes = signature_of_schema(schema)
+    takes = build_schema_signature(schema)
     return Tool(function["name"], _accept_call, description, effects="read", takes=takes)
 
 

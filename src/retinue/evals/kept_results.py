@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..core.events import Event
-from ..core.run_result import RunResult, result
+from ..core.run_result import RunResult, fold_result
 from ..core.serialization import from_json, to_json
 from ..errors import DataError
 from .questions import Question
@@ -87,7 +87,7 @@ def read_runs(path: Path, setup: str) -> dict[str, RunResult]:
     for record in read_records(path, KeptRun):
         if record.setup == setup and record.key not in found:
             try:
-                run = result(_read_log(record.events), record.seconds)
+                run = fold_result(_read_log(record.events), record.seconds)
                 children = {name: _read_log(log) for name, log in record.children.items()}
             except (DataError, TypeError, AttributeError):
                 continue  # damaged, or from another version: asked again

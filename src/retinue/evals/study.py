@@ -11,7 +11,7 @@ from pathlib import Path
 from .. import __version__
 from .._internal.message_text import suggestion
 from ..agent import Agent
-from ..core.prices import FREE, Price, price_of
+from ..core.prices import FREE, Price, find_price
 from ..core.protocols import Model
 from ..errors import DataError, UsageError
 from ..tools import passages
@@ -114,7 +114,7 @@ async def _mark_runs(study: Study, asked: Evaluated) -> list[Run]:
 
 def _prices(agent: Agent) -> Iterator[Price | None]:
     """Yield the prices of an agent's model, and of those of the agents that it calls."""
-    yield price_of(agent.model)
+    yield find_price(agent.model)
     for tool in agent.tools:
         if isinstance(tool.something, Agent):
             yield from _prices(tool.something)

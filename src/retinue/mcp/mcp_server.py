@@ -39,7 +39,7 @@ from .._internal.sync_bridge import run_to_completion
 from ..agent import Agent
 from ..core.events import Asked, Called, Observed, Stopped
 from ..core.run_result import RunResult
-from ..core.tools.signature import Argument, InvalidInput, Signature, signature_of
+from ..core.tools.signature import Argument, InvalidInput, Signature, build_signature
 from ..core.tools.tool import Tool
 from ..core.values import StopReason
 from ..errors import ModelError, NodeFailed, RetinueError, ToolError, UsageError
@@ -144,7 +144,7 @@ async def serve_stdio(server: Server[Any]) -> None:
 def _serve_part(part: Agent | Pipeline | Tool, said: str) -> Served:
     if isinstance(part, Agent):
         name, question = _tool_name(f"ask_{part.name}"), {"question": Argument(str)}
-        takes = signature_of(name, question)
+        takes = build_signature(name, question)
         return Served(_tool_listing(name, said or f"Ask the agent {part.name}.", takes, None), _make_asker(part, takes))
     if isinstance(part, Pipeline):
         if part.inputs != ("query",):

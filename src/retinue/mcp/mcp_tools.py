@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._internal.sync_bridge import run_blocking, run_in_background
 from ..core.component import Configurable
-from ..core.tools.signature import signature_of_schema
+from ..core.tools.signature import build_schema_signature
 from ..core.tools.tool import Tool, ToolExample
 from ..errors import UsageError
 from ..net.ssrf_guard import SsrfGuard
@@ -155,7 +155,7 @@ class MCPTools(Configurable):
 
     def _make_tool(self, offer: Offer) -> Tool:
         given = {"effects": offer.effects} | self.given["options"].get(offer.name, {})
-        takes = signature_of_schema(convert_schema(offer.schema))
+        takes = build_schema_signature(convert_schema(offer.schema))
         called = offer.called(self.name)
         remote = Remote(self, offer.name, repeatable=given["effects"] != "once")
         try:

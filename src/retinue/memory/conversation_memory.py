@@ -9,7 +9,7 @@ from typing import Self
 
 from ..components import PromptNode, PromptTemplate
 from ..core.protocols import Model, Recalled
-from ..core.schema.patterns import Constraint, json_pattern, seq
+from ..core.schema.patterns import Constraint, build_json_pattern, seq
 from ..errors import ModelUnavailable, UsageError
 from .conversation_turns import BYTES, cut, fitting, messages, newest, not_done, tokens, transcript, turn
 from .json_record import ask_for_record, line, record, text
@@ -81,7 +81,7 @@ class ConversationMemory(StoredMemory[Conversation]):
         self._for_turns = max_tokens - self._for_summary - (tokens(_LABEL) if self._node else 0)
         characters = max(1, self._for_summary * BYTES)
         schema = record(summary=text(characters))
-        self._form = Constraint(seq(" ", json_pattern(schema, characters), "\n"), schema)
+        self._form = Constraint(seq(" ", build_json_pattern(schema, characters), "\n"), schema)
         self._keep(StateFile(Conversation, path))
 
     @property

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypedDict
 from .._internal.sync_bridge import run_blocking
 from ..core.component import Component
 from ..core.protocols import Model
-from ..core.schema.patterns import Constraint, Pattern, Repeat, choice, json_pattern, seq
+from ..core.schema.patterns import Constraint, Pattern, Repeat, build_json_pattern, choice, seq
 from ..errors import UsageError
 from ..models import PromptModel
 from ..strategies.prompting.injection_guard import neutralize
@@ -182,7 +182,7 @@ def _make_constraint() -> Constraint:
     """Return the constraint: rows, with half the tokens of objects; for engines with JSON Schema only, objects."""
     said = {"entity": text(_NAME_CHARS), "kind": {"enum": KINDS}, "fact": text(_FACT_CHARS), "about": {"enum": ABOUT}}
     cells: list[Pattern | str] = [", "] * 7
-    cells[::2] = [json_pattern(schema) for schema in said.values()]
+    cells[::2] = [build_json_pattern(schema) for schema in said.values()]
     row = seq("[", *cells, "]")
     rows = choice("[]", seq("[", row, Repeat(seq(", ", row), 0, _FACTS - 1), "]"))
     facts = {"type": "array", "items": record(**{key: {"type": "string"} | one for key, one in said.items()})}
@@ -275,7 +275,7 @@ class EntitySummarizer(Component):
         self._model: Model = PromptModel(model) if isinstance(model, str) else model
         self._characters = characters
         schema = record(summary=text(characters))
-        self._form = Constraint(seq(" ", json_pattern(schema, characters), "\n"), schema)
+        self._form = Constraint(seq(" ", build_json_pattern(schema, characters), "\n"), schema)
 
     async def run_async(self, entities: Sequence[Mapping[str, Any]] | str) -> Summarized:
         """A summary of each entity, from what is known of it.

@@ -10,7 +10,7 @@ from dataclasses import replace
 from .._internal.containment import await_contained, describe_error, is_own_error
 from ..core.events import Called, Event, Observed
 from ..core.protocols import Memory, Recalled
-from ..core.run_result import RunResult, result
+from ..core.run_result import RunResult, fold_result
 from ..core.values import AgentAction, Message
 from ..errors import RetinueError
 from ..strategies.prompting.injection_guard import neutralize
@@ -68,7 +68,7 @@ async def remember(memories: Sequence[Memory], log: Sequence[Event], before: Seq
 
     A call with an unknown outcome is included. Errors of a memory are logged and do not affect the run.
     """
-    if not memories or (before and _is_over(result(before))) or (turn := completed_turn(log)) is None:
+    if not memories or (before and _is_over(fold_result(before))) or (turn := completed_turn(log)) is None:
         return
     for memory in memories:
         try:
@@ -79,7 +79,7 @@ async def remember(memories: Sequence[Memory], log: Sequence[Event], before: Seq
 
 def completed_turn(log: Sequence[Event]) -> tuple[str, str] | None:
     """Return the question and the answer to remember of a run with this log, or `None` if it may go on."""
-    run = result(log)
+    run = fold_result(log)
     if not _is_over(run):
         return None
     return run.question, "\n".join([run.answer or NO_ANSWER, *map(_UNKNOWN.format, _unknown_calls(log))])

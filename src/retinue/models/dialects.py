@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from ..core.schema.patterns import Constraint, gbnf, regex
+from ..core.schema.patterns import Constraint, print_gbnf, print_regex
 from .settings import Api
 
 HOLD_TO_PATTERN = frozenset(("llamacpp", "vllm", "tgi"))  # the others constrain to JSON, or not at all
@@ -19,11 +19,11 @@ def constraint_parameters(dialect: str, constraint: Constraint, api: Api) -> Map
     schema = constraint.schema
     match dialect:
         case "llamacpp":
-            return {"grammar": gbnf(constraint.pattern)}
+            return {"grammar": print_gbnf(constraint.pattern)}
         case "vllm":
-            return {"structured_outputs": {"regex": regex(constraint.pattern)}}
+            return {"structured_outputs": {"regex": print_regex(constraint.pattern)}}
         case "tgi" if api == "chat":
-            return {"response_format": {"type": "regex", "value": regex(constraint.pattern)}}
+            return {"response_format": {"type": "regex", "value": print_regex(constraint.pattern)}}
         case "openai" if api == "chat":
             named = {"name": "reply", "schema": schema, "strict": _is_strict(schema)}
             return {"response_format": {"type": "json_schema", "json_schema": named}}

@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 
 from .._internal.foreign_text import well_formed_json
 from .._internal.message_text import suggestion
-from ..core.prices import Price, counts_in_dollars
+from ..core.prices import Price, is_counted_in_dollars
 from ..core.prompt import Ask, Prompt, PromptCache
-from ..core.protocols import Chunks, kinds_of
+from ..core.protocols import Chunks, list_kinds
 from ..core.values import Capabilities, Kind
 from ..errors import ModelNotFound, ModelRefused, ModelUnavailable, UsageError, WindowExceeded
 from ..net.error_mapping import field_of_turn, names_parameter, output_limit
@@ -88,7 +88,7 @@ class HttpEngine:
         self._thinks = _thinks_at_first(vendor, settings)
         self._encoded: dict[Any, PromptCache[Encoded]] = {}  # by the wire's path, and how turns are sent
         self._calling: PromptCache[bool] = PromptCache()  # whether a prompt contains native calls, or files
-        self._sees = None if settings.sees is None else kinds_of(settings.sees)
+        self._sees = None if settings.sees is None else list_kinds(settings.sees)
         self._heads: list[tuple[Any, tuple[bytes, Mapping[str, str]]]] = []
         if self._dialect and self._dialect not in DIALECTS:
             raise UsageError(f"no dialect {self._dialect!r}; {suggestion(self._dialect, DIALECTS)}")
@@ -101,7 +101,7 @@ class HttpEngine:
     @property
     def price(self) -> Price | None:
         """The model's published prices, unless the user counts in another currency."""
-        return find_facts(self._host, self._model).price if self._host and counts_in_dollars() else None
+        return find_facts(self._host, self._model).price if self._host and is_counted_in_dollars() else None
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Return the server's capabilities; `native` probes tool calls, once. Raises `ModelError`."""

@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import get_args
 
 from .._internal.message_text import suggestion
-from ..core.prices import Price, price_of
+from ..core.prices import Price, find_price
 from ..core.prompt import Ask
-from ..core.protocols import Chunks, Model, Retry, kinds_read
+from ..core.protocols import Chunks, Model, Retry, list_readable_kinds
 from ..core.values import Capabilities, Kind, Reply
 from ..errors import ModelError, ModelRefused, ModelUnavailable, UsageError, WindowExceeded
 from .settings import Reason
@@ -57,7 +57,7 @@ class Fallbacks:
     @property
     def price(self) -> Price | None:
         """The first model's prices, if those of all are known. Each reply has its own model's cost."""
-        prices = [price_of(one) for one in self._models]
+        prices = [find_price(one) for one in self._models]
         return None if None in prices else prices[0]
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
@@ -85,7 +85,7 @@ class Fallbacks:
 
     async def sees(self) -> frozenset[Kind]:
         """Return the kinds of files that all models can be sent that can be asked now. Raises `ModelError`."""
-        first, *others = [await kinds_read(self._models[at]) for at in self._list_rested()]
+        first, *others = [await list_readable_kinds(self._models[at]) for at in self._list_rested()]
         return first.intersection(*others)
 
     async def reply(self, request: Ask) -> Chunks:

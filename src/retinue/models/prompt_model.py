@@ -13,9 +13,9 @@ from .._internal.redaction import address_without_secrets
 from .._internal.sync_bridge import run_blocking, shorten_traceback
 from ..core.completion import ask_once
 from ..core.component import Configurable
-from ..core.prices import Price, listed_price, price_of
+from ..core.prices import Price, find_listed_price, find_price
 from ..core.prompt import Ask
-from ..core.protocols import Chunks, Model, kinds_read
+from ..core.protocols import Chunks, Model, list_readable_kinds
 from ..core.values import Capabilities, Kind, Message, Reply
 from ..errors import RetinueError, UsageError
 from ..net.retry import Retries
@@ -115,8 +115,8 @@ class PromptModel(Configurable):
 
     @property
     def price(self) -> Price | None:
-        """Its prices: its own, or those of the list of prices, or else published ones. `price_of` finds them."""
-        return self._price or listed_price(self._kind, self.name) or price_of(self._engine)
+        """Its prices: its own, or those of the list of prices, or else published ones. `find_price` finds them."""
+        return self._price or find_listed_price(self._kind, self.name) or find_price(self._engine)
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Return what engine and model support; `native` probes native tool calls, once. Raises `ModelError`."""
@@ -125,7 +125,7 @@ class PromptModel(Configurable):
     async def sees(self) -> frozenset[Kind]:
         """Return the kinds of files that the model can be sent; the engine is asked where it can tell. Raises
         `ModelError`."""
-        return await kinds_read(self._engine)
+        return await list_readable_kinds(self._engine)
 
     def reply(self, request: Ask) -> Chunks:
         """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""

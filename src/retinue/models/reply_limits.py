@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..core.prices import Price, price_of
+from ..core.prices import Price, find_price
 from ..core.prompt import Ask
-from ..core.protocols import Chunks, Model, kinds_read
+from ..core.protocols import Chunks, Model, list_readable_kinds
 from ..core.values import Capabilities, Kind
 
 _LENGTHS = ("max_completion_tokens", "max_tokens")
@@ -51,7 +51,7 @@ class Limited:
     @property
     def price(self) -> Price | None:
         """The inner model's prices, if they are known."""
-        return price_of(self.inner)
+        return find_price(self.inner)
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Return the inner model's capabilities. Raises `ModelError`."""
@@ -59,7 +59,7 @@ class Limited:
 
     async def sees(self) -> frozenset[Kind]:
         """Return the kinds of files that the inner model can be sent. Raises `ModelError`."""
-        return await kinds_read(self.inner)
+        return await list_readable_kinds(self.inner)
 
     def reply(self, request: Ask) -> Chunks:
         """Stream the inner model's reply. Raises `ModelError`."""

@@ -16,7 +16,7 @@ from typing import Any
 from .._internal.message_text import suggestion
 from ..core.events import Delta
 from ..core.prompt import Ask, Decided
-from ..core.protocols import Chunks, kinds_of
+from ..core.protocols import Chunks, list_kinds
 from ..core.values import AgentAction, AgentFinish, Capabilities, Kind, Reply, Usage
 from ..errors import DataError, ModelRefused, ModelUnavailable
 from ..net.error_mapping import with_error_code
@@ -69,7 +69,7 @@ class ScriptedEngine:
 
     async def sees(self) -> frozenset[Kind]:
         """Return the kinds of files in the setting `sees`."""
-        return kinds_of(self._settings.sees)
+        return list_kinds(self._settings.sees)
 
     def reply(self, request: Ask) -> Chunks:
         """Stream the reply of the first matching rule, word by word. Raises `ModelError`."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from .._internal.message_text import suggestion
-from ..core.protocols import kinds_of
+from ..core.protocols import list_kinds
 from ..core.values import Kind
 from ..errors import UsageError
 from ..net.retry import Retries, TimeLimits
@@ -56,7 +56,7 @@ class Settings:
     price: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
-        if wrong := kinds_of(self.sees) - frozenset(get_args(Kind)):
+        if wrong := list_kinds(self.sees) - frozenset(get_args(Kind)):
             raise UsageError(f"sees: want true, false or a list of {', '.join(get_args(Kind))}, not {min(wrong)!r}")
         for name, kind in (("api", Api), ("effort", Effort), ("verbosity", Verbosity), ("summary", Summary)):
             given: str | None = getattr(self, name)

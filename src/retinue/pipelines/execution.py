@@ -194,13 +194,13 @@ class Execution:
         if "inputs" in component.inputs and "inputs" not in values:
             values["inputs"] = [bare_values(seen) for seen in inputs.values()]
         try:
-            return component.arguments({**values, **mapped, **self._params.get(component.name, {})})
+            return component.select_arguments({**values, **mapped, **self._params.get(component.name, {})})
         except UsageError as error:
             raise UsageError(f"node {error}") from None
 
     def _note(self, node: int, component: DeclaredComponent, value: Any) -> None:
         try:
-            outputs, self._branches[node] = component.outcome(value)
+            outputs, self._branches[node] = component.split_outcome(value)
         except UsageError as error:
             raise UsageError(f"node {error}") from None
         self._seen[node] = with_outputs(self._arriving.pop(node), node, outputs)

@@ -28,7 +28,7 @@ from ..core.loop.drive import drive
 from ..core.prompt import Ask
 from ..core.protocols import Chunks
 from ..core.run_result import LIMITS, RunResult
-from ..core.schema.patterns import Pattern, gbnf
+from ..core.schema.patterns import Pattern, print_gbnf
 from ..core.serialization import dump
 from ..core.tools.delegation import is_member
 from ..core.tools.toolbox import Toolbox
@@ -200,7 +200,7 @@ class ModelRequest:
         """Return what to tell of a request; `grammars` has those that are printed already."""
         constraint, grammar = request.constraint, None
         if constraint is not None and (grammar := grammars.get(constraint.pattern)) is None:
-            text = gbnf(constraint.pattern)
+            text = print_gbnf(constraint.pattern)
             cut = f"{text[:_MOST_PRINTED]}\n# … {len(text):,} characters in all"
             grammar = grammars[constraint.pattern] = text if len(text) <= _MOST_PRINTED else cut
         schema = None if constraint is None else constraint.schema

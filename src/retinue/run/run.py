@@ -15,16 +15,16 @@ from .._internal.containment import describe_error, is_own_error
 from .._internal.message_text import one_line_repr
 from .._internal.sync_bridge import shorten_traceback
 from ..core.events import ENDINGS, Delta, Event, Started, Stopped, find_started
-from ..core.files import check_together, event_with_data, messages_with_data, with_data
+from ..core.files import check_together, load_event_files, load_message_files, with_data
 from ..core.loop.deadline import Deadline, Interrupted
 from ..core.loop.drive import drive
 from ..core.loop.effects import Human, LibraryEffects
 from ..core.loop.event_stream import stream_events
-from ..core.prices import FREE, price_of
-from ..core.protocols import Task, calls_natively, kinds_read, unreadable
+from ..core.prices import FREE, find_price
+from ..core.protocols import Task, can_call_natively, describe_unreadable, list_readable_kinds
 from ..core.run_context import RunContext, charge_usage, current_run, run_context
 from ..core.run_log import log_event
-from ..core.run_result import RunResult, ending, result, usage_of
+from ..core.run_result import RunResult, find_ending, fold_result, sum_usage
 from ..core.tools.delegation import Delegate, MemberAnswer, MemberCall, Pending, answer_of, with_effects
 from ..core.tools.toolbox import KeepFiles, Toolbox
 from ..core.values import Capabilities, Decision, File, Kind, Message, StopReason, Usage
@@ -137,7 +137,7 @@ class Run:
         finally:
             if self._spans is not None:
                 self._spans.end()
-            charge_usage(lambda: usage_of(self.log[len(self._begun) :]))
+            charge_usage(lambda: sum_usage(self.log[len(self._begun) :]))
             await driven.aclose()
 
     def _make_context(self) -> RunContext:
@@ -178,8 +178,8 @@ class Run:
         """Return the first event as far as it is known; a continued run takes it from its log."""
         if (begun := find_started(self._begun)) is not None:
             data = {one.id: one.data for one in await load_files(self.files)}
-            history = messages_with_data(begun.history, data)
-            self.log = [event_with_data(event, data) for event in self.log]
+            history = load_message_files(begun.history, data)
+            self.log = [load_event_files(event, data) for event in self.log]
             self._decisions = {
                 call: replace(one, files=with_data(one.files, data)) for call, one in self._decisions.items()
             }
@@ -207,7 +207,7 @@ class Run:
         toolbox = Toolbox(spec.tools, self.key, self.delegate, self.keep_files)
         world = LibraryEffects(spec.model, spec.human, toolbox, self._decisions)
         effects = ContinuedRun(world, self.log, regardless=self.regardless)
-        return drive(flow, effects, started, self.budget, self._deadline, price_of(spec.model) or FREE)
+        return drive(flow, effects, started, self.budget, self._deadline, find_price(spec.model) or FREE)
 
     async def finish(self) -> RunResult:
         """Run to the end and return the result. If the agent has a `trace` and nobody listens yet, the run is shown on
@@ -244,8 +244,8 @@ class Run:
         """Return the engine's capabilities; whether native tool calls work is found out by a probe."""
         model, strategy = self._spec.model, self._spec.strategy
         if self.files or any(turn.files for turn in self._task.history):
-            await self._check_kinds(await kinds_read(model))
-        native = bool(self._task.tools) and calls_natively(strategy)
+            await self._check_kinds(await list_readable_kinds(model))
+        native = bool(self._task.tools) and can_call_natively(strategy)
         if native and isinstance(strategy, Auto):  # not needed where the engine constrains the reply's text
             found = await model.abilities()
             if found.constrains or found.scripted:
@@ -255,13 +255,15 @@ class Run:
     async def _check_kinds(self, read: Collection[Kind]) -> None:
         """Raise `UsageError` for a file that the model is not known to read. What tools returned it is told of."""
         if not read and self.files:
-            raise UsageError(unreadable(self._spec.model.name, "image"))  # whatever they are, they need not be loaded
+            raise UsageError(
+                describe_unreadable(self._spec.model.name, "image")
+            )  # whatever they are, they need not be loaded
         files = [
             *await self._load_files(),
             *(one for turn in self._task.history if not turn.tool for one in turn.files),
         ]
         if lacking := [one.kind for one in files if one.kind not in read]:
-            raise UsageError(unreadable(self._spec.model.name, lacking[0]))
+            raise UsageError(describe_unreadable(self._spec.model.name, lacking[0]))
 
     async def _load_files(self) -> tuple[File, ...]:
         """Return the question's files, which are then loaded."""
@@ -281,7 +283,7 @@ class Run:
     @property
     def result(self) -> RunResult:
         """The outcome of the run so far."""
-        return result(self.log, self._seconds, self._nested.children)
+        return fold_result(self.log, self._seconds, self._nested.children)
 
 
 class NestedRuns:
@@ -300,7 +302,7 @@ class NestedRuns:
         self.listener: Listener | None = None
         self.children: dict[str, tuple[Event, ...]] = {path: tuple(log) for path, log in earlier.children.items()}
 
-    def knows(self, call: str) -> bool:
+    def can_continue(self, call: str) -> bool:
         """Whether the log of this call's run is known."""
         return call in self._earlier.children
 
@@ -329,7 +331,7 @@ class NestedRuns:
         if result.stop_reason is StopReason.AWAITING_HUMAN:
             calls = ", ".join(f"{one.tool} ({call}/{one.id})" for one in result.waiting)
             raise Pending(result.stop_reason, f"{member.tool.name}: no person has decided on {calls}")
-        return answer_of(member.tool.name, ending(result.events), result.usage, 0.0)
+        return answer_of(member.tool.name, find_ending(result.events), result.usage, 0.0)
 
     def _pass_on(self, call: str, path: str, event: Event | Delta) -> None:
         if self.listener is not None:

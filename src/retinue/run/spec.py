@@ -11,7 +11,7 @@ from .._internal.message_text import suggestion
 from ..core.budgets import Budget
 from ..core.events import Started
 from ..core.loop.effects import Human
-from ..core.prices import price_of
+from ..core.prices import find_price
 from ..core.protocols import Flow, Memory, Model, Prompting, Strategy, Task
 from ..core.schema.answer_schema import Check
 from ..core.tools.delegation import is_member
@@ -122,7 +122,7 @@ def check_prices(model: Model, tools: Iterable[Tool], budget: Budget) -> None:
             models.append(spec.model)
             left += spec.tools
     for one in models:
-        if price_of(one) is None:
+        if find_price(one) is None:
             raise UsageError(
                 f"a budget of cost needs the prices of the model {one.name!r}: give it "
                 "price={'input': …, 'output': …}, for a million tokens each "

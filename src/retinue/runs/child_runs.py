@@ -8,7 +8,7 @@ from functools import partial
 from sqlalchemy import Connection
 
 from ..core.events import Asked, Called, Observed, Replied
-from ..core.run_result import Ending, ending, usage_of
+from ..core.run_result import Ending, find_ending, sum_usage
 from ..core.tools.delegation import MemberAnswer, MemberCall, Pending, answer_of, with_effects
 from ..core.values import StopReason
 from ..errors import StoreConflict, StoreUnavailable
@@ -50,7 +50,7 @@ class ChildRuns:
         self.problem: Exception | None = None
         """What kept a member from being begun. It is the database's problem, not an observation."""
 
-    def knows(self, call: str) -> bool:
+    def can_continue(self, call: str) -> bool:
         """Return `True`: the run is found by its id, or was never begun."""
         return True
 
@@ -107,7 +107,7 @@ def _answer(member: MemberCall, found: Found) -> MemberAnswer:
     log = [entry.event for entry in found.outcome]
     seconds = sum(event.reply.seconds for event in log if isinstance(event, Replied))
     seconds += sum(event.observation.seconds for event in log if isinstance(event, Observed))
-    end, used = ending(log), usage_of(log)
+    end, used = find_ending(log), sum_usage(log)
     error = found.run.error
     if end.answer and found.run.status not in ("completed", "incomplete"):  # such as one that was cancelled
         end = Ending(StopReason.CANCELLED if end.answered else end.reason, detail=found.run.status)

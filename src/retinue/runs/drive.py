@@ -11,7 +11,7 @@ from typing import Literal
 from sqlalchemy import Connection
 
 from ..agent import Run
-from ..core.events import ENDINGS, Finished, Said, Started, Stopped, stopped_by
+from ..core.events import ENDINGS, Finished, Said, Started, Stopped, make_stopped
 from ..core.protocols import Task
 from ..core.tools.delegation import is_member
 from ..core.tools.tool import Tool
@@ -104,7 +104,7 @@ class Drive:
         except (StoreUnavailable, StoreConflict, Fenced):
             raise
         except RetinueError as error:  # the log is of another agent, or the model's capabilities are unknown
-            return await self._cannot(writer, error, stopped_by(error))
+            return await self._cannot(writer, error, make_stopped(error))
 
     def _ends_at_once(self) -> Stopped | None:
         """Return the run's end if it is not to be driven at all."""

@@ -20,7 +20,7 @@ def final_values(run: RunRow, log: Sequence[Entry], tools: Mapping[str, Tool], c
     `code` is OpenAI's error code for failures without one of their own."""
     _, now, event = log[-1]
     assert isinstance(event, Finished | Stopped)
-    used = run_result.usage_of(entry.event for entry in log)
+    used = run_result.sum_usage(entry.event for entry in log)
     values = _outcome(run, event, code)
     values["prompt_tokens"], values["completion_tokens"] = used.input_tokens, used.output_tokens
     values["cached_tokens"] = used.cached_tokens
@@ -49,7 +49,7 @@ def _outcome(run: RunRow, event: Finished | Stopped, code: str) -> RunValues:
             return RunValues(status="completed")
         case reason if reason in _INCOMPLETE:
             return RunValues(status="incomplete", incomplete=_reason(event))
-        case _ if run_result.ending([event]).answered:
+        case _ if run_result.find_ending([event]).answered:
             return RunValues(status="completed")
     if event.code == "invalid_prompt":
         code = event.code

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from ..core.run_context import (
     TraceParent,
     current_run,
-    derived_span_id,
-    derived_trace_id,
+    derive_span_id,
+    derive_trace_id,
     enter_run_context,
-    stored_parent,
+    read_stored_parent,
 )
 from ..store.event_log import Entry
 from ..store.run_row import RunRow
@@ -55,7 +55,7 @@ def trace_run(run: RunRow, log: Sequence[Entry], model: object = None) -> RunTra
     `None` if telemetry is off, or its trace is not recorded. `model` is its agent's, if that is known."""
     here = recorder()
     if here is None:
-        _enter_trace(stored_parent(run.request))  # what the caller said is passed on
+        _enter_trace(read_stored_parent(run.request))  # what the caller said is passed on
         return None
     traced = here.decided(place_of_run(run))
     _enter_trace(traced.span)
@@ -71,10 +71,10 @@ def place_of_run(run: RunRow) -> Traced:
     """Return the place of a stored run in its trace."""
     from ..telemetry.run_spans import Traced
 
-    caller = stored_parent(run.request)
-    parent = caller or TraceParent(derived_trace_id(run.root_id or run.id), b"")
+    caller = read_stored_parent(run.request)
+    parent = caller or TraceParent(derive_trace_id(run.root_id or run.id), b"")
     if run.parent_id is not None:
-        parent = parent._replace(span_id=derived_span_id("tool", f"{run.parent_id}/{run.call_id}"))
+        parent = parent._replace(span_id=derive_span_id("tool", f"{run.parent_id}/{run.call_id}"))
     return Traced(run.id, run.id, parent, run.thread_id or "", rests=True)
 
 

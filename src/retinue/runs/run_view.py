@@ -33,12 +33,12 @@ class RunView:
     @property
     def usage(self) -> Usage:
         """The tokens used."""
-        return run_result.usage_of(entry.event for entry in self.log)
+        return run_result.sum_usage(entry.event for entry in self.log)
 
     @property
     def steps(self) -> list[Step]:
         """The turns in which tools were used."""
-        return list(run_result.steps(entry.event for entry in self.log))
+        return list(run_result.list_steps(entry.event for entry in self.log))
 
     @property
     def messages(self) -> list[MessageDelta]:

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from .._internal.concurrency import gather_bounded, run_in_thread
 from ..agent import Agent
 from ..core.files import MAX_BYTES, MAX_BYTES_TOGETHER, MAX_FILES, read_file
-from ..core.protocols import kinds_read, unreadable
+from ..core.protocols import describe_unreadable, list_readable_kinds
 from ..core.values import File, Kind
 from ..errors import DataError, ModelError, ToolError, UsageError
 from ..net.file_source import fetch_file
@@ -193,12 +193,12 @@ async def check_kind(agent: Agent, where: str, kind: Kind = "image") -> None:
     """Raise `ApiError` if the agent's model cannot read a file of this kind, which is at `where`."""
     if kind not in await _kinds(agent):
         code = "unsupported_image" if kind == "image" else "unsupported_file"
-        raise ApiError(400, f"Invalid {kind}: {unreadable(agent.model.name, kind)}.", param=where, code=code)
+        raise ApiError(400, f"Invalid {kind}: {describe_unreadable(agent.model.name, kind)}.", param=where, code=code)
 
 
 async def _kinds(agent: Agent) -> frozenset[Kind]:
     """Return what the agent's model reads, as far as it can be asked: a run says what is wrong with a model."""
     try:
-        return await kinds_read(agent.model)
+        return await list_readable_kinds(agent.model)
     except (ModelError, UsageError):
         return frozenset(get_args(Kind))

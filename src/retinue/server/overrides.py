@@ -10,7 +10,7 @@ from typing import Any
 
 from ..agent import Agent
 from ..core.protocols import Model, Strategy
-from ..core.tools.signature import signature_of_schema
+from ..core.tools.signature import build_schema_signature
 from ..core.tools.tool import Tool
 from ..errors import DataError, UsageError
 from ..mcp.schema_conversion import convert_schema
@@ -174,7 +174,7 @@ def _client_tool(function: Mapping[str, Any]) -> Tool:
         _elsewhere,
         function.get("description") or function["name"],
         approval=True,
-        takes=signature_of_schema(convert_schema(schema)),
+        takes=build_schema_signature(convert_schema(schema)),
         declared={**sent, "parameters": schema},
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, Text, cast, func, select
 
 from .._internal.concurrency import run_in_thread
-from ..core.tools.signature import signature_of_schema
+from ..core.tools.signature import build_schema_signature
 from ..core.tools.tool import Tool
 from ..mcp.mcp_tools import MCPTools
 from ..mcp.schema_conversion import convert_schema
@@ -89,7 +89,7 @@ def _taken(connection: Connection, run: RunRow) -> Sequence[Definition]:
 
 
 def _of_endpoint(one: Definition, guard: SsrfGuard) -> list[Tool]:
-    takes = signature_of_schema(convert_schema(one.get("parameters") or _NO_ARGUMENTS))
+    takes = build_schema_signature(convert_schema(one.get("parameters") or _NO_ARGUMENTS))
     call = endpoint(one["url"], one.get("output"), guard)
     options = {name: one[name] for name in ("effects", "timeout", "approval") if one.get(name) is not None}
     return [Tool(one["name"], call, one["description"], takes=takes, **options)]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from ..core.tools.signature import InvalidInput, signature_of_schema
+from ..core.tools.signature import InvalidInput, build_schema_signature
 from ..core.values import Decision, File
 from ..runs.submissions import Pending, pending_calls
 from ..store.run_row import RunRow
@@ -117,7 +117,7 @@ def _check_edits(run: RunRow, decisions: Mapping[str, Decision]) -> None:
         edited = decisions[call["id"]].tool_input
         if edited is not None and "schema" in call:
             try:
-                signature_of_schema(call["schema"]).arguments(edited)
+                build_schema_signature(call["schema"]).arguments(edited)
             except InvalidInput as error:
                 raise ApiError(400, f"The edited arguments of {call['tool']} are not valid: {error}") from None
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.prompt import Decided
-from ..core.schema.patterns import Constraint, json_pattern, seq
+from ..core.schema.patterns import Constraint, build_json_pattern, seq
 from ..core.values import AgentFinish, Decision, Reply
 from .parsing.lenient_json import find_json_values
 from .parsing.react_text import without_empty_fence
@@ -112,7 +112,7 @@ def plan_shape(most: int) -> Constraint:
     """Return the constraint for a plan as JSON with at most `most` steps."""
     step = {"type": "string", "minLength": 1, "maxLength": _HELD_STEP_CHARS}
     schema = build_object_schema(steps={"type": "array", "items": step, "minItems": 1, "maxItems": most})
-    return Constraint(seq(" ", json_pattern(schema), "\n"), schema)
+    return Constraint(seq(" ", build_json_pattern(schema), "\n"), schema)
 
 
 def format_plan(decided: Decided, question: str) -> Reply:

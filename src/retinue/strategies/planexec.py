@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ..core.prompt import Ask, Prompt
-from ..core.protocols import Act, Flow, Strategy, Task, ask, calls_natively, consult
+from ..core.protocols import Act, Flow, Strategy, Task, ask, can_call_natively, consult
 from ..core.schema.patterns import Constraint, choice
 from ..core.values import AgentAction, AgentFinish, Decision, Message, Observation, Reply, StopReason
 from .auto import choose_strategy
@@ -70,7 +70,7 @@ class PlanExec:
     @property
     def native(self) -> bool:
         """Whether the executor can use an engine's native tool calls."""
-        return calls_natively(self.executor)
+        return can_call_natively(self.executor)
 
     def __call__(self, task: Task) -> Flow:
         """Plan, execute and answer."""

@@ -19,7 +19,7 @@ from ..core.events import Asked, Finished
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Flow, Task
 from ..core.run_result import RunResult
-from ..core.schema.patterns import Constraint, Pattern, Repeat, choice, json_pattern, seq
+from ..core.schema.patterns import Constraint, Pattern, Repeat, build_json_pattern, choice, seq
 from ..core.tools.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message, Observation, Reply
 from .parsing.actions import UnreadableReply, finish_with
@@ -226,7 +226,7 @@ def _format_example(example: Example) -> str:
 def _build_step_constraint(task: Task, answer_chars: int) -> Constraint:
     """Return the constraint: a thought; then one to eight actions, or the question repeated with its answer."""
     actions: list[Pattern] = [
-        seq(f'{{"action": {json.dumps(tool.name)}, "arguments": ', json_pattern(tool.signature.parameters), "}")
+        seq(f'{{"action": {json.dumps(tool.name)}, "arguments": ', build_json_pattern(tool.signature.parameters), "}")
         for tool in task.tools
     ]
     listed = seq('"actions": [', choice(*actions), Repeat(seq(", ", choice(*actions)), 0, MAX_ACTIONS - 1), "]}")
@@ -248,10 +248,10 @@ def _answer_shape(task: Task, answer_chars: int) -> Constraint:
 
 
 def _build_thought_pattern() -> Pattern:
-    return seq('{"scratchpad": {"thought": ', json_pattern(_THOUGHT), "}, ")
+    return seq('{"scratchpad": {"thought": ', build_json_pattern(_THOUGHT), "}, ")
 
 
 def _answer_pattern(task: Task, answer_chars: int) -> Pattern:
     asked = f'"question": {json.dumps(task.question, ensure_ascii=False)}, '
-    answer = json_pattern({"type": "string", "minLength": 1, "maxLength": answer_chars}, answer_chars)
+    answer = build_json_pattern({"type": "string", "minLength": 1, "maxLength": answer_chars}, answer_chars)
     return seq(asked if len(task.question) <= _QUESTION_CHARS else "", '"answer": ', answer, "}")

@@ -10,7 +10,7 @@ from ..agent import Agent
 from ..core.budgets import Budget
 from ..core.loop.effects import Human
 from ..core.protocols import Model
-from ..core.tools.signature import Argument, signature_of
+from ..core.tools.signature import Argument, build_signature
 from ..core.tools.tool import Tool
 from ..errors import UsageError
 from ..executor import NoModel
@@ -220,7 +220,7 @@ def _make_selector(selector: Selector, words: Mapping[str, str]) -> When | Model
         raise UsageError(f"a selector: want a function, an expression, When or ModelChoice, not {selector!r:.80}")
     function = selector.something if isinstance(selector, Tool) else selector
     role = Role("selector", cast(Any, function), effects="read")
-    made = replace(as_tool(role), takes=signature_of("selector", {"state": Argument(dict)}))
+    made = replace(as_tool(role), takes=build_signature("selector", {"state": Argument(dict)}))
     if list(as_tool(role).signature.parameters.get("properties", {})) != ["state"]:
         shown = getattr(function, "__name__", type(function).__name__)
         raise UsageError(f"the selector {shown}: want one parameter, `state`: def {shown}(state: dict) -> str")

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from ..agent import Agent
 from ..core.budgets import Budget
 from ..core.loop.effects import Human
-from ..core.prices import Price, price_of
+from ..core.prices import Price, find_price
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Chunks, Flow, Model, Task, ask, consult
 from ..core.run_context import current_run
@@ -116,7 +116,7 @@ class RemoteModel:
     @property
     def price(self) -> Price | None:
         """The prices of the agent there, if they are known."""
-        return price_of(self.inner)
+        return find_price(self.inner)
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
         """Return what the server supports."""

@@ -9,7 +9,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 
 from ..core.events import Event
-from ..core.run_context import TraceParent, current_run, derived_span_id, derived_trace_id, idempotency_key
+from ..core.run_context import TraceParent, current_run, derive_span_id, derive_trace_id, idempotency_key
 from .environment import Sampler
 from .run_spans import RunSpans, Traced
 from .span_content import SpanTexts
@@ -111,9 +111,9 @@ def place_of(key: str, *, member: bool, part: int) -> Traced:
     with which the run continues a former one."""
     call, outer = key if member else idempotency_key(), current_run().trace
     if call and outer is not None:
-        parent = outer._replace(span_id=derived_span_id("tool", call))
+        parent = outer._replace(span_id=derive_span_id("tool", call))
     else:
-        parent = _span_of_app() or TraceParent(derived_trace_id(key), b"")
+        parent = _span_of_app() or TraceParent(derive_trace_id(key), b"")
     return Traced(key, key, parent, part=part)
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..core.events import Asked, Called, Event, Finished, Observed, Paused, Replied, Resumed, Retried, Started, Stopped
-from ..core.run_context import TraceParent, derived_span_id
-from ..core.run_result import RESTING, ending
-from ..core.values import AgentAction, StopReason, Usage, sum_of
+from ..core.run_context import TraceParent, derive_span_id
+from ..core.run_result import RESTING, find_ending
+from ..core.values import AgentAction, StopReason, Usage, sum_usages
 from . import conventions as names
 from .span_content import SpanTexts
 from .span_record import CLIENT, INTERNAL, SpanEvent, SpanRecord, Value
@@ -45,7 +45,7 @@ class Traced(NamedTuple):
     @property
     def span(self) -> TraceParent:
         """The run's own span, which is the parent of those whom it calls over the network."""
-        return self.parent._replace(span_id=derived_span_id("run", f"{self.name}@{self.part}"))
+        return self.parent._replace(span_id=derive_span_id("run", f"{self.name}@{self.part}"))
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class RunSpans:
         self._provider = provider
         self._texts = texts
         self._within = traced.span
-        self._first_chat = int.from_bytes(derived_span_id("chats", traced.name))
+        self._first_chat = int.from_bytes(derive_span_id("chats", traced.name))
         self._started: Started | None = None
         self._began = 0
         self._asked = self._steps = 0
@@ -169,7 +169,7 @@ class RunSpans:
             return
         times = self._times[action.id] = self._times.get(action.id, 0) + 1
         again = "" if times == 1 else f"#{times}"  # such a log is not ours, but ids have to differ
-        span = derived_span_id("tool", f"{self.traced.name}/{action.id}{again}")
+        span = derive_span_id("tool", f"{self.traced.name}/{action.id}{again}")
         name = f"{names.EXECUTE_TOOL} {action.tool}"
         content = None if self._texts is None else self._texts.of_call(action, event)
         values = _call_values(call, action, outcome, event)
@@ -208,7 +208,7 @@ class RunSpans:
         if self._replays or self._ended:
             return
         self._ended, self._began = True, self._began or at
-        error = "" if end.reason in _NO_ERROR or ending([end]).answered else end.reason.value.lower()
+        error = "" if end.reason in _NO_ERROR or find_ending([end]).answered else end.reason.value.lower()
         if end.reason is StopReason.ERROR:
             error = end.code or "error"
         self._end_open(at, error or end.reason.value.lower())
@@ -293,7 +293,7 @@ def _call_values(call: _Open, action: AgentAction, outcome: str, event: Observed
 
 def _run_values(started: Started | None, reason: StopReason, steps: int, used: Sequence[Usage]) -> Values:
     """Return those of a run that has ended: what it used counts its members'."""
-    values: Values = {names.STOP_REASON: reason.value, names.STEPS: steps, **_usage_values(sum_of(used))}
+    values: Values = {names.STOP_REASON: reason.value, names.STEPS: steps, **_usage_values(sum_usages(used))}
     if started is not None and started.strategy:
         values[names.STRATEGY] = started.strategy
     return values

@@ -156,7 +156,7 @@ def _blocking(something: Any, values: dict[str, Any]) -> Any:
     declared = component(something)
     if isinstance(something, DeclaredComponent) or getattr(something, "run", None) is None:
         return declared.run(**values)
-    outputs, branch = declared.outcome(something.run(**values))
+    outputs, branch = declared.split_outcome(something.run(**values))
     return outputs if declared.branches in (None, 1) and branch == "output_1" else (outputs, branch)
 
 

@@ -13,7 +13,7 @@ from typing import Any, get_args
 from ..core.events import Delta
 from ..core.prompt import Ask, Decided, Prompt
 from ..core.protocols import Model, Retry
-from ..core.schema.patterns import Constraint, choice, regex
+from ..core.schema.patterns import Constraint, choice, print_regex
 from ..core.tools.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Capabilities, Finish, Message, Reply, Usage
 from ..errors import ModelError, ModelRefused, ModelUnavailable, WindowExceeded
@@ -284,7 +284,7 @@ async def a_constraint_is_honoured(subject: ModelSubject) -> None:
     schema = {"type": "string", "enum": ["yes", "no"]}
     constraint = Constraint(choice("yes", "no"), schema)
     text = (await _read_reply(model, subject.ask("Is water wet? Answer in French.", constraint=constraint))).text
-    require(re.fullmatch(regex(constraint.pattern), text), f"held to yes or no, it says {shown(text)}")
+    require(re.fullmatch(print_regex(constraint.pattern), text), f"held to yes or no, it says {shown(text)}")
 
 
 async def calls_have_names_inputs_and_ids(subject: ModelSubject) -> None:

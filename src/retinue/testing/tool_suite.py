@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator, SchemaError
 from .._internal.containment import call_contained
 from ..agent import Agent
 from ..core.tools.signature import InvalidInput
-from ..core.tools.tool import Tool, tool_of
+from ..core.tools.tool import Tool, make_tool
 from ..core.tools.toolbox import Toolbox
 from ..core.values import AgentAction, Observation, StopReason, ToolInput
 from ..models import PromptModel
@@ -46,7 +46,7 @@ class ToolSubject:
 
     def tool(self, **options: Any) -> Tool:
         """Return a new tool with these `options`."""
-        return tool_of(self.make(), **options)
+        return make_tool(self.make(), **options)
 
 
 def tool_cases() -> tuple[Case[ToolSubject], ...]:

@@ -43,7 +43,7 @@ class Window:
 
     def fit(self, prompt: Prompt) -> Prompt:
         """Return the fitted copy of `prompt`."""
-        opening = self._opening(prompt)
+        opening = self._count_opening(prompt)
         if not self._any:
             return prompt
         kept, new = self._fitted.extend(prompt)
@@ -53,7 +53,7 @@ class Window:
         self._fitted.keep(prompt, fitted)
         return fitted
 
-    def _opening(self, prompt: Prompt) -> int:
+    def _count_opening(self, prompt: Prompt) -> int:
         """Return how many messages of `prompt` its conversation began with: the earlier turns, up to the question."""
         at: Prompt | None = prompt
         more = 0
@@ -65,7 +65,7 @@ class Window:
     def size(self, fitted: Prompt) -> int:
         """Return its length in characters."""
         kept, new = self._sizes.extend(fitted)
-        size = (kept or 0) + sum(map(_length, new))
+        size = (kept or 0) + sum(map(_measure_message, new))
         self._sizes.keep(fitted, size)
         return size
 
@@ -79,7 +79,7 @@ class Window:
     def shorten(self, prompt: Prompt, characters: int) -> bool:
         """Fit `prompt` into `characters` as well as possible; return whether anything changed."""
         fitted = self.fit(prompt)
-        messages, opening = fitted.messages, self._opening(fitted)
+        messages, opening = fitted.messages, self._count_opening(fitted)
         short = _Shortened(messages, opening, characters).messages
         first = next((at for at, (old, new) in enumerate(zip(messages, short, strict=True)) if old != new), None)
         if first is None:
@@ -106,7 +106,7 @@ class Window:
             self._per_token = max(1.0, self.size(fitted) / reply.usage.input_tokens)
 
 
-def _length(message: Message) -> int:
+def _measure_message(message: Message) -> int:
     return (
         (len(message.state.turn) if message.state else len(message.content))
         + _IMAGE * len(message.files)
@@ -123,7 +123,7 @@ class _Shortened:
 
     def __init__(self, messages: Sequence[Message], opening: int, characters: int) -> None:
         self.messages: list[Message | None] = list(messages)
-        self._excess = sum(map(_length, messages)) - characters
+        self._excess = sum(map(_measure_message, messages)) - characters
         asked = next((at for at in reversed(range(opening)) if messages[at].role == "user"), opening - 1)
         seen = [at for at, one in enumerate(messages) if one.role == "tool" or (one.role == "user" and at > asked)]
         newest = [at for at in seen if at >= len(messages) - 2]
@@ -154,4 +154,4 @@ class _Shortened:
             if message.role == "user" and self._excess <= 0:
                 return
             self.messages[at] = None
-            self._excess -= _length(message)
+            self._excess -= _measure_message(message)

@@ -33,7 +33,7 @@ from ..events import (
     Retried,
     Started,
     Stopped,
-    stopped_by,
+    make_stopped,
 )
 from ..prices import FREE, Price
 from ..prompt import Ask, Prompt, PromptCache
@@ -97,7 +97,7 @@ class _Drive:
             seconds = self._meter.budget.seconds
             self._deadline.start(None if seconds is None else max(0.0, seconds - self._effects.elapsed))
             while not isinstance(sent, ENDINGS):
-                request = self._next(sent)
+                request = self._advance_strategy(sent)
                 sent = self._make_ending(request) if isinstance(request, AgentFinish) else await self._do(request)
             await self._effects.tell(sent)
         except asyncio.CancelledError:
@@ -114,7 +114,7 @@ class _Drive:
             with suppress(Exception):  # the run is over, whatever the strategy does
                 call_contained(self._flow.close)
 
-    def _next(self, sent: Sent | None) -> Request | AgentFinish:
+    def _advance_strategy(self, sent: Sent | None) -> Request | AgentFinish:
         """Return the strategy's next request or its result. Raises `StrategyFailed`."""
         try:
             return call_contained(advance, self._flow, sent)
@@ -140,7 +140,7 @@ class _Drive:
 
     def _make_stop(self, reason: StopReason, detail: str = "") -> Stopped:
         """Return the final event, with the best answer so far."""
-        spent = self._meter.spent(reason)
+        spent = self._meter.describe_limit(reason)
         if not detail or reason in (StopReason.TOKEN_BUDGET_EXCEEDED, StopReason.COST_BUDGET_EXCEEDED):
             detail = spent
         return Stopped(reason, detail, best=self._best, partial=self._shown)
@@ -149,18 +149,18 @@ class _Drive:
         if isinstance(error, Interrupted):
             return self._make_stop(error.reason)
         if isinstance(error, RetinueError):
-            return stopped_by(error, self._best, self._shown)
+            return make_stopped(error, self._best, self._shown)
         logger.error("the run failed: %s", describe_error(error), exc_info=error)
         return replace(self._make_stop(StopReason.ERROR, describe_error(error)), code="server_error")
 
     def _find_refusal(self, request: Ask) -> StopReason | None:
         """Return why this request is not allowed, if so."""
         if request.aside:
-            return self._meter.exceeded(aside=True)
+            return self._meter.find_exceeded_limit(aside=True)
         answers = self._meter.budget.early_stopping_method == "generate" and request.closing and not self._limit
         if self._meter.stagnated and not answers:
             return StopReason.STAGNATED
-        return self._meter.exceeded()
+        return self._meter.find_exceeded_limit()
 
     def _make_ending(self, finish: AgentFinish) -> Finished | Stopped:
         """Return the final event. Only an ending that is listed here has an answer, whatever a strategy returns with
@@ -216,7 +216,7 @@ class _Drive:
         if request.closing is None or request.aside:
             return None
         closes = self._meter.budget.early_stopping_method == "generate"
-        self._limit = self._effects.limit(self._meter.nearest(self._deadline.left), closes=closes)
+        self._limit = self._effects.limit(self._meter.find_forcing_limit(self._deadline.left), closes=closes)
         return request.closing() if self._limit else None
 
     def _fit_prompt(self, request: Ask, *, again: bool) -> tuple[Prompt, int]:
@@ -332,7 +332,7 @@ class _Drive:
         if isinstance(observations, Stopped):
             return self._make_stop(observations.reason, observations.detail)
         self._acted += len(request.actions)
-        self._meter.saw(observations)
+        self._meter.count_turn(observations)
         if len(observations) == 1 and observations[0].direct:
             return Finished(observations[0].text, {"output": observations[0].text})
         return observations

@@ -85,7 +85,7 @@ class ToolTurn:
 
     def _stop_for(self, calls: Sequence[AgentAction]) -> Stopped:
         """Return the end of a run that waits for a person's decision on `calls`, or for its members."""
-        said = [f"no person has decided on {one.tool} ({one.id}): {self._why_ask(one)}" for one in calls]
+        said = [f"no person has decided on {one.tool} ({one.id}): {self._find_approval_reason(one)}" for one in calls]
         reason = StopReason.AWAITING_HUMAN if calls else stop_reason(self._pending)
         return Stopped(reason, "; ".join([*said, *(one.detail for one in self._pending)]))
 
@@ -99,14 +99,14 @@ class ToolTurn:
             elif action.id not in self._seen:
                 ready.append(self._begun[action.id])
         if len(ready) == 1:  # no task of its own, which would cost more than the rest of the turn
-            await self._await_call(self._deadline.wait(self._effects.call(ready[0], self._share)))
+            await self._await_call(self._deadline.wait(self._effects.call(ready[0], self._divide_budget)))
         elif ready:
             await self._run_calls(ready)
         return waiting
 
     async def _clear_call(self, action: AgentAction) -> bool:
         """Return whether the action is begun or settled; otherwise it waits for a person."""
-        if problem := self._why_ask(action):
+        if problem := self._find_approval_reason(action):
             await self._consult(self._begun.get(action.id, action), problem)  # possibly edited by a person
             if action.id not in self._decided:
                 return False
@@ -132,7 +132,7 @@ class ToolTurn:
                 del self._decided[other.id]
                 self._paused.discard(other.id)
 
-    def _why_ask(self, action: AgentAction) -> str:
+    def _find_approval_reason(self, action: AgentAction) -> str:
         if action.id in self._decided or action.id in self._seen:
             return ""
         began = self._begun.get(action.id, action)
@@ -147,9 +147,9 @@ class ToolTurn:
             self._decided[action.id] = decision
             await self._effects.tell(Resumed(self._step, action.id, decision))
 
-    def _share(self) -> Budget:
+    def _divide_budget(self) -> Budget:
         """Return what each call of this turn may use, if it is of a member."""
-        return self._meter.share(len(self._actions), self._deadline.left)
+        return self._meter.divide_rest(len(self._actions), self._deadline.left)
 
     async def _await_call(self, call: Awaitable[Observation]) -> None:
         """Await a call, and record its observation, or that its member has not ended."""
@@ -161,14 +161,14 @@ class ToolTurn:
             await self._record_observation(observation)
 
     async def _record_observation(self, observation: Observation) -> None:
-        if len(self._seen) + 1 == len(self._actions) and (warning := self._meter.warning(self._deadline.left)):
+        if len(self._seen) + 1 == len(self._actions) and (warning := self._meter.write_warning(self._deadline.left)):
             note = f"{observation.note}\n{warning}".strip()
             observation = replace(observation, note=note)
         self._seen[observation.call_id] = observation
         await self._effects.tell(Observed(self._step, observation))
 
     async def _run_calls(self, actions: Sequence[AgentAction]) -> None:
-        running = {asyncio.ensure_future(self._effects.call(action, self._share)) for action in actions}
+        running = {asyncio.ensure_future(self._effects.call(action, self._divide_budget)) for action in actions}
         try:
             while running:
                 done, running = await self._deadline.wait(asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED))

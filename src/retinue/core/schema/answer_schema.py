@@ -8,23 +8,23 @@ from functools import lru_cache
 from typing import Any, get_origin
 
 from ...errors import DataError, UsageError
-from .json_schema import TooMuch, check_schema, errors_of
+from .json_schema import TooMuch, check_schema, make_validator
 
 Check = Callable[[Any], str]
 """Returns what is wrong with a JSON value and where, or `None` if it conforms."""
 
 
-def schema_of(answer_schema: type | Mapping[str, Any]) -> tuple[dict[str, Any], Check]:
+def read_answer_schema(answer_schema: type | Mapping[str, Any]) -> tuple[dict[str, Any], Check]:
     """Return the JSON Schema of a type that pydantic knows, or the schema passed in, together with its check.
 
     Raises `UsageError` for anything else.
     """
     if isinstance(answer_schema, Mapping):
-        return _of_schema(dict(answer_schema))
-    return _of_type(answer_schema)
+        return _read_schema(dict(answer_schema))
+    return _read_type(answer_schema)
 
 
-def _of_type(kind: type) -> tuple[dict[str, Any], Check]:
+def _read_type(kind: type) -> tuple[dict[str, Any], Check]:
     from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
     wanted = "want a pydantic model or a JSON Schema"
@@ -63,18 +63,18 @@ def _check_text(schema: str) -> None:
     check_schema(json.loads(schema))
 
 
-def _of_schema(schema: dict[str, Any]) -> tuple[dict[str, Any], Check]:
+def _read_schema(schema: dict[str, Any]) -> tuple[dict[str, Any], Check]:
     from jsonschema.exceptions import best_match
 
     try:
         _check(schema)
     except DataError as error:
         raise UsageError(f"answer_schema: {error}") from error
-    for reference in _references(schema):
+    for reference in _find_references(schema):
         if not _is_there(reference, schema):
             raise UsageError(f"answer_schema: $ref {reference!r} cannot be resolved; want #/$defs/… within the schema")
 
-    errors = errors_of(schema)
+    errors = make_validator(schema)
 
     def check(value: Any) -> str:
         try:
@@ -88,15 +88,15 @@ def _of_schema(schema: dict[str, Any]) -> tuple[dict[str, Any], Check]:
     return schema, check
 
 
-def _references(schema: Any) -> Iterator[str]:
+def _find_references(schema: Any) -> Iterator[str]:
     if isinstance(schema, Mapping):
         if isinstance(schema.get("$ref"), str):
             yield schema["$ref"]
         for inner in schema.values():
-            yield from _references(inner)
+            yield from _find_references(inner)
     elif isinstance(schema, list):
         for inner in schema:
-            yield from _references(inner)
+            yield from _find_references(inner)
 
 
 def _is_there(reference: str, schema: Any) -> bool:

@@ -65,15 +65,19 @@ def _spend(cost: int) -> None:
 
 
 @cache
-def counted(kind: Any) -> Any:
+def make_counting_validator(kind: Any) -> Any:
     """A dialect's validator, which counts what it does and has keywords of ours where its own may not end."""
     from jsonschema.validators import extend
 
     checker = kind.TYPE_CHECKER
-    own = {"pattern": _pattern, "patternProperties": _pattern_properties, "uniqueItems": _unique_items}
-    own["$ref"] = _ref(kind.VALIDATORS["$ref"])
+    own = {
+        "pattern": _check_pattern,
+        "patternProperties": _check_pattern_properties,
+        "uniqueItems": _check_unique_items,
+    }
+    own["$ref"] = _check_ref(kind.VALIDATORS["$ref"])
     keywords = {**kind.VALIDATORS, **{name: check for name, check in own.items() if name in kind.VALIDATORS}}
-    keywords["additionalProperties"] = _additional_properties(kind.VALIDATORS["additionalProperties"])
+    keywords["additionalProperties"] = _check_additional_properties(kind.VALIDATORS["additionalProperties"])
 
     def is_boolean(_: Any, instance: Any) -> bool:  # which what looks for unevaluated properties asks at each step
         _spend(1)
@@ -81,13 +85,13 @@ def counted(kind: Any) -> Any:
 
     types = checker.redefine("boolean", is_boolean)
     return extend(  # type: ignore[no-untyped-call]
-        kind, {name: _counting(check) for name, check in keywords.items()}, type_checker=types
+        kind, {name: _count_keyword(check) for name, check in keywords.items()}, type_checker=types
     )
 
 
-def _counting(check: Any) -> Any:
+def _count_keyword(check: Any) -> Any:
     def counting(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
-        _spend(1 + _width(value) + _width(instance))
+        _spend(1 + _measure_width(value) + _measure_width(instance))
         for error in check(validator, value, instance, schema) or ():
             _spend(1 + len(error.message) // 50)
             yield error
@@ -95,12 +99,12 @@ def _counting(check: Any) -> Any:
     return counting
 
 
-def _width(value: Any) -> int:
+def _measure_width(value: Any) -> int:
     return len(value) if isinstance(value, dict | list) else 0
 
 
 @lru_cache(maxsize=128)
-def compiled(pattern: str) -> Any:
+def compile_pattern(pattern: str) -> Any:
     """`pattern` for RE2. Raises `DataError` for one that it cannot match, or only slowly."""
     import re2
 
@@ -119,10 +123,10 @@ def compiled(pattern: str) -> Any:
         ) from error
 
 
-def _matches(pattern: str, text: str) -> bool:
+def _is_match(pattern: str, text: str) -> bool:
     """Whether `pattern` is found in `text`."""
     try:
-        found = compiled(pattern)
+        found = compile_pattern(pattern)
         _spend(1 + len(text) * found.programsize // 200)
         if len(text) > MAX_MATCHED:
             raise TooMuch
@@ -131,21 +135,21 @@ def _matches(pattern: str, text: str) -> bool:
         raise TooMuch from error
 
 
-def _pattern(validator: Any, pattern: str, instance: Any, _: Any) -> Iterator[Any]:
-    if validator.is_type(instance, "string") and not _matches(pattern, instance):
-        yield _error(f"{instance!r} does not match {pattern!r}")
+def _check_pattern(validator: Any, pattern: str, instance: Any, _: Any) -> Iterator[Any]:
+    if validator.is_type(instance, "string") and not _is_match(pattern, instance):
+        yield _make_error(f"{instance!r} does not match {pattern!r}")
 
 
-def _pattern_properties(validator: Any, patterns: Mapping[str, Any], instance: Any, _: Any) -> Iterator[Any]:
+def _check_pattern_properties(validator: Any, patterns: Mapping[str, Any], instance: Any, _: Any) -> Iterator[Any]:
     if not validator.is_type(instance, "object"):
         return
     for pattern, inner in patterns.items():
         for key, value in instance.items():
-            if _matches(pattern, key):
+            if _is_match(pattern, key):
                 yield from validator.descend(value, inner, path=key, schema_path=pattern)
 
 
-def _additional_properties(known: Any) -> Any:
+def _check_additional_properties(known: Any) -> Any:
     """That keyword: `known`, but beside `patternProperties`."""
 
     def check(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[Any]:
@@ -153,7 +157,7 @@ def _additional_properties(known: Any) -> Any:
         if not patterns or not validator.is_type(instance, "object"):
             yield from known(validator, wanted, instance, schema) or ()
             return
-        described = {key for key in instance if any(_matches(pattern, key) for pattern in patterns)}
+        described = {key for key in instance if any(_is_match(pattern, key) for pattern in patterns)}
         rest = {key: value for key, value in instance.items() if key not in described}
         bare = {"properties": schema.get("properties", {})}
         yield from known(validator, wanted, rest, bare) or ()
@@ -161,7 +165,7 @@ def _additional_properties(known: Any) -> Any:
     return check
 
 
-def _ref(follow: Any) -> Any:
+def _check_ref(follow: Any) -> Any:
     """That keyword: a value is held against what it refers to once, also where references branch at each level."""
 
     def check(validator: Any, reference: str, instance: Any, schema: Any) -> Iterator[Any]:
@@ -175,23 +179,23 @@ def _ref(follow: Any) -> Any:
             checking.following.add(key)
             found = list(follow(validator, reference, instance, schema))
             checking.following.remove(key)
-            known[key] = next((_error(error.message, error.relative_path) for error in found), None)
+            known[key] = next((_make_error(error.message, error.relative_path) for error in found), None)
             yield from found
         elif (first := known[key]) is not None:  # the rest was said before
-            yield _error(first.message, first.path)
+            yield _make_error(first.message, first.path)
 
     return check
 
 
-def _unique_items(validator: Any, wanted: Any, instance: Any, _: Any) -> Iterator[Any]:
+def _check_unique_items(validator: Any, wanted: Any, instance: Any, _: Any) -> Iterator[Any]:
     if not wanted or not validator.is_type(instance, "array"):
         return
-    _spend(size_of(instance))
-    if len({_canonical(one) for one in instance}) < len(instance):
-        yield _error(f"{instance!r} has non-unique elements")
+    _spend(count_values(instance))
+    if len({_write_canonical(one) for one in instance}) < len(instance):
+        yield _make_error(f"{instance!r} has non-unique elements")
 
 
-def size_of(value: Any) -> int:
+def count_values(value: Any) -> int:
     """The number of values in `value`; a long text counts as several."""
     size, left = 0, [value]
     while left:
@@ -207,7 +211,7 @@ def size_of(value: Any) -> int:
     return size
 
 
-def _canonical(value: Any) -> str:
+def _write_canonical(value: Any) -> str:
     """The same for what JSON Schema calls equal: 1 and 1.0 are, 1 and true are not."""
 
     def plain(one: Any) -> Any:
@@ -220,7 +224,7 @@ def _canonical(value: Any) -> str:
     return json.dumps(plain(value), sort_keys=True)
 
 
-def _error(message: str, path: Iterable[str | int] = ()) -> ValidationError:
+def _make_error(message: str, path: Iterable[str | int] = ()) -> ValidationError:
     from jsonschema.exceptions import ValidationError
 
     return ValidationError(message, path=path)
@@ -246,30 +250,32 @@ def check_schema(schema: Mapping[str, Any]) -> None:
     """
     from jsonschema.exceptions import best_match
 
-    _bounded(schema)
-    kind = _kind_of(schema)
+    _check_size(schema)
+    kind = _choose_validator(schema)
     try:
         with at_most(1_000 * MAX_NODES):
-            error = best_match(counted(kind)(_flat(kind)).iter_errors(schema))
+            error = best_match(make_counting_validator(kind)(_flatten_metaschema(kind)).iter_errors(schema))
     except (TooMuch, RecursionError) as too_much:
         raise DataError("cannot check this JSON Schema: it is too large") from too_much
     if error is not None:
         raise DataError(f"not a JSON Schema: {error.json_path}: {error.message:.300}")
-    for pattern in _patterns(schema):
-        compiled(pattern)
+    for pattern in _find_patterns(schema):
+        compile_pattern(pattern)
 
 
-def errors_of(schema: Mapping[str, Any]) -> Errors:
+def make_validator(schema: Mapping[str, Any]) -> Errors:
     """Return a function that yields why a value does not fit a checked `schema`. The function raises `TooMuch`."""
     from referencing import Registry
 
-    validator = counted(_kind_of(schema))(schema, registry=Registry())  # an empty registry fetches nothing
+    validator = make_counting_validator(_choose_validator(schema))(
+        schema, registry=Registry()
+    )  # an empty registry fetches nothing
     text = json.dumps(schema)
     dynamic = any(keyword in text for keyword in _DYNAMIC)
 
     def errors(value: Any) -> list[ValidationError]:
         try:
-            with at_most(min(_BASE + _EACH * size_of(value), _MOST), dynamic=dynamic):
+            with at_most(min(_BASE + _EACH * count_values(value), _MOST), dynamic=dynamic):
                 return list(validator.iter_errors(value))
         except (RecursionError, ArithmeticError) as error:
             raise TooMuch from error
@@ -278,7 +284,7 @@ def errors_of(schema: Mapping[str, Any]) -> Errors:
 
 
 @cache
-def _flat(kind: Any) -> dict[str, Any]:
+def _flatten_metaschema(kind: Any) -> dict[str, Any]:
     """Return a dialect's metaschema as a single schema.
 
     Dialects from 2019 on split it into seven vocabularies, each of which would visit every part of a schema.
@@ -296,7 +302,7 @@ def _flat(kind: Any) -> dict[str, Any]:
     return flat
 
 
-def _kind_of(schema: Mapping[str, Any]) -> Any:
+def _choose_validator(schema: Mapping[str, Any]) -> Any:
     from jsonschema import Draft202012Validator
     from jsonschema.validators import validator_for
 
@@ -304,10 +310,10 @@ def _kind_of(schema: Mapping[str, Any]) -> Any:
     return validator_for(named, default=Draft202012Validator)
 
 
-def _bounded(schema: Mapping[str, Any]) -> None:
+def _check_size(schema: Mapping[str, Any]) -> None:
     try:
         text = json.dumps(schema)
-        size = size_of(schema)
+        size = count_values(schema)
     except (TypeError, ValueError, RecursionError) as error:
         raise DataError(f"not a JSON Schema: $: {error}") from error
     if len(text) > MAX_CHARS or size > MAX_NODES + len(text) // 100:
@@ -316,7 +322,7 @@ def _bounded(schema: Mapping[str, Any]) -> None:
         raise DataError("'unevaluatedProperties' and 'patternProperties' cannot be used together")
 
 
-def _patterns(schema: Any) -> Iterator[str]:
+def _find_patterns(schema: Any) -> Iterator[str]:
     if isinstance(schema, Mapping):
         if isinstance(schema.get("pattern"), str):
             yield schema["pattern"]
@@ -327,4 +333,4 @@ def _patterns(schema: Any) -> Iterator[str]:
             [value for key, value in schema.items() if key not in _LITERAL] if isinstance(schema, Mapping) else schema
         )
         for one in inner:
-            yield from _patterns(one)
+            yield from _find_patterns(one)

@@ -1,8 +1,8 @@
 """Constraints on replies, written once and printed in each engine's notation.
 
 A `Pattern` is a regular expression as a tree. It prints itself as GBNF (llama.cpp) and as a regular expression
-(vLLM, TGI, and Python's `re`, with which the tests generate and check replies). `json_pattern` converts a JSON Schema
-into a pattern. Everything is bounded, so a rambling model terminates.
+(vLLM, TGI, and Python's `re`, with which the tests generate and check replies). `build_json_pattern` converts a JSON
+Schema into a pattern. Everything is bounded, so a rambling model terminates.
 """
 
 from __future__ import annotations
@@ -90,18 +90,18 @@ def line(most: int, but: str = "") -> Pattern:
 # ── printing ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def gbnf(pattern: Pattern) -> str:
+def print_gbnf(pattern: Pattern) -> str:
     """Print `pattern` as a llama.cpp grammar (GBNF).
 
     Each repeated part becomes a rule of its own, because llama.cpp refuses nested repetitions that expand to thousands.
     """
     rules: dict[Pattern, str] = {}
-    root = _gbnf(pattern, rules)
-    named = "".join(f"{name} ::= {_gbnf(part, rules)}\n" for part, name in _all(rules))
+    root = _print_gbnf_pattern(pattern, rules)
+    named = "".join(f"{name} ::= {_print_gbnf_pattern(part, rules)}\n" for part, name in _list_rules(rules))
     return f"root ::= {root}\n{named}"
 
 
-def _all(rules: dict[Pattern, str]) -> Iterator[tuple[Pattern, str]]:
+def _list_rules(rules: dict[Pattern, str]) -> Iterator[tuple[Pattern, str]]:
     """Yield all rules, including those added while others are printed."""
     done = 0
     while done < len(rules):
@@ -110,23 +110,23 @@ def _all(rules: dict[Pattern, str]) -> Iterator[tuple[Pattern, str]]:
         yield part, name
 
 
-def _gbnf(pattern: Pattern, rules: dict[Pattern, str]) -> str:
+def _print_gbnf_pattern(pattern: Pattern, rules: dict[Pattern, str]) -> str:
     match pattern:
         case Text(text):
             return json.dumps(text, ensure_ascii=False)
         case Chars(chars):
             return f"[{chars.replace(chr(92) + 's', ' ' + chr(92) + 't' + chr(92) + 'r' + chr(92) + 'n')}]"
         case Seq(parts):
-            return " ".join(_gbnf(part, rules) for part in parts) or '""'
+            return " ".join(_print_gbnf_pattern(part, rules) for part in parts) or '""'
         case Choice(options):
-            return f"({' | '.join(_gbnf(option, rules) for option in options)})"
+            return f"({' | '.join(_print_gbnf_pattern(option, rules) for option in options)})"
         case Repeat(part, least, most):
             simple = isinstance(part, Text | Chars)
-            name = f"({_gbnf(part, rules)})" if simple else rules.setdefault(part, f"r{len(rules)}")
+            name = f"({_print_gbnf_pattern(part, rules)})" if simple else rules.setdefault(part, f"r{len(rules)}")
             return f"{name}?" if (least, most) == (0, 1) else f"{name}{{{least},{most}}}"
 
 
-def regex(pattern: Pattern) -> str:
+def print_regex(pattern: Pattern) -> str:
     """Print `pattern` as a regular expression without look-around or back-references."""
     match pattern:
         case Text(text):
@@ -134,13 +134,13 @@ def regex(pattern: Pattern) -> str:
         case Chars(chars):
             return f"[{chars}]"
         case Seq(parts):
-            return "".join(map(regex, parts))
+            return "".join(map(print_regex, parts))
         case Choice(options):
-            return f"(?:{'|'.join(map(regex, options))})"
+            return f"(?:{'|'.join(map(print_regex, options))})"
         case Repeat(part, 0, 1):
-            return f"(?:{regex(part)})?"
+            return f"(?:{print_regex(part)})?"
         case Repeat(part, least, most):
-            return f"(?:{regex(part)}){{{least},{most}}}"
+            return f"(?:{print_regex(part)}){{{least},{most}}}"
 
 
 # ── from JSON Schema ─────────────────────────────────────────────────────────────────────────────
@@ -192,7 +192,7 @@ class _Reading:
             raise _TooLarge
 
 
-def json_pattern(schema: Mapping[str, Any], max_string: int = MAX_STRING) -> Pattern:
+def build_json_pattern(schema: Mapping[str, Any], max_string: int = MAX_STRING) -> Pattern:
     """Return a pattern of the JSON texts that fit `schema`, in the layout of `json.dumps`.
 
     Supports types, properties, required, additionalProperties, items, prefixItems, enum, const, anyOf, oneOf,
@@ -203,29 +203,29 @@ def json_pattern(schema: Mapping[str, Any], max_string: int = MAX_STRING) -> Pat
     for free in (_MAX_FREE, 1):
         reading = _Reading(schema.get("$defs", {}), max_string, free, [_MAX_PARTS])
         with suppress(_TooLarge):
-            pattern = _json(schema, reading, MAX_DEPTH)
-            if _printed(pattern, {}) <= MAX_PRINTED:
+            pattern = _build_pattern(schema, reading, MAX_DEPTH)
+            if _measure_printed(pattern, {}) <= MAX_PRINTED:
                 return pattern
     return _ANY_TEXT
 
 
-def _printed(pattern: Pattern, known: dict[int, int]) -> int:
+def _measure_printed(pattern: Pattern, known: dict[int, int]) -> int:
     """Return the approximate printed length; `known` caches parts, which are printed again at each occurrence."""
     if (size := known.get(id(pattern))) is None:
         match pattern:
             case Text(text) | Chars(text):
                 size = len(text) + 2
             case Seq(parts) | Choice(parts):
-                size = 2 + sum(_printed(part, known) for part in parts)
+                size = 2 + sum(_measure_printed(part, known) for part in parts)
             case Repeat(part):
-                size = 8 + _printed(part, known)
+                size = 8 + _measure_printed(part, known)
         known[id(pattern)] = size
     return size
 
 
-def _json(schema: Mapping[str, Any] | bool, reading: _Reading, depth: int) -> Pattern:
+def _build_pattern(schema: Mapping[str, Any] | bool, reading: _Reading, depth: int) -> Pattern:
     def again(inner: Mapping[str, Any] | bool) -> Pattern:
-        return _json(inner, reading, depth - 1)
+        return _build_pattern(inner, reading, depth - 1)
 
     reading.spend(1)
     if isinstance(schema, bool):
@@ -233,35 +233,37 @@ def _json(schema: Mapping[str, Any] | bool, reading: _Reading, depth: int) -> Pa
     if "$ref" in schema and depth > 0:
         return again(reading.defs.get(str(schema["$ref"]).rpartition("/")[2], {}))
     if "const" in schema:
-        return _value(schema["const"], reading)
+        return _build_value_pattern(schema["const"], reading)
     if schema.get("enum"):
-        return choice(*(_value(value, reading) for value in schema["enum"]))
+        return choice(*(_build_value_pattern(value, reading) for value in schema["enum"]))
     if options := schema.get("anyOf") or schema.get("oneOf"):
-        shallow = [option for option in options if depth > 0 or not _nests(option)]
-        return choice(*(_json(option, reading, depth) for option in shallow or options))
+        shallow = [option for option in options if depth > 0 or not _is_nested(option)]
+        return choice(*(_build_pattern(option, reading, depth) for option in shallow or options))
     if len(schema.get("allOf", ())) == 1:
-        return _json(schema["allOf"][0], reading, depth)
+        return _build_pattern(schema["allOf"][0], reading, depth)
     kinds = schema.get("type", ())
     kinds = [kinds] if isinstance(kinds, str) else list(kinds)
-    return _typed(kinds, schema, again, reading, depth)
+    return _build_typed_pattern(kinds, schema, again, reading, depth)
 
 
-def _value(value: Any, reading: _Reading) -> Pattern:
+def _build_value_pattern(value: Any, reading: _Reading) -> Pattern:
     text = json.dumps(value)
     reading.spend(1 + len(text) // 20)
     return Text(text)
 
 
-def _nests(schema: Mapping[str, Any] | bool) -> bool:
+def _is_nested(schema: Mapping[str, Any] | bool) -> bool:
     return not isinstance(schema, bool) and ("$ref" in schema or schema.get("type") in ("array", "object"))
 
 
-def _typed(kinds: Sequence[str], schema: Mapping[str, Any], again: Any, reading: _Reading, depth: int) -> Pattern:
+def _build_typed_pattern(
+    kinds: Sequence[str], schema: Mapping[str, Any], again: Any, reading: _Reading, depth: int
+) -> Pattern:
     patterns: list[Pattern] = []
     for kind in kinds or ["string", "number", "boolean", "null"]:
         match kind:
             case "string":
-                patterns.append(_string(schema, reading.string))
+                patterns.append(_build_string_pattern(schema, reading.string))
             case "integer":
                 patterns.append(_INTEGER)
             case "number":
@@ -271,35 +273,35 @@ def _typed(kinds: Sequence[str], schema: Mapping[str, Any], again: Any, reading:
             case "null":
                 patterns.append(Text("null"))
             case "array" if depth > 0:
-                patterns.append(_array(schema, again))
+                patterns.append(_build_array_pattern(schema, again))
             case "object" if depth > 0:
-                patterns.append(_object(schema, again, reading))
+                patterns.append(_build_object_pattern(schema, again, reading))
             case _:
                 patterns.append(Text("[]" if kind == "array" else "{}"))
     return patterns[0] if len(patterns) == 1 else Choice(tuple(patterns))
 
 
-def _least(schema: Mapping[str, Any], name: str) -> int:
+def _read_least(schema: Mapping[str, Any], name: str) -> int:
     least = int(schema.get(name, 0))
     if least > _MOST_LEAST[name]:
         raise _TooLarge
     return least
 
 
-def _string(schema: Mapping[str, Any], most: int) -> Pattern:
-    least = _least(schema, "minLength")
+def _build_string_pattern(schema: Mapping[str, Any], most: int) -> Pattern:
+    least = _read_least(schema, "minLength")
     return seq('"', Repeat(_CHARACTER, least, max(least, int(min(schema.get("maxLength", most), most)))), '"')
 
 
-def _array(schema: Mapping[str, Any], again: Any) -> Pattern:
+def _build_array_pattern(schema: Mapping[str, Any], again: Any) -> Pattern:
     first, rest = schema.get("prefixItems"), schema.get("items", {})
     if isinstance(rest, list):  # how it was written before there was `prefixItems`
         first, rest = rest, schema.get("additionalItems", {})
     first = [again(one) for one in first] if isinstance(first, list) else []
-    least = _least(schema, "minItems")
+    least = _read_least(schema, "minItems")
     most = max(least, int(min(schema.get("maxItems", MAX_ITEMS), MAX_ITEMS)))
     if first:
-        return _tuple(first[: schema.get("maxItems", len(first))], rest, least, most, again)
+        return _build_tuple_pattern(first[: schema.get("maxItems", len(first))], rest, least, most, again)
     if most == 0 or rest is False:
         return Text("[]")
     item = again(rest)
@@ -307,7 +309,7 @@ def _array(schema: Mapping[str, Any], again: Any) -> Pattern:
     return filled if least else choice("[]", filled)
 
 
-def _tuple(first: Sequence[Pattern], rest: Any, least: int, most: int, again: Any) -> Pattern:
+def _build_tuple_pattern(first: Sequence[Pattern], rest: Any, least: int, most: int, again: Any) -> Pattern:
     """Return a pattern of arrays that begin with `first`, all of which is written, also where less would do."""
     listed = [part for one in first for part in (", ", one)][1:]
     more = 0 if rest is False else most - len(first)
@@ -316,7 +318,7 @@ def _tuple(first: Sequence[Pattern], rest: Any, least: int, most: int, again: An
     return seq("[", *listed, Repeat(seq(", ", again(rest)), max(least - len(first), 0), more), "]")
 
 
-def _object(schema: Mapping[str, Any], again: Any, reading: _Reading) -> Pattern:
+def _build_object_pattern(schema: Mapping[str, Any], again: Any, reading: _Reading) -> Pattern:
     properties = schema.get("properties", {})
     wanted = set(schema.get("required", ()))
     needed = [name for name in properties if name in wanted]
@@ -324,14 +326,14 @@ def _object(schema: Mapping[str, Any], again: Any, reading: _Reading) -> Pattern
     reading.spend(sum(len(name) // 20 for name in properties))
     pairs = {name: seq(json.dumps(name) + ": ", again(inner)) for name, inner in properties.items()}
     maybe = {name: optional(seq(", ", pairs[name])) for name in free}
-    other = _other_pair(schema, again)
+    other = _build_other_pair(schema, again)
 
     if needed:
         first = seq(pairs[needed[0]], *(seq(", ", pairs[name]) for name in needed[1:]), *maybe.values())
         others = [] if other is None else [Repeat(seq(", ", other), 0, MAX_ITEMS)]
         return seq("{", first, *others, "}")
     if other is not None:
-        return _any_pairs(choice(*pairs.values(), other) if pairs else other, schema)
+        return _build_any_pairs(choice(*pairs.values(), other) if pairs else other, schema)
     if not free:
         return Text("{}")
     if len(free) > reading.free:
@@ -341,7 +343,7 @@ def _object(schema: Mapping[str, Any], again: Any, reading: _Reading) -> Pattern
     return seq("{", optional(choice(*starts)), "}")
 
 
-def _other_pair(schema: Mapping[str, Any], again: Any) -> Pattern | None:
+def _build_other_pair(schema: Mapping[str, Any], again: Any) -> Pattern | None:
     """Return the pattern of a property that `schema` does not name, or `None` unless it says that there may be some."""
     others = [*schema.get("patternProperties", {}).values()]
     more = schema.get("additionalProperties")
@@ -353,7 +355,7 @@ def _other_pair(schema: Mapping[str, Any], again: Any) -> Pattern | None:
     return seq(key, choice(*(again(inner) for inner in others)) if len(others) > 1 else again(others[0]))
 
 
-def _any_pairs(pair: Pattern, schema: Mapping[str, Any]) -> Pattern:
+def _build_any_pairs(pair: Pattern, schema: Mapping[str, Any]) -> Pattern:
     least = min(int(schema.get("minProperties", 0)), MAX_ITEMS)
     filled = seq("{", pair, Repeat(seq(", ", pair), max(least - 1, 0), MAX_ITEMS - 1), "}")
     return filled if least else choice("{}", filled)

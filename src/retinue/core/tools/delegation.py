@@ -72,7 +72,7 @@ class Pending(Exception):
 class Delegate(Protocol):
     """Runs members."""
 
-    def knows(self, call: str) -> bool:
+    def can_continue(self, call: str) -> bool:
         """Whether the run of this call can be continued; otherwise a begun call has an unknown outcome."""
         ...
 

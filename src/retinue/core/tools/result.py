@@ -68,7 +68,7 @@ def exhaust(items: Iterator[Any], most: int, end: float) -> list[Any]:
     return kept
 
 
-def result_text(value: Any) -> str:
+def format_result(value: Any) -> str:
     """Convert what a tool returned to text. If its own methods fail at that, the text says so, for the tool has run.
 
     Raises `ToolError` for what shows that the tool's work has not been done: a function that nobody called, a context
@@ -99,10 +99,10 @@ def as_text(value: Any) -> str:
             return "\n".join(item.content for item in value)
         case bool() | int() | float() | dict() | list() | tuple():
             with suppress(TypeError, ValueError, RecursionError):
-                return well_formed(json.dumps(value, ensure_ascii=False, default=_jsonable))
-            plain = _converted(value)  # for keys that are no texts
+                return well_formed(json.dumps(value, ensure_ascii=False, default=_make_jsonable))
+            plain = _convert_with_pydantic(value)  # for keys that are no texts
             return well_formed(plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False))
-    plain = _jsonable(value)
+    plain = _make_jsonable(value)
     return as_text(plain if isinstance(plain, str | bool | int | float | dict | list) else str(plain))
 
 
@@ -126,17 +126,17 @@ def take_file(data: bytes, name: str = "") -> str:
     return f"({told})"
 
 
-def _picture(value: Any) -> bytes:
+def _encode_png(value: Any) -> bytes:
     """Return an image of Pillow as PNG."""
     out = io.BytesIO()
     value.save(out, "PNG")
     return out.getvalue()
 
 
-def _jsonable(value: Any) -> Any:
+def _make_jsonable(value: Any) -> Any:
     """Return a form of `value` that JSON has, or that contains simpler values; else its text."""
     if type(value).__module__.startswith("PIL.") and hasattr(value, "save"):
-        return take_file(_picture(value))
+        return take_file(_encode_png(value))
     for kinds, form in _FORMS:
         if isinstance(value, kinds):
             return form(value)
@@ -149,20 +149,20 @@ def _jsonable(value: Any) -> Any:
             return method(value)
     if isinstance(value, Sequence | KeysView | ValuesView | ItemsView):
         return list(value)
-    return _converted(value)
+    return _convert_with_pydantic(value)
 
 
-def _converted(value: Any) -> Any:
+def _convert_with_pydantic(value: Any) -> Any:
     """Return `value` as pydantic writes it: models, dataclasses, dates, decimals, enums, paths and the like."""
     from pydantic_core import to_jsonable_python
 
     try:
-        return to_jsonable_python(value, fallback=_described)
+        return to_jsonable_python(value, fallback=_describe_object)
     except (TypeError, ValueError, RecursionError):  # such as an object within itself
         return str(value)
 
 
-def _described(value: Any) -> Any:
+def _describe_object(value: Any) -> Any:
     """Return what is public in an object that does not describe itself; otherwise what it says."""
     kind = type(value)
     own = [getattr(kind, name) is not getattr(object, name) for name in ("__str__", "__repr__")]
@@ -173,11 +173,11 @@ def _described(value: Any) -> Any:
     if not any(own) and hasattr(value, "__dict__"):
         return {name: one for name, one in vars(value).items() if not name.startswith("_")}
     if isinstance(value, Mapping | Sequence | Iterator) or any(hasattr(kind, name) for name in _LISTS):
-        return _jsonable(value)
+        return _make_jsonable(value)
     return str(value)
 
 
-def _bytes_text(value: bytes) -> str:
+def _read_bytes(value: bytes) -> str:
     with suppress(DataError):
         read_file(value)
         return take_file(value)
@@ -187,7 +187,7 @@ def _bytes_text(value: bytes) -> str:
         return f"({len(value):,} bytes)"
 
 
-def _sorted(values: Any) -> list[Any]:
+def _sort_values(values: Any) -> list[Any]:
     try:
         return sorted(values)
     except TypeError:  # of several kinds
@@ -198,8 +198,8 @@ _FORMS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (Document, lambda value: value.content),
     (RunResult, as_text),
     (File, lambda value: take_file(value.data, value.name)),
-    ((bytes, bytearray, memoryview), lambda value: _bytes_text(bytes(value))),
-    ((set, frozenset), _sorted),
+    ((bytes, bytearray, memoryview), lambda value: _read_bytes(bytes(value))),
+    ((set, frozenset), _sort_values),
     (Mapping, dict),
     (BaseException, describe_error),
     (SimpleNamespace, vars),

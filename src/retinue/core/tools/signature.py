@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from ...errors import ToolError, UsageError
-from ..schema.json_schema import TooMuch, errors_of
+from ..schema.json_schema import TooMuch, make_validator
 from ..values import ToolInput
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Signature:
         values |= arguments
         if isinstance(text := values.get(self.text_argument or ""), str):
             values[self.text_argument or ""] = " ".join(text.split())
-        return _SORTED.encode({name: _plain(value) for name, value in values.items()})
+        return _SORTED.encode({name: _convert_plain(value) for name, value in values.items()})
 
     def _from_text(self, text: str) -> dict[str, Any]:
         if self.text_argument is not None:
@@ -94,9 +94,9 @@ def read_signature(function: Callable[..., Any]) -> Signature:
     """Return the signature of `function`. Raises `UsageError` for parameters that a model cannot supply."""
     from pydantic.fields import FieldInfo
 
-    described = described_parameters(function)
-    parameters = parameters_of(function)
-    hints = _hints(function, parameters)
+    described = parse_descriptions(function)
+    parameters = list_parameters(function)
+    hints = _read_hints(function, parameters)
     read: dict[str, _Parameter] = {}
     for name, parameter in parameters.items():
         unknown = parameter.default is not parameter.empty or inspect.isbuiltin(function)
@@ -104,22 +104,22 @@ def read_signature(function: Callable[..., Any]) -> Signature:
         default = ... if parameter.default is parameter.empty else parameter.default
         passed = isinstance(default, FieldInfo) or parameter.kind is parameter.POSITIONAL_ONLY
         field = default if isinstance(default, FieldInfo) else None
-        read[name] = _Parameter(hint, default, _own_description(hint, field) or described.get(name, ""), passed)
-    return _signature(_name(function), read)
+        read[name] = _Parameter(hint, default, _read_description(hint, field) or described.get(name, ""), passed)
+    return _build_model_signature(_name(function), read)
 
 
-def signature_of(tool: str, arguments: Mapping[str, Argument]) -> Signature:
+def build_signature(tool: str, arguments: Mapping[str, Argument]) -> Signature:
     """Return the signature of a tool from declared arguments instead of a function. Raises `UsageError`."""
     declared = {
         name: _Parameter(one.type, ... if one.required else one.default, one.description, is_passed=True)
         for name, one in arguments.items()
     }
-    return _signature(tool, declared)
+    return _build_model_signature(tool, declared)
 
 
-def signature_of_schema(schema: Mapping[str, Any]) -> Signature:
+def build_schema_signature(schema: Mapping[str, Any]) -> Signature:
     """Return the signature of a tool from a JSON Schema of type `object` without references."""
-    errors_in = errors_of(schema)
+    errors_in = make_validator(schema)
 
     def checked(values: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -134,7 +134,7 @@ def signature_of_schema(schema: Mapping[str, Any]) -> Signature:
             raise InvalidInput("; ".join(problems))
         return values
 
-    return Signature(schema, _text_argument(schema), checked)
+    return Signature(schema, _find_text_argument(schema), checked)
 
 
 class _Parameter(NamedTuple):
@@ -147,7 +147,7 @@ class _Parameter(NamedTuple):
     is_passed: bool
 
 
-def _signature(tool: str, parameters: Mapping[str, _Parameter]) -> Signature:
+def _build_model_signature(tool: str, parameters: Mapping[str, _Parameter]) -> Signature:
     from pydantic import ConfigDict, Field, PydanticUserError, create_model
     from pydantic.fields import FieldInfo
 
@@ -156,7 +156,7 @@ def _signature(tool: str, parameters: Mapping[str, _Parameter]) -> Signature:
         told: Any = {"description": one.description} if one.description else {}
         if not (isinstance(one.default, FieldInfo) and one.default.alias):
             told["alias"] = name
-        fields[f"field_{number}"] = (Annotated[one.hint, Field(**told)], _told_default(one.default))
+        fields[f"field_{number}"] = (Annotated[one.hint, Field(**told)], _prepare_default(one.default))
     try:
         with warnings.catch_warnings(action="ignore"):  # a default may not be JSON
             model = create_model(tool, __config__=ConfigDict(extra="forbid"), **fields)
@@ -168,10 +168,10 @@ def _signature(tool: str, parameters: Mapping[str, _Parameter]) -> Signature:
     names = {f"field_{number}": name for number, name in enumerate(parameters)}
     passed = {field for field, name in names.items() if parameters[name].is_passed}
     nullable = [name for name, one in parameters.items() if one.default is None]
-    return Signature(schema, _text_argument(schema), partial(_checked_by, model, names, passed, nullable))
+    return Signature(schema, _find_text_argument(schema), partial(_check_values, model, names, passed, nullable))
 
 
-def _told_default(default: Any) -> Any:
+def _prepare_default(default: Any) -> Any:
     """Return a default for pydantic, which copies it and tells the model; one that JSON lacks is neither."""
     from pydantic import Field
     from pydantic.fields import FieldInfo
@@ -185,7 +185,7 @@ def _told_default(default: Any) -> Any:
     return default
 
 
-def _checked_by(
+def _check_values(
     model: type[BaseModel],
     names: Mapping[str, str],
     passed: Set[str],
@@ -224,7 +224,7 @@ def _read_texts(values: dict[str, Any], wrong: Iterable[str]) -> dict[str, Any] 
     return read if any(read[name] is not values[name] for name in read) else None
 
 
-def _own_description(hint: Any, field: Any) -> str:
+def _read_description(hint: Any, field: Any) -> str:
     """Return what a parameter's `field`, or a `Field`, a text or a `Doc` in its annotation, says."""
     for one in (field, *reversed(get_args(hint)[1:] if get_origin(hint) is Annotated else ())):
         said = one if isinstance(one, str) else getattr(one, "description", None) or getattr(one, "documentation", None)
@@ -233,11 +233,11 @@ def _own_description(hint: Any, field: Any) -> str:
     return ""
 
 
-def _hints(function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
+def _read_hints(function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
     """Return the type hints of `parameters`; what is returned may be unknown, as under `TYPE_CHECKING`."""
-    source = documented_function(function)
+    source = find_documented_function(function)
     if isinstance(source, type):
-        source = _maker_of(source, parameters)
+        source = _find_maker(source, parameters)
     elif not hasattr(source, "__annotations__"):  # a callable object
         source = type(source).__call__
     wanted = {name: hint for name, hint in getattr(source, "__annotations__", {}).items() if name in parameters}
@@ -245,7 +245,7 @@ def _hints(function: Callable[..., Any], parameters: Mapping[str, inspect.Parame
         return {}
     within: Any = inspect.unwrap(getattr(source, "__func__", source))
     known = getattr(within, "__globals__", {})
-    local = {**_names_around(within), **{str(one): one for one in getattr(within, "__type_params__", ())}}
+    local = {**_find_names_around(within), **{str(one): one for one in getattr(within, "__type_params__", ())}}
     try:
         if isinstance(source, type):  # whose hints may be inherited, from other modules
             return get_type_hints(source, None, local, include_extras=True)
@@ -256,7 +256,7 @@ def _hints(function: Callable[..., Any], parameters: Mapping[str, inspect.Parame
         raise UsageError(f"tool {_name(function)}: its type hints cannot be read: {error}") from error
 
 
-def _maker_of(kind: type, parameters: Iterable[str]) -> Any:
+def _find_maker(kind: type, parameters: Iterable[str]) -> Any:
     """Return the method of a class whose hints are those of `parameters`, or the class if its fields have them."""
     if hasattr(kind, "__signature__") or hasattr(kind, "_fields"):  # a model of pydantic, a named tuple
         return kind
@@ -264,7 +264,7 @@ def _maker_of(kind: type, parameters: Iterable[str]) -> Any:
     return next((one for one in makers if getattr(one, "__annotations__", {}).keys() & set(parameters)), kind)
 
 
-def _names_around(function: Any) -> Mapping[str, Any]:
+def _find_names_around(function: Any) -> Mapping[str, Any]:
     """Return the variables around a function defined in another one that is still running."""
     around, _, _ = getattr(function, "__qualname__", "").rpartition(".<locals>.")
     frame = inspect.currentframe() if around else None
@@ -286,7 +286,7 @@ def needs_names_around(function: Any) -> bool:
     return False
 
 
-def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+def list_parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """Return the parameters that a model sets, by name. Raises `UsageError` if it cannot set one."""
     name = _name(function)
     try:
@@ -305,7 +305,7 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     return found
 
 
-def method_owner(function: Any) -> str:
+def find_method_owner(function: Any) -> str:
     """Return the name of the class in whose body a function with `self` or `cls` was defined; empty for others."""
     function = inspect.unwrap(function) if inspect.isfunction(function) else None
     if not inspect.isfunction(function):  # or one that stands for a method of a built-in type, as `str.strip`
@@ -314,16 +314,16 @@ def method_owner(function: Any) -> str:
     return owner if owner and next(iter(inspect.signature(function).parameters), "") in ("self", "cls") else ""
 
 
-def documented_function(function: Any) -> Any:
+def find_documented_function(function: Any) -> Any:
     """Return the function whose name, hints and docstring count: of a `partial`, the one that it calls."""
     while isinstance(function, partial):
         function = function.func
     return function
 
 
-def described_parameters(function: Callable[..., Any]) -> dict[str, str]:
+def parse_descriptions(function: Callable[..., Any]) -> dict[str, str]:
     """Parse the parameters' descriptions from a Google, NumPy or reST docstring."""
-    doc = inspect.getdoc(documented_function(function))
+    doc = inspect.getdoc(find_documented_function(function))
     if not doc:
         return {}
     from docstring_parser import parse
@@ -331,21 +331,21 @@ def described_parameters(function: Callable[..., Any]) -> dict[str, str]:
     return {found.arg_name: found.description or "" for found in parse(doc).params}
 
 
-def summary(function: Callable[..., Any]) -> str:
+def summarize_docstring(function: Callable[..., Any]) -> str:
     """Return the first paragraph of the docstring as one line; of an agent's, its name and its tools instead."""
     agent: Any = getattr(function, "__self__", None)
     if hasattr(agent, "run_spec"):
         tools = ", ".join(tool.name for tool in agent.tools)
         return f"Asks the agent {agent.name}{f', whose tools are: {tools}' if tools else ''}."
-    return " ".join((inspect.getdoc(documented_function(function)) or "").partition("\n\n")[0].split())
+    return " ".join((inspect.getdoc(find_documented_function(function)) or "").partition("\n\n")[0].split())
 
 
 def _name(function: Callable[..., Any]) -> str:
-    found = documented_function(function)
+    found = find_documented_function(function)
     return str(getattr(found, "__name__", type(found).__name__))
 
 
-def _text_argument(parameters: Mapping[str, Any]) -> str | None:
+def _find_text_argument(parameters: Mapping[str, Any]) -> str | None:
     needed = parameters.get("required", [])
     properties = parameters.get("properties", {})
     names = list(needed) or list(properties)
@@ -357,7 +357,7 @@ def _text_argument(parameters: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _plain(value: Any) -> Any:
+def _convert_plain(value: Any) -> Any:
     """Convert `value` to JSON types so that equal values compare equal."""
     match value:
         case None | bool() | int() | str():
@@ -365,14 +365,14 @@ def _plain(value: Any) -> Any:
         case float():
             return int(value) if value.is_integer() else value
         case dict():
-            return {str(name): _plain(one) for name, one in value.items()}
+            return {str(name): _convert_plain(one) for name, one in value.items()}
         case list() | tuple():
-            return [_plain(one) for one in value]
+            return [_convert_plain(one) for one in value]
         case set() | frozenset():
-            return sorted(_SORTED.encode(_plain(one)) for one in value)
+            return sorted(_SORTED.encode(_convert_plain(one)) for one in value)
     from pydantic_core import to_jsonable_python
 
-    return _plain(to_jsonable_python(value))
+    return _convert_plain(to_jsonable_python(value))
 
 
 def _clean(schema: Any) -> Any:
@@ -405,7 +405,7 @@ def _is_json(value: Any) -> bool:
 # ── the exceptions that a function declares ────────────────────────────────────────────────────────
 
 
-def exceptions(said: tuple[type[BaseException], ...] | str) -> tuple[type[BaseException], ...]:
+def read_exceptions(said: tuple[type[BaseException], ...] | str) -> tuple[type[BaseException], ...]:
     """Return the exceptions; built-in ones and `ToolError` may be given by name. Raises `ValueError`."""
     if isinstance(said, str):
         names = [name.strip() for name in said.split(",") if name.strip()]

@@ -21,17 +21,17 @@ from ..._internal.sync_bridge import run_blocking
 from ...errors import ForeignExit, NotDone, ToolError, UsageError
 from ..run_result import RunResult
 from ..values import ToolInput
-from .result import as_text, exhaust, finish, is_unfinished, result_text
+from .result import as_text, exhaust, finish, format_result, is_unfinished
 from .signature import (
     InvalidInput,
     Signature,
-    documented_function,
-    exceptions,
-    method_owner,
+    find_documented_function,
+    find_method_owner,
+    list_parameters,
     needs_names_around,
-    parameters_of,
+    read_exceptions,
     read_signature,
-    summary,
+    summarize_docstring,
 )
 
 
@@ -142,7 +142,7 @@ class Tool:
         if not callable(self._function):
             raise UsageError(f"tool {self.name}: {self.something!r} is not callable and has no run or run_async")
         if self.takes is None and self._names_arguments:
-            parameters_of(self._function)  # raises for those that a model cannot set
+            list_parameters(self._function)  # raises for those that a model cannot set
             if needs_names_around(self._function):
                 with suppress(UsageError):  # said when it is read again
                     object.__setattr__(self, "takes", read_signature(self._function))
@@ -151,14 +151,16 @@ class Tool:
         if self.timeout is _UNTIMED:
             object.__setattr__(self, "timeout", math.inf if hasattr(self.something, "run_spec") else _SECONDS)
         object.__setattr__(self, "examples", tuple(self.examples or getattr(self.something, "tool_examples", ())))
-        for problem in self._problems():
+        for problem in self._find_problems():
             raise UsageError(f"tool {self.name}: {problem}")
-        object.__setattr__(self, "description", " ".join(self.description.split()) or summary(self._function))
+        object.__setattr__(
+            self, "description", " ".join(self.description.split()) or summarize_docstring(self._function)
+        )
 
     def __repr__(self) -> str:
         return one_line_repr(self, self.name, self.description, effects=self.effects)
 
-    def _problems(self) -> Iterator[str]:
+    def _find_problems(self) -> Iterator[str]:
         """Yield what is wrong with the options."""
         if self.effects not in (known := get_args(Effects)):
             yield f"effects: want {', '.join(known)}, not {self.effects!r}"
@@ -169,14 +171,14 @@ class Tool:
         if wrong := [one for one in self.examples if not (isinstance(one, ToolExample) and one.calls)]:
             yield f"examples: want a ToolExample with calls, not {wrong[0]!r:.80}"
         try:
-            exceptions(self.not_done)
+            read_exceptions(self.not_done)
         except ValueError as error:
             yield f"not_done: {error}"
 
     def __get__(self, instance: Any, owner: type) -> Tool:
         """Bind the tool of a method, as a method is bound: `Weather("key").forecast` is a tool without `self`."""
         named = {one.__name__ for one in owner.__mro__}
-        if instance is None or method_owner(self.something).rpartition(".")[2] not in named:
+        if instance is None or find_method_owner(self.something).rpartition(".")[2] not in named:
             return self
         return replace(self, something=self.something.__get__(instance, owner))
 
@@ -185,9 +187,9 @@ class Tool:
         """The tool's signature, read from the function on first use."""
         if self.takes is not None:
             return self.takes
-        if owner := method_owner(self.something):
+        if owner := find_method_owner(self.something):
             raise UsageError(f"tool {self.name}: it is a method; use that of an object: {owner}(…).{self.name}")
-        return read_signature(self._function if self._names_arguments else _takes_query)
+        return read_signature(self._function if self._names_arguments else _declare_query)
 
     def __call__(self, *args: Any, **values: Any) -> Any:
         """Call the original function without checks; an `async def` returns an awaitable."""
@@ -227,11 +229,11 @@ class Tool:
         elif not self._names_arguments and "query" not in inspect.signature(call).parameters:
             call, arguments = partial(call, *arguments.values()), {}
         if self._is_async:
-            return await await_isolated(self._awaited(partial(call, **arguments)), self.timeout)
+            return await await_isolated(self._await_text(partial(call, **arguments)), self.timeout)
         try:
             async with asyncio.timeout(self.timeout) as limit:
                 until = limit.when()
-                text = await run_in_thread(self._called, call, arguments, self._end())
+                text = await run_in_thread(self._call_function, call, arguments, self._end())
         except TimeoutError as error:
             if limit.expired():
                 raise TimedOut from error
@@ -239,35 +241,35 @@ class Tool:
         if isinstance(text, str):
             return text
         left = math.inf if until is None else max(0.0, until - asyncio.get_running_loop().time())
-        return await await_isolated(self._awaited(lambda: text), left)
+        return await await_isolated(self._await_text(lambda: text), left)
 
     def was_not_done(self, error: BaseException) -> bool:
         """Return whether `error`, raised by the tool, means that the call did not happen."""
         raised = error.__cause__ if isinstance(error, ForeignExit) and error.__cause__ else error
-        declared = (*exceptions(self.not_done), *getattr(self.something, "not_done", ()))
+        declared = (*read_exceptions(self.not_done), *getattr(self.something, "not_done", ()))
         elsewhere = error.kinds if isinstance(error, ToolError) else ()
         return isinstance(raised, (NotDone, *declared)) or any(one.__name__ in elsewhere for one in declared)
 
-    async def _awaited(self, call: Callable[[], Any]) -> str:
+    async def _await_text(self, call: Callable[[], Any]) -> str:
         """Return the text of what `call` returns, which may have to be awaited; called on the event loop."""
         value = call()
         while is_unfinished(value):
             value = await finish(value, self.max_result)
         if isinstance(value, Iterator):  # whose code may block
-            return await run_in_thread(self._shown, value, self._end())
-        return self._shown(value, math.inf)
+            return await run_in_thread(self._format_value, value, self._end())
+        return self._format_value(value, math.inf)
 
-    def _called(self, call: Callable[..., Any], arguments: Mapping[str, Any], end: float) -> Any:
+    def _call_function(self, call: Callable[..., Any], arguments: Mapping[str, Any], end: float) -> Any:
         """Return the text of what `call` returns, or what can be finished on the event loop only."""
         value = call(**arguments)
-        return value if is_unfinished(value) else self._shown(value, end)
+        return value if is_unfinished(value) else self._format_value(value, end)
 
-    def _shown(self, value: Any, end: float) -> str:
+    def _format_value(self, value: Any, end: float) -> str:
         if isinstance(value, Iterator):
             value = exhaust(value, self.max_result, end)
         if isinstance(value, RunResult) and hasattr(self.something, "run_spec") and not value.answered:
             raise ToolError(str(value))  # called outside of an agent, which runs it as a member
-        return result_text(value if self._function is self.something else self._main_output(value))
+        return format_result(value if self._function is self.something else self._select_main_output(value))
 
     def _end(self) -> float:
         return time.monotonic() + self.timeout
@@ -301,7 +303,7 @@ class Tool:
     def _names_arguments(self) -> bool:
         return self._function is self.something or hasattr(self.something, "tool_function")
 
-    def _main_output(self, value: Any) -> Any:
+    def _select_main_output(self, value: Any) -> Any:
         """Select what the model is shown from a component's outputs, with or without the branch it chose."""
         if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], dict):
             value = value[0]
@@ -310,15 +312,15 @@ class Tool:
         if self.output_variable is None:
             ends = [name for name in getattr(self.something, "output_variables", ()) if name in value]
             if len(ends) > 1:  # a pipeline that ends at several nodes
-                return {name: as_text(_only(value[name])) for name in ends}
+                return {name: as_text(_take_only(value[name])) for name in ends}
         elif self.output_variable not in value:
             raise UsageError(f"there is no output {self.output_variable!r}; {suggestion(self.output_variable, value)}")
         names = (self.output_variable, getattr(self.something, "output_variable", "results"), "results", "documents")
-        return _only(next((value[name] for name in names if name in value), value))
+        return _take_only(next((value[name] for name in names if name in value), value))
 
 
-def _takes_query(query: str) -> None: ...
-def _only(value: Any) -> Any:
+def _declare_query(query: str) -> None: ...
+def _take_only(value: Any) -> Any:
     """Return the only item of a one-item list."""
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 
@@ -350,30 +352,30 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     ('age', 'The age of a person in years.')
     """
     if function is None:
-        return lambda later: tool_of(later, **options)
-    return tool_of(function)
+        return lambda later: make_tool(later, **options)
+    return make_tool(function)
 
 
-def tool_of(something: Any, **options: Any) -> Tool:
+def make_tool(something: Any, **options: Any) -> Tool:
     """Return `something` as a tool: with these options if it is one, otherwise named after the function or object."""
     if isinstance(something, Tool):
         return replace(something, **options) if options else something
     if isinstance(wrapped := getattr(something, "__wrapped__", None), Tool):  # decorated after it was made a tool
         return replace(wrapped, **({"something": something, "takes": wrapped.signature} | options))
     name = (
-        getattr(documented_function(something), "__name__", None)
+        getattr(find_documented_function(something), "__name__", None)
         or getattr(something, "name", None)
         or type(something).__name__
     )
     made = Tool(**({"name": name, "something": something} | options))
     labelled = "effects" in options or getattr(something, "effects", None)
-    if inspect.isfunction(something) and (lacking := _lacking(made, something, labelled=bool(labelled))):
+    if inspect.isfunction(something) and (lacking := _describe_lack(made, something, labelled=bool(labelled))):
         code = something.__code__
         logger.warning("tool %s (%s:%d) has %s", made.name, code.co_filename, code.co_firstlineno, lacking)
     return made
 
 
-def _lacking(made: Tool, function: Callable[..., Any], *, labelled: bool) -> str:
+def _describe_lack(made: Tool, function: Callable[..., Any], *, labelled: bool) -> str:
     """Describe what a function lacks: documentation for the model, and the word on its effects."""
     untold = [] if made.description else ["no docstring: the model is not told what it is for"]
     parameters = inspect.signature(function).parameters.values()

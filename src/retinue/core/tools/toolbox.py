@@ -103,7 +103,7 @@ class Toolbox:
         `begun`: it was begun before with an unknown outcome; an equal call with an unknown outcome counts, too.
         """
         tool = self.find(action.tool)
-        if tool is None or (begun and self._continues(action, tool)):
+        if tool is None or (begun and self._can_continue(action, tool)):
             return ""
         doubt = self._record_of(tool, action).doubt
         if tool.effects == "once" and (begun or doubt is not None):
@@ -136,7 +136,7 @@ class Toolbox:
         continued)."""
         if observation is not None:
             self._settled[action.id] = None
-        elif self._continues(action, self.find(action.tool)):
+        elif self._can_continue(action, self.find(action.tool)):
             return
         self._settle(action, "unknown" if observation is None else observation.outcome, observation)
 
@@ -144,13 +144,13 @@ class Toolbox:
         """Store a result, so that the same call is not repeated but gets this result."""
         if action.id not in self._settled or not action.id:
             self._settle(action, observation.outcome, observation)
-        self._seen |= dict.fromkeys(novelty_traces(action, observation.outcome, observation.text))
+        self._seen |= dict.fromkeys(find_novelty_traces(action, observation.outcome, observation.text))
         if (tool := self.find(action.tool)) is not None:
             self._calls.append((tool, action, observation))
 
-    def _continues(self, action: AgentAction, tool: Tool | None) -> bool:
+    def _can_continue(self, action: AgentAction, tool: Tool | None) -> bool:
         """Return whether the call is of a member whose run can be continued."""
-        return self._delegate is not None and is_member(tool) and self._delegate.knows(action.id)
+        return self._delegate is not None and is_member(tool) and self._delegate.can_continue(action.id)
 
     async def run(self, action: AgentAction, share: Callable[[], Budget] = Budget) -> Observation:
         """Run one action. Mistakes of the model or the tool become observations and are never raised.
@@ -176,7 +176,7 @@ class Toolbox:
         """Return whether the tool gave the same output before. For a tool with effects, each result is news."""
         if tool is not None and (tool.polls or (outcome == "result" and tool.effects != "read")):
             return False
-        return not self._seen.keys().isdisjoint(novelty_traces(action, outcome, text))
+        return not self._seen.keys().isdisjoint(find_novelty_traces(action, outcome, text))
 
     async def _answer_call(
         self, action: AgentAction, tool: Tool | None, share: Callable[[], Budget], call: ToolCall
@@ -184,7 +184,7 @@ class Toolbox:
         if tool is None:
             there_are = ", ".join(self._tools) or "none"
             return "unknown_tool", f"{action.tool} is not a valid tool, try one of [{there_are}]."
-        if (size := len(_input_text(action))) > MAX_INPUT:
+        if (size := len(_format_input(action))) > MAX_INPUT:
             return "invalid_input", f"The input of {tool.name} has {size:,} characters; the most is {MAX_INPUT:,}."
         try:
             arguments = call_contained(tool.signature.arguments, action.tool_input)
@@ -290,7 +290,7 @@ async def _call_tool(tool: Tool, arguments: Mapping[str, Any]) -> tuple[Outcome,
     return "unknown", text
 
 
-def _input_text(action: AgentAction) -> str:
+def _format_input(action: AgentAction) -> str:
     value = action.tool_input
     return " ".join(value.split()) if isinstance(value, str) else _SORTED.encode(value)
 
@@ -298,12 +298,12 @@ def _input_text(action: AgentAction) -> str:
 def _call_key(tool: Tool | None, action: AgentAction, arguments: Mapping[str, Any] | None = None) -> Key:
     """Return the key that equal calls share; `arguments` are those of the action, if already checked."""
     if tool is None:
-        return action.tool, _input_text(action)
+        return action.tool, _format_input(action)
     try:
         checked = call_contained(tool.signature.arguments, action.tool_input) if arguments is None else arguments
         return tool.name, call_contained(tool.signature.key, checked)
     except Exception:  # invalid, or not comparable
-        return tool.name, _input_text(action)
+        return tool.name, _format_input(action)
 
 
 def _shorten(text: str, length: int) -> str:
@@ -337,15 +337,15 @@ _NUMBER = re.compile(r"\d++(?:[.,:]\d++)*+")
 _AROUND = " \t\n\"'?!.;"
 
 
-def novelty_traces(action: AgentAction, outcome: Outcome, text: str) -> frozenset[tuple[str, str]]:
+def find_novelty_traces(action: AgentAction, outcome: Outcome, text: str) -> frozenset[tuple[str, str]]:
     """Return the traces of an observation. The observation is news if none of its traces was seen before."""
     given = action.tool_input
     written = given if isinstance(given, str) else _SORTED.encode(given)
-    return _traces(action.tool, written, outcome, text)
+    return _find_traces(action.tool, written, outcome, text)
 
 
 @lru_cache(maxsize=16)  # computed when an observation is made, and again when it is recorded
-def _traces(tool: str, written: str, outcome: Outcome, text: str) -> frozenset[tuple[str, str]]:
+def _find_traces(tool: str, written: str, outcome: Outcome, text: str) -> frozenset[tuple[str, str]]:
     plain = _NUMBER.sub("0", text)
     kept = {_without_boilerplate(text), f"{plain}\x00{' '.join(written.lower().split()).strip(_AROUND)}"}
     if outcome != "result":

@@ -89,7 +89,7 @@ def add_run(connection: Connection, scope: TenantView, new: NewRun, ttl: int | N
     check_room(connection, scope)
     now, request = int(CLOCK.now()), new.request
     if scope.incoming is not None:
-        if problem := scope.incoming.refusal(request["model"]):
+        if problem := scope.incoming.describe_refusal(request["model"]):
             raise ApiError(400, problem, code="call_circle", headers={"x-should-retry": "false"})
         request = {**request, "callers": list(map(str, scope.incoming.callers))}
     if scope.trace:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from ...core.schema.patterns import Constraint, Pattern, choice, json_pattern, line, seq
+from ...core.schema.patterns import Constraint, Pattern, build_json_pattern, choice, line, seq
 from ...core.tools.tool import Tool
 from .prompt_parts import FINAL
 
@@ -69,7 +69,7 @@ def build_input_pattern(tool: Tool) -> Pattern:
     """Return the pattern of a valid input for the tool: a line of text, or JSON."""
     signature = tool.signature
     if signature.text_argument is None:
-        return json_pattern(signature.parameters)
+        return build_json_pattern(signature.parameters)
     most = signature.parameters["properties"][signature.text_argument].get("maxLength", INPUT_CHARS)
     return line(min(most, INPUT_CHARS))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...core.prompt import Ask, Decided, Prompt
 from ...core.protocols import Act, Flow, Strategy, Task, ask
-from ...core.schema.patterns import Constraint, json_pattern, seq
+from ...core.schema.patterns import Constraint, build_json_pattern, seq
 from ...core.values import CUT_SHORT, AgentFinish, Message, Observation, Reply, StopReason
 from ..parsing.final_answer import uses_tool
 from ..parsing.lenient_json import find_json_values
@@ -108,7 +108,7 @@ class _Answers:
         """Return the constraint: JSON that fits the schema. An engine that knows only objects is asked for one with the
         answer in it."""
         defined = {**self.schema.get("definitions", {}), **self.schema.get("$defs", {})}
-        pattern = seq(" ", json_pattern({**self.schema, "$defs": defined}), "\n")
+        pattern = seq(" ", build_json_pattern({**self.schema, "$defs": defined}), "\n")
         if self.schema.get("type") == "object":
             return Constraint(pattern, self.schema)
         apart = ("$defs", "definitions", "$schema")

@@ -10,7 +10,19 @@ from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from ...core.prompt import Ask, Prompt
-from ...core.protocols import Act, Flow, Request, Sent, Strategy, Task, act, advance, ask, calls_natively, needs_tools
+from ...core.protocols import (
+    Act,
+    Flow,
+    Request,
+    Sent,
+    Strategy,
+    Task,
+    act,
+    advance,
+    ask,
+    can_call_natively,
+    needs_tools,
+)
 from ...core.values import AgentFinish, Message, Observation, Reply
 
 S = TypeVar("S")
@@ -35,7 +47,7 @@ class Wrapper:
     @property
     def native(self) -> bool:
         """Whether the inner strategy can use an engine's native tool calls."""
-        return calls_natively(self.inner)
+        return can_call_natively(self.inner)
 
     @property
     def needs_tools(self) -> bool:
