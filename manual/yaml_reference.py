@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from retinue.config import json_schema
+from retinue.config import build_json_schema
 from retinue.config.registry import COMPONENTS
 from retinue.strategies import STRATEGIES
 
@@ -20,7 +20,7 @@ Every key that a file of agents may have, as `retinue schema` prints them. To wr
 
 def yaml_page() -> str:
     """The page of all keys."""
-    schema = json_schema()
+    schema = build_json_schema()
     parts = [_INTRO, "\n## The file\n\n", properties_table({**schema, "description": ""})]
     for name, spec in schema["$defs"].items():
         parts += [f"\n## `{name}` {{ #{name.lower()} }}\n\n", properties_table(spec)]

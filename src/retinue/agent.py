@@ -25,7 +25,7 @@ from .core.values import Decision, Message
 from .errors import LogMismatch, ModelError, UsageError
 from .memory.recall import as_tuple
 from .models import PromptModel
-from .models.reply_limits import limited
+from .models.reply_limits import limit_replies
 from .net.file_source import FileSource
 from .run.run import Earlier, Run as Run
 from .run.spec import RunSpec, suggested
@@ -115,7 +115,7 @@ class Agent(YamlSerializable):
         if prompt_node is not None and model != "local":
             raise UsageError("Agent: give a model or a prompt_node, which has a model of its own, and not both")
         if prompt_node is not None:
-            model = limited(prompt_node.model, prompt_node.stop_words, prompt_node.max_length)
+            model = limit_replies(prompt_node.model, prompt_node.stop_words, prompt_node.max_length)
             if prompt_node.default_prompt_template and isinstance(strategy, React | Auto):
                 react = strategy if isinstance(strategy, React) else React()
                 strategy = replace(react, prompt=prompt_node.default_prompt_template.prompt_text)

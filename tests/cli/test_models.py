@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cli.test_ask import refused, retinue
 from retinue.models import weights
-from retinue.models.weights import EMBEDDED, catalogue
+from retinue.models.weights import EMBEDDED, read_catalogue
 
 
 def listed(cache: str) -> dict[str, list[str]]:
@@ -46,8 +46,8 @@ def test_weights_are_removed_only_by_name(tmp_path: Path) -> None:
 def test_list_shows_what_would_fit(tmp_path: Path) -> None:
     rows = listed(str(tmp_path))
     assert rows[EMBEDDED.name][1:7] == ["embedded", "1.1", "GB", "3", "GB", "Apache-2.0"]
-    for one in catalogue():
-        fits = "fits" if weights.fits(one, weights.machine_memory()) else "too large"
+    for one in read_catalogue():
+        fits = "fits" if weights.fits(one, weights.measure_machine_memory()) else "too large"
         assert " ".join(rows[one.name]).endswith(fits)
         assert f"{one.window:,}" in rows[one.name]
     assert rows["minilm"] == ["minilm", "23", "MB", "Apache-2.0", "fits"]
@@ -57,7 +57,7 @@ def test_list_shows_what_would_fit(tmp_path: Path) -> None:
 
 
 def test_without_a_name_the_memory_decides_and_without_a_hub_the_embedded_model_is_named(tmp_path: Path) -> None:
-    suited = weights.suited_to(weights.machine_memory())
+    suited = weights.choose_weights(weights.measure_machine_memory())
     done = retinue("models", "pull", RETINUE_CACHE=str(tmp_path), HF_ENDPOINT="http://127.0.0.1:9")
     assert done.returncode == 2
     assert done.stderr.startswith(f"{suited.name} (")

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from retinue import Agent, Budget, PromptModel, Tool, tool
-from retinue.config.agent_snapshot import AgentSnapshot, rebuild, schema_changes, snapshot_of, without_words
+from retinue.config.agent_snapshot import AgentSnapshot, describe_schema_changes, rebuild, take_snapshot, without_words
 from retinue.core.protocols import Flow, Task
 from retinue.errors import AgentChanged
-from retinue.models.reply_limits import limited
+from retinue.models.reply_limits import limit_replies
 from retinue.strategies import React, ToolCalling
 
 KEY = "sk-of-a-vendor-9876543210"
@@ -52,16 +52,16 @@ agents:
 
 
 def test_an_edit_of_what_one_may_ask_changes_no_agent(tmp_path: Path) -> None:
-    assert snapshot_of(made(questions=["How warm is it?"])).hash == snapshot_of(made()).hash
+    assert take_snapshot(made(questions=["How warm is it?"])).hash == take_snapshot(made()).hash
     text = "agents:\n  - {name: a, params: {model: scripted, script: [x]%s}}\n"
-    before = snapshot_of(loaded(tmp_path, text % ""))
+    before = take_snapshot(loaded(tmp_path, text % ""))
     asked = loaded(tmp_path, text % ", questions: [How warm is it?]")
-    assert snapshot_of(asked) == before
+    assert take_snapshot(asked) == before
     assert rebuild(stored(before), asked).model == asked.model
 
 
 def test_it_says_what_makes_an_agent_answer_as_it_does() -> None:
-    body = stored(snapshot_of(made(budget=Budget(steps=3), answer_schema={"type": "object"}, name="clerk")))
+    body = stored(take_snapshot(made(budget=Budget(steps=3), answer_schema={"type": "object"}, name="clerk")))
     assert (body["name"], body["instructions"], body["budget"]["steps"]) == ("clerk", "Be kind.", 3)
     assert body["strategy"]["prompt"] == "$tools $query"
     assert body["strategy"]["template"].startswith("Answer the following questions")
@@ -82,12 +82,12 @@ def test_equal_agents_have_equal_hashes_and_others_have_others() -> None:
         {"tools": [replace(look, description="Looks again.")]},
         {"tools": [replace(look, approval=True)]},
         {"model": PromptModel(engine="scripted", script=[{"say": "Ho"}])},
-        {"model": limited(made().model, max_tokens=5)},
+        {"model": limit_replies(made().model, max_tokens=5)},
         {"answer_schema": {"type": "object"}},
     ]
-    hashes = [snapshot_of(made(**change)).hash for change in ({}, *changes)]
+    hashes = [take_snapshot(made(**change)).hash for change in ({}, *changes)]
     assert len(set(hashes)) == len(hashes)
-    assert hashes == [snapshot_of(made(**change)).hash for change in ({}, *changes)]
+    assert hashes == [take_snapshot(made(**change)).hash for change in ({}, *changes)]
 
 
 @pytest.mark.parametrize("place", ["api_key", "base_url", "query"])
@@ -98,31 +98,31 @@ def test_no_secret_is_in_it(place: str) -> None:
         "query": {"base_url": f"http://127.0.0.1:9/v1?key={KEY}", "api_key": "x"},
     }[place]
     agent = made(model=PromptModel("m", engine="openai", **given), instructions=f"See http://me:{KEY}@host/")
-    assert KEY not in json.dumps(snapshot_of(agent).body)
+    assert KEY not in json.dumps(take_snapshot(agent).body)
 
 
 def test_an_agent_of_a_file_is_rebuilt_with_todays_secrets(tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("You are a clerk. $query")
     old = loaded(tmp_path, FILE.format(key=KEY, more="temperature: 0.25", said="Be kind", steps=4))
-    kept = stored(snapshot_of(old))
+    kept = stored(take_snapshot(old))
     assert KEY not in json.dumps(kept)
     (tmp_path / "words.txt").write_text("You are a pirate. $query")
     new = loaded(tmp_path, FILE.format(key=KEY, more="temperature: 0.75", said="Be rude", steps=9))
     again = rebuild(kept, new)
-    assert stored(snapshot_of(again))["strategy"] == kept["strategy"]
+    assert stored(take_snapshot(again))["strategy"] == kept["strategy"]
     assert isinstance(again.strategy, React)
     assert again.strategy.prompt == "You are a clerk. $query"
     assert (again.instructions, again.budget.steps, again.name) == ("Be kind", 4, "a")
     assert getattr(again.model, "given", {})["temperature"] == 0.25
     assert getattr(again.model, "given", {})["api_key"] == KEY
-    assert stored(snapshot_of(new))["strategy"] != kept["strategy"]  # which is left as it is
+    assert stored(take_snapshot(new))["strategy"] != kept["strategy"]  # which is left as it is
 
 
 def test_what_a_file_takes_from_the_environment_is_not_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHERE", f"http://127.0.0.1:9/{KEY}/v1")
     (tmp_path / "words.txt").write_text("$query")
     file = FILE.format(key="x", more="base_url: '${WHERE}'", said="Be kind", steps=4)
-    kept = stored(snapshot_of(loaded(tmp_path, file)))
+    kept = stored(take_snapshot(loaded(tmp_path, file)))
     assert (KEY in json.dumps(kept), "${WHERE}" in json.dumps(kept)) == (False, True)
     monkeypatch.setenv("WHERE", "http://127.0.0.1:8/v1")
     new = loaded(tmp_path, file.replace("Be kind", "Be rude"))
@@ -133,7 +133,7 @@ def test_what_a_file_takes_from_the_environment_is_not_in_it(tmp_path: Path, mon
 def test_what_cannot_be_built_any_more_is_named(tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("$query")
     file = FILE.format(key=KEY, more="temperature: 0.25", said="Be kind", steps=4)
-    kept = stored(snapshot_of(loaded(tmp_path, file)))
+    kept = stored(take_snapshot(loaded(tmp_path, file)))
     new = loaded(tmp_path, file.replace("vendor", "other").replace("0.25", "0.5"))
     with pytest.raises(AgentChanged, match="the environment variable VENDOR_PARAMS_API_KEY is not set") as told:
         rebuild(kept, new)
@@ -144,7 +144,7 @@ def test_a_model_that_is_the_same_keeps_its_connections() -> None:
     old = made()
     new = made(instructions="Be short.", budget=Budget(steps=2), strategy=React(prompt="$query"), tools=[look])
     new.model = old.model
-    again = rebuild(stored(snapshot_of(old)), new)
+    again = rebuild(stored(take_snapshot(old)), new)
     assert again.model is old.model
     assert isinstance(again.strategy, React)
     assert (again.strategy.prompt, again.budget) == ("$tools $query", old.budget)
@@ -197,13 +197,13 @@ class Own:
 )
 def test_what_is_in_the_way_is_named(changed: dict[str, Any], problem: str) -> None:
     with pytest.raises(AgentChanged) as told:
-        rebuild(stored(snapshot_of(made())), made(**changed))
+        rebuild(stored(take_snapshot(made())), made(**changed))
     assert problem in str(told.value)
 
 
 def test_all_that_is_in_the_way_is_named_at_once() -> None:
     other = made(tools=[looking(by_country)])
-    kept = stored(snapshot_of(made(tools=[look, replace(look, name="see")])))
+    kept = stored(take_snapshot(made(tools=[look, replace(look, name="see")])))
     with pytest.raises(AgentChanged) as told:
         rebuild(kept, other)
     assert str(told.value).count(";") == 1
@@ -211,7 +211,7 @@ def test_all_that_is_in_the_way_is_named_at_once() -> None:
 
 def test_new_tools_are_left_out_and_the_model_is_told_of_the_others_as_it_was() -> None:
     reworded = replace(look, description="Other words.", approval=True)
-    again = rebuild(stored(snapshot_of(made())), made(tools=[replace(look, name="see"), reworded]))
+    again = rebuild(stored(take_snapshot(made())), made(tools=[replace(look, name="see"), reworded]))
     (told,) = again.tools
     assert (told.name, told.description, told.approval) == ("look", "Looks.", True)
 
@@ -226,7 +226,7 @@ def test_new_tools_are_left_out_and_the_model_is_told_of_the_others_as_it_was() 
     ],
 )
 def test_changes_of_schemas_are_named(before: Any, after: Any, changed: str) -> None:
-    assert schema_changes(without_words(before), without_words(after)) == changed
+    assert describe_schema_changes(without_words(before), without_words(after)) == changed
 
 
 def test_words_are_no_part_of_a_schemas_form() -> None:

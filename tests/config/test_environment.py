@@ -44,7 +44,7 @@ def test_variables_are_put_in_and_taken_out_again(spec: FileSpec) -> None:
 
 def test_a_variable_that_is_not_set_is_a_problem_with_its_place(spec: FileSpec) -> None:
     problems = [
-        str(spec.source.problem(one))[len(spec.source.file) :] for one in resolve_component(spec, 1, {}).missing
+        str(spec.source.locate_problem(one))[len(spec.source.file) :] for one in resolve_component(spec, 1, {}).missing
     ]
     assert problems == [
         ":8:27: the environment variable ENGINE is not set",

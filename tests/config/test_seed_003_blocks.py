@@ -9,7 +9,7 @@ import pytest
 from cli.test_files import printed
 from retinue import Agent, DataError, Executor
 from retinue.config import check
-from retinue.config.opea import spec_from_environment
+from retinue.config.opea import read_spec_from_environment
 from retinue.strategies.planexec import Planner
 
 AGENT = """\
@@ -80,15 +80,15 @@ def test_a_role_and_a_path_from_the_root_may_come_from_the_environment(
 ) -> None:
     monkeypatch.chdir(folder)
     environ = {"role": "planner", "llm_endpoint_url": "http://127.0.0.1:8080", "model": "my-model"}
-    agent = (spec_from_environment(environ).agents or [])[0]
+    agent = (read_spec_from_environment(environ).agents or [])[0]
     assert agent.params.role == "planner"
     here = {**environ, "role": "agent", "tools": str(Path.cwd() / "tools.yaml")}
-    agent = (spec_from_environment(here).agents or [])[0]
+    agent = (read_spec_from_environment(here).agents or [])[0]
     assert agent.params.tools == "tools.yaml"
     with pytest.raises(DataError, match=r"'/tools\.yaml' is not a path relative to this file's folder"):
-        spec_from_environment({**environ, "tools": "/tools.yaml"})
+        read_spec_from_environment({**environ, "tools": "/tools.yaml"})
     with pytest.raises(DataError, match="planer"):
-        spec_from_environment({**environ, "role": "planer"})
+        read_spec_from_environment({**environ, "role": "planer"})
 
 
 def test_what_is_wrong_with_a_block_is_said_where_it_stands(folder: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from fakes.config_files import SEED, opea
-from retinue.config import check, json_schema, load_spec
+from retinue.config import build_json_schema, check, load_spec
 from retinue.config.registry import COMPONENTS, TOOLS
 from retinue.config.specs import ToolRef
 
@@ -63,7 +63,7 @@ def test_a_spec_does_not_change() -> None:
 
 
 def test_the_schema_describes_a_whole_file() -> None:
-    schema = json_schema()
+    schema = build_json_schema()
     json.dumps(schema)
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert schema["additionalProperties"] is False

@@ -15,7 +15,7 @@ from retinue._internal.redaction import (
     register_secret,
     register_url_secrets,
 )
-from retinue.config.environment import value_without_secrets
+from retinue.config.environment import mask_secrets
 from retinue.store.engines import engine_of
 
 WORDS = [
@@ -66,7 +66,7 @@ def test_an_address_is_shown_and_exported_without_what_its_parameters_hold() -> 
     for name in ("key", "tok", "code", "auth", "sig", "api-key", "x_token", "pwd", "access"):
         url = f"http://u:p@host:8000/v1?{name}=s3cret-of-{name}&version=2024-06-01#s3cret"
         assert address_without_secrets(url) == "http://***@host:8000/v1"
-        exported = value_without_secrets({"base_url": url}, "M")["base_url"]
+        exported = mask_secrets({"base_url": url}, "M")["base_url"]
         assert f"{name}=${{M_BASE_URL_KEY}}&version=2024-06-01" in exported
         model = PromptModel(engine="vllm", base_url=url.replace("u:p@", ""))
         assert "s3cret" not in f"{model!r} {model.name}"

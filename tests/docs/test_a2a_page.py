@@ -22,7 +22,7 @@ def test_its_file_gives_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert check(tmp_path / "a.yml") == []
     monkeypatch.setenv("CRITIC_KEY", "sk-critic-0123456789")
     monkeypatch.setenv("TRAVEL_KEY", "sk-travel-0123456789")
-    critic, travel = Builder(load_spec(tmp_path / "a.yml")).tools("leader")
+    critic, travel = Builder(load_spec(tmp_path / "a.yml")).build_tools("leader")
     assert is_member(critic)
     assert is_member(travel)
     assert isinstance(critic.something, RemoteAgent)

@@ -18,7 +18,7 @@ from fakes import fork_server
 from fakes.config_files import SEED
 from fakes.served import Served, serving
 from retinue.config import check
-from retinue.config.opea import spec_from_environment
+from retinue.config.opea import read_spec_from_environment
 
 PAGES = {path.stem: path.read_text("utf-8") for path in (ROOT / "docs" / "migrating").glob("*.md")}
 (FILE,) = blocks(PAGES["assistants"], "yaml")
@@ -170,7 +170,7 @@ def test_opeas_environment_describes_one_agent(opea: Path, monkeypatch: pytest.M
     (command,) = [one for one in blocks(PAGES["opea"], "sh") if one.startswith("strategy=")]
     words = shlex.split(command.replace("\\\n", " "))
     given = dict(word.split("=", 1) for word in words if "=" in word and not word.startswith("-"))
-    spec = spec_from_environment(given)
+    spec = read_spec_from_environment(given)
     assert spec.agents is not None
     (agent,) = spec.agents
     assert (agent.name, agent.params.strategy, agent.params.recursion_limit) == ("rag", "react", 12)

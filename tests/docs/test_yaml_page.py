@@ -10,7 +10,7 @@ import pytest
 
 from docs.test_docs import blocks
 from fakes import fork_server
-from retinue.config import check, json_schema
+from retinue.config import build_json_schema, check
 from retinue.config.registry import COMPONENTS
 from retinue.config.specs import AgentParams, BudgetSpec, ToolOptions
 from retinue.strategies import STRATEGIES
@@ -32,7 +32,7 @@ def test_its_python_runs() -> None:
 
 def test_the_published_schema_is_the_codes() -> None:
     published = (Path(__file__).parents[2] / "docs" / "retinue.schema.json").read_text(encoding="utf-8")
-    assert json.loads(published) == json_schema(), "run: retinue schema > docs/retinue.schema.json"
+    assert json.loads(published) == build_json_schema(), "run: retinue schema > docs/retinue.schema.json"
 
 
 def test_every_key_is_named() -> None:

@@ -345,7 +345,7 @@ def arrived(events: Sequence[dict[str, Any]]) -> PartialReply:
 def sent_back(arriving: PartialReply, calls: Sequence[AgentAction] | None = None) -> list[Any]:
     """The messages of the next request, with a result for each call."""
     state = ProviderState("here", json.dumps(MESSAGES.keep_turn(arriving)))
-    made = arriving.actions() if calls is None else calls
+    made = arriving.list_actions() if calls is None else calls
     numbered = tuple(AgentAction(call.tool, call.tool_input, id=f"call_1_{at}") for at, call in enumerate(made))
     results = [Message("tool", "ok", call_id=call.id, tool=call.tool) for call in numbered]
     encoded = MESSAGES.encode_messages(
@@ -376,8 +376,8 @@ def test_what_is_no_more_than_text_and_calls_is_not_kept() -> None:
 def test_a_turn_of_which_something_was_left_out_or_mended() -> None:
     both = arrived(events_of([BLANK, THOUGHT, use(1, a=1), OMITTED, use(2, a=2)]))
     assert sent_back(both)[1]["content"] == [THOUGHT, use(1, a=1), OMITTED, use(2, a=2)]
-    assert sent_back(both, both.actions()[:1])[1]["content"] == [THOUGHT, use(1, a=1)]
-    mended = [AgentAction("look", {"what": "x"}), both.actions()[1]]
+    assert sent_back(both, both.list_actions()[:1])[1]["content"] == [THOUGHT, use(1, a=1)]
+    mended = [AgentAction("look", {"what": "x"}), both.list_actions()[1]]
     assert sent_back(both, mended)[1]["content"] == [THOUGHT, use(1, "look", what="x"), OMITTED, use(2, a=2)]
     strange = arrived(events_of([THOUGHT, use(1, "functions.add")]))
     assert sent_back(strange)[1]["content"] == [THOUGHT, use(1, "functions.add")]
@@ -415,7 +415,7 @@ def test_how_replies_end() -> None:
     }  # fmt: skip
     for reason, finish in ends.items():
         arriving = arrived(events_of([text("x"), use(1, a=1)], reason))
-        assert (arriving.finish, len(arriving.whole_calls())) == (finish, 0 if reason == "refusal" else 1)
+        assert (arriving.finish, len(arriving.list_whole_calls())) == (finish, 0 if reason == "refusal" else 1)
 
 
 def test_thinking_tokens_are_counted() -> None:

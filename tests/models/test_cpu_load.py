@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from retinue.models import local as cpu_load
-from retinue.models.local import CpuLoad, own_cores
+from retinue.models.local import CpuLoad, list_own_cores
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -28,9 +28,9 @@ class Machine:
         self._now += seconds
         self._busy += seconds * cores
         ticks, idle = round(self._busy * TICKS), round(self._now * TICKS)
-        number = min(own_cores())
+        number = min(list_own_cores())
         lines = [f"cpu  {ticks} 0 0 {idle} 0 0 0 0 0 0", f"cpu{number} {ticks} 0 0 {idle} {idle} 0 0 0 {ticks} 0"]
-        lines.append(f"cpu{max(own_cores()) + 1} {round(elsewhere * self._now * TICKS)} 0 0 0 0 0 0 0 0 0")
+        lines.append(f"cpu{max(list_own_cores()) + 1} {round(elsewhere * self._now * TICKS)} 0 0 0 0 0 0 0 0 0")
         self.stat.write_text("\n".join([*lines, "intr 5 6", ""]), "ascii")
 
 
@@ -84,5 +84,5 @@ def test_where_the_system_does_not_tell_there_are_no_others(tmp_path: Path, mach
 def test_a_format_that_is_not_known_tells_nothing(machine: Machine) -> None:
     load = CpuLoad(machine.stat)
     machine.go_on(2.0, 1.0)
-    machine.stat.write_text(f"cpu{min(own_cores())} much\n", "ascii")
+    machine.stat.write_text(f"cpu{min(list_own_cores())} much\n", "ascii")
     assert not load.is_crowded()

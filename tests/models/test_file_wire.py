@@ -17,7 +17,7 @@ from retinue import Message, PromptModel, UsageError
 from retinue.core.files import read_file
 from retinue.core.prompt import Prompt
 from retinue.core.protocols import list_readable_kinds
-from retinue.models.reply_limits import limited
+from retinue.models.reply_limits import limit_replies
 
 ONE, OTHER = read_file(png()), read_file(jpeg(), "low")
 SHOWN = Prompt(Message("user", "What is this?", files=(ONE, OTHER)))
@@ -82,7 +82,7 @@ def test_a_server_that_can_tell_is_asked_once(engine: str, told: bool) -> None:
         with ENGINES[engine]() as server:
             server.sees = sees
             chosen = model(server)
-            for one in (chosen, limited(chosen, ["x"])):
+            for one in (chosen, limit_replies(chosen, ["x"])):
                 assert asyncio.run(list_readable_kinds(one)) == ({"image"} if sees else set())
             asked = [one.path for one in server.requests]
             assert len([path for path in asked if path in ("/api/show", "/props")]) == 1

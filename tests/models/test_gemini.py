@@ -224,7 +224,7 @@ def test_parts_are_kept_as_they_came() -> None:
                 WIRE.read_body({"candidates": [{"content": {"role": "model", "parts": some}}]}, arriving)
             WIRE.read_body({"candidates": [{"finishReason": "STOP"}]}, arriving)
             assert WIRE.keep_turn(arriving) == kept, name
-            assert len(arriving.actions()) == sum("functionCall" in part for part in kept), name
+            assert len(arriving.list_actions()) == sum("functionCall" in part for part in kept), name
 
 
 # ── replies ──────────────────────────────────────────────────────────────────────────────────────
@@ -400,7 +400,7 @@ def test_a_name_that_was_changed_is_changed_back() -> None:
         (made,) = WIRE.build_parameters(terms(tools=(Tool(name, lambda: "", "Now", effects="read"),)))["tools"]
         arriving = PartialReply(finish="stop")
         WIRE.read_body(candidate("STOP", call(made["functionDeclarations"][0]["name"], {})), arriving)
-        assert [action.tool for action in arriving.actions()] == [name]
+        assert [action.tool for action in arriving.list_actions()] == [name]
 
 
 # ── refusals ─────────────────────────────────────────────────────────────────────────────────────

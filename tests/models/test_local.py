@@ -200,7 +200,7 @@ def test_a_new_prompt_beside_a_busy_program_gets_half_the_threads(
         return server(path, context, threads, process)
 
     monkeypatch.setattr(local, "_LOAD", load)
-    monkeypatch.setattr(local, "own_cores", lambda: {0, 1})
+    monkeypatch.setattr(local, "list_own_cores", lambda: {0, 1})
     monkeypatch.setattr(local, "_start_server", noted)
     shared = PromptModel("local")
     begun = Prompt(Message("user", "Count: one two"))

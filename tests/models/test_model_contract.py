@@ -18,7 +18,7 @@ from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks, Model, Retry
 from retinue.core.values import AgentAction, Capabilities, Reply, Usage
 from retinue.errors import WindowExceeded
-from retinue.models.reply_limits import limited
+from retinue.models.reply_limits import limit_replies
 from retinue.net.retry import Retries
 from retinue.testing import Case, ModelSubject, model_cases
 
@@ -332,7 +332,7 @@ def broken(kind: Callable[[], Model]) -> ModelSubject:
 
 
 @pytest.mark.parametrize(
-    "kind", [Honest, lambda: limited(Honest(), max_tokens=100, options={"seed": 1})], ids=["own", "limited"]
+    "kind", [Honest, lambda: limit_replies(Honest(), max_tokens=100, options={"seed": 1})], ids=["own", "limited"]
 )
 @pytest.mark.parametrize("case", model_cases(), ids=str)
 def test_a_model_of_ones_own_keeps_to_the_contract(case: Case[ModelSubject], kind: Any) -> None:

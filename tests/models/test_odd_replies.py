@@ -84,8 +84,8 @@ def read(wire: Wire, bodies: Sequence[Any]) -> Reply:
     reader = ReplyReader(wire, (), in_json=False, redacted=str)
     for body in bodies:
         list(reader.take([copy.deepcopy(body)]))
-    reader.paused_turn("here")
-    list(reader.rest())
+    reader.find_paused_turn("here")
+    list(reader.flush_rest())
     return reader.reply("here")
 
 

@@ -14,7 +14,7 @@ from fakes.scripted_server import Answer
 from retinue import Agent, Budget, StopReason, Tool
 from retinue.core.values import Capabilities
 from retinue.extend import AgentAction, Reply
-from retinue.models.reply_limits import limited
+from retinue.models.reply_limits import limit_replies
 from retinue.strategies import ToolCalling
 
 SAMPLING = {"temperature": 0.7, "top_p": 0.9, "seed": 7, "presence_penalty": 0.5, "frequency_penalty": 0.25}
@@ -27,7 +27,7 @@ def test_every_vendor_gets_what_it_knows_under_its_own_name(engine: str) -> None
     given = SAMPLING | {"max_tokens": 33, "stop": "END", "user": None}
     with ENGINES[engine]() as server:
         server.replies += ["a END b"]
-        asked = limited(
+        asked = limit_replies(
             model(server, temperature=0.1, options={"top_p": 0.2} if engine == "openai" else {}), options=given
         )
         assert reply(asked, request(stop=["Observation:"], max_tokens=9)).text == "a "
@@ -45,18 +45,18 @@ def test_every_vendor_gets_what_it_knows_under_its_own_name(engine: str) -> None
 
 def test_what_is_said_last_counts(server: OpenAIServer) -> None:
     server.replies += ["a", "b"]
-    own = limited(model(server), ["x"], 10, {"seed": 1, "top_p": 0.5})
-    reply(limited(own, ["y"], 20, {"seed": 2}))
+    own = limit_replies(model(server), ["x"], 10, {"seed": 1, "top_p": 0.5})
+    reply(limit_replies(own, ["y"], 20, {"seed": 2}))
     reply(own)
     seen = [(one.body["seed"], one.body["top_p"], one.body["max_tokens"], one.body["stop"]) for one in server.asked]
     assert seen == [(2, 0.5, 20, ["x", "y"]), (1, 0.5, 10, ["x"])]
-    assert limited(own, options={"seed": None}) is own
+    assert limit_replies(own, options={"seed": None}) is own
 
 
 def test_a_limit_of_ones_own_is_not_above_the_budgets() -> None:
     said = Said(["Final Answer: x"])
-    Agent(limited(said, max_tokens=500), [LOOK], budget=Budget(tokens=100)).run("?")
-    Agent(limited(said2 := Said(["Final Answer: x"]), max_tokens=5000), [LOOK]).run("?")
+    Agent(limit_replies(said, max_tokens=500), [LOOK], budget=Budget(tokens=100)).run("?")
+    Agent(limit_replies(said2 := Said(["Final Answer: x"]), max_tokens=5000), [LOOK]).run("?")
     assert (said.asked[0].max_tokens, said2.asked[0].max_tokens) == (100, 5000)
 
 

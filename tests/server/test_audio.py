@@ -15,7 +15,7 @@ import pytest
 from fakes.served import Served, serving
 from retinue.components import SpeechToText, TextToSpeech
 from retinue.errors import DataError
-from retinue.models.weights import bundles
+from retinue.models.weights import read_bundles
 from retinue.server.deployment import Deployment
 
 NUMBER = "(one | two | three | four | five)"
@@ -186,7 +186,7 @@ def test_speech_within_a_chain_is_not_served(tmp_path: Path) -> None:
 
 @pytest.mark.full
 @pytest.mark.skipif(
-    not bundles()["whisper-base"].is_here, reason="needs whisper-base: retinue models pull whisper-base"
+    not read_bundles()["whisper-base"].is_here, reason="needs whisper-base: retinue models pull whisper-base"
 )
 def test_whisper_hears_what_nobody_listed(tmp_path: Path) -> None:
     text = FILE.replace(f"phrases: {PHRASES!r}", "model: whisper-base").replace("what is two plus three", "weather")

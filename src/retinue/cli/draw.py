@@ -8,7 +8,7 @@ import click
 
 from ..config import load_spec
 from ..config.specs import FileSpec
-from ..config.team_builder import outline_of
+from ..config.team_builder import outline_group
 from ..config.yaml_files import select_part
 from ..display.terminal import clean
 from ..errors import UsageError
@@ -48,5 +48,5 @@ def _pipeline(spec: FileSpec, name: str | None, *, svg: bool) -> str:
 
 def _group(spec: FileSpec, name: str | None, *, svg: bool) -> str:
     name = select_part(spec, "groups", name)
-    outline = outline_of(next(one for one in spec.groups or () if one.name == name))
+    outline = outline_group(next(one for one in spec.groups or () if one.name == name))
     return graph_diagram.svg(outline) if svg else graph_diagram.text(outline)

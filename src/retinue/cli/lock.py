@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..config.yaml_files import dependencies
+from ..config.yaml_files import list_dependencies
 from ..tools import packages
 from .progress_line import Progress
 
@@ -22,7 +22,7 @@ def command(path: Path, upgrade: bool) -> int:
     version control. Only locked packages are installed, from wheels, with an environment per tool in the cache folder.
     A run or a server never installs anything.
     """
-    found = dependencies(path)
+    found = list_dependencies(path)
     for lock, wanted in found.items():
         with Progress() as progress:
             if upgrade or not packages.is_locked(lock, wanted):

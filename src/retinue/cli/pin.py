@@ -10,7 +10,7 @@ import click
 
 from ..config import load_spec
 from ..config.builder import Builder
-from ..config.references import servers
+from ..config.references import list_servers
 from ..errors import UsageError
 from ..mcp import MCPTools
 from ..mcp.tool_pins import PINS, Offer, Offered, read_pins
@@ -28,7 +28,7 @@ def command(file: Path, names: tuple[str, ...], yes: bool) -> int:
     if all are approved.
     """
     spec = load_spec(file)
-    there = servers(spec)
+    there = list_servers(spec)
     if missing := [name for name in names if name not in there]:
         raise UsageError(f"{file} has no MCP server {missing[0]!r}; there are: {', '.join(there) or 'none'}")
     builder, status = Builder(spec), 0

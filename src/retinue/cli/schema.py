@@ -6,7 +6,7 @@ import json
 
 import click
 
-from ..config import json_schema
+from ..config import build_json_schema
 
 
 @click.command("schema")
@@ -16,5 +16,5 @@ def command() -> int:
     Editors use it for completion and checks: save it, and begin a file with the line `# yaml-language-server:
     $schema=retinue.schema.json`.
     """
-    click.echo(json.dumps(json_schema(), ensure_ascii=False, indent=2))
+    click.echo(json.dumps(build_json_schema(), ensure_ascii=False, indent=2))
     return 0

@@ -147,9 +147,9 @@ def _deployment(file: Path | None) -> Deployment:
 
     if file is not None:
         return Deployment.load(file)
-    from ..config.opea import spec_from_environment
+    from ..config.opea import read_spec_from_environment
 
-    return Deployment.of(spec_from_environment(os.environ))
+    return Deployment.of(read_spec_from_environment(os.environ))
 
 
 def _port(file: Path | None) -> int:

@@ -14,7 +14,7 @@ from ..config.builder import Builder
 from ..config.yaml_files import select_part
 from ..core.tools.tool import Tool
 from ..display.terminal import clean
-from ..models.wire_format import functions
+from ..models.wire_format import encode_functions
 from ..strategies.prompting.prompt_parts import describe_tools
 from ..strategies.react_json import format_tools_as_json
 
@@ -29,7 +29,7 @@ def command(file: Path, agent: str | None) -> int:
     """
     spec = load_spec(file)
     name = select_part(spec, "agents", agent)
-    tools = Builder(spec).tools(name)
+    tools = Builder(spec).build_tools(name)
     params = next(one.params for one in spec.agents or () if one.name == name)
     strategy = "tool_calling" if params.role == "executor" else params.strategy or "auto"
     if not tools:
@@ -44,7 +44,7 @@ def command(file: Path, agent: str | None) -> int:
 
 
 def _native(tools: Sequence[Tool]) -> str:
-    return json.dumps(functions(tools), ensure_ascii=False, indent=2)
+    return json.dumps(encode_functions(tools), ensure_ascii=False, indent=2)
 
 
 _SHOWN: Mapping[str, Callable[[Sequence[Tool]], str]] = {

@@ -117,7 +117,7 @@ class SpeechToText(Component):
         return Transcript(**answer)
 
     def _model_folder(self) -> str:
-        if self.model in weights.bundles():
+        if self.model in weights.read_bundles():
             return str(weights.find(self.model))
         if self.model and not (Path(self.model).expanduser() / "model.bin").is_file():
             raise UsageError(f"model: want whisper-base or a folder with a model.bin, not {self.model!r}")

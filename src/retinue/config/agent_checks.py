@@ -8,11 +8,11 @@ from string import Template
 
 from ..core.tools.delegation import HANDOFF
 from ..strategies import STRATEGIES
-from .component_checks import SECTIONS, check_circles, check_reference, named_nodes
-from .problems import Found, Node, shown, unknown
-from .references import tool_name
+from .component_checks import SECTIONS, check_circles, check_reference, index_nodes
+from .problems import Found, Node, describe_unknown, format_value
+from .references import name_worker_tool
 from .registry import ENGINES, MEMORIES, MEMORY_TYPES, TOOLS
-from .tool_files import ToolFiles, check_entries, path_within
+from .tool_files import ToolFiles, check_entries, resolve_path_within
 
 _MODELS = ("model", "models", "prompt_node", "llm_model_id", "script")  # each of these names the model
 _MODEL_KEYS = (*_MODELS, "llm_engine", "llm_endpoint_url")
@@ -29,8 +29,8 @@ _STORE = "want {path: FILE}, a JSON file that stores the memory"
 
 def check_agents(root: Node, files: ToolFiles) -> Iterator[Found]:
     """Check every agent, and the tools shared by all."""
-    components = named_nodes(root, "components")
-    targets = {name: node for section in SECTIONS for name, node in named_nodes(root, section).items()}
+    components = index_nodes(root, "components")
+    targets = {name: node for section in SECTIONS for name, node in index_nodes(root, section).items()}
     shared: dict[str, Node] = {}
     yield from _check_tools(root.at("tools"), targets, files, shared)
     uses: dict[str, dict[str, Node]] = {}
@@ -48,12 +48,12 @@ def check_agents(root: Node, files: ToolFiles) -> Iterator[Found]:
         yield from _check_tools(params.at("tools"), targets, files, tools, shared)
         own = uses.setdefault(agent.name, {})
         yield from _check_workers(params.at("workers"), targets, tools)
-        yield from _check_handoffs(params.at("handoffs"), named_nodes(root, "agents"), tools)
+        yield from _check_handoffs(params.at("handoffs"), index_nodes(root, "agents"), tools)
         if not files.unnamed:
             usable = {**shared, **tools} if params.at("tools").value is None else tools
             yield from _check_feedback(params.at("require_human_feedback"), usable)
         for worker in params.at("workers"):
-            own.setdefault(_agent_of(worker).text, _agent_of(worker))
+            own.setdefault(_find_agent(worker).text, _find_agent(worker))
         for tool in params.at("tools"):
             own.setdefault(tool.at("pipeline_or_node").text, tool.at("pipeline_or_node"))
     yield from check_circles(uses)
@@ -89,12 +89,12 @@ def _check_model(params: Node, components: Mapping[str, Node]) -> Iterator[Found
     node = params.at("prompt_node")
     prompt_nodes = [name for name, one in components.items() if one.at("type").text == "PromptNode"]
     if node.text and node.text not in components:
-        yield Found(node.path, unknown("prompt node", node.text, prompt_nodes))
+        yield Found(node.path, describe_unknown("prompt node", node.text, prompt_nodes))
     elif node.text:
         yield from check_reference(node, components, ("PromptNode",))
     engine = params.at("llm_engine")
     if engine.text and engine.text not in ENGINES:
-        yield Found(engine.path, unknown("engine", engine.text, ENGINES))
+        yield Found(engine.path, describe_unknown("engine", engine.text, ENGINES))
     if engine.text in ("tgi", "vllm") and params.at("llm_endpoint_url").value is None:
         yield Found(engine.path, f"{engine.text} needs 'llm_endpoint_url'")
 
@@ -113,7 +113,7 @@ def _check_models(params: Node, components: Mapping[str, Node]) -> Iterator[Foun
 def _check_words(params: Node) -> Iterator[Found]:
     strategy, prompt = params.at("strategy"), params.at("custom_prompt")
     if strategy.text and strategy.text not in STRATEGIES:
-        yield Found(strategy.path, unknown("strategy", strategy.text, STRATEGIES))
+        yield Found(strategy.path, describe_unknown("strategy", strategy.text, STRATEGIES))
     if prompt.text.strip().endswith(".py"):
         yield Found(prompt.path, "custom_prompt: want the text itself; Python files are not read for prompts")
 
@@ -122,19 +122,19 @@ def _check_prompts(params: Node, components: Mapping[str, Node]) -> Iterator[Fou
     """Yield a warning for each variable of an agent's prompt that is not filled in."""
     if (params.at("strategy").text or "react") != "react":
         return
-    prompts = [params.at("custom_prompt"), _template(params.at("prompt_node"), components)]
+    prompts = [params.at("custom_prompt"), _find_template(params.at("prompt_node"), components)]
     for prompt in prompts:
-        names = list(dict.fromkeys(_variables(prompt.text)))
+        names = list(dict.fromkeys(_find_variables(prompt.text)))
         if not {"question", "query"} & set(names):
             continue  # not a whole prompt, but text before ours
         for name in names:
             if name not in _FILLED:
                 more = _TRANSCRIPT if name == "transcript" else " (for a dollar sign, write $$)"
-                said = unknown("variable", f"${name}", [f"${one}" for one in _FILLED])
+                said = describe_unknown("variable", f"${name}", [f"${one}" for one in _FILLED])
                 yield Found(prompt.path, f"{prompt.path[-1]}: {said}{more}", warning=True)
 
 
-def _template(prompt_node: Node, components: Mapping[str, Node]) -> Node:
+def _find_template(prompt_node: Node, components: Mapping[str, Node]) -> Node:
     """Return the text of the prompt node's template, if it is in the file."""
     node = components.get(prompt_node.text, Node(None))
     named = node.at("params").at("default_prompt_template")
@@ -142,7 +142,7 @@ def _template(prompt_node: Node, components: Mapping[str, Node]) -> Node:
     return named if template is None else template.at("params").at("prompt_text")
 
 
-def _variables(text: str) -> Iterator[str]:
+def _find_variables(text: str) -> Iterator[str]:
     for match in Template.pattern.finditer(text):
         if name := match["named"] or match["braced"]:
             yield name
@@ -154,12 +154,12 @@ def _check_memory(params: Node, components: Mapping[str, Node], folder: Path) ->
     memories = [name for name, one in components.items() if one.at("type").text in MEMORIES]
     for one in [named] if named.text else named:
         if one.text and one.text not in memories:
-            yield Found(one.path, unknown("memory", one.text, memories))
+            yield Found(one.path, describe_unknown("memory", one.text, memories))
     with_memory, kind = params.at("with_memory"), params.at("memory_type")
     if named.value and with_memory.value:
         yield Found(with_memory.path, "both 'memory' and 'with_memory' define its memory; keep one", at_key=True)
     if kind.text and kind.text not in MEMORY_TYPES:
-        yield Found(kind.path, unknown("memory_type", kind.text, MEMORY_TYPES))
+        yield Found(kind.path, describe_unknown("memory_type", kind.text, MEMORY_TYPES))
     if kind.text == "store":
         yield from _check_store(kind, params.at("store_config"), folder)
 
@@ -172,7 +172,7 @@ def _check_store(kind: Node, store: Node, folder: Path) -> Iterator[Found]:
         yield Found(store.path, f"store_config: {_STORE}{redis}", at_key=True)
     else:
         try:
-            path_within(folder, store.at("path").text)
+            resolve_path_within(folder, store.at("path").text)
         except ValueError as error:
             yield Found(store.at("path").path, f"path: {error}")
 
@@ -180,7 +180,7 @@ def _check_store(kind: Node, store: Node, folder: Path) -> Iterator[Found]:
 def _check_feedback(asked: Node, tools: Mapping[str, Node]) -> Iterator[Found]:
     for named in asked:
         if named.text and named.text not in tools:
-            yield Found(named.path, unknown("tool", named.text, tools))
+            yield Found(named.path, describe_unknown("tool", named.text, tools))
 
 
 def _check_limits(params: Node) -> Iterator[Found]:
@@ -210,32 +210,32 @@ def _check_tools(
         return
     for item in [tools] if tools.text else tools:
         try:
-            added = _tool_names(item, targets, files, shared or {})
+            added = _list_tool_names(item, targets, files, shared or {})
         except ValueError as error:
             yield Found(item.path, f"tools: {error}")
             continue
         for name in added:
             if name in own:
-                yield Found(_name_node(item).path, _SAME_NAME.format(shown(name)))
+                yield Found(_name_node(item).path, _SAME_NAME.format(format_value(name)))
             own.setdefault(name, item)
         named = item.at("pipeline_or_node")
         if named.text and named.text not in targets:
-            yield Found(named.path, unknown("component, pipeline or agent", named.text, targets))
+            yield Found(named.path, describe_unknown("component, pipeline or agent", named.text, targets))
 
 
-def _agent_of(worker: Node) -> Node:
+def _find_agent(worker: Node) -> Node:
     return worker if worker.text else worker.at("agent")
 
 
 def _check_workers(workers: Node, targets: Mapping[str, Node], own: dict[str, Node]) -> Iterator[Found]:
     """Check an agent's workers, and add the names of their tools to `own`."""
     for worker in workers:
-        agent = _agent_of(worker)
+        agent = _find_agent(worker)
         if agent.text and agent.text not in targets:
-            yield Found(agent.path, unknown("agent", agent.text, targets))
-        name = worker.at("name").text or tool_name(agent.text)
+            yield Found(agent.path, describe_unknown("agent", agent.text, targets))
+        name = worker.at("name").text or name_worker_tool(agent.text)
         if name and name in own:
-            yield Found(agent.path, _SAME_NAME.format(shown(name)))
+            yield Found(agent.path, _SAME_NAME.format(format_value(name)))
         own.setdefault(name, worker)
 
 
@@ -243,14 +243,14 @@ def _check_handoffs(handoffs: Node, agents: Mapping[str, Node], own: dict[str, N
     """Check to whom an agent may hand the conversation over; agents may do so in circles."""
     for other in handoffs:
         if other.text and other.text not in agents:
-            yield Found(other.path, unknown("agent", other.text, agents))
-        name = f"{HANDOFF}{tool_name(other.text)}"
+            yield Found(other.path, describe_unknown("agent", other.text, agents))
+        name = f"{HANDOFF}{name_worker_tool(other.text)}"
         if other.text and name in own:
-            yield Found(other.path, _SAME_NAME.format(shown(name)))
+            yield Found(other.path, _SAME_NAME.format(format_value(name)))
         own.setdefault(name, other)
 
 
-def _tool_names(
+def _list_tool_names(
     item: Node, targets: Mapping[str, Node], files: ToolFiles, shared: Mapping[str, Node]
 ) -> tuple[str, ...]:
     if not item.text:
@@ -263,8 +263,8 @@ def _tool_names(
         files.unnamed = True
         return (item.text,)  # stands for its tools, whose names only the pins know
     if "/" in item.text or "." in item.text or (files.folder / item.text).is_dir():
-        return files.names(item.text)
-    raise ValueError(unknown("tool", item.text, [*shared, *TOOLS]))
+        return files.list_names(item.text)
+    raise ValueError(describe_unknown("tool", item.text, [*shared, *TOOLS]))
 
 
 def _name_node(item: Node) -> Node:

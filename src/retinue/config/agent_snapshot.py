@@ -31,7 +31,7 @@ from ..run.spec import RunSpec
 from ..strategies.auto import Auto
 from ..strategies.react import React
 from .builder import Builder
-from .environment import value_without_secrets
+from .environment import mask_secrets
 from .export import Origin
 from .problems import Source
 from .specs import FileSpec
@@ -50,15 +50,15 @@ class AgentSnapshot(NamedTuple):
     body: Mapping[str, Any]
 
 
-def snapshot_of(agent: Agent) -> AgentSnapshot:
+def take_snapshot(agent: Agent) -> AgentSnapshot:
     """Return the specification of an agent."""
-    specified = specification(agent.spec, as_in_file=_is_as_in_file(agent))
-    body = {"format": _FORMAT, **specified, "file": _file_content(agent)}
+    specified = write_specification(agent.spec, as_in_file=_is_as_in_file(agent))
+    body = {"format": _FORMAT, **specified, "file": _read_file_content(agent)}
     canonical = json.dumps(body, sort_keys=True)
     return AgentSnapshot(hashlib.sha256(canonical.encode()).hexdigest(), body)
 
 
-def specification(spec: RunSpec, *, as_in_file: bool) -> dict[str, Any]:
+def write_specification(spec: RunSpec, *, as_in_file: bool) -> dict[str, Any]:
     """Return what makes an agent answer as it does, as JSON without secrets.
 
     If the agent is as its file says, only the type of its model is told: the rest may come from the environment."""
@@ -75,9 +75,9 @@ def specification(spec: RunSpec, *, as_in_file: bool) -> dict[str, Any]:
     ]
     found = {
         "name": spec.name,
-        "instructions": value_without_secrets(spec.instructions, "INSTRUCTIONS"),
+        "instructions": mask_secrets(spec.instructions, "INSTRUCTIONS"),
         "strategy": describe(spec.strategy),
-        "model": {"type": model["type"]} if as_in_file else value_without_secrets(model, "MODEL"),
+        "model": {"type": model["type"]} if as_in_file else mask_secrets(model, "MODEL"),
         "budget": asdict(spec.budget),
         "answer_schema": spec.answers and spec.answers[0],
         "memories": [type(memory).__name__ for memory in spec.memories],
@@ -91,16 +91,18 @@ def rebuild(kept: Mapping[str, Any], agent: Agent) -> Agent:
     """Return the agent with the specification `kept`, where `agent` is the one served now: with its code, and the words
     and settings that were kept. Raises `AgentChanged` with all that is in the way, except for settings of the strategy:
     with an upgrade, they may be others, which matters only to a run that they make ask otherwise."""
-    problems = list(_tool_problems(kept["tools"], agent.tools))
+    problems = list(_find_tool_problems(kept["tools"], agent.tools))
     if not problems:
-        tools = _tools_as_stored(kept["tools"], agent.tools)
+        tools = _restore_tools(kept["tools"], agent.tools)
         of_file = bool(kept["file"]) and _is_as_in_file(agent)
         made = _build_from_file(kept, agent, tools) if of_file else _build_in_code(kept, agent, tools)
         made.strategy = _with_settings(made.strategy, kept["strategy"])
         if describe(made.model) == describe(agent.model):
             made.model = agent.model  # with its connections
         compared = _COMPARED if of_file else (*_COMPARED, "model")  # a file's model was just made of what the file said
-        problems = list(_differences(kept, specification(made.spec, as_in_file=_is_as_in_file(made)), compared))
+        problems = list(
+            _find_differences(kept, write_specification(made.spec, as_in_file=_is_as_in_file(made)), compared)
+        )
     if problems:
         raise AgentChanged("; ".join(problems))
     return made
@@ -108,11 +110,11 @@ def rebuild(kept: Mapping[str, Any], agent: Agent) -> Agent:
 
 def _build_from_file(kept: Mapping[str, Any], agent: Agent, tools: Sequence[Tool]) -> Agent:
     origin: Origin = agent.origin
-    value = _restore_secrets(kept["file"], _file_content(agent), origin.whole)
+    value = _restore_secrets(kept["file"], _read_file_content(agent), origin.whole)
     try:
         spec = FileSpec.model_validate(value)
         spec._source = Source(origin.spec.source.file, value)
-        return Builder(spec).agent(agent.name, tools)
+        return Builder(spec).build_agent(agent.name, tools)
     except ValidationError as error:
         raise AgentChanged("what its file said is no longer valid") from error
     except (DataError, UsageError) as error:
@@ -138,7 +140,7 @@ def _with_settings(strategy: Strategy, kept: Mapping[str, Any]) -> Strategy:
     return replace(strategy, **other) if other else strategy
 
 
-def _tools_as_stored(kept: Sequence[Mapping[str, Any]], now: Sequence[Tool]) -> list[Tool]:
+def _restore_tools(kept: Sequence[Mapping[str, Any]], now: Sequence[Tool]) -> list[Tool]:
     """Return today's tools that the agent had, with the words that the model was told of them."""
     there = {tool.name: tool for tool in now}
     return [_with_stored_words(there[one["name"]], one) for one in kept]
@@ -152,7 +154,7 @@ def _with_stored_words(tool: Tool, kept: Mapping[str, Any]) -> Tool:
     return replace(tool, description=kept["description"], approval=approval)
 
 
-def _tool_problems(kept: Sequence[Mapping[str, Any]], now: Sequence[Tool]) -> Iterator[str]:
+def _find_tool_problems(kept: Sequence[Mapping[str, Any]], now: Sequence[Tool]) -> Iterator[str]:
     there = {tool.name: tool for tool in now}
     for one in kept:
         if (tool := there.get(one["name"])) is None:
@@ -160,10 +162,10 @@ def _tool_problems(kept: Sequence[Mapping[str, Any]], now: Sequence[Tool]) -> It
             continue
         before, after = without_words(one["input"]), without_words(_redact(tool.signature.parameters))
         if before != after:
-            yield f"the input of `{tool.name}` changed: {schema_changes(before, after)}"
+            yield f"the input of `{tool.name}` changed: {describe_schema_changes(before, after)}"
 
 
-def _differences(kept: Mapping[str, Any], now: Mapping[str, Any], parts: Sequence[str]) -> Iterator[str]:
+def _find_differences(kept: Mapping[str, Any], now: Mapping[str, Any], parts: Sequence[str]) -> Iterator[str]:
     for part in parts:
         before, after = kept[part], now[part]
         if before == after:
@@ -186,7 +188,7 @@ def _is_as_in_file(agent: Agent) -> bool:
     return agent.origin is not None and agent.state() == agent.origin.state
 
 
-def _file_content(agent: Agent) -> Any:
+def _read_file_content(agent: Agent) -> Any:
     return _redact(_without_questions(agent.origin.written)) if _is_as_in_file(agent) else None
 
 
@@ -254,10 +256,10 @@ def _describe_object(something: Any) -> dict[str, Any]:
         about |= {one.name: describe(getattr(something, one.name)) for one in fields(something)}
     if isinstance(something, Auto):
         about["otherwise"] = describe(React())
-    return about | _built_in_prompt(kind)
+    return about | _read_built_in_prompt(kind)
 
 
-def _built_in_prompt(kind: type) -> dict[str, str]:
+def _read_built_in_prompt(kind: type) -> dict[str, str]:
     """Return the built-in prompt of a strategy, which stands beside its module."""
     package, _, module = kind.__module__.rpartition(".")
     if package != _PACKAGE or not (file := files(_PACKAGE).joinpath(f"{module}.txt")).is_file():
@@ -271,21 +273,21 @@ def without_words(schema: Any) -> Any:
         return [without_words(one) for one in schema]
     if not isinstance(schema, Mapping):
         return schema
-    return {key: _value_without_words(key, one) for key, one in schema.items() if key not in _WORDS}
+    return {key: _strip_words(key, one) for key, one in schema.items() if key not in _WORDS}
 
 
-def _value_without_words(key: str, value: Any) -> Any:
+def _strip_words(key: str, value: Any) -> Any:
     if key in _BY_NAME and isinstance(value, Mapping):  # names of arguments, which may be called `title`
         return {name: without_words(one) for name, one in value.items()}
     return value if key in ("default", "const", "enum") else without_words(value)
 
 
-def schema_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+def describe_schema_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """Return what changed between two schemas of type `object`, by the names of their properties."""
-    return ", ".join(_property_changes(before, after)) or "its schema"
+    return ", ".join(_find_property_changes(before, after)) or "its schema"
 
 
-def _property_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+def _find_property_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
     old, new = before.get("properties", {}), after.get("properties", {})
     yield from (f"`{name}` is gone" for name in old if name not in new)
     yield from (f"`{name}` is new" for name in new if name not in old)

@@ -23,7 +23,7 @@ from ..executor import Executor
 from ..mcp import MCPTools
 from ..mcp.tool_pins import PINS
 from ..models import PromptModel
-from ..models.reply_limits import limited
+from ..models.reply_limits import limit_replies
 from ..net.retry import TimeLimits
 from ..pipelines import Node, Pipeline, problems
 from ..run.handoff import handoff
@@ -33,12 +33,20 @@ from ..strategies.planexec import Planner
 from ..strategies.react import React
 from .environment import Resolved, resolve, resolve_component
 from .export import SECTIONS, Origin
-from .problems import Found, KeyPath, fail, unknown
-from .references import Part, needed_by, parts, reached, servers, shares, worker_tools
-from .registry import COMPONENTS, TOOLS, built_in_tool
+from .problems import Found, KeyPath, describe_unknown, fail
+from .references import (
+    Part,
+    find_reached,
+    index_parts,
+    list_needed,
+    list_servers,
+    list_worker_tools,
+    may_use_shared_tools,
+)
+from .registry import COMPONENTS, TOOLS, build_built_in_tool
 from .specs import AgentSpec, ChainSpec, ComponentSpec, FileSpec, GroupSpec, PipelineSpec, ToolRef, Tools
 from .team_builder import TeamBuilder
-from .tool_files import entry_tools, existing_path, load_tools, path_within
+from .tool_files import build_entry_tools, load_tools, resolve_existing_path, resolve_path_within
 
 T = TypeVar("T")
 _SAMPLING = ("top_p", "top_k", "repetition_penalty")
@@ -58,7 +66,7 @@ class Builder:
     human: Human | None = None
 
     def __post_init__(self) -> None:
-        self._parts = parts(self.spec)
+        self._parts = index_parts(self.spec)
         self._paths: dict[str, KeyPath] = {
             part.name: (section, at)
             for section in SECTIONS
@@ -66,25 +74,25 @@ class Builder:
         }
         self._built: dict[str, Any] = {}
         self._under_way: list[str] = []
-        self._tools = ToolBuilder(self.spec, self._part)
+        self._build_tools = ToolBuilder(self.spec, self._build_part)
 
     def get(self, name: str) -> Any:
         """Return the component, model, pipeline or agent called `name`."""
         if name not in self._parts:
-            raise DataError(f"{self.spec.source.file}: {unknown('name', name, self._parts)}")
+            raise DataError(f"{self.spec.source.file}: {describe_unknown('name', name, self._parts)}")
         self._check_variables(name)
-        return self._part(name)
+        return self._build_part(name)
 
-    def tools(self, name: str) -> list[Tool]:
+    def build_tools(self, name: str) -> list[Tool]:
         """Return the tools of the agent called `name`, without building its model."""
         agent = self._parts[name]
         assert isinstance(agent, AgentSpec)
-        self._check_variables(*reached(self.spec, [name]) - {name, agent.params.model, agent.params.prompt_node})
-        made = self._tools.of(agent, self._paths[name])
+        self._check_variables(*find_reached(self.spec, [name]) - {name, agent.params.model, agent.params.prompt_node})
+        made = self._build_tools.build_agent_tools(agent, self._paths[name])
         asked = agent.params.require_human_feedback
         return [replace(one, approval=True) if asked is True or one.name in (asked or ()) else one for one in made]
 
-    def agent(self, name: str, tools: Iterable[Tool]) -> Agent:
+    def build_agent(self, name: str, tools: Iterable[Tool]) -> Agent:
         """The agent called `name`, without memories, and with these tools instead of its own."""
         agent = self._parts.get(name)
         if isinstance(agent, GroupSpec | ChainSpec):
@@ -94,25 +102,25 @@ class Builder:
             return team
         if not isinstance(agent, AgentSpec):
             raise DataError(f"{self.spec.source.file}: there is no agent {name!r}")
-        fail(sorted(self.spec.source.problem(one) for one in self._resolved_params(agent).missing))
+        fail(sorted(self.spec.source.locate_problem(one) for one in self._resolve_params(agent).missing))
         self._check_variables(*filter(None, (agent.params.model, agent.params.prompt_node)))
-        return self._with_place(agent, lambda: self._agent(agent, tools, []))
+        return self._with_place(agent, lambda: self._build_agent_of(agent, tools, []))
 
-    def shared_tools(self) -> list[Tool]:
+    def build_shared_tools(self) -> list[Tool]:
         """Return the shared tools at the top of the file."""
-        self._check_variables(*needed_by(self.spec.tools, self.spec))
-        return list(self._tools.shared.values())
+        self._check_variables(*list_needed(self.spec.tools, self.spec))
+        return list(self._build_tools.shared.values())
 
     def _check_variables(self, *names: str) -> None:
         """Raise `DataError` for all variables that `names` need but the environment lacks."""
-        wanted = reached(self.spec, names)
+        wanted = find_reached(self.spec, names)
         components = [at for at, one in enumerate(self.spec.components or ()) if one.name in wanted]
         found = [one for at in components for one in resolve_component(self.spec, at).missing]
         agents = [one for one in self.spec.agents or () if one.name in wanted]
-        found += [one for agent in agents for one in self._resolved_params(agent).missing]
-        fail(sorted(self.spec.source.problem(one) for one in found))
+        found += [one for agent in agents for one in self._resolve_params(agent).missing]
+        fail(sorted(self.spec.source.locate_problem(one) for one in found))
 
-    def _part(self, name: str) -> Any:
+    def _build_part(self, name: str) -> Any:
         if name not in self._built:
             if name in self._under_way:
                 circle = " needs ".join([*self._under_way[self._under_way.index(name) :], name])
@@ -125,18 +133,18 @@ class Builder:
         return self._built[name]
 
     def _make(self, part: Part) -> Any:
-        path, teams = self._paths[part.name], TeamBuilder(self.spec, self._part, self.human)
+        path, teams = self._paths[part.name], TeamBuilder(self.spec, self._build_part, self.human)
         match part:
             case ComponentSpec():
-                return self._with_place(part, lambda: self._component(part))
+                return self._with_place(part, lambda: self._build_component(part))
             case PipelineSpec():
-                return self._with_place(part, lambda: self._pipeline(part))
+                return self._with_place(part, lambda: self._build_pipeline(part))
             case GroupSpec():
                 return self._with_place(part, lambda: teams.group(part, path))
             case ChainSpec():
-                return self._with_place(part, lambda: teams.chain(part, path))
+                return self._with_place(part, lambda: teams.build_chain(part, path))
             case AgentSpec():
-                return self._with_place(part, lambda: self._whole_agent(part))
+                return self._with_place(part, lambda: self._build_whole_agent(part))
 
     def _with_place(self, part: Part, make: Callable[[], T]) -> T:
         """Return what `make` builds; its errors get the position of the part."""
@@ -144,40 +152,44 @@ class Builder:
             return make()
         except (UsageError, ValueError, TypeError) as error:
             found = Found((*self._paths[part.name], "name"), f"{part.name}: {error}")
-            raise DataError(str(self.spec.source.problem(found))) from error
+            raise DataError(str(self.spec.source.locate_problem(found))) from error
 
     # ── components and pipelines ─────────────────────────────────────────────────────────────────
 
-    def _component(self, component: ComponentSpec) -> Any:
+    def _build_component(self, component: ComponentSpec) -> Any:
         resolved = resolve_component(self.spec, int(self._paths[component.name][1]))
-        params = {name: self._parameter(component, name, value) for name, value in resolved.value.items()}
+        params = {name: self._build_parameter(component, name, value) for name, value in resolved.value.items()}
         if component.type == "PromptModel":
-            return _prompt_model(params, params.pop("max_length", None))
+            return _build_prompt_model(params, params.pop("max_length", None))
         if component.type == "MCPTools":
-            return MCPTools(component.name, pins=self._tools.folder / PINS, cwd=self._tools.folder, **params)
+            return MCPTools(
+                component.name, pins=self._build_tools.folder / PINS, cwd=self._build_tools.folder, **params
+            )
         return COMPONENTS[component.type].constructor(**params)
 
-    def _parameter(self, component: ComponentSpec, name: str, value: Any) -> Any:
+    def _build_parameter(self, component: ComponentSpec, name: str, value: Any) -> Any:
         """Return a parameter's value, or the component it refers to."""
         parameter = COMPONENTS[component.type].parameters[name]
         if parameter.refers and isinstance(value, list):
-            return [self._part(one) if one in self._parts else one for one in value]
+            return [self._build_part(one) if one in self._parts else one for one in value]
         other = self._parts.get(value) if isinstance(value, str) and parameter.refers else None
         if isinstance(other, ComponentSpec) and other.type in parameter.refers:
-            return self._part(other.name)
+            return self._build_part(other.name)
         if name == "default_prompt_template" and str(value).endswith(".txt") and "\n" not in value:
-            return str(existing_path(self._tools.folder, value))
-        return str(path_within(self._tools.folder, value)) if parameter.path and value is not None else value
+            return str(resolve_existing_path(self._build_tools.folder, value))
+        return (
+            str(resolve_path_within(self._build_tools.folder, value)) if parameter.path and value is not None else value
+        )
 
-    def _pipeline(self, pipeline: PipelineSpec) -> Pipeline:
-        nodes = [Node(self._part(node.name), node.name, node.inputs) for node in pipeline.nodes]
+    def _build_pipeline(self, pipeline: PipelineSpec) -> Pipeline:
+        nodes = [Node(self._build_part(node.name), node.name, node.inputs) for node in pipeline.nodes]
         place = (*self._paths[pipeline.name], "name")
-        fail(self.spec.source.problem(Found(place, f"{pipeline.name}: {wrong}")) for wrong in problems(nodes))
+        fail(self.spec.source.locate_problem(Found(place, f"{pipeline.name}: {wrong}")) for wrong in problems(nodes))
         return Pipeline(nodes, name=pipeline.name)
 
     # ── agents ───────────────────────────────────────────────────────────────────────────────────
 
-    def _resolved_params(self, agent: AgentSpec) -> Resolved:
+    def _resolve_params(self, agent: AgentSpec) -> Resolved:
         """Return an agent's given parameters, with environment variables resolved."""
         given = {
             name: value for name, value in agent.params.model_dump(exclude_unset=True).items() if value is not None
@@ -186,28 +198,30 @@ class Builder:
         found = resolve(own, path=(*self._paths[agent.name], "params"))
         return Resolved(given | found.value, found.missing)
 
-    def _whole_agent(self, spec: AgentSpec) -> Agent:
-        memories = _memories_of(self._resolved_params(spec).value, self._part, self._tools.folder)
-        return self._agent(spec, self._tools.of(spec, self._paths[spec.name]), memories)
+    def _build_whole_agent(self, spec: AgentSpec) -> Agent:
+        memories = _build_memories(self._resolve_params(spec).value, self._build_part, self._build_tools.folder)
+        return self._build_agent_of(spec, self._build_tools.build_agent_tools(spec, self._paths[spec.name]), memories)
 
-    def _agent(self, spec: AgentSpec, tools: Iterable[Tool], memories: Sequence[Memory]) -> Agent:
+    def _build_agent_of(self, spec: AgentSpec, tools: Iterable[Tool], memories: Sequence[Memory]) -> Agent:
         """Build an agent with these tools and memories, from Retinue's parameters and those of other frameworks."""
-        params, tools = self._resolved_params(spec).value, list(tools)
+        params, tools = self._resolve_params(spec).value, list(tools)
         asked = params.get("require_human_feedback", False)
         if isinstance(asked, list) and (wrong := [name for name in asked if name not in {tool.name for tool in tools}]):
-            raise UsageError(f"require_human_feedback: {unknown('tool', wrong[0], [tool.name for tool in tools])}")
+            raise UsageError(
+                f"require_human_feedback: {describe_unknown('tool', wrong[0], [tool.name for tool in tools])}"
+            )
         common: dict[str, Any] = {
-            "tools": tools, "budget": _budget_of(params), "name": spec.name, "human": self.human,
+            "tools": tools, "budget": _build_budget(params), "name": spec.name, "human": self.human,
             "require_human_feedback": asked,
         }  # fmt: skip
         if params.get("role") == "executor":
             return Executor(**common)
         agent = Agent(
-            strategy=_strategy_of(params),
+            strategy=_choose_strategy(params),
             answer_schema=params.get("answer_schema"),
             memory=memories,
             questions=params.get("questions", ()),
-            **self._model_or_prompt_node(params),
+            **self._build_model_or_prompt_node(params),
             **common,
         )
         words = [params.get(key, "") for key in ("instructions", "role_description", "custom_prompt")]
@@ -217,16 +231,16 @@ class Builder:
         agent.instructions = "\n".join(word.strip() for word in words if word.strip())
         return agent
 
-    def _model_or_prompt_node(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def _build_model_or_prompt_node(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return an agent's model or prompt node: one that the file defines, or what its own parameters say."""
         for key in ("prompt_node", "model"):
             if params.get(key) in self._parts:
-                return {key: self._part(params[key])}
-        models = [self._part(name) if name in self._parts else name for name in params.get("models", ())]
-        return {"model": _model_of({**params, "models": models})}
+                return {key: self._build_part(params[key])}
+        models = [self._build_part(name) if name in self._parts else name for name in params.get("models", ())]
+        return {"model": _build_model({**params, "models": models})}
 
 
-def _model_of(params: Mapping[str, Any]) -> Model:
+def _build_model(params: Mapping[str, Any]) -> Model:
     """Build the model described by an agent's own parameters."""
     names = {"llm_engine": "engine", "llm_endpoint_url": "base_url", "api_key": "api_key", "script": "script"}
     names |= {name: name for name in ("temperature", "effort", "verbosity", "thinking_tokens", "stream")}
@@ -235,18 +249,18 @@ def _model_of(params: Mapping[str, Any]) -> Model:
     name = params.get("model", params.get("llm_model_id", ""))
     if sampling := {key: params[key] for key in _SAMPLING if key in params}:
         given["options"] = sampling
-    return _prompt_model(
+    return _build_prompt_model(
         {"model_name_or_path": name, "timeout": params.get("timeout"), **given}, params.get("max_new_tokens")
     )
 
 
-def _budget_of(params: Mapping[str, Any]) -> Budget:
+def _build_budget(params: Mapping[str, Any]) -> Budget:
     """Return the limits, under any of their names."""
     budget = Budget(**params.get("budget", {}))  # `null` means no limit
     return with_limits(budget, {name: params[name] for name in Limits.__annotations__ if name in params})
 
 
-def _strategy_of(params: Mapping[str, Any]) -> Strategy:
+def _choose_strategy(params: Mapping[str, Any]) -> Strategy:
     name = params.get("strategy", "auto")
     if params.get("role") == "planner":
         asked = bool(params.get("require_human_feedback")) or name == "humanInLoopPlanExec"
@@ -254,7 +268,7 @@ def _strategy_of(params: Mapping[str, Any]) -> Strategy:
     return STRATEGIES[name]
 
 
-def _prompt_model(params: Mapping[str, Any], max_tokens: int | None) -> Model:
+def _build_prompt_model(params: Mapping[str, Any], max_tokens: int | None) -> Model:
     """Build a `PromptModel` from a file's parameters: `timeout` in seconds, and `model_kwargs`, an alias of `options`.
     A reply has at most `max_tokens`."""
     given = {name: value for name, value in params.items() if value is not None}
@@ -263,16 +277,16 @@ def _prompt_model(params: Mapping[str, Any], max_tokens: int | None) -> Model:
         given["options"] = {**given.get("options", {}), **kwargs}
     if seconds is not None:
         given["limits"] = TimeLimits(min(10.0, seconds), seconds, seconds)
-    return limited(PromptModel(**given), max_tokens=max_tokens)
+    return limit_replies(PromptModel(**given), max_tokens=max_tokens)
 
 
-def _memories_of(params: Mapping[str, Any], part: Callable[[str], Any], folder: Path) -> list[Memory]:
+def _build_memories(params: Mapping[str, Any], part: Callable[[str], Any], folder: Path) -> list[Memory]:
     """Build the memories that an agent's parameters name; `part` returns the file's components."""
     if params.get("with_memory"):
         from ..memory import ConversationMemory
 
         kept = params.get("memory_type") == "store"
-        return [ConversationMemory(path=path_within(folder, params["store_config"]["path"]) if kept else None)]
+        return [ConversationMemory(path=resolve_path_within(folder, params["store_config"]["path"]) if kept else None)]
     named = params.get("memory", ())
     return [part(name) for name in ([named] if isinstance(named, str) else named)]
 
@@ -283,59 +297,59 @@ class ToolBuilder:
 
     def __init__(self, spec: FileSpec, part: Callable[[str], Any]) -> None:
         self._spec = spec
-        self._part = part
+        self._build_part = part
         self.folder = Path(spec.source.file).parent
 
-    def of(self, agent: AgentSpec, path: KeyPath) -> list[Tool]:
+    def build_agent_tools(self, agent: AgentSpec, path: KeyPath) -> list[Tool]:
         """Return the tools of the agent at `path`, and its workers.
 
         Without `tools`, an agent gets the shared ones; with `[]`, none."""
-        workers = [self._tool_of(tool) for tool in worker_tools(agent)]
-        workers += [handoff(partial(self._part, name), name) for name in agent.params.handoffs or ()]
+        workers = [self._build_tool(tool) for tool in list_worker_tools(agent)]
+        workers += [handoff(partial(self._build_part, name), name) for name in agent.params.handoffs or ()]
         if agent.params.tools is not None:
-            return [*self._tools(agent.params.tools, (*path, "params", "tools"), agent), *workers]
-        return [*(self.shared.values() if shares(agent, self._spec) else ()), *workers]
+            return [*self._build_tools(agent.params.tools, (*path, "params", "tools"), agent), *workers]
+        return [*(self.shared.values() if may_use_shared_tools(agent, self._spec) else ()), *workers]
 
     @cached_property
     def shared(self) -> dict[str, Tool]:
         """The shared tools at the top of the file, by name."""
-        return {tool.name: tool for tool in self._tools(self._spec.tools or [], ("tools",), None)}
+        return {tool.name: tool for tool in self._build_tools(self._spec.tools or [], ("tools",), None)}
 
-    def _tools(self, tools: Tools, path: KeyPath, agent: AgentSpec | None) -> list[Tool]:
+    def _build_tools(self, tools: Tools, path: KeyPath, agent: AgentSpec | None) -> list[Tool]:
         if isinstance(tools, dict):
-            return entry_tools(tools, self.folder, self._spec.source.under(path))
+            return build_entry_tools(tools, self.folder, self._spec.source.select_value(path))
         items = [tools] if isinstance(tools, str) else tools
         made: list[Tool] = []
         for at, item in enumerate(items):
             place = path if isinstance(tools, str) else (*path, at)
             try:
-                made += [self._tool_of(item)] if isinstance(item, ToolRef) else self._tools_named(item, agent)
+                made += [self._build_tool(item)] if isinstance(item, ToolRef) else self._find_tools(item, agent)
             except (UsageError, ValueError) as error:
-                raise DataError(str(self._spec.source.problem(Found(place, f"tools: {error}")))) from error
+                raise DataError(str(self._spec.source.locate_problem(Found(place, f"tools: {error}")))) from error
         return made
 
-    def _tools_named(self, text: str, agent: AgentSpec | None) -> list[Tool]:
+    def _find_tools(self, text: str, agent: AgentSpec | None) -> list[Tool]:
         """Return the tools that `text` names: a shared tool, a built-in one, those of an MCP server of the file, or
         those of a tool file or folder."""
-        if agent is not None and shares(agent, self._spec) and text in self.shared:
+        if agent is not None and may_use_shared_tools(agent, self._spec) and text in self.shared:
             return [self.shared[text]]
         if text in TOOLS:
-            return [built_in_tool(text)]
-        if text in servers(self._spec):
-            tools: list[Tool] = self._part(text).tools()
+            return [build_built_in_tool(text)]
+        if text in list_servers(self._spec):
+            tools: list[Tool] = self._build_part(text).tools()
             return tools
-        return load_tools(existing_path(self.folder, text))
+        return load_tools(resolve_existing_path(self.folder, text))
 
-    def _tool_of(self, ref: ToolRef) -> Tool:
+    def _build_tool(self, ref: ToolRef) -> Tool:
         """Return a component, pipeline or agent as a tool."""
-        something, options = self._part(ref.pipeline_or_node), dict(ref.options)
+        something, options = self._build_part(ref.pipeline_or_node), dict(ref.options)
         if ref.output_variable is not None:
             _check_output(ref, something)
             options["output_variable"] = ref.output_variable
-        return Tool(ref.name, something, ref.description or self._description_of(ref), **options)
+        return Tool(ref.name, something, ref.description or self._find_description(ref), **options)
 
-    def _description_of(self, ref: ToolRef) -> str:
-        part = parts(self._spec)[ref.pipeline_or_node]
+    def _find_description(self, ref: ToolRef) -> str:
+        part = index_parts(self._spec)[ref.pipeline_or_node]
         return (part.params.role_description or "") if isinstance(part, AgentSpec) else ""
 
 

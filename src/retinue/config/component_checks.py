@@ -1,4 +1,4 @@
-"""Checks of components, pipelines and MCP servers: named_nodes, types, parameters, references and graphs.
+"""Checks of components, pipelines and MCP servers: names, types, parameters, references and graphs.
 
 Nothing is imported or started. Every command that a file would run passes through here. Files are the operator's;
 definitions from an API may not contain a command.
@@ -13,10 +13,10 @@ from pathlib import Path
 
 from .._internal.message_text import nearest
 from ..mcp.server_address import server_problems
-from .problems import MAX_FOUND, Found, Node, Source, shown, unknown, validate
+from .problems import MAX_FOUND, Found, Node, Source, describe_unknown, format_value, validate
 from .registry import COMPONENTS, ROOTS
 from .specs import ToolOptions
-from .tool_files import check_params, path_within
+from .tool_files import check_params, resolve_path_within
 
 _OWN = ". A component of your own can be a tool (callable_api: file.py:function), or is used from Python"
 SECTIONS = {
@@ -25,7 +25,7 @@ SECTIONS = {
 _MANY = ("args", "env", "headers", "tools", "options")
 
 
-def named_nodes(root: Node, section: str) -> dict[str, Node]:
+def index_nodes(root: Node, section: str) -> dict[str, Node]:
     """Return the parts that a section defines, by name."""
     found: dict[str, Node] = {}
     for item in root.at(section):
@@ -35,7 +35,7 @@ def named_nodes(root: Node, section: str) -> dict[str, Node]:
 
 
 def check_names(root: Node) -> Iterator[Found]:
-    """Check that named_nodes are unique in the whole file."""
+    """Check that names are unique in the whole file."""
     taken: dict[str, str] = {}
     for section, what in SECTIONS.items():
         for item in root.at(section):
@@ -51,13 +51,13 @@ def check_names(root: Node) -> Iterator[Found]:
 
 def check_components(root: Node, folder: Path) -> Iterator[Found]:
     """Check the types, parameters and references of components; references must not be circular."""
-    defined = named_nodes(root, "components")
+    defined = index_nodes(root, "components")
     uses: dict[str, dict[str, Node]] = {}
     for component in root.at("components"):
         type_ = component.at("type").text
         if type_ and type_ not in COMPONENTS:
             own = "" if nearest(type_, COMPONENTS) else _OWN
-            yield Found(component.at("type").path, unknown("type of component", type_, COMPONENTS) + own)
+            yield Found(component.at("type").path, describe_unknown("type of component", type_, COMPONENTS) + own)
         if type_ not in COMPONENTS:
             continue
         yield from check_params(component, COMPONENTS[type_], type_)
@@ -75,7 +75,7 @@ def check_components(root: Node, folder: Path) -> Iterator[Found]:
 def check_path(named: Node, folder: Path) -> Iterator[Found]:
     """Check a path relative to `folder`; it need not exist yet."""
     try:
-        path_within(folder, named.text)
+        resolve_path_within(folder, named.text)
     except ValueError as error:
         if "${" not in named.text:
             yield Found(named.path, f"{named.path[-1]}: {error}")
@@ -90,7 +90,7 @@ def check_reference(named: Node, components: Mapping[str, Node], types: tuple[st
         if type_ in COMPONENTS and type_ not in types:
             yield Found(named.path, f"{key}: {named.text!r} is a {type_}; want a {wanted}")
     elif near := nearest(named.text, (name for name, one in components.items() if one.at("type").text in types), 0.8):
-        yield Found(named.path, f"{key}: no component is called {shown(named.text)}; did you mean {near!r}?")
+        yield Found(named.path, f"{key}: no component is called {format_value(named.text)}; did you mean {near!r}?")
 
 
 def check_circles(uses: Mapping[str, Mapping[str, Node]]) -> Iterator[Found]:
@@ -112,13 +112,13 @@ def check_circles(uses: Mapping[str, Mapping[str, Node]]) -> Iterator[Found]:
 
 def check_pipelines(root: Node) -> Iterator[Found]:
     """Check each pipeline: nodes must be components, connected to one root, without circles."""
-    components = named_nodes(root, "components")
+    components = index_nodes(root, "components")
     for pipeline in root.at("pipelines"):
         nodes = list(pipeline.at("nodes"))
         seen: set[str] = set()
         for node in nodes:
             if node.name and node.name not in components:
-                yield Found(node.at("name").path, unknown("component", node.name, components))
+                yield Found(node.at("name").path, describe_unknown("component", node.name, components))
             if node.name and node.name in seen:
                 yield Found(node.at("name").path, f"{node.name!r} appears twice in this pipeline")
             seen.add(node.name)
@@ -140,7 +140,7 @@ def _check_graph(nodes: list[Node]) -> Iterator[Found]:
         if name not in ROOTS and name not in own:
             loose.add(node.name)
             if name:
-                yield Found(given.path, unknown("input", name, [*ROOTS, *own]))
+                yield Found(given.path, describe_unknown("input", name, [*ROOTS, *own]))
     circles = list(islice(check_circles(uses), MAX_FOUND))
     yield from circles
     if not circles:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._internal.redaction import NAMES, PARAMETERS
-from .problems import Found, KeyPath, unknown
+from .problems import Found, KeyPath, describe_unknown
 from .registry import COMPONENTS, fits
 from .specs import ComponentSpec, FileSpec
-from .yaml_text import scalar_or_text
+from .yaml_text import parse_scalar_or_text
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -46,7 +46,7 @@ def resolve(value: Any, environ: Mapping[str, str] = os.environ, path: KeyPath =
             return [inner(one, (*at, index)) for index, one in enumerate(value)]
         if not isinstance(value, str) or "${" not in value:
             return value
-        missing.extend(Found((*path, *at), problem) for problem in _missing_variables(value, environ))
+        missing.extend(Found((*path, *at), problem) for problem in _find_missing_variables(value, environ))
         return _VARIABLE.sub(lambda found: environ.get(found[1], ""), value)
 
     return Resolved(inner(value, ()), tuple(missing))
@@ -61,9 +61,11 @@ def resolve_component(spec: FileSpec, index: int, environ: Mapping[str, str] = o
     value, wrong = dict(resolved.value), list(resolved.missing)
     from_environment = {name for name, one in given.items() if isinstance(one, str) and "${" in one}
     parameters = COMPONENTS[component.type].parameters
-    for variable, name in _overrides(component, environ):
+    for variable, name in _find_overrides(component, environ):
         if name not in parameters:
-            wrong.append(Found(path, f"{variable}: {unknown(f'parameter of {component.type}', name, parameters)}"))
+            wrong.append(
+                Found(path, f"{variable}: {describe_unknown(f'parameter of {component.type}', name, parameters)}")
+            )
             continue
         wrong = [one for one in wrong if one.path != (*path, name)]
         from_environment.add(name)
@@ -71,7 +73,7 @@ def resolve_component(spec: FileSpec, index: int, environ: Mapping[str, str] = o
     for name in from_environment:
         if parameters[name].kind == "text" or any(one.path == (*path, name) for one in wrong):
             continue
-        value[name] = scalar_or_text(value[name])
+        value[name] = parse_scalar_or_text(value[name])
         if not fits(value[name], parameters[name].kind):
             wrong.append(
                 Found((*path, name), f"{name}: the value in the environment is not of kind '{parameters[name].kind}'")
@@ -79,7 +81,7 @@ def resolve_component(spec: FileSpec, index: int, environ: Mapping[str, str] = o
     return Resolved(value, tuple(wrong))
 
 
-def _missing_variables(text: str, environ: Mapping[str, str]) -> Iterator[str]:
+def _find_missing_variables(text: str, environ: Mapping[str, str]) -> Iterator[str]:
     for name in _VARIABLE.findall(text):
         if not _NAME.fullmatch(name):
             yield f"{'${' + name[:60] + '}'!r} is not a valid variable name; want letters, digits and underscores"
@@ -87,7 +89,7 @@ def _missing_variables(text: str, environ: Mapping[str, str]) -> Iterator[str]:
             yield f"the environment variable {name} is not set"
 
 
-def _overrides(component: ComponentSpec, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _find_overrides(component: ComponentSpec, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     prefix = f"{re.sub(r'[^A-Za-z0-9]', '_', component.name)}_params_".upper()
     for variable in sorted(environ):
         if variable.startswith(prefix):
@@ -106,7 +108,7 @@ def without_secrets(file: dict[str, Any]) -> dict[str, Any]:
     return clean
 
 
-def value_without_secrets(value: Any, name: str) -> Any:
+def mask_secrets(value: Any, name: str) -> Any:
     """Any value of a file, or of an object's settings, in which every secret is a variable that begins with `name`."""
     return _clean_value(value, name)
 
@@ -122,7 +124,7 @@ def _clean_value(value: Any, name: str) -> Any:
     if isinstance(value, list):
         return [_clean_value(one, f"{name}_{at}") for at, one in enumerate(value)]
     if isinstance(value, str):
-        return _clean_address(value, _variable_name(name)) if "://" in value else value
+        return _clean_address(value, _make_variable_name(name)) if "://" in value else value
     return value
 
 
@@ -143,10 +145,12 @@ def _is_variable(text: str) -> bool:
 def _clean_entry(key: str, value: Any, name: str) -> Any:
     place = f"{name}_{key}"
     if NAMES.search(key) and isinstance(value, str | int | float) and not isinstance(value, bool):
-        return value if _is_variable(str(value)) else f"${{{_variable_name(place)}}}"
+        return value if _is_variable(str(value)) else f"${{{_make_variable_name(place)}}}"
     if key in ("env", "headers") and isinstance(value, dict):  # of an MCP server: any value may be a secret
         server = name.removesuffix("_PARAMS")
-        return {k: one if _is_variable(one) else f"${{{_variable_name(f'{server}_{k}')}}}" for k, one in value.items()}
+        return {
+            k: one if _is_variable(one) else f"${{{_make_variable_name(f'{server}_{k}')}}}" for k, one in value.items()
+        }
     if key == "args" and isinstance(value, list):
         return _clean_arguments(value, name.removesuffix("_PARAMS"))
     if key == "env" and isinstance(value, str):
@@ -163,13 +167,13 @@ def _clean_arguments(args: list[Any], name: str) -> list[Any]:
     for before, given in zip(["", *args], args, strict=False):
         option, equals, value = str(given).partition("=")
         if equals and NAMES.search(option) and not _is_variable(value):
-            clean.append(f"{option}=${{{_variable_name(name + option)}}}")
+            clean.append(f"{option}=${{{_make_variable_name(name + option)}}}")
         elif str(before).startswith("-") and NAMES.search(str(before)) and not _is_variable(str(given)):
-            clean.append(f"${{{_variable_name(name + str(before))}}}")
+            clean.append(f"${{{_make_variable_name(name + str(before))}}}")
         else:
             clean.append(_clean_value(given, name))
     return clean
 
 
-def _variable_name(name: str) -> str:
+def _make_variable_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9]", "_", name).upper()

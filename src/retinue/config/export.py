@@ -34,8 +34,8 @@ from ..strategies.react import React
 from ..strategies.wrappers.prompt_additions import Instructions
 from ..strategies.wrappers.wrapper import Wrapper
 from .environment import without_secrets
-from .references import parts, reached, shares
-from .registry import COMPONENTS, TOOLS, built_in_tool
+from .references import find_reached, index_parts, may_use_shared_tools
+from .registry import COMPONENTS, TOOLS, build_built_in_tool
 from .specs import AgentSpec, FileSpec
 
 VERSION = 1
@@ -45,14 +45,14 @@ _OPTIONS = ("effects", "timeout", "approval", "polls", "return_direct", "reflect
 AddComponent = Callable[[Any, str], str]
 
 
-def file_value(something: YamlSerializable, folder: Path) -> dict[str, Any]:
+def write_file_value(something: YamlSerializable, folder: Path) -> dict[str, Any]:
     """Return a whole file's value, for a file in `folder`. Raises `UsageError` for what a file cannot express."""
     file = SpecWriter(folder)
     if isinstance(something, Agent):
-        file.agent(something)
+        file.add_agent(something)
     elif isinstance(something, Pipeline):
-        file.pipeline(something)
-    return file.whole()
+        file.add_pipeline(something)
+    return file.build_file_value()
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -76,7 +76,7 @@ class SpecWriter:
         self._names: dict[int, str] = {}
         self._objects: list[Any] = []  # keeps their ids valid
 
-    def whole(self) -> dict[str, Any]:
+    def build_file_value(self) -> dict[str, Any]:
         """Return the file's value."""
         sections = {name: list(items.values()) for name, items in self._sections.items() if items}
         tools = {"tools": self._tools} if self._tools else {}
@@ -90,7 +90,7 @@ class SpecWriter:
 
     # ── agents and their tools ───────────────────────────────────────────────────────────────────
 
-    def agent(self, agent: Agent) -> str:
+    def add_agent(self, agent: Agent) -> str:
         """Add an agent. Return its name."""
         if id(agent) in self._names:
             return self._names[id(agent)]
@@ -100,10 +100,10 @@ class SpecWriter:
             if agent.state() != agent.origin.state:
                 self._add_new_tools(agent, agent.origin)
             return agent.name
-        params = agent_parameters(
-            agent.spec, lambda what, name: self.component(what, self._free_name(f"{agent.name}_{name}"))
+        params = write_agent_parameters(
+            agent.spec, lambda what, name: self.add_component(what, self._find_free_name(f"{agent.name}_{name}"))
         )
-        params["tools"] = list(_each_once(self._tool_value(tool, agent) for tool in agent.tools))
+        params["tools"] = list(_drop_repeated(self._write_tool(tool, agent) for tool in agent.tools))
         self._add_item("agents", {"name": agent.name, "params": params})
         return agent.name
 
@@ -115,13 +115,13 @@ class SpecWriter:
         if others != same or now[: len(before)] != before or isinstance(own, dict):
             raise UsageError(f"{agent.name} was changed since it was loaded; only added tools can be written")
         items = [own] if isinstance(own, str) else list(own)
-        items += _each_once(self._tool_value(tool, agent) for tool in agent.tools[len(before) :])
+        items += _drop_repeated(self._write_tool(tool, agent) for tool in agent.tools[len(before) :])
         self._sections["agents"][agent.name] = {"name": agent.name, "params": params | {"tools": items}}
 
-    def _tool_value(self, tool: Tool, agent: Agent) -> Any:
+    def _write_tool(self, tool: Tool, agent: Agent) -> Any:
         asked = agent.require_human_feedback
         known = next((name for name, one in TOOLS.items() if not one.required and _is_built_in(tool, name)), "")
-        options = given_options(tool, built_in_tool(known) if known else None)
+        options = list_given_options(tool, build_built_in_tool(known) if known else None)
         if asked is True or (asked and tool.name in asked):
             options.pop("approval", None)
         if isinstance(tool.something, Remote):
@@ -133,7 +133,7 @@ class SpecWriter:
             raise UsageError(f"tool {tool.name}: the file's tools are a path or a list; a function cannot be added")
         if known == tool.name and not options.keys() - {"effects"}:
             return known
-        entry = {"callable_api": known or self._function_name(tool), **said, **options}
+        entry = {"callable_api": known or self._write_function_name(tool), **said, **options}
         if self._tools.setdefault(tool.name, entry) != entry:
             raise UsageError(f"two different tools are called {tool.name!r}; names in a file must be unique")
         return tool.name
@@ -144,16 +144,16 @@ class SpecWriter:
             raise UsageError(f"{server.name}: its approved tools must be in a file beside this one: pins={PINS!r}")
         if missing := {tool.name for tool in server.tools()} - {tool.name for tool in agent.tools}:
             raise UsageError(f"{server.name}: {min(missing)} is not used here; choose tools: MCPTools(tools=[…])")
-        return self.component(server, server.name, forced=True)
+        return self.add_component(server, server.name, forced=True)
 
     def _add_part(self, tool: Tool) -> str:
         if isinstance(tool.something, Agent):
-            return self.agent(tool.something)
+            return self.add_agent(tool.something)
         if isinstance(tool.something, Pipeline):
-            return self.pipeline(tool.something)
-        return self.component(tool.something, self._free_name(tool.name))
+            return self.add_pipeline(tool.something)
+        return self.add_component(tool.something, self._find_free_name(tool.name))
 
-    def _function_name(self, tool: Tool) -> str:
+    def _write_function_name(self, tool: Tool) -> str:
         """Return `file.py:function` for a tool that calls such a function."""
         function = tool.something
         code = getattr(function, "__code__", None)
@@ -169,7 +169,7 @@ class SpecWriter:
 
     # ── pipelines and components ─────────────────────────────────────────────────────────────────
 
-    def pipeline(self, pipeline: Pipeline) -> str:
+    def add_pipeline(self, pipeline: Pipeline) -> str:
         """Add a pipeline. Return its name."""
         if id(pipeline) in self._names:
             return self._names[id(pipeline)]
@@ -177,7 +177,7 @@ class SpecWriter:
             self._remember_name(pipeline, pipeline.name)
             self._add_origin(pipeline.origin)
             return pipeline.name
-        name = self._remember_name(pipeline, self._free_name(pipeline.name))
+        name = self._remember_name(pipeline, self._find_free_name(pipeline.name))
         if pipeline.inputs != inputs_of(pipeline.nodes):
             raise UsageError(
                 f"pipeline {name}: cannot be written; in a file, its input is a query, or file paths from 'File'"
@@ -186,12 +186,12 @@ class SpecWriter:
         for node in pipeline.nodes:
             if isinstance(node.inputs, Mapping):
                 raise UsageError(f"pipeline {name}: node {node.name}: inputs by parameter cannot be written")
-            self.component(node.something, node.name, forced=True)
+            self.add_component(node.something, node.name, forced=True)
             nodes.append({"name": node.name, "inputs": list(node.inputs)})
         self._add_item("pipelines", {"name": name, "nodes": nodes})
         return name
 
-    def component(self, something: Any, name: str, *, forced: bool = False) -> str:
+    def add_component(self, something: Any, name: str, *, forced: bool = False) -> str:
         """Add a component as `name`. If it was added before, keep its name, unless `forced`."""
         if id(something) in self._names and (not forced or self._names[id(something)] == name):
             return self._names[id(something)]
@@ -204,29 +204,30 @@ class SpecWriter:
             kinds = ", ".join(COMPONENTS)
             raise UsageError(f"{name}: a {type_} cannot be written; a file can have components of type {kinds}")
         params = {
-            key: self._parameter_value(name, key, value, type_) for key, value in _changed_arguments(something).items()
+            key: self._write_parameter(name, key, value, type_)
+            for key, value in _list_changed_arguments(something).items()
         } | length
         item = {"name": self._remember_name(something, name), "type": type_} | ({"params": params} if params else {})
         self._add_item("components", item)
         return name
 
-    def _path_value(self, name: str, key: str, value: str | Path) -> str:
+    def _write_path(self, name: str, key: str, value: str | Path) -> str:
         path = Path(value).expanduser().resolve()
         if not path.is_relative_to(self._folder):
             raise UsageError(f"{name}: {key} cannot be written: {value} is not under {self._folder}")
         return path.relative_to(self._folder).as_posix()
 
-    def _parameter_value(self, name: str, key: str, value: Any, type_: str) -> Any:
+    def _write_parameter(self, name: str, key: str, value: Any, type_: str) -> Any:
         """Return the value of a component's parameter as a file has it."""
         parameter = COMPONENTS[type_].parameters.get(key)
         if parameter is not None and parameter.path:
-            return self._path_value(name, key, value)
+            return self._write_path(name, key, value)
         if _is_component(value):
             role = "template" if "template" in key else "model" if "model" in key else key
-            return self.component(value, self._free_name(f"{name}_{role}"))
+            return self.add_component(value, self._find_free_name(f"{name}_{role}"))
         if parameter is not None and parameter.kind == "list":
             items = [value] if isinstance(value, str) else value
-            value = [self._parameter_value(name, key, one, type_) if _is_component(one) else one for one in items]
+            value = [self._write_parameter(name, key, one, type_) if _is_component(one) else one for one in items]
         value = list(value) if isinstance(value, tuple | set | frozenset) else value
         if parameter is None or not _is_plain(value):
             raise UsageError(f"{name}: {key} cannot be written: files hold only texts, numbers, lists and mappings")
@@ -257,7 +258,7 @@ class SpecWriter:
         self._objects.append(something)
         return name
 
-    def _free_name(self, name: str) -> str:
+    def _find_free_name(self, name: str) -> str:
         taken = {*self._names.values(), *(name for items in self._sections.values() for name in items)}
         return next(free for free in (name, *(f"{name}_{at}" for at in range(2, 10_000))) if free not in taken)
 
@@ -266,7 +267,7 @@ def _is_component(value: Any) -> bool:
     return type(value).__name__ in ("Limited", *COMPONENTS)
 
 
-def _changed_arguments(something: Any) -> dict[str, Any]:
+def _list_changed_arguments(something: Any) -> dict[str, Any]:
     """Return the arguments with which a component was made, unless they are the defaults."""
     entry = COMPONENTS[type(something).__name__]
     if isinstance(something, Configurable):
@@ -277,7 +278,7 @@ def _changed_arguments(something: Any) -> dict[str, Any]:
     return {key: one for key, one in given.items() if one not in (None, (), [], {}, defaults.get(key))}
 
 
-def _each_once(items: Iterable[Any]) -> Iterator[Any]:
+def _drop_repeated(items: Iterable[Any]) -> Iterator[Any]:
     """Yield each item once."""
     seen: list[Any] = []
     for item in items:
@@ -288,7 +289,7 @@ def _each_once(items: Iterable[Any]) -> Iterator[Any]:
 
 def _is_built_in(tool: Tool, name: str) -> bool:
     """Whether `tool` is the built-in tool called `name`."""
-    return bool(built_in_tool(name).something is tool.something)
+    return bool(build_built_in_tool(name).something is tool.something)
 
 
 def _is_plain(value: Any) -> bool:
@@ -299,13 +300,13 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, str | int | float | bool)
 
 
-def agent_parameters(spec: RunSpec, add: AddComponent) -> dict[str, Any]:
+def write_agent_parameters(spec: RunSpec, add: AddComponent) -> dict[str, Any]:
     """Return an agent's parameters, without its tools. `add` adds a component to the file. Raises `UsageError`."""
     params: dict[str, Any] = {}
     if isinstance(spec.strategy, GivenActions):
         params["role"] = "executor"
     else:
-        params |= _strategy_parameters(spec, spec.strategy)
+        params |= _write_strategy_parameters(spec, spec.strategy)
         if spec.instructions:
             params["instructions"] = "\n".join(filter(None, (spec.instructions, params.get("instructions"))))
         if spec.questions:
@@ -328,9 +329,9 @@ def agent_parameters(spec: RunSpec, add: AddComponent) -> dict[str, Any]:
     return params
 
 
-def _strategy_parameters(spec: RunSpec, strategy: Strategy) -> dict[str, Any]:
+def _write_strategy_parameters(spec: RunSpec, strategy: Strategy) -> dict[str, Any]:
     if isinstance(strategy, Wrapper) and isinstance(strategy.reason, Instructions):
-        return _strategy_parameters(spec, strategy.inner) | {"instructions": strategy.reason.text}
+        return _write_strategy_parameters(spec, strategy.inner) | {"instructions": strategy.reason.text}
     if isinstance(strategy, Planner) and replace(strategy, approve=False) == Planner():
         return {"role": "planner"} | ({"require_human_feedback": True} if strategy.approve else {})
     if isinstance(strategy, React) and replace(strategy, prompt="") == React():
@@ -343,7 +344,7 @@ def _strategy_parameters(spec: RunSpec, strategy: Strategy) -> dict[str, Any]:
     raise UsageError(f"{spec.name}: the custom strategy {strategy.name} cannot be written; use one of STRATEGIES")
 
 
-def given_options(tool: Tool, written_as: Tool | None) -> dict[str, Any]:
+def list_given_options(tool: Tool, written_as: Tool | None) -> dict[str, Any]:
     """Return the options in which `tool` differs from a plain one. Raises `UsageError` if a file cannot express one.
 
     A built-in tool that it is `written_as` has its examples already.
@@ -351,18 +352,18 @@ def given_options(tool: Tool, written_as: Tool | None) -> dict[str, Any]:
     plain = Tool(tool.name, tool.something, takes=tool.takes)
     options = {key: getattr(tool, key) for key in _OPTIONS if getattr(tool, key) != getattr(plain, key)}
     if "not_done" in options:
-        options["not_done"] = _exception_names(tool)
+        options["not_done"] = _write_exception_names(tool)
     if tool.examples != (written_as or plain).examples:
-        options["examples"] = [_example_value(one) for one in tool.examples]
+        options["examples"] = [_write_example(one) for one in tool.examples]
     return options
 
 
-def _example_value(example: ToolExample) -> dict[str, Any]:
+def _write_example(example: ToolExample) -> dict[str, Any]:
     given = {key: value for key, value in asdict(example).items() if value}
     return given | {"calls": list(given["calls"])}
 
 
-def _exception_names(tool: Tool) -> str:
+def _write_exception_names(tool: Tool) -> str:
     """Return a tool's `not_done` as names. Raises `UsageError` for exceptions that a file cannot name."""
     declared = read_exceptions(tool.not_done)
     said = ", ".join(one.__name__ for one in declared)
@@ -392,13 +393,15 @@ class Origin:
     @cached_property
     def whole(self) -> dict[str, Any]:
         """The content of a file with only the parts it needs."""
-        wanted, whole = reached(self.spec, [self.name]), self.spec.model_dump(exclude_unset=True, by_alias=True)
+        wanted, whole = find_reached(self.spec, [self.name]), self.spec.model_dump(exclude_unset=True, by_alias=True)
         file: dict[str, Any] = {"retinue": VERSION}
         for section in SECTIONS:
             if kept := [item for item in whole.get(section) or () if item["name"] in wanted]:
                 file[section] = kept
-        agents = [part for name, part in parts(self.spec).items() if name in wanted and isinstance(part, AgentSpec)]
-        if whole.get("tools") and any(shares(agent, self.spec) for agent in agents):
+        agents = [
+            part for name, part in index_parts(self.spec).items() if name in wanted and isinstance(part, AgentSpec)
+        ]
+        if whole.get("tools") and any(may_use_shared_tools(agent, self.spec) for agent in agents):
             file["tools"] = whole["tools"]
         return file
 
@@ -414,7 +417,7 @@ class Origin:
         given = [(one["type"], key) for one in components for key in one.get("params") or ()]
         named = any(COMPONENTS[type_].parameters[key].path for type_, key in given)
         pinned = any(component["type"] == "MCPTools" for component in components)
-        return named or pinned or any(map(_is_path, _texts_in(self.written)))
+        return named or pinned or any(map(_is_path, _collect_texts(self.written)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Origin) and self.written == other.written
@@ -423,15 +426,15 @@ class Origin:
         return hash(self.name)
 
 
-def _texts_in(value: Any) -> list[str]:
+def _collect_texts(value: Any) -> list[str]:
     if isinstance(value, dict):
         own = [value["pipeline_or_node"]] if "pipeline_or_node" in value else []
-        inner = [text for key, one in value.items() if key not in _WORDS for text in _texts_in(one)]
+        inner = [text for key, one in value.items() if key not in _WORDS for text in _collect_texts(one)]
         tools = value.get("tools")
         named = [tools] if isinstance(tools, str) else [t for t in tools or () if isinstance(t, str)]
         return [text for text in inner if text not in own] + [f"{text}/" for text in named if "/" in text]
     if isinstance(value, list):
-        return [text for one in value for text in _texts_in(one)]
+        return [text for one in value for text in _collect_texts(one)]
     return [value] if isinstance(value, str) else []
 
 

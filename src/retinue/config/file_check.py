@@ -29,10 +29,10 @@ def check(path: str | Path) -> list[Problem]:
 
 def load_spec(path: str | Path) -> FileSpec:
     """Load the file at `path`; warnings are logged. Raises `DataError` with all problems, one per line."""
-    return spec_of(read_file(path))
+    return check_spec(read_file(path))
 
 
-def spec_of(source: Source) -> FileSpec:
+def check_spec(source: Source) -> FileSpec:
     """Return the spec in `source`, whose paths are relative to its file's folder. Raises `DataError` with all
     problems."""
     spec, problems = _check(source, ToolFiles(Path(source.file).parent))
@@ -62,7 +62,7 @@ def _check(source: Source, files: ToolFiles) -> tuple[FileSpec | None, list[Prob
     if isinstance(spec, FileSpec):
         spec._source = source
         warnings = chain(check_rule_of_two(spec), check_depth(spec))
-    problems = source.placed(chain(found, more, warnings)) + sorted(files.problems)
+    problems = source.locate_problems(chain(found, more, warnings)) + sorted(files.problems)
     return spec, problems
 
 
@@ -74,14 +74,14 @@ def _as_whole_file(source: Source) -> Source:
         return source
     if any(key in AgentParams.model_fields or key == _NAME for key in given if key != "tools"):
         params = {key: value for key, value in given.items() if key != _NAME}
-        return _with_agent(source, {"name": given.get(_NAME, "agent"), "params": params}, _path_in_agent)
+        return _with_agent(source, {"name": given.get(_NAME, "agent"), "params": params}, _move_path_to_agent)
     if all(isinstance(entry, dict) and "callable_api" in entry for entry in given.values()):
         agent = {"name": "executor", "params": {"role": "executor", "tools": given}}
         return _with_agent(source, agent, lambda path: ("params", "tools", *path))
     return source
 
 
-def _path_in_agent(path: KeyPath) -> KeyPath:
+def _move_path_to_agent(path: KeyPath) -> KeyPath:
     return ("name", *path[1:]) if path[:1] == (_NAME,) else ("params", *path)
 
 

@@ -11,8 +11,8 @@ from ..teams.graph_check import GraphOutline, GraphProblem, structure_problems
 from ..teams.role import END, START, check_role_name
 from ..teams.shared_state import OWN, REDUCERS, StateField
 from ..teams.state_expression import ExpressionError, field_names, parse_expression
-from .component_checks import SECTIONS, check_circles, check_reference, named_nodes
-from .problems import Found, KeyPath, Node, shown, unknown
+from .component_checks import SECTIONS, check_circles, check_reference, index_nodes
+from .problems import Found, KeyPath, Node, describe_unknown, format_value
 from .specs import FieldType
 from .tool_files import parse_callable
 
@@ -25,9 +25,9 @@ _SELECTORS = ("selector", "should_continue", "Should_Continue")
 
 def check_groups(root: Node, folder: Path) -> Iterator[Found]:
     """Check every group and chain."""
-    sections = {section: named_nodes(root, section) for section in SECTIONS}
+    sections = {section: index_nodes(root, section) for section in SECTIONS}
     for group in root.at("groups"):
-        yield from _Group(group, sections, folder).problems()
+        yield from _Group(group, sections, folder).find_problems()
     for chain in root.at("chains"):
         for step in chain.at("steps"):
             if step.text:
@@ -48,11 +48,11 @@ class _Group:
         self._roles = list(group.at("roles"))
         self._edges = [_Edge(node) for node in group.at("edges")]
         self._branches = [_Edge(node) for node in group.at("conditional_edges")]
-        written = [name for role in self._roles for name in _texts_in(role.at("output")) or [role.name]]
+        written = [name for role in self._roles for name in _list_texts(role.at("output")) or [role.name]]
         declared = [str(one.path[-1]) for one in group.at("state")]
         self._fields = list(dict.fromkeys([*OWN, *declared, *filter(None, written)]))
 
-    def problems(self) -> Iterator[Found]:
+    def find_problems(self) -> Iterator[Found]:
         """Yield all problems."""
         for role in self._roles:
             yield from _check_role(role, self._sections, self._folder)
@@ -60,7 +60,7 @@ class _Group:
         yield from self._check_state()
         answer = self._group.at("answer")
         if answer.text and answer.text not in self._fields:
-            yield Found(answer.path, f"answer: {unknown('field', answer.text, self._fields)}")
+            yield Found(answer.path, f"answer: {describe_unknown('field', answer.text, self._fields)}")
         for branch in self._branches:
             yield from self._check_selector(branch)
         yield from check_reference(self._group.at("model"), self._sections["components"], ("PromptModel",))
@@ -92,15 +92,15 @@ class _Group:
                 return self._branches[index].head.path, problem.message
             case ("branch", int(index), *_):
                 return self._branches[index].tails.path, problem.message
-        return self._group.at("name").path, f"the group {shown(self._group.name)}: {problem.message}"
+        return self._group.at("name").path, f"the group {format_value(self._group.name)}: {problem.message}"
 
     def _check_reads(self, role: Node) -> Iterator[Found]:
         given = role.at("input")
         nodes = [given] if given.text else list(given)
         for node in [*nodes, role.at("human").at("shows")]:
             if node.text and node.text not in (*self._fields, "state"):
-                yield Found(node.path, f"input: {unknown('field', node.text, self._fields)}")
-        for name in _texts_in(role.at("output")):
+                yield Found(node.path, f"input: {describe_unknown('field', node.text, self._fields)}")
+        for name in _list_texts(role.at("output")):
             if name in OWN:
                 problem = f"output: the field {name!r} is kept by the graph; choose another name"
                 yield Found(role.at("output").path, problem)
@@ -117,7 +117,7 @@ class _Group:
             if ".py:" in reducer.text:
                 yield from _check_callable(reducer, self._folder)
             elif reducer.text and reducer.text not in REDUCERS:
-                yield Found(reducer.path, f"reducer: {unknown('reducer', reducer.text, REDUCERS)}")
+                yield Found(reducer.path, f"reducer: {describe_unknown('reducer', reducer.text, REDUCERS)}")
             else:
                 yield from _check_field(field, type_, reducer.text or "replace")
 
@@ -140,7 +140,7 @@ class _Group:
         yield from _check_word(selector.at("otherwise"), words)
         for field in selector.at("shows"):
             if field.text and field.text not in self._fields:
-                yield Found(field.path, f"shows: {unknown('field', field.text, self._fields)}")
+                yield Found(field.path, f"shows: {describe_unknown('field', field.text, self._fields)}")
         yield from self._check_model(selector)
 
     def _check_model(self, selector: Node) -> Iterator[Found]:
@@ -148,7 +148,7 @@ class _Group:
         yield from check_reference(own, self._sections["components"], ("PromptModel",))
         models = [one for one in (shared, *(branch.selector.at("model") for branch in self._branches)) if one.text]
         if own.text and own.text != models[0].text:
-            yield Found(own.path, f"model: a group has one model, and {shown(models[0].text)} is it")
+            yield Found(own.path, f"model: a group has one model, and {format_value(models[0].text)} is it")
         if selector.at("question").text and not models:
             yield Found(selector.path, "a model is to choose, but the group has none; needs 'model'")
 
@@ -162,7 +162,7 @@ class _Group:
             return
         for name in dict.fromkeys(field_names(tree)):
             if name not in self._fields:
-                yield Found(text.path, f"the expression: {unknown('field', name, self._fields)}")
+                yield Found(text.path, f"the expression: {describe_unknown('field', name, self._fields)}")
 
 
 class _Edge:
@@ -170,8 +170,8 @@ class _Edge:
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self.head, self.tail, self.tails = (_first_under(node, key, other) for key, other in _ALIASES.items())
-        self.selector = _first_under(node, *_SELECTORS)
+        self.head, self.tail, self.tails = (_find_first_under(node, key, other) for key, other in _ALIASES.items())
+        self.selector = _find_first_under(node, *_SELECTORS)
         self.on_error = node.at("on").text == "error"
 
     @property
@@ -185,7 +185,7 @@ class _Edge:
         return [str(tail.path[-1]) if isinstance(self.tails.value, dict) else tail.text for tail in self.tails]
 
 
-def _first_under(node: Node, *keys: str) -> Node:
+def _find_first_under(node: Node, *keys: str) -> Node:
     return next((node.at(key) for key in keys if node.at(key).value is not None), node.at(keys[0]))
 
 
@@ -216,7 +216,7 @@ def _check_part(node: Node, name: str, sections: Mapping[str, Mapping[str, Node]
         known += [name for name, one in sections["components"].items() if one.at("type").text in _AGENTS]
     if name not in known:
         what = kind or "agent, pipeline, component, group or chain"
-        yield Found(node.path, unknown(what, name, known))
+        yield Found(node.path, describe_unknown(what, name, known))
 
 
 def _check_callable(node: Node, folder: Path) -> Iterator[Found]:
@@ -239,7 +239,7 @@ def _check_field(field: Node, type_: str, reducer: str) -> Iterator[Found]:
 def _check_word(node: Node, words: Iterable[str]) -> Iterator[Found]:
     known = list(words)
     if node.text and known and node.text not in known:
-        yield Found(node.path, f"{node.path[-1]}: {unknown('candidate', node.text, known)}")
+        yield Found(node.path, f"{node.path[-1]}: {describe_unknown('candidate', node.text, known)}")
 
 
 def _check_repeated(chain: Node) -> Iterator[Found]:
@@ -268,5 +268,5 @@ def _check_circles(root: Node) -> Iterator[Found]:
     yield from check_circles(uses)
 
 
-def _texts_in(node: Node) -> list[str]:
+def _list_texts(node: Node) -> list[str]:
     return [one.text for one in ([node] if node.text else node) if one.text]

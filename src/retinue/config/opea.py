@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
-from .file_check import spec_of
+from .file_check import check_spec
 from .specs import FileSpec
-from .yaml_text import dump_value, read_text, scalar_or_text
+from .yaml_text import dump_value, parse_scalar_or_text, read_text
 
 NAMES = ("AGENT_NAME", "agent_name")
 _TEXTS = (
@@ -23,7 +23,7 @@ _VALUES = (
 _DEFAULT_NAME = "opea-agent"  # the model's id in OPEA
 
 
-def spec_from_environment(environ: Mapping[str, str]) -> FileSpec:
+def read_spec_from_environment(environ: Mapping[str, str]) -> FileSpec:
     """Return a file with the agent that `environ` describes; empty variables count as unset. Raises `UsageError` if it
     describes none, and `DataError` with all problems."""
     given = {name: value for name, value in environ.items() if value.strip()}
@@ -35,12 +35,12 @@ def spec_from_environment(environ: Mapping[str, str]) -> FileSpec:
         )
     if "tools" in params:
         params["tools"] = _from_here(params["tools"])
-    params |= {name: scalar_or_text(given[name].strip()) for name in _VALUES if name in given}
+    params |= {name: parse_scalar_or_text(given[name].strip()) for name in _VALUES if name in given}
     if "api_key" in given:
         params["api_key"] = "${api_key}"  # resolved when the agent is built, so no spec holds it
     name = next((given[one] for one in NAMES if one in given), _DEFAULT_NAME)
     text = dump_value({"agents": [{"name": name, "params": params}]})
-    return spec_of(read_text(text, "environment"))
+    return check_spec(read_text(text, "environment"))
 
 
 def _from_here(tools: str) -> str:

@@ -49,11 +49,11 @@ def load_prices(path: str | Path) -> PriceList:
     source = read_file(path)
     fail(source.problems)
     prices: dict[str, Price] = {}
-    fail(sorted(source.problem(one) for one in _problems(source, prices)))
+    fail(sorted(source.locate_problem(one) for one in _read_prices(source, prices)))
     return PriceList(prices, source.value.get("currency", "").strip())
 
 
-def _problems(source: Source, prices: dict[str, Price]) -> Iterator[Found]:
+def _read_prices(source: Source, prices: dict[str, Price]) -> Iterator[Found]:
     """Yield what is wrong in a file, and add the prices to `prices`."""
     whole = source.value
     if not isinstance(whole, Mapping) or not isinstance(whole.get("models"), Mapping):

@@ -96,7 +96,7 @@ class Source:
     problems: tuple[Problem, ...] = ()
     whole: bool = True
 
-    def problem(self, found: Found) -> Problem:
+    def locate_problem(self, found: Found) -> Problem:
         """Return `found` with its position, or that of the nearest enclosing value."""
         place = self.place(found.path, at_key=found.at_key)
         return (Warned if found.warning else Problem)(self.file, *place, found.message)
@@ -109,7 +109,7 @@ class Source:
             path = path[:-1]
         return self.values.get(path, Place(1, 1))
 
-    def under(self, path: KeyPath) -> Source:
+    def select_value(self, path: KeyPath) -> Source:
         """Return the value at `path` as a source of its own."""
         value = self.value
         for part in path:
@@ -119,11 +119,11 @@ class Source:
         values = {one[size:]: place for one, place in self.values.items() if one[:size] == path}
         return Source(self.file, value, keys, values)
 
-    def placed(self, found: Iterable[Found]) -> list[Problem]:
+    def locate_problems(self, found: Iterable[Found]) -> list[Problem]:
         """Return the syntax problems and those in `found`, in order of position. Later ones at the position of a syntax
         problem are dropped."""
         taken = {(problem.line, problem.column) for problem in self.problems}
-        new = {self.problem(one) for one in islice(found, MAX_FOUND)}
+        new = {self.locate_problem(one) for one in islice(found, MAX_FOUND)}
         problems = sorted([*self.problems, *(problem for problem in new if problem[1:3] not in taken)])
         if len(new) == MAX_FOUND:
             problems.append(problems[-1]._replace(message=f"stopped after {MAX_FOUND} problems"))
@@ -167,12 +167,12 @@ def fail(problems: Iterable[Problem]) -> None:
         raise DataError("\n".join(lines))
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> str:
+def describe_unknown(what: str, name: str, known: Iterable[str]) -> str:
     """Return `unknown WHAT 'name'`, with the nearest known name or all known names."""
-    return f"unknown {what} {shown(name)}; {suggestion(name, known)}"
+    return f"unknown {what} {format_value(name)}; {suggestion(name, known)}"
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Format a value for a message: short, on one line."""
     match value:
         case None:
@@ -200,32 +200,34 @@ def validate(kind: Any, source: Source) -> tuple[Any, list[Found]]:
 
 
 def _describe_error(detail: ErrorDetails, kind: Any, value: Any) -> Found:
-    path, what = _path_in_file(detail["loc"], value), detail["type"]
+    path, what = _find_path_in_file(detail["loc"], value), detail["type"]
     if what == "extra_forbidden":
         return Found(path, _describe_unknown_key(str(path[-1]), kind, detail["loc"][:-1]), at_key=True)
     if what == "missing":
         return Found(path, f"needs {str(detail['loc'][-1])!r}")
     label = next((f"{part}: " for part in reversed(path) if isinstance(part, str)), "")
     if what == "string_pattern_mismatch":
-        return Found(path, f"{label}want {_NAME}, not {shown(detail['input'])}")
+        return Found(path, f"{label}want {_NAME}, not {format_value(detail['input'])}")
     context = detail.get("ctx", {})
     wanted = detail["msg"] if what == "kind" else _WANTED.get(what, "").format(**context)
     if not wanted:
         return Found(path, f"{label}{detail['msg']}")
-    but = "" if what.endswith(("too_short", "too_long")) else f", not {shown(detail['input'])}"
+    but = "" if what.endswith(("too_short", "too_long")) else f", not {format_value(detail['input'])}"
     return Found(path, f"{label}want {wanted}{but}")
 
 
 def _describe_unknown_key(name: str, kind: Any, loc: tuple[int | str, ...]) -> str:
-    keys = sorted(_allowed_keys(kind, loc))
+    keys = sorted(_list_allowed_keys(kind, loc))
     if "params" in keys and not nearest(name, keys):
-        deeper = _allowed_keys(kind, (*loc, "params")) or {key for one in COMPONENTS.values() for key in one.parameters}
+        deeper = _list_allowed_keys(kind, (*loc, "params")) or {
+            key for one in COMPONENTS.values() for key in one.parameters
+        }
         if name in deeper:
-            return f"unknown key {shown(name)} here; it belongs under 'params'"
-    return unknown("key", name, keys)
+            return f"unknown key {format_value(name)} here; it belongs under 'params'"
+    return describe_unknown("key", name, keys)
 
 
-def _path_in_file(loc: tuple[int | str, ...], value: Any) -> KeyPath:
+def _find_path_in_file(loc: tuple[int | str, ...], value: Any) -> KeyPath:
     """Return the part of pydantic's location that is in the file, without the tags of union members."""
     path: list[int | str] = []
     for part in loc:
@@ -237,31 +239,31 @@ def _path_in_file(loc: tuple[int | str, ...], value: Any) -> KeyPath:
     return tuple(path)
 
 
-def _allowed_keys(kind: Any, loc: tuple[int | str, ...]) -> set[str]:
+def _list_allowed_keys(kind: Any, loc: tuple[int | str, ...]) -> set[str]:
     """Return the keys allowed for a spec at `loc` in a `kind`."""
-    kinds = list(_union_members(kind))
+    kinds = list(_list_union_members(kind))
     for part in loc:
         if isinstance(part, str) and part.startswith("<"):
             continue
-        kinds = [inner for one in kinds for inner in _types_inside(one, part)]
+        kinds = [inner for one in kinds for inner in _list_inner_types(one, part)]
     return {known.alias or key for one in kinds if _is_spec(one) for key, known in one.model_fields.items()}
 
 
-def _types_inside(kind: Any, part: int | str) -> Iterator[Any]:
+def _list_inner_types(kind: Any, part: int | str) -> Iterator[Any]:
     if _is_spec(kind):
         if part in kind.model_fields:
-            yield from _union_members(kind.model_fields[str(part)].annotation)
+            yield from _list_union_members(kind.model_fields[str(part)].annotation)
     elif get_origin(kind) in (list, dict):
-        yield from _union_members(get_args(kind)[-1])
+        yield from _list_union_members(get_args(kind)[-1])
 
 
-def _union_members(kind: Any) -> Iterator[Any]:
+def _list_union_members(kind: Any) -> Iterator[Any]:
     """Yield the members of a union."""
     if _is_spec(kind) or get_origin(kind) in (list, dict):
         yield kind
     else:
         for member in get_args(kind):
-            yield from _union_members(member)
+            yield from _list_union_members(member)
 
 
 def _is_spec(kind: Any) -> bool:

@@ -25,20 +25,20 @@ SPEECH = ("SpeechToText", "TextToSpeech")  # whose input or output is the name o
 Part = ComponentSpec | PipelineSpec | AgentSpec | GroupSpec | ChainSpec
 
 
-def parts(spec: FileSpec) -> dict[str, Part]:
+def index_parts(spec: FileSpec) -> dict[str, Part]:
     """Return everything the file defines, by name; all sections share one namespace."""
     first = (*(spec.components or ()), *(spec.pipelines or ()), *(spec.agents or ()))
     return {part.name: part for part in (*first, *(spec.groups or ()), *(spec.chains or ()))}
 
 
-def servers(spec: FileSpec) -> list[str]:
+def list_servers(spec: FileSpec) -> list[str]:
     """Return the names of the file's MCP servers."""
     return [component.name for component in spec.components or () if component.type == "MCPTools"]
 
 
-def reached(spec: FileSpec, names: Iterable[str]) -> set[str]:
+def find_reached(spec: FileSpec, names: Iterable[str]) -> set[str]:
     """Return `names` and everything they need."""
-    defined = parts(spec)
+    defined = index_parts(spec)
     found: set[str] = set()
     new = [name for name in names if name in defined]
     while new:
@@ -49,7 +49,7 @@ def reached(spec: FileSpec, names: Iterable[str]) -> set[str]:
     return found
 
 
-def shares(agent: AgentSpec, spec: FileSpec) -> bool:
+def may_use_shared_tools(agent: AgentSpec, spec: FileSpec) -> bool:
     """Whether the agent may use the shared tools at the top of the file."""
     tools = agent.params.tools
     if agent.params.role == "planner" or spec.tools is None:
@@ -59,33 +59,33 @@ def shares(agent: AgentSpec, spec: FileSpec) -> bool:
     return isinstance(tools, list) and any(isinstance(tool, str) for tool in tools)
 
 
-def worker_tools(agent: AgentSpec) -> list[ToolRef]:
+def list_worker_tools(agent: AgentSpec) -> list[ToolRef]:
     """Return the agent's workers as tools. A worker without another `name` is called like its agent."""
     items = [WorkerRef(agent=one) if isinstance(one, str) else one for one in agent.params.workers or ()]
     return [
         ToolRef(
-            name=one.name or tool_name(one.agent), pipeline_or_node=one.agent, description=one.description
+            name=one.name or name_worker_tool(one.agent), pipeline_or_node=one.agent, description=one.description
         ).model_copy(update={name: getattr(one, name) for name in ToolOptions.model_fields})
         for one in items
     ]
 
 
-def tool_name(agent: str) -> str:
+def name_worker_tool(agent: str) -> str:
     """Return what a supervisor calls an agent: its name, without what the name of a tool cannot have."""
     return re.sub(r"[^A-Za-z0-9_]+", "_", agent)[:64]
 
 
-def exposed(spec: FileSpec) -> list[AgentSpec | GroupSpec | ChainSpec]:
+def list_exposed(spec: FileSpec) -> list[AgentSpec | GroupSpec | ChainSpec]:
     """Return the agents, groups and chains that a server offers: all but the workers of others and what groups and
     chains are made of, unless they say otherwise."""
     agents, teams = spec.agents or [], [*(spec.groups or ()), *(spec.chains or ())]
-    members = {tool.pipeline_or_node for agent in agents for tool in worker_tools(agent)}
-    members |= {name for team in teams for name in members_of(team)}
+    members = {tool.pipeline_or_node for agent in agents for tool in list_worker_tools(agent)}
+    members |= {name for team in teams for name in list_members(team)}
     told = {one.name: one.params.exposed for one in agents} | {one.name: one.exposed for one in teams}
     return [one for one in (*agents, *teams) if (one.name not in members if told[one.name] is None else told[one.name])]
 
 
-def members_of(team: GroupSpec | ChainSpec) -> list[str]:
+def list_members(team: GroupSpec | ChainSpec) -> list[str]:
     """Return the names of the file's parts that a group or chain is made of."""
     roles = team.roles if isinstance(team, GroupSpec) else team.steps
     return [name for role in roles if (name := role if isinstance(role, str) else role.part)]
@@ -93,13 +93,13 @@ def members_of(team: GroupSpec | ChainSpec) -> list[str]:
 
 def check_depth(spec: FileSpec) -> Iterator[Found]:
     """Yield a warning for each team with more levels of agents than the budget of its top allows."""
-    defined = parts(spec)
-    below = {name: [one for one in _members(part, spec) if one in defined] for name, part in defined.items()}
+    defined = index_parts(spec)
+    below = {name: [one for one in _list_inner_parts(part, spec) if one in defined] for name, part in defined.items()}
     teams = {name for name, part in defined.items() if not isinstance(part, ComponentSpec | PipelineSpec)}
     levels = dict.fromkeys(defined, 0)
     for _ in defined:  # no way down is longer than there are parts
         levels = {name: max((levels[one] + (one in teams) for one in ones), default=0) for name, ones in below.items()}
-    tops = {one.name for one in exposed(spec)}
+    tops = {one.name for one in list_exposed(spec)}
     sections: Mapping[str, Sequence[Part]] = {
         "agents": spec.agents or (), "groups": spec.groups or (), "chains": spec.chains or ()
     }  # fmt: skip
@@ -113,16 +113,16 @@ def check_depth(spec: FileSpec) -> Iterator[Found]:
                 yield Found((section, at, "name"), f"{message} 'budget.depth'", warning=True)
 
 
-def speech_in(spec: FileSpec, name: str) -> str:
+def find_speech(spec: FileSpec, name: str) -> str:
     """Return the name of a component of speech that a chain, a group or a pipeline is made of, or an empty string."""
-    defined = parts(spec)
+    defined = index_parts(spec)
     found, new = {name}, [name]
     while new:
         part = defined.get(new.pop())
         if isinstance(part, ComponentSpec) and part.type in SPEECH:
             return part.name
         if isinstance(part, GroupSpec | ChainSpec | PipelineSpec):
-            new += [one for one in _members(part, spec) if one not in found]
+            new += [one for one in _list_inner_parts(part, spec) if one not in found]
             found.update(new)
     return ""
 
@@ -131,12 +131,12 @@ def peel_speech(spec: FileSpec) -> tuple[FileSpec, dict[str, tuple[str, str]]]:
     """Return the file with the served chains without the `SpeechToText` that they begin with and the `TextToSpeech`
     that they end with, and the names of both by chain (empty if there is none). A chain of which something else is made
     stays as it is."""
-    defined, served = parts(spec), {one.name for one in exposed(spec)}
+    defined, served = index_parts(spec), {one.name for one in list_exposed(spec)}
     needed = {name for part in defined.values() for name in _needs(part, spec)}
     chains, ends = list[ChainSpec](), dict[str, tuple[str, str]]()
     for chain in spec.chains or ():
         names = [step if isinstance(step, str) else step.part for step in chain.steps]
-        first, last = (_type_of(defined.get(names[at] or "")) for at in (0, -1))
+        first, last = (_read_type(defined.get(names[at] or "")) for at in (0, -1))
         hears, speaks = first == SPEECH[0], last == SPEECH[1]
         steps = chain.steps[hears : len(names) - speaks]
         if steps and (hears or speaks) and chain.name in served - needed:
@@ -146,17 +146,17 @@ def peel_speech(spec: FileSpec) -> tuple[FileSpec, dict[str, tuple[str, str]]]:
     return (spec.model_copy(update={"chains": chains}), ends) if ends else (spec, ends)
 
 
-def _type_of(part: Part | None) -> str:
+def _read_type(part: Part | None) -> str:
     return part.type if isinstance(part, ComponentSpec) else ""
 
 
-def _members(part: Part, spec: FileSpec) -> list[str]:
+def _list_inner_parts(part: Part, spec: FileSpec) -> list[str]:
     """Return the names of the parts that run below a part, as its workers, tools or roles."""
     if isinstance(part, GroupSpec | ChainSpec):
-        return members_of(part)
+        return list_members(part)
     if isinstance(part, AgentSpec):
         tools = spec.tools if part.params.tools is None else part.params.tools
-        return [*needed_by(tools, spec), *(tool.pipeline_or_node for tool in worker_tools(part))]
+        return [*list_needed(tools, spec), *(tool.pipeline_or_node for tool in list_worker_tools(part))]
     return [node.name for node in part.nodes] if isinstance(part, PipelineSpec) else []
 
 
@@ -169,31 +169,31 @@ def _needs(part: Part, spec: FileSpec) -> Iterator[str]:
     elif isinstance(part, PipelineSpec):
         yield from (node.name for node in part.nodes)
     elif isinstance(part, GroupSpec | ChainSpec):
-        yield from members_of(part)
-        yield from models_of(part) if isinstance(part, GroupSpec) else ()
+        yield from list_members(part)
+        yield from list_models(part) if isinstance(part, GroupSpec) else ()
     else:
         memory = part.params.memory or ()
         yield from filter(None, (part.params.model, part.params.prompt_node, *(part.params.models or ())))
         yield from [memory] if isinstance(memory, str) else memory
-        yield from needed_by(part.params.tools, spec)
-        yield from (tool.pipeline_or_node for tool in worker_tools(part))
+        yield from list_needed(part.params.tools, spec)
+        yield from (tool.pipeline_or_node for tool in list_worker_tools(part))
         yield from part.params.handoffs or ()
-        if shares(part, spec):
-            yield from needed_by(spec.tools, spec)
+        if may_use_shared_tools(part, spec):
+            yield from list_needed(spec.tools, spec)
 
 
-def models_of(group: GroupSpec) -> list[str]:
+def list_models(group: GroupSpec) -> list[str]:
     """Return the models that a group names, each once."""
     selectors = [edges.selector for edges in group.conditional_edges or ()]
     named = [group.model, *(one.model for one in selectors if not isinstance(one, str))]
     return list(dict.fromkeys(filter(None, named)))
 
 
-def needed_by(tools: Tools | None, spec: FileSpec) -> Iterator[str]:
+def list_needed(tools: Tools | None, spec: FileSpec) -> Iterator[str]:
     """Yield the parts of the file that a `tools` value names."""
     if isinstance(tools, str):
         tools = [tools]
     if isinstance(tools, list):
-        mine = servers(spec)
+        mine = list_servers(spec)
         yield from (tool.pipeline_or_node for tool in tools if isinstance(tool, ToolRef))
         yield from (tool for tool in tools if isinstance(tool, str) and tool in mine)

@@ -60,8 +60,8 @@ class TypeEntry:
     def parameters(self) -> Mapping[str, Parameter]:
         """The parameters that a file can set, by name."""
         made_of = [self.constructor, *([_import(self.settings)] if self.settings else [])]
-        hints = {name: hint for one in made_of for name, hint in _hints_of(one).items() if name not in self.hidden}
-        found = {name: parameter for name, hint in hints.items() if (parameter := _parameter_of(hint))}
+        hints = {name: hint for one in made_of for name, hint in _read_hints(one).items() if name not in self.hidden}
+        found = {name: parameter for name, hint in hints.items() if (parameter := _describe_parameter(hint))}
         return {**found, **self.also}
 
     @cached_property
@@ -69,7 +69,7 @@ class TypeEntry:
         """The parameters without which it cannot be made."""
         empty = inspect.Parameter.empty
         return tuple(
-            name for name, one in _signature_of(self.constructor).items()
+            name for name, one in _read_signature(self.constructor).items()
             if name in self.needs or (name in self.parameters and one.default is empty)
         )  # fmt: skip
 
@@ -79,13 +79,13 @@ def _import(place: str) -> Any:
     return getattr(import_module(module), attribute)
 
 
-def _signature_of(constructor: Any) -> Mapping[str, inspect.Parameter]:
+def _read_signature(constructor: Any) -> Mapping[str, inspect.Parameter]:
     return {} if isinstance(constructor, Tool) else inspect.signature(constructor).parameters
 
 
-def _hints_of(constructor: Any) -> dict[str, Any]:
+def _read_hints(constructor: Any) -> dict[str, Any]:
     """Return the type hints of a constructor's parameters, in their order."""
-    signature, only_for_checkers = _signature_of(constructor), dict[str, Any]()
+    signature, only_for_checkers = _read_signature(constructor), dict[str, Any]()
     while signature:
         try:
             function = constructor if inspect.isroutine(constructor) else constructor.__init__
@@ -96,12 +96,18 @@ def _hints_of(constructor: Any) -> dict[str, Any]:
     return {}
 
 
-def _parameter_of(hint: Any) -> Parameter | None:
+def _describe_parameter(hint: Any) -> Parameter | None:
     """Return what a type hint says to a file, or `None` if a file can express none of its values."""
-    members = list(_members_of(hint))
-    items = [item for one in members if _kind_of(one) == "list" for arg in get_args(one) for item in _members_of(arg)]
-    kinds = {kind for one in members if (kind := _kind_of(one))}
-    refers = tuple(name for one in [*members, *items] for name in _types_named_by(one))
+    members = list(_list_union_members(hint))
+    items = [
+        item
+        for one in members
+        if _find_kind(one) == "list"
+        for arg in get_args(one)
+        for item in _list_union_members(arg)
+    ]
+    kinds = {kind for one in members if (kind := _find_kind(one))}
+    refers = tuple(name for one in [*members, *items] for name in _list_named_types(one))
     if kinds == {"true or false", "list"}:
         return Parameter("true, false or list")
     kind = next((one for one in get_args(Kind) if one in kinds), "text" if refers else None)
@@ -109,27 +115,29 @@ def _parameter_of(hint: Any) -> Parameter | None:
     return None if kind is None else Parameter(kind, refers, Path in members, choices)
 
 
-def _members_of(hint: Any) -> Iterator[Any]:
+def _list_union_members(hint: Any) -> Iterator[Any]:
     """Yield the members of a union, and what is said of them by `Annotated`."""
     if get_origin(hint) is Annotated:
         inner, *said = get_args(hint)
-        yield from (one for one in _members_of(inner) if not any(isinstance(this, ComponentReference) for this in said))
+        yield from (
+            one for one in _list_union_members(inner) if not any(isinstance(this, ComponentReference) for this in said)
+        )
         yield from said
     elif get_origin(hint) in (Union, UnionType):
         for one in get_args(hint):
-            yield from _members_of(one)
+            yield from _list_union_members(one)
     elif hint is not NoneType:
         yield hint
 
 
-def _kind_of(hint: Any) -> Kind | None:
+def _find_kind(hint: Any) -> Kind | None:
     plain = get_origin(hint) or hint
     if plain is Literal:
         return "text"
     return next((kind for kind, known in _HINTS.items() if plain in known), None)
 
 
-def _types_named_by(hint: Any) -> tuple[str, ...]:
+def _list_named_types(hint: Any) -> tuple[str, ...]:
     """Return the types of the components that a text may name where `hint` is wanted."""
     if isinstance(hint, ComponentReference):
         return hint.types
@@ -192,7 +200,7 @@ def fits(value: object, kind: Kind) -> bool:
     return isinstance(value, _TYPES[kind]) and (not isinstance(value, bool) or bool in _TYPES[kind])
 
 
-def built_in_tool(name: str) -> Tool:
+def build_built_in_tool(name: str) -> Tool:
     """Return a built-in tool under its name in files. Raises `UsageError` if it needs parameters."""
     known = TOOLS[name]
     if known.required:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from .problems import Found, validate
-from .references import Part, parts, reached, servers, shares, worker_tools
+from .references import Part, find_reached, index_parts, list_servers, list_worker_tools, may_use_shared_tools
 from .specs import AgentSpec, ComponentSpec, FileSpec, PipelineSpec, ToolEntry, ToolFile, ToolRef, Tools
-from .tool_files import BuiltIn, Endpoint, existing_path, parse_callable, tool_files
+from .tool_files import BuiltIn, Endpoint, list_tool_files, parse_callable, resolve_existing_path
 from .yaml_text import read_file
 
 LABELS = ("untrusted", "private", "effects")
@@ -31,7 +31,7 @@ _Labelled = tuple[str, frozenset[str]]  # a tool's name and its labels
 def check_rule_of_two(spec: FileSpec) -> Iterator[Found]:
     """Yield a warning for each agent of the file that has all three labels."""
     for at, agent in enumerate(spec.agents or ()):
-        tools = list(_Labels(spec).of_agent(agent, (agent.name,)))
+        tools = list(_Labels(spec).label_agent(agent, (agent.name,)))
         held = {label: [name for name, labels in tools if label in labels] for label in LABELS}
         if all(held.values()):
             untrusted, private, effects = (", ".join(dict.fromkeys(held[label])) for label in LABELS)
@@ -44,43 +44,46 @@ class _Labels:
 
     def __init__(self, spec: FileSpec) -> None:
         self._spec = spec
-        self._parts = parts(spec)
+        self._parts = index_parts(spec)
         self._folder = Path(spec.source.file).parent
 
-    def of_agent(self, agent: AgentSpec, within: tuple[str, ...]) -> Iterator[_Labelled]:
+    def label_agent(self, agent: AgentSpec, within: tuple[str, ...]) -> Iterator[_Labelled]:
         """Yield the agent's tools with their labels. A tool that needs a person's approval does not count as having
         effects."""
         asked = agent.params.require_human_feedback
         tools = self._spec.tools if agent.params.tools is None else agent.params.tools
-        own = self._of_tools(tools if agent.params.role != "planner" else None, agent, within)
-        for name, labels in [*own, *((tool.name, self._of_ref(tool, within)) for tool in worker_tools(agent))]:
+        own = self._label_tools(tools if agent.params.role != "planner" else None, agent, within)
+        for name, labels in [
+            *own,
+            *((tool.name, self._label_reference(tool, within)) for tool in list_worker_tools(agent)),
+        ]:
             approved = asked is True or (isinstance(asked, list) and name in asked)
             yield name, labels - {"effects"} if approved else labels
 
-    def _of_tools(self, tools: Tools | None, agent: AgentSpec, within: tuple[str, ...]) -> Iterator[_Labelled]:
+    def _label_tools(self, tools: Tools | None, agent: AgentSpec, within: tuple[str, ...]) -> Iterator[_Labelled]:
         if isinstance(tools, dict):
-            yield from self._of_entries(tools, self._folder)
+            yield from self._label_entries(tools, self._folder)
             return
         for item in [tools] if isinstance(tools, str) else tools or ():
             if isinstance(item, ToolRef):
-                yield item.name, self._of_ref(item, within)
+                yield item.name, self._label_reference(item, within)
             else:
-                yield from self._named(item, agent, within)
+                yield from self._label_named_tools(item, agent, within)
 
-    def _named(self, text: str, agent: AgentSpec, within: tuple[str, ...]) -> Iterator[_Labelled]:
+    def _label_named_tools(self, text: str, agent: AgentSpec, within: tuple[str, ...]) -> Iterator[_Labelled]:
         shared = self._spec.tools
-        if shares(agent, self._spec) and isinstance(shared, dict) and text in shared:
-            yield from self._of_entries({text: shared[text]}, self._folder)
+        if may_use_shared_tools(agent, self._spec) and isinstance(shared, dict) and text in shared:
+            yield from self._label_entries({text: shared[text]}, self._folder)
         elif text == "passages":
             yield text, frozenset(["private"])
-        elif text in servers(self._spec):
-            yield text, self._of_part(self._parts[text], within)
+        elif text in list_servers(self._spec):
+            yield text, self._label_part(self._parts[text], within)
         elif "/" in text or "." in text:
-            yield from self._of_path(text)
+            yield from self._label_path(text)
 
-    def _of_path(self, text: str) -> Iterator[_Labelled]:
+    def _label_path(self, text: str) -> Iterator[_Labelled]:
         try:
-            files = tool_files(existing_path(self._folder, text))
+            files = list_tool_files(resolve_existing_path(self._folder, text))
         except (ValueError, OSError):
             return
         for file in files:
@@ -88,36 +91,36 @@ class _Labels:
                 yield file.name, frozenset(["effects"])
                 continue
             entries, _ = validate(ToolFile, read_file(file))
-            yield from self._of_entries(entries or {}, file.parent)
+            yield from self._label_entries(entries or {}, file.parent)
 
-    def _of_entries(self, entries: Mapping[str, ToolEntry], folder: Path) -> Iterator[_Labelled]:
+    def _label_entries(self, entries: Mapping[str, ToolEntry], folder: Path) -> Iterator[_Labelled]:
         for name, entry in entries.items():
-            labels = frozenset(entry.labels) if entry.labels is not None else _of_callable(entry, folder)
+            labels = frozenset(entry.labels) if entry.labels is not None else _label_callable(entry, folder)
             yield name, labels - {"effects"} if entry.approval else labels
 
-    def _of_ref(self, ref: ToolRef, within: tuple[str, ...]) -> frozenset[str]:
+    def _label_reference(self, ref: ToolRef, within: tuple[str, ...]) -> frozenset[str]:
         part = self._parts.get(ref.pipeline_or_node)
         labels: frozenset[str] = frozenset(ref.labels or ())
         if ref.labels is None and part is not None and part.name not in within:
-            labels = self._of_part(part, within)
+            labels = self._label_part(part, within)
             labels |= {"effects"} if ref.effects in ("once", "idempotent") else set()
         return labels - {"effects"} if ref.approval else labels
 
-    def _of_part(self, part: Part, within: tuple[str, ...]) -> frozenset[str]:
+    def _label_part(self, part: Part, within: tuple[str, ...]) -> frozenset[str]:
         if isinstance(part, ComponentSpec):
             kinds = zip(LABELS, (_UNTRUSTED, _PRIVATE, _EFFECTS), strict=True)
             labels = frozenset(label for label, types in kinds if part.type in types)
             return labels - {"effects"} if _is_harmless(part.params or {}) else labels
         if isinstance(part, PipelineSpec):
             inner = [self._parts[node.name] for node in part.nodes if node.name in self._parts]
-            return frozenset().union(*(self._of_part(one, within) for one in inner))
+            return frozenset().union(*(self._label_part(one, within) for one in inner))
         if isinstance(part, AgentSpec):
-            return frozenset().union(*(labels for _, labels in self.of_agent(part, (*within, part.name))))
-        members = reached(self._spec, [part.name]) - {part.name, *within}
-        return frozenset().union(*(self._of_part(self._parts[one], (*within, *members)) for one in members))
+            return frozenset().union(*(labels for _, labels in self.label_agent(part, (*within, part.name))))
+        members = find_reached(self._spec, [part.name]) - {part.name, *within}
+        return frozenset().union(*(self._label_part(self._parts[one], (*within, *members)) for one in members))
 
 
-def _of_callable(entry: ToolEntry, folder: Path) -> frozenset[str]:
+def _label_callable(entry: ToolEntry, folder: Path) -> frozenset[str]:
     """Return the labels of an entry in a tool file. Unless marked as read-only, it may have effects."""
     try:
         what = parse_callable(entry.callable_api, folder)

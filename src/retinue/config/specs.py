@@ -23,7 +23,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Effects = Literal["read", "idempotent", "once"]
 
 
-def one_of(**kinds: type) -> Discriminator:
+def make_discriminator(**kinds: type) -> Discriminator:
     """Return a discriminator by value type; its tags cannot be keys of a file."""
     said = {
         "path": "a file or folder",
@@ -52,11 +52,11 @@ RoleName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,50}$")]
 FieldType = Literal["any", "str", "int", "float", "bool", "list", "dict"]
 Texts = Annotated[
     Annotated[Name, Tag("<text>")] | Annotated[list[Name], Tag("<items>")],
-    one_of(text=str, items=list),
+    make_discriminator(text=str, items=list),
 ]
 Reads = Annotated[
     Annotated[Name, Tag("<text>")] | Annotated[list[Name], Tag("<items>")] | Annotated[dict[str, Name], Tag("<map>")],
-    one_of(text=str, items=list, map=dict),
+    make_discriminator(text=str, items=list, map=dict),
 ]
 
 
@@ -120,11 +120,11 @@ class SelectorSpec(Spec):
 
 Selector = Annotated[
     Annotated[Name, Tag("<text>")] | Annotated[SelectorSpec, Tag("<map>")],
-    one_of(text=str, map=dict),
+    make_discriminator(text=str, map=dict),
 ]
 Tails = Annotated[
     Annotated[list[Name], Tag("<items>")] | Annotated[dict[str, Name], Tag("<map>")],
-    one_of(items=list, map=dict),
+    make_discriminator(items=list, map=dict),
 ]
 
 
@@ -148,15 +148,17 @@ class FieldSpec(Spec):
 
 FieldItem = Annotated[
     Annotated[FieldType, Tag("<text>")] | Annotated[FieldSpec, Tag("<map>")],
-    one_of(text=str, map=dict),
+    make_discriminator(text=str, map=dict),
 ]
-Step = Annotated[Annotated[Name, Tag("<text>")] | Annotated[RoleSpec, Tag("<map>")], one_of(text=str, map=dict)]
+Step = Annotated[
+    Annotated[Name, Tag("<text>")] | Annotated[RoleSpec, Tag("<map>")], make_discriminator(text=str, map=dict)
+]
 
 
 Label = Literal["untrusted", "private", "effects"]
 
 
-def _exceptions(said: str) -> str:
+def _check_exceptions(said: str) -> str:
     try:
         read_exceptions(said)
     except ValueError as error:
@@ -164,7 +166,7 @@ def _exceptions(said: str) -> str:
     return said
 
 
-def _question(said: str) -> str:
+def _check_question(said: str) -> str:
     try:
         return as_question(said)
     except ValueError as error:
@@ -204,7 +206,7 @@ class ToolOptions(Spec):
     return_direct: bool | None = None
     reflections: Annotated[int, Field(ge=0)] | None = None
     labels: list[Label] | None = None
-    not_done: Annotated[str, AfterValidator(_exceptions)] | None = None
+    not_done: Annotated[str, AfterValidator(_check_exceptions)] | None = None
     examples: list[ExampleSpec] | None = None
 
     @property
@@ -258,23 +260,23 @@ class WorkerRef(ToolOptions):
 ToolFile = dict[str, ToolEntry]
 WorkerItem = Annotated[
     Annotated[Name, Tag("<text>")] | Annotated[WorkerRef, Tag("<map>")],
-    one_of(text=str, map=dict),
+    make_discriminator(text=str, map=dict),
 ]
 ToolItem = Annotated[
     Annotated[str, Tag("<text>")] | Annotated[ToolRef, Tag("<map>")],
-    one_of(text=str, map=dict),
+    make_discriminator(text=str, map=dict),
 ]
 Tools = Annotated[
     Annotated[str, Tag("<path>")] | Annotated[list[ToolItem], Tag("<items>")] | Annotated[ToolFile, Tag("<map>")],
-    one_of(path=str, items=list, map=dict),
+    make_discriminator(path=str, items=list, map=dict),
 ]
 Feedback = Annotated[
     Annotated[bool, Tag("<flag>")] | Annotated[list[str], Tag("<items>")],
-    one_of(flag=bool, items=list),
+    make_discriminator(flag=bool, items=list),
 ]
 
 
-Question = Annotated[str, Field(min_length=1, max_length=LONGEST), AfterValidator(_question)]
+Question = Annotated[str, Field(min_length=1, max_length=LONGEST), AfterValidator(_check_question)]
 
 
 class BudgetSpec(Spec):
@@ -420,7 +422,7 @@ class FileSpec(Spec):
         return self._source
 
 
-def json_schema() -> dict[str, Any]:
+def build_json_schema() -> dict[str, Any]:
     """Return the JSON Schema of a whole file, for editors."""
     schema = FileSpec.model_json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema | {"title": "Retinue"}

@@ -27,7 +27,7 @@ from ..tools.function_loader import described_tools, function_of, load_module, p
 from ..tools.packages import installed, lock_file, requirements
 from ..tools.subprocess_tool import in_subprocess
 from .environment import resolve
-from .problems import Found, Node, Problem, Source, fail, shown, unknown, validate
+from .problems import Found, Node, Problem, Source, describe_unknown, fail, format_value, validate
 from .registry import PYTHON_ROOTS, TOOLS, TypeEntry, fits
 from .specs import ToolEntry, ToolFile
 from .yaml_text import read_file
@@ -81,7 +81,7 @@ def parse_callable(text: str, folder: Path) -> Target:
         file, _, function = text.rpartition(":")
         if not function.isidentifier() or function.startswith("__"):
             raise ValueError(f"{function[:60]!r} is not the name of a function")
-        return FileFunction(existing_path(folder, file), function)
+        return FileFunction(resolve_existing_path(folder, file), function)
     if text in TOOLS:
         return BuiltIn(text)
     module, _, attribute = text.rpartition(".")
@@ -94,16 +94,16 @@ def parse_callable(text: str, folder: Path) -> Target:
     raise ValueError(f"{redacted_excerpt(text)!r} is not allowed; {hint}")
 
 
-def existing_path(folder: Path, name: str) -> Path:
+def resolve_existing_path(folder: Path, name: str) -> Path:
     """Return the file or folder `name` under `folder`. Raises `ValueError` if it does not exist or leads out of the
     folder."""
-    found = path_within(folder, name)
+    found = resolve_path_within(folder, name)
     if not found.exists():
         raise ValueError(f"{name!r} does not exist here")
     return found
 
 
-def path_within(folder: Path, name: str) -> Path:
+def resolve_path_within(folder: Path, name: str) -> Path:
     """Return the path `name` under `folder`, with links resolved. Raises `ValueError` if it leads out of the folder."""
     path = PurePosixPath(name)
     if not name.strip() or not name.isprintable() or "\\" in name or path.is_absolute() or name.startswith("~"):
@@ -155,7 +155,7 @@ def check_entries(entries: Node, folder: Path) -> Iterator[Found]:
         name = str(entry.path[-1])
         if not _NAME.fullmatch(name):
             allowed = "only letters (a-z, A-Z), digits (0-9) and underscores (_), at most 64 of them"
-            yield Found(entry.path, f"a tool's name: want {allowed}, not {shown(name)}", at_key=True)
+            yield Found(entry.path, f"a tool's name: want {allowed}, not {format_value(name)}", at_key=True)
         yield from _check_callable(entry, folder)
         for key, read in _LISTS.items():
             try:
@@ -181,7 +181,7 @@ def _check_callable(entry: Node, folder: Path) -> Iterator[Found]:
         yield from check_params(entry, TOOLS[what.name], what.name)
         if path := entry.at("params").at("path").text:
             try:
-                existing_path(folder, path)
+                resolve_existing_path(folder, path)
             except ValueError as error:
                 yield Found(entry.at("params").at("path").path, f"path: {error}")
     elif entry.at("params").value:
@@ -208,33 +208,33 @@ def check_params(entry: Node, known: TypeEntry, what: str) -> Iterator[Found]:
         return
     for name in known.required:
         if params.at(name).value is None:
-            yield Found((params if params.value else entry).path, f"{what} needs {name!r}" + _under(params))
+            yield Found((params if params.value else entry).path, f"{what} needs {name!r}" + _name_place(params))
     for param in params:
         name = str(param.path[-1])
         if name not in known.parameters:
-            yield Found(param.path, unknown(f"parameter of {what}", name, known.parameters), at_key=True)
+            yield Found(param.path, describe_unknown(f"parameter of {what}", name, known.parameters), at_key=True)
         elif param.value is not None and not fits(param.value, kind := known.parameters[name].kind):
-            yield Found(param.path, f"{name}: want a {kind}, not {shown(param.value)}".replace("a true", "true"))
+            yield Found(param.path, f"{name}: want a {kind}, not {format_value(param.value)}".replace("a true", "true"))
         elif choices := known.parameters[name].choices:
             for one in param if known.parameters[name].kind == "list" else [param]:
                 if one.text not in choices and "${" not in one.text:
-                    yield Found(one.path, f"{name}: {unknown(name, one.text, choices)}")
+                    yield Found(one.path, f"{name}: {describe_unknown(name, one.text, choices)}")
 
 
-def _under(params: Node) -> str:
+def _name_place(params: Node) -> str:
     return "" if params.value else " in its 'params'"
 
 
 def _check_argument(argument: Node) -> Iterator[Found]:
     name = str(argument.path[-1])
     if not name.isidentifier() or _RESERVED.fullmatch(name):
-        yield Found(argument.path, f"an argument cannot be called {shown(name)}", at_key=True)
+        yield Found(argument.path, f"an argument cannot be called {format_value(name)}", at_key=True)
     default, type_ = argument.at("default"), TYPES.get(argument.at("type").text)
     if default.value is None or type_ is None:
         return
     right = isinstance(default.value, (int, float) if type_ is float else type_)
     if not right or isinstance(default.value, bool) != (type_ is bool):
-        yield Found(default.path, f"default: want {argument.at('type').text}, not {shown(default.value)}")
+        yield Found(default.path, f"default: want {argument.at('type').text}, not {format_value(default.value)}")
 
 
 def check_tool_file(path: Path) -> tuple[Source, list[Problem]]:
@@ -243,10 +243,10 @@ def check_tool_file(path: Path) -> tuple[Source, list[Problem]]:
     if not source.whole or source.value is None:
         return source, list(source.problems)
     _, found = validate(ToolFile, source)
-    return source, source.placed([*found, *check_entries(Node(source.value), path.parent)])
+    return source, source.locate_problems([*found, *check_entries(Node(source.value), path.parent)])
 
 
-def tool_files(path: Path) -> list[Path]:
+def list_tool_files(path: Path) -> list[Path]:
     """Return the files that a `tools` path stands for: the file itself, or the files directly in the folder, sorted.
     Other file types, hidden files, and links that lead out of the folder are skipped."""
     if not path.is_dir():
@@ -257,7 +257,7 @@ def tool_files(path: Path) -> list[Path]:
 
 def _is_inside(folder: Path, name: str) -> bool:
     try:
-        return path_within(folder, name).is_file()
+        return resolve_path_within(folder, name).is_file()
     except ValueError:
         return False
 
@@ -272,15 +272,15 @@ class ToolFiles:
         self.problems: list[Problem] = []
         self._names: dict[Path, tuple[str, ...]] = {}
 
-    def names(self, text: str) -> tuple[str, ...]:
+    def list_names(self, text: str) -> tuple[str, ...]:
         """Return the names of the tools at the path `text`, as far as they are known without importing. Raises
         `ValueError` for an invalid path."""
-        path = existing_path(self.folder, text)
+        path = resolve_existing_path(self.folder, text)
         if path.is_file() and path.suffix not in (".yaml", ".yml", ".py"):
             raise ValueError(f"{text[:60]!r}: want a .yaml, .yml or .py file, or a folder of them")
-        return tuple(name for file in tool_files(path) for name in self._of(file, Path(text), path))
+        return tuple(name for file in list_tool_files(path) for name in self._list_file_names(file, Path(text), path))
 
-    def _of(self, file: Path, text: Path, path: Path) -> tuple[str, ...]:
+    def _list_file_names(self, file: Path, text: Path, path: Path) -> tuple[str, ...]:
         if file.suffix == ".py":
             self.unnamed = True
             return ()
@@ -300,19 +300,19 @@ def load_tools(path: str | Path) -> list[Tool]:
     """
     path = Path(path)
     tools: list[Tool] = []
-    sources = {file: _checked_source(file) for file in tool_files(path) if file.suffix != ".py"}
+    sources = {file: _read_checked_source(file) for file in list_tool_files(path) if file.suffix != ".py"}
     modules = _Modules()
-    for file in tool_files(path):
+    for file in list_tool_files(path):
         if file in sources:
             entries, _ = validate(ToolFile, sources[file])
-            tools += entry_tools(entries or {}, file.parent, sources[file], modules)
-        elif file.resolve() not in _files_called(sources):
-            tools += _tools_of_module(file, modules)
+            tools += build_entry_tools(entries or {}, file.parent, sources[file], modules)
+        elif file.resolve() not in _list_called_files(sources):
+            tools += _build_module_tools(file, modules)
     _check_names(tools, path)
     return tools
 
 
-def entry_tools(
+def build_entry_tools(
     entries: Mapping[str, ToolEntry], folder: Path, source: Source, modules: _Modules | None = None
 ) -> list[Tool]:
     """Build the tools of a validated mapping; `source` has its positions. Raises `DataError`."""
@@ -324,7 +324,7 @@ def entry_tools(
         headers = resolve(entry.headers or {}, {**os.environ, **own})
         parts = (("callable_api", api), ("env", env), ("headers", headers))
         missing = [(part, one) for part, resolved in parts for one in resolved.missing]
-        problems += [source.problem(Found((name, part), f"{part}: {one.message}")) for part, one in missing]
+        problems += [source.locate_problem(Found((name, part), f"{part}: {one.message}")) for part, one in missing]
         if missing:
             continue
         try:
@@ -355,18 +355,18 @@ class _Modules(dict[Path, ModuleType]):
 
 def _build_tool(name: str, entry: ToolEntry, place: _Call, modules: _Modules) -> Tool:
     described = entry.description or ""
-    takes = _signature_of(name, entry)
+    takes = _read_signature(name, entry)
     what = parse_callable(place.api, place.folder)
     if isinstance(what, Endpoint):
         takes = takes or build_signature(name, {"query": Argument(str, "the question")})
         call = endpoint(what.url, entry.return_output, headers=place.headers)
         return Tool(name, call, described, takes=takes, **entry.options)
     if isinstance(what, BuiltIn):
-        return _with_options(_built_in(what, entry, place.folder), name, entry)
+        return _with_options(_build_built_in_tool(what, entry, place.folder), name, entry)
     if isinstance(what, ModuleTool):
         return _with_options(tool_of_module(what.module, what.attribute), name, entry)
     if place.env or entry.pip_dependencies:
-        function = _function_in_process(name, what, entry, place)
+        function = _build_process_function(name, what, entry, place)
         return Tool(name, function, described, takes=takes or build_signature(name, {}), **entry.options)
     found = function_of(modules[what.file], what.function)
     if isinstance(found, Tool):
@@ -393,13 +393,13 @@ def _check_arguments(name: str, function: Callable[..., Any], takes: Signature) 
             raise UsageError(f"args_schema: {name} needs {one!r}, which is not declared")
 
 
-def _function_in_process(name: str, what: FileFunction, entry: ToolEntry, place: _Call) -> Callable[..., Any]:
+def _build_process_function(name: str, what: FileFunction, entry: ToolEntry, place: _Call) -> Callable[..., Any]:
     wanted = requirements(entry.pip_dependencies or "")
     python = installed(lock_file(place.folder, name), wanted) if wanted else Path(sys.executable)
     return pick_output(in_subprocess(what.file, what.function, place.env, python), entry.return_output)
 
 
-def _signature_of(name: str, entry: ToolEntry) -> Signature | None:
+def _read_signature(name: str, entry: ToolEntry) -> Signature | None:
     if entry.args_schema is None:
         return None
     arguments = {
@@ -409,11 +409,11 @@ def _signature_of(name: str, entry: ToolEntry) -> Signature | None:
     return build_signature(name, arguments)
 
 
-def _built_in(what: BuiltIn, entry: ToolEntry, folder: Path) -> Tool:
+def _build_built_in_tool(what: BuiltIn, entry: ToolEntry, folder: Path) -> Tool:
     made = TOOLS[what.name].constructor
     params = dict(entry.params or {})
     if "path" in params:
-        params["path"] = existing_path(folder, params["path"])
+        params["path"] = resolve_existing_path(folder, params["path"])
     return make_tool(made if isinstance(made, Tool) else made(**params))
 
 
@@ -422,20 +422,20 @@ def _with_options(tool: Tool, name: str, entry: ToolEntry) -> Tool:
     return replace(tool, name=name, description=entry.description or tool.description, **entry.options)
 
 
-def _tools_of_module(file: Path, modules: _Modules) -> list[Tool]:
+def _build_module_tools(file: Path, modules: _Modules) -> list[Tool]:
     try:
         return [make_tool(one) for one in described_tools(modules[file.resolve()])]
     except UsageError as error:
         raise DataError(f"{file}: {error}") from error
 
 
-def _checked_source(file: Path) -> Source:
+def _read_checked_source(file: Path) -> Source:
     source, problems = check_tool_file(file)
     fail(problems)
     return source
 
 
-def _files_called(sources: Mapping[Path, Source]) -> set[Path]:
+def _list_called_files(sources: Mapping[Path, Source]) -> set[Path]:
     """Return the Python files that tool files refer to."""
     return {
         (file.parent / str(entry.get("callable_api", "")).rpartition(":")[0]).resolve()

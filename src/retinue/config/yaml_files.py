@@ -11,13 +11,13 @@ from ..core.loop.effects import Human
 from ..errors import DataError, UsageError
 from ..tools.packages import lock_file, requirements
 from .builder import Builder
-from .export import file_value, write_atomically
+from .export import write_atomically, write_file_value
 from .file_check import load_spec
-from .problems import fail, unknown, validate
-from .references import exposed
+from .problems import describe_unknown, fail, validate
+from .references import list_exposed
 from .registry import TOOLS
 from .specs import FileSpec, ToolEntry, ToolFile, Tools
-from .tool_files import check_tool_file, existing_path, tool_files
+from .tool_files import check_tool_file, list_tool_files, resolve_existing_path
 from .yaml_text import dump_value
 
 _HEAD = "# Written by Retinue. Secrets are not included: set the variables that stand for them.\n"
@@ -38,7 +38,7 @@ def select_agent(spec: FileSpec, name: str | None) -> str:
     teams: list[str] = [one.name for one in (*(spec.groups or ()), *(spec.chains or ()))]
     if name in teams:
         return str(name)
-    offered = [one.name for one in exposed(spec)]
+    offered = [one.name for one in list_exposed(spec)]
     if name is not None or not (offered or teams):
         return select_part(spec, "agents", name)
     if len(offered) != 1:
@@ -56,50 +56,50 @@ def select_part(spec: FileSpec, section: str, name: str | None) -> str:
             raise UsageError(f"{spec.source.file} has several {section}; say which: {', '.join(names)}")
         return names[0]
     if name not in names:
-        raise DataError(f"{spec.source.file}: {unknown(section[:-1], name, names)}")
+        raise DataError(f"{spec.source.file}: {describe_unknown(section[:-1], name, names)}")
     return name
 
 
 def save(something: YamlSerializable, path: str | Path) -> None:
     """Write `something` to `path` atomically. Raises `UsageError` for what a file cannot express."""
     path = Path(path)
-    text = f"{_HEAD}{dump_value(file_value(something, path.resolve().parent))}"
+    text = f"{_HEAD}{dump_value(write_file_value(something, path.resolve().parent))}"
     write_atomically(path, text)
 
 
-def dependencies(path: str | Path) -> dict[Path, tuple[str, ...]]:
+def list_dependencies(path: str | Path) -> dict[Path, tuple[str, ...]]:
     """Return the requirements of each tool that has any, by lock file. `path` is a file of agents or a folder of tool
     files. Raises `DataError` with all problems."""
     path = Path(path)
-    return dict(_packages_of_files(path) if path.is_dir() else _packages_of_spec(path))
+    return dict(_list_file_packages(path) if path.is_dir() else _list_spec_packages(path))
 
 
-def _packages_of_spec(path: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
+def _list_spec_packages(path: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
     spec = load_spec(path)
-    yield from _packages_of_tools(spec.tools, path.parent)
+    yield from _list_tool_packages(spec.tools, path.parent)
     for agent in spec.agents or ():
-        yield from _packages_of_tools(agent.params.tools, path.parent)
+        yield from _list_tool_packages(agent.params.tools, path.parent)
 
 
-def _packages_of_tools(tools: Tools | None, folder: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
+def _list_tool_packages(tools: Tools | None, folder: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
     if isinstance(tools, dict):
-        yield from _packages_of_entries(tools, folder)
+        yield from _list_entry_packages(tools, folder)
         return
     for named in [tools] if isinstance(tools, str) else tools or ():
         if isinstance(named, str) and named not in TOOLS and Path(folder, named).exists():
-            yield from _packages_of_files(existing_path(folder, named))
+            yield from _list_file_packages(resolve_existing_path(folder, named))
 
 
-def _packages_of_files(path: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
-    for file in tool_files(path):
+def _list_file_packages(path: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
+    for file in list_tool_files(path):
         if file.suffix != ".py":
             source, problems = check_tool_file(file)
             fail(problems)
             entries, _ = validate(ToolFile, source)
-            yield from _packages_of_entries(entries or {}, file.parent)
+            yield from _list_entry_packages(entries or {}, file.parent)
 
 
-def _packages_of_entries(entries: Mapping[str, ToolEntry], folder: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
+def _list_entry_packages(entries: Mapping[str, ToolEntry], folder: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
     for name, entry in entries.items():
         if wanted := requirements(entry.pip_dependencies or ""):
             yield lock_file(folder, name), wanted

@@ -64,7 +64,7 @@ _WORDS = {"": None, "~": None} | {
 }
 
 
-def scalar(text: str) -> Any:
+def parse_scalar(text: str) -> Any:
     """Return the value of an unquoted scalar in YAML 1.2's core schema. Raises `ValueError` for too many digits."""
     if text in _WORDS:
         return _WORDS[text]
@@ -79,10 +79,10 @@ def scalar(text: str) -> Any:
     return float(text if text[-1] in "0123456789." else text.replace(".", ""))  # .inf and .nan are Python's inf and nan
 
 
-def scalar_or_text(text: str) -> Any:
+def parse_scalar_or_text(text: str) -> Any:
     """Return the value of an unquoted scalar; a number that is too long stays a text."""
     try:
-        return scalar(text)
+        return parse_scalar(text)
     except ValueError:
         return text
 
@@ -92,15 +92,15 @@ def read_file(path: str | Path) -> Source:
     file = str(path)
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode):
-            return _refused(file, "not a file")
+            return _refuse_source(file, "not a file")
         with Path(path).open("rb") as opened:
             data = opened.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        return _refused(file, "there is no such file")
+        return _refuse_source(file, "there is no such file")
     except OSError as error:
-        return _refused(file, os.strerror(error.errno) if error.errno else str(error))
+        return _refuse_source(file, os.strerror(error.errno) if error.errno else str(error))
     except ValueError:  # a NUL in the path
-        return _refused(file.replace("\0", "\\0"), "not a valid path")
+        return _refuse_source(file.replace("\0", "\\0"), "not a valid path")
     return read_text(data, file)
 
 
@@ -108,24 +108,24 @@ def read_text(text: str | bytes, file: str = "<text>") -> Source:
     """Parse the YAML in `text`. Never raises: problems are in the source's `problems`."""
     if isinstance(text, bytes):
         if len(text) > MAX_BYTES:
-            return _refused(file, f"larger than {MAX_BYTES:,} bytes")
+            return _refuse_source(file, f"larger than {MAX_BYTES:,} bytes")
         for bom, name in _BOMS.items():
             if text.startswith(bom):
-                return _refused(file, f"written in {name}; save it as UTF-8")
+                return _refuse_source(file, f"written in {name}; save it as UTF-8")
         try:
             text = bytes(text).decode()
         except UnicodeDecodeError as error:
             bad = error.object[error.start]
             before = error.object[: error.start].decode(errors="replace").removeprefix("\ufeff")
-            return _refused(file, f"not UTF-8: the byte 0x{bad:02x}; save it as UTF-8", _end(before))
+            return _refuse_source(file, f"not UTF-8: the byte 0x{bad:02x}; save it as UTF-8", _end(before))
     elif len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
-        return _refused(file, f"larger than {MAX_BYTES:,} bytes")
+        return _refuse_source(file, f"larger than {MAX_BYTES:,} bytes")
     text = text.removeprefix("\ufeff")
     if text.lstrip()[:1] in ("{", "["):  # JSON escapes a character beyond U+FFFF as two halves, which YAML lacks
         text = _HALVES.sub(lambda found: f"{found[1]}{json.loads(f'{chr(34)}{found[2]}{chr(34)}')}", text)
     if forbidden := _FORBIDDEN.search(text):
         message = f"the character U+{ord(forbidden[0]):04X} is not allowed in YAML"
-        return _refused(file, message, _end(text[: forbidden.start()]))
+        return _refuse_source(file, message, _end(text[: forbidden.start()]))
     reader = _Reader(file)
     whole = reader.read(yaml.parse(text, Loader=_LOADER), text)
     problems = sorted(dict.fromkeys(reader.problems), key=lambda problem: problem[1:3])
@@ -167,18 +167,18 @@ class _Reader:
             for event in events:
                 mark = event.start_mark
                 self._place = Place(mark.line + 1, mark.column + 1)
-                self._event(event)
+                self._read_event(event)
         except _Stop:
             return False
         except yaml.YAMLError as error:
-            self._syntax(error, text)
+            self._add_syntax_problem(error, text)
             return False
         except (ValueError, OverflowError) as error:  # raised by PyYAML for invalid escapes
             self.problems.append(Problem(self.file, *self._place, f"cannot be read: {error}"))
             return False
         return True
 
-    def _syntax(self, error: yaml.YAMLError, text: str) -> None:
+    def _add_syntax_problem(self, error: yaml.YAMLError, text: str) -> None:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         place = Place(mark.line + 1, mark.column + 1) if mark else self._place
         said = str(getattr(error, "problem", None) or error)
@@ -188,11 +188,11 @@ class _Reader:
             message = "tabs cannot be used for indentation; use spaces"
         self.problems.append(Problem(self.file, *place, message))
 
-    def _event(self, event: Any) -> None:
+    def _read_event(self, event: Any) -> None:
         match event:
             case yaml.ScalarEvent():
                 self._count(event)
-                self._scalar(event)
+                self._read_scalar(event)
             case yaml.SequenceStartEvent() | yaml.MappingStartEvent():
                 self._count(event)
                 self._begin({} if isinstance(event, yaml.MappingStartEvent) else [])
@@ -200,51 +200,51 @@ class _Reader:
                 self._end()
             case yaml.AliasEvent():
                 self._count(event)
-                self._problem(_HOW["alias"])
+                self._add_problem(_HOW["alias"])
                 self._put(None)
             case yaml.DocumentStartEvent():
                 self._documents += 1
                 if self._documents > 1:
-                    self._problem("a second document begins here; only one is allowed")
+                    self._add_problem("a second document begins here; only one is allowed")
                     raise _Stop
 
     def _count(self, event: Any) -> None:
         self._nodes += 1
         if self._nodes > MAX_NODES:
-            self._problem(f"more than {MAX_NODES:,} values")
+            self._add_problem(f"more than {MAX_NODES:,} values")
             raise _Stop
         if event.anchor is not None and not isinstance(event, yaml.AliasEvent):
-            self._problem(_HOW["anchor"])
+            self._add_problem(_HOW["anchor"])
         if getattr(event, "tag", None) is not None:
-            self._problem(_HOW["tag"])
+            self._add_problem(_HOW["tag"])
 
     @property
     def _awaits_key(self) -> bool:
         top = self._open[-1] if self._open else None
         return top is not None and isinstance(top.value, dict) and top.key is None and not top.skip
 
-    def _scalar(self, event: Any) -> None:
+    def _read_scalar(self, event: Any) -> None:
         plain = not event.style
         if self._awaits_key:
-            self._key(event.value, plain=plain)
+            self._read_key(event.value, plain=plain)
             return
         top = self._open[-1] if self._open else None
         if plain and not event.value and top and top.key is not None and top.path is not None:
             self._place = self.keys[(*top.path, top.key)]  # an empty value has no position, but its key has
         try:
-            self._put(scalar(event.value) if plain else event.value)
+            self._put(parse_scalar(event.value) if plain else event.value)
         except ValueError as error:
-            self._problem(f"{error} is too long")
+            self._add_problem(f"{error} is too long")
             self._put(None)
 
-    def _key(self, key: str, *, plain: bool) -> None:
+    def _read_key(self, key: str, *, plain: bool) -> None:
         top = self._open[-1]
         if plain and key in ("", "<<"):
-            self._problem(_HOW["merge"] if key else "a key is missing before the ':'")
+            self._add_problem(_HOW["merge"] if key else "a key is missing before the ':'")
             top.skip = True
         elif key in top.value:
             first = f" (first in line {self.keys[(*top.path, key)].line})" if top.path is not None else ""
-            self._problem(f"the key {key[:60]!r} appears twice here{first}")
+            self._add_problem(f"the key {key[:60]!r} appears twice here{first}")
             top.skip = True
         else:
             top.key = key
@@ -253,10 +253,10 @@ class _Reader:
 
     def _begin(self, value: Any) -> None:
         if len(self._open) >= MAX_DEPTH:
-            self._problem(f"nested deeper than {MAX_DEPTH} levels")
+            self._add_problem(f"nested deeper than {MAX_DEPTH} levels")
             raise _Stop
         if self._awaits_key:
-            self._problem("a key must be a text")
+            self._add_problem("a key must be a text")
             self._open.append(_Open(value, None, is_key=True))
             return
         self._open.append(_Open(value, self._put(value)))
@@ -291,14 +291,14 @@ class _Reader:
         key, top.key = top.key, None
         return None if top.path is None else (*top.path, key)
 
-    def _problem(self, message: str) -> None:
+    def _add_problem(self, message: str) -> None:
         self.problems.append(Problem(self.file, *self._place, message))
         if len(self.problems) >= MAX_PROBLEMS:
             self.problems.append(Problem(self.file, *self._place, f"stopped reading after {MAX_PROBLEMS} problems"))
             raise _Stop
 
 
-def _refused(file: str, message: str, place: Place = Place(1, 1)) -> Source:
+def _refuse_source(file: str, message: str, place: Place = Place(1, 1)) -> Source:
     return Source(file, problems=(Problem(file, *place, message),), whole=False)
 
 
@@ -315,7 +315,7 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
     style = "|" if "\n" in text else None
     if _ESCAPED.search(text) or not _is_text(text):
         style = '"'
@@ -324,12 +324,12 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
 
 def _is_text(text: str) -> bool:
     try:
-        return isinstance(scalar(text), str)
+        return isinstance(parse_scalar(text), str)
     except ValueError:
         return False
 
 
-_Dumper.add_representer(str, _text)
+_Dumper.add_representer(str, _represent_text)
 
 
 def dump(spec: FileSpec) -> str:

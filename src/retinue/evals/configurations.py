@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ..agent import Agent
-from ..config.agent_snapshot import snapshot_of
+from ..config.agent_snapshot import take_snapshot
 from ..config.builder import Builder
 from ..config.file_check import load_spec
-from ..config.problems import unknown
-from ..config.references import parts
+from ..config.problems import describe_unknown
+from ..config.references import index_parts
 from ..config.specs import AgentSpec, ChainSpec, FileSpec, GroupSpec
 from ..config.yaml_files import select_agent
 from ..core.protocols import Model
@@ -42,9 +42,8 @@ def configurations_of(files: Sequence[Path], names: Sequence[str] = ()) -> tuple
     there = [_agent_names(spec) for spec in specs]
     for name in names:
         if not any(name in agents for agents in there):
-            raise DataError(
-                f"{', '.join(map(str, files))}: {unknown('agent', name, [one for its in there for one in its])}"
-            )
+            known = [one for its in there for one in its]
+            raise DataError(f"{', '.join(map(str, files))}: {describe_unknown('agent', name, known)}")
     found = []
     for file, spec, agents in zip(files, specs, there, strict=True):
         builder = Builder(spec)
@@ -68,7 +67,7 @@ async def fingerprint(agent: Agent, *more: Any) -> str:
     whole = agent.origin.whole if agent.origin is not None else {}
     folder = agent.origin.folder if agent.origin is not None else Path()
     files = [(str(path), digest(path)) for path in _find_text_files(whole, folder)]
-    return await fingerprint_setup(agent, snapshot_of(agent).hash, files, *more)
+    return await fingerprint_setup(agent, take_snapshot(agent).hash, files, *more)
 
 
 async def fingerprint_setup(agent: Agent, *more: Any) -> str:
@@ -92,7 +91,7 @@ def digest(path: Path) -> str:
 
 
 def _agent_names(spec: FileSpec) -> list[str]:
-    return [name for name, part in parts(spec).items() if isinstance(part, AgentSpec | GroupSpec | ChainSpec)]
+    return [name for name, part in index_parts(spec).items() if isinstance(part, AgentSpec | GroupSpec | ChainSpec)]
 
 
 def _find_text_files(value: Any, folder: Path) -> Iterator[Path]:

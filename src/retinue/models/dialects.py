@@ -14,7 +14,7 @@ DIALECTS = ("llamacpp", "vllm", "tgi", "openai", "anthropic", "cohere", "gemini"
 
 
 @lru_cache(maxsize=256)
-def constraint_parameters(dialect: str, constraint: Constraint, api: Api) -> Mapping[str, Any]:
+def build_constraint_parameters(dialect: str, constraint: Constraint, api: Api) -> Mapping[str, Any]:
     """Return the parameters that constrain a reply; empty if the server has none, and replies are parsed tolerantly."""
     schema = constraint.schema
     match dialect:

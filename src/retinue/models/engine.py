@@ -24,7 +24,7 @@ from ..net.error_mapping import field_of_turn, names_parameter, output_limit
 from ..net.http_client import HttpClient
 from ..net.retry import Attempts, Retries, TimeLimits
 from . import known_servers
-from .dialects import DIALECTS, HOLD_TO_PATTERN, constraint_parameters
+from .dialects import DIALECTS, HOLD_TO_PATTERN, build_constraint_parameters
 from .facts import UNKNOWN, find_facts, find_vendor_at
 from .known_servers import Adapted
 from .reply_reader import ReplyReader, may_think
@@ -85,7 +85,7 @@ class HttpEngine:
         self._in_words: frozenset[str] = frozenset()  # tools whose schemas were rejected
         self._recalled = False
         self._warned = False
-        self._thinks = _thinks_at_first(vendor, settings)
+        self._thinks = _may_think_at_first(vendor, settings)
         self._encoded: dict[Any, PromptCache[Encoded]] = {}  # by the wire's path, and how turns are sent
         self._calling: PromptCache[bool] = PromptCache()  # whether a prompt contains native calls, or files
         self._sees = None if settings.sees is None else list_kinds(settings.sees)
@@ -159,7 +159,7 @@ class HttpEngine:
     async def _stream_once(self, request: Ask, wire: Wire, adapted: Adapted) -> Chunks:
         """Send the request once and stream the reply."""
         thinks = False if request.constraint and self._dialect in HOLD_TO_PATTERN else self._thinks
-        in_json, redacted = self._wants_json(request, wire, adapted), self._client.redacted
+        in_json, redacted = self._needs_json(request, wire, adapted), self._client.redacted
         receiver = ReplyReader(wire, request.stop, in_json=in_json, redacted=redacted, thinks=thinks)
         encoded = sent = await self._encode_prompt(request.prompt, wire, adapted)
         path = wire.find_path(self._model, self._settings.stream)
@@ -171,11 +171,11 @@ class HttpEngine:
                         yield chunk
                     if receiver.is_enough:
                         break
-            turn = receiver.paused_turn(self._name_origin(wire)) if pauses < _MOST_PAUSES else None
+            turn = receiver.find_paused_turn(self._name_origin(wire)) if pauses < _MOST_PAUSES else None
             if turn is None:
                 break
             sent = wire.encode_messages(encoded, [turn])
-        for chunk in receiver.rest():
+        for chunk in receiver.flush_rest():
             yield chunk
         reply = receiver.reply(self._name_origin(wire), encoded.unsent)
         if receiver.found_open or (reply.text and request.constraint is None):
@@ -260,10 +260,10 @@ class HttpEngine:
             return {}
         vendor = self._vendor
         api: Api = "completions" if wire is vendor.completions else "responses" if wire is vendor.responses else "chat"
-        constraint = constraint_parameters(self._dialect, request.constraint, api)
+        constraint = build_constraint_parameters(self._dialect, request.constraint, api)
         return constraint if drop_parameters(constraint, adapted.without) == constraint else {}
 
-    def _wants_json(self, request: Ask, wire: Wire, adapted: Adapted) -> bool:
+    def _needs_json(self, request: Ask, wire: Wire, adapted: Adapted) -> bool:
         """Return whether the reply should be JSON."""
         return self._dialect not in HOLD_TO_PATTERN and bool(self._build_constraint(request, wire, adapted))
 
@@ -279,7 +279,7 @@ class HttpEngine:
         terms = Terms(
             self._model,
             most,
-            () if self._wants_json(request, wire, adapted) else request.stop,
+            () if self._needs_json(request, wire, adapted) else request.stop,
             settings.temperature,
             settings.stream,
             settings.context,
@@ -431,7 +431,7 @@ def _disown_state(request: Ask) -> Ask | None:
     return replace(request, prompt=Prompt(messages[0]).add(*messages[1:]))
 
 
-def _thinks_at_first(vendor: Vendor, settings: Settings) -> bool | None:
+def _may_think_at_first(vendor: Vendor, settings: Settings) -> bool | None:
     """Return whether replies are taken to begin within a thought until one has come; `None` if nothing suggests it."""
     if vendor.dialect in ("openai", "anthropic", "cohere", "gemini"):
         return False

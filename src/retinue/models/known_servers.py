@@ -34,7 +34,7 @@ from ..errors import ModelError, ModelNotFound, ModelRefused, WindowExceeded
 from ..net.http_client import HttpClient
 from .settings import Api
 from .vendor import Vendor
-from .wire_format import json_at, to_json
+from .wire_format import find_json_at, to_json
 
 Identity = tuple[str, ...]  # the server's address, a digest of the key, the path, the model
 _lock = threading.Lock()
@@ -71,13 +71,15 @@ async def detect_server(client: HttpClient) -> DetectedServer:
     if owner in ("llamacpp", "vllm"):
         return DetectedServer(owner, name)
     info = await _get_json(client, "/../info")
-    return DetectedServer("tgi" if json_at(info, "model_id") and json_at(info, "max_input_tokens") else "none", name)
+    return DetectedServer(
+        "tgi" if find_json_at(info, "model_id") and find_json_at(info, "max_input_tokens") else "none", name
+    )
 
 
 async def find_ollama_model(client: HttpClient) -> str:
     """Return the first model of an Ollama server, or an empty string. Raises `ModelError`."""
-    models = json_at(await client.get("/tags"), "models")
-    return str(json_at(models[0], "name") or "") if isinstance(models, list) and models else ""
+    models = find_json_at(await client.get("/tags"), "models")
+    return str(find_json_at(models[0], "name") or "") if isinstance(models, list) and models else ""
 
 
 async def find_window(client: HttpClient, dialect: str, model: str) -> int | None:
@@ -88,9 +90,9 @@ async def find_window(client: HttpClient, dialect: str, model: str) -> int | Non
             models = _list_models(await _get_json(client, "/models"))
             found = next((one.get("max_model_len") for one in models if one.get("id") == model), None)
         case "llamacpp":
-            found = json_at(await _get_json(client, "/../props"), "default_generation_settings", "n_ctx")
+            found = find_json_at(await _get_json(client, "/../props"), "default_generation_settings", "n_ctx")
         case "tgi":
-            found = json_at(await _get_json(client, "/../info"), "max_total_tokens")
+            found = find_json_at(await _get_json(client, "/../info"), "max_total_tokens")
     return found if isinstance(found, int) and found > 0 else None
 
 
@@ -99,11 +101,11 @@ async def find_kinds(client: HttpClient, dialect: str, model: str, vendor: Vendo
     found: dict[Kind, bool] = {}
     match dialect:
         case "ollama":
-            told = json_at(await _get_json(client, "/show", to_json({"model": model})), "capabilities")
+            told = find_json_at(await _get_json(client, "/show", to_json({"model": model})), "capabilities")
             found = {"image": isinstance(told, list) and "vision" in told}
         case "llamacpp":
-            told = json_at(await _get_json(client, "/../props"), "modalities")
-            found = {"image": json_at(told, "vision") is True, "audio": json_at(told, "audio") is True}
+            told = find_json_at(await _get_json(client, "/../props"), "modalities")
+            found = {"image": find_json_at(told, "vision") is True, "audio": find_json_at(told, "audio") is True}
         case "vllm" | "tgi" | "none":
             pass  # they do not tell
         case _:
@@ -116,10 +118,12 @@ async def suggest_model(client: HttpClient, vendor: Vendor, model: str, refused:
     path, key, name = vendor.listing
     try:
         async with asyncio.timeout(_LIST_TIMEOUT):
-            listed = json_at(await _get_json(client, path), key)
+            listed = find_json_at(await _get_json(client, path), key)
     except TimeoutError:
         listed = None
-    named = [str(json_at(one, name)) for one in listed if json_at(one, name)] if isinstance(listed, list) else []
+    named = (
+        [str(find_json_at(one, name)) for one in listed if find_json_at(one, name)] if isinstance(listed, list) else []
+    )
     names = [name.removeprefix("models/") for name in named]
     if not names or model in names:  # the server's own message says more
         return refused
@@ -135,7 +139,7 @@ async def _get_json(client: HttpClient, path: str, body: bytes | None = None) ->
 
 
 def _list_models(answer: Any) -> list[Mapping[str, Any]]:
-    models = json_at(answer, "data")
+    models = find_json_at(answer, "data")
     return [model for model in models if isinstance(model, Mapping)] if isinstance(models, list) else []
 
 

@@ -48,7 +48,7 @@ _WAITS = (3, 4)  # idle, and waiting for disks
 _TIMES = 8  # the fields after these are part of them
 
 
-def own_cores() -> set[int]:
+def list_own_cores() -> set[int]:
     """Return the cores on which this process may run."""
     if hasattr(os, "sched_getaffinity"):
         return os.sched_getaffinity(0)
@@ -88,7 +88,7 @@ class CpuLoad:
         own = times()
         try:
             lines = self._stat.read_text("ascii").splitlines()
-            cores = {f"cpu{number}" for number in own_cores()}
+            cores = {f"cpu{number}" for number in list_own_cores()}
             ticks = sum(
                 _sum_busy_ticks(fields[1:]) for line in lines if (fields := line.split()) and fields[0] in cores
             )
@@ -214,7 +214,7 @@ def _count_threads() -> int:
         if not (fixed.isdecimal() and 1 <= int(fixed) <= _MOST_THREADS):
             raise UsageError(f"{_THREADS}={fixed!r}: want a number of threads, from 1 to {_MOST_THREADS}")
         return int(fixed)
-    cores = len(own_cores())
+    cores = len(list_own_cores())
     return (cores + 1) // 2 if _LOAD.is_crowded() else cores
 
 

@@ -30,7 +30,7 @@ from .._internal.cache import cache_folder
 from ..core.prompt import Ask
 from ..errors import ModelError
 from ..net.http_client import HttpClient
-from .wire_format import json_at, to_json, token_count
+from .wire_format import find_json_at, read_token_count, to_json
 
 MOST_FILES = 16
 MOST_BYTES = 512 << 20
@@ -120,17 +120,21 @@ class PromptBeginnings:
         partial = await asyncio.to_thread(self._states.create, beginning)
         try:
             saved = await server.get("/slots/0?action=save", to_json({"filename": partial.name}))
-            if token_count(json_at(saved, "n_saved")) == token_count(json_at(read, "tokens_evaluated")) > 0:
+            if (
+                read_token_count(find_json_at(saved, "n_saved"))
+                == read_token_count(find_json_at(read, "tokens_evaluated"))
+                > 0
+            ):
                 await asyncio.to_thread(self._states.complete, beginning, partial)
         finally:
             await asyncio.to_thread(partial.unlink, missing_ok=True)
-        return token_count(json_at(read, "timings", "prompt_n"))
+        return read_token_count(find_json_at(read, "timings", "prompt_n"))
 
 
 # ── files ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def folder() -> Path:
+def find_states_folder() -> Path:
     """Return the folder of all states: `$RETINUE_CACHE/states`, or a folder in the user's cache."""
     return cache_folder() / "states"
 
@@ -144,7 +148,7 @@ def make_folder() -> Path | None:
     """Return the folder, which only its user may enter, or `None` if states are not kept or it cannot be made."""
     if not are_kept():
         return None
-    path = folder()
+    path = find_states_folder()
     try:
         path.mkdir(parents=True, exist_ok=True)
         path.chmod(0o700)
@@ -161,7 +165,7 @@ class PromptStates:
 
     def find(self, text: str) -> Path | None:
         """Return the intact file with the state after `text`, if there is one. A damaged one is deleted."""
-        for path in folder().glob(f"{self._hash_text(text)}-*.state"):
+        for path in find_states_folder().glob(f"{self._hash_text(text)}-*.state"):
             if path.stem.endswith(f"-{_hash_file(path)}"):
                 os.utime(path)  # what was used last is kept longest
                 return path
@@ -170,7 +174,7 @@ class PromptStates:
 
     def create(self, text: str) -> Path:
         """Return a new empty file, to write the state after `text` into. Raises `OSError`."""
-        partial = folder() / f"{self._hash_text(text)}-{secrets.token_hex(4)}.partial"
+        partial = find_states_folder() / f"{self._hash_text(text)}-{secrets.token_hex(4)}.partial"
         os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         return partial
 
@@ -191,7 +195,7 @@ def _hash_file(path: Path) -> str:
 def _remove_excess() -> None:
     """Delete the files that were not used for longest, down to the limits, and what others left unfinished."""
     files: list[tuple[float, int, Path]] = []
-    for path in folder().glob("*.*"):
+    for path in find_states_folder().glob("*.*"):
         with contextlib.suppress(OSError):  # another process has deleted it
             found = path.stat()
             if path.suffix == ".state":

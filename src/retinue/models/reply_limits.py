@@ -14,13 +14,13 @@ from ..core.values import Capabilities, Kind
 _LENGTHS = ("max_completion_tokens", "max_tokens")
 
 
-def limited(
+def limit_replies(
     model: Model, stop: Sequence[str] = (), max_tokens: int | None = None, options: Mapping[str, Any] | None = None
 ) -> Model:
     """Return `model` with replies that also end before any of `stop`, or after `max_tokens`.
 
     `options` are sampling settings in OpenAI's names and override the model's own; they may include `stop` and
-    `max_tokens`, and `None` leaves a setting unchanged. They also override the settings of an earlier `limited`.
+    `max_tokens`, and `None` leaves a setting unchanged. They also override the settings of an earlier `limit_replies`.
     """
     given = {name: value for name, value in (options or {}).items() if value is not None}
     ends = given.pop("stop", ())
@@ -36,7 +36,7 @@ def limited(
 
 @dataclass(frozen=True)
 class Limited:
-    """The model that `limited` returns."""
+    """The model that `limit_replies` returns."""
 
     inner: Model
     stop: tuple[str, ...] = ()

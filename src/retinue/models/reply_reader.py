@@ -69,7 +69,7 @@ class ReplyReader:
         if len(self._text) + len(arriving.said) + thoughts + arguments > _MAX_REPLY:
             raise ModelRefused(f"the engine's reply has more than {_MAX_REPLY:,} characters")
         if arriving.separates:
-            self._thoughts.separates()
+            self._thoughts.disable()
         if thought := arriving.reasoning:
             arriving.reasoning = ""
             yield from self._show_thought(self._thought_pieces.feed(thought))
@@ -119,7 +119,7 @@ class ReplyReader:
             self._text += piece
             yield Delta(piece)
 
-    def paused_turn(self, origin: str) -> Message | None:
+    def find_paused_turn(self, origin: str) -> Message | None:
         """Return the turn so far, if its vendor paused it and wants it back to go on; what follows is added to it."""
         arriving = self._arriving
         if not arriving.paused:
@@ -139,7 +139,7 @@ class ReplyReader:
         """Whether the reply began within a thought."""
         return self._thoughts.found_open
 
-    def rest(self) -> Iterator[Delta | Retry]:
+    def flush_rest(self) -> Iterator[Delta | Retry]:
         """Yield the text held back so far. Raises `ModelUnavailable` if the reply is incomplete."""
         arriving = self._arriving
         yield from self._show_thought(self._thought_pieces.flush())
@@ -156,7 +156,7 @@ class ReplyReader:
         """Return the complete reply, with its vendor's state, if any, of this `origin`, and with `unsent`. Raises
         `ModelRefused` if the state is too long."""
         arriving = self._arriving
-        calls = arriving.actions() if arriving.calls else ()
+        calls = arriving.list_actions() if arriving.calls else ()
         turn = self._keep(arriving) if calls else None
         state = None if turn is None else ProviderState(origin, json.dumps(turn))
         if state and len(state.turn) > _MAX_STATE:
@@ -266,7 +266,7 @@ class ThoughtFilter:
         self.found_open = self.retracts = False
         self._reader = self._read(opened)
 
-    def separates(self) -> None:
+    def disable(self) -> None:
         """Stop looking for thoughts in the text, as the engine sends them in a field of their own."""
         self._is_apart = True
 

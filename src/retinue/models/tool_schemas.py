@@ -49,7 +49,7 @@ def declare_tool(tool: Tool, model: str, in_words: Iterable[str], *, gemini: boo
         return {"name": tool.name, **tool.declared}
     also = _BESIDE if gemini else frozenset[str]()
     schema = tool.signature.parameters if tool.declared is None else tool.declared["parameters"]
-    parameters = _Converter(schema, gemini=gemini or "gemini" in model.lower(), also=also).root()
+    parameters = _Converter(schema, gemini=gemini or "gemini" in model.lower(), also=also).convert_root()
     return {"name": tool.name, "description": tool.description, "parameters": parameters}
 
 
@@ -73,7 +73,7 @@ class _Converter:
         self._gemini = gemini
         self._left = _MAX_PARTS
 
-    def root(self) -> dict[str, Any]:
+    def convert_root(self) -> dict[str, Any]:
         """Return the schema as an object without unions at its root."""
         parts = list(self._walk_parts(self._schema, _MAX_DEPTH))
         properties: dict[str, Any] = {}
@@ -85,7 +85,7 @@ class _Converter:
             key: value for key, value in self._schema.items() if key not in (*_UNIONS, "$ref", "enum", "not", "const")
         }
         required = dict.fromkeys(_as_list(self._schema.get("required")))
-        required |= dict.fromkeys(name for name in properties if self._requires(self._schema, name, _MAX_DEPTH))
+        required |= dict.fromkeys(name for name in properties if self._is_required(self._schema, name, _MAX_DEPTH))
         known = {"required": list(required)} if required or "required" in self._schema else {}
         return self._convert({**rest, "type": "object", "properties": properties, **known}, _MAX_DEPTH)
 
@@ -99,15 +99,15 @@ class _Converter:
             for one in _as_list(schema.get(union)):
                 yield from self._walk_parts(one, depth - 1)
 
-    def _requires(self, schema: Any, name: str, depth: int) -> bool:
+    def _is_required(self, schema: Any, name: str, depth: int) -> bool:
         if not isinstance(schema, Mapping) or depth == 0:
             return False
         either = [one for union in ("anyOf", "oneOf") for one in _as_list(schema.get(union))]
         return (
             name in _as_list(schema.get("required"))
-            or self._requires(self._resolve(schema.get("$ref")), name, depth - 1)
-            or any(self._requires(one, name, depth - 1) for one in _as_list(schema.get("allOf")))
-            or (bool(either) and all(self._requires(one, name, depth - 1) for one in either))
+            or self._is_required(self._resolve(schema.get("$ref")), name, depth - 1)
+            or any(self._is_required(one, name, depth - 1) for one in _as_list(schema.get("allOf")))
+            or (bool(either) and all(self._is_required(one, name, depth - 1) for one in either))
         )
 
     def _resolve(self, reference: Any) -> Any:

@@ -13,11 +13,11 @@ from .settings import Settings
 from .wire_format import Wire
 
 
-def _never(model: str) -> bool:
+def _say_never(model: str) -> bool:
     return False
 
 
-def _no_kinds(model: str) -> frozenset[Kind]:
+def _list_no_kinds(model: str) -> frozenset[Kind]:
     return frozenset()
 
 
@@ -60,8 +60,8 @@ class Vendor:
     dialect: str = "openai"
     detected: str | None = None
     headers: Headers = bearer
-    suits: Callable[[str], bool] = _never
-    reads: Callable[[str], frozenset[Kind]] = _no_kinds
+    suits: Callable[[str], bool] = _say_never
+    reads: Callable[[str], frozenset[Kind]] = _list_no_kinds
     listing: tuple[str, str, str] = ("/models", "data", "id")
     takes_files: bool = False
     hosts: str = ""

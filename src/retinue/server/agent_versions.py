@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from .._internal.concurrency import run_in_thread
 from ..agent import Agent
-from ..config.agent_snapshot import AgentSnapshot, rebuild, snapshot_of
+from ..config.agent_snapshot import AgentSnapshot, rebuild, take_snapshot
 from ..errors import AgentChanged, UsageError
 from ..run.handoff import Handoff
 from ..runs.leases import is_new
@@ -96,7 +96,7 @@ def agent_at(agents: Mapping[str, Agent], path: str) -> Agent | None:
 
 def _snapshot(agent: Agent) -> AgentSnapshot | None:
     try:
-        return snapshot_of(agent)
+        return take_snapshot(agent)
     except Exception as error:  # of a strategy or a model that we did not write
         logger.warning("the agent %s cannot be described, so its runs go on with whatever it is: %r", agent.name, error)
         return None

@@ -11,7 +11,7 @@ from ..agent import Agent
 from ..components.speech import SpeechToText, TextToSpeech
 from ..config import load_spec
 from ..config.builder import Builder
-from ..config.references import SPEECH, exposed, peel_speech, speech_in
+from ..config.references import SPEECH, find_speech, list_exposed, peel_speech
 from ..config.specs import AgentSpec, FileSpec
 from ..core.protocols import Flow, Task, act
 from ..core.tools.tool import Tool
@@ -46,11 +46,11 @@ class Deployment:
         """Build all agents and pipelines of a spec. Raises `DataError` if it has none."""
         spec, ends = peel_speech(spec)
         builder = Builder(spec)
-        names = [part.name for part in (*exposed(spec), *(spec.pipelines or ()))]
+        names = [part.name for part in (*list_exposed(spec), *(spec.pipelines or ()))]
         if not names:
             raise DataError(f"{spec.source.file}: there are no agents and no pipelines to serve")
         for name in names:
-            if speech := speech_in(spec, name):
+            if speech := find_speech(spec, name):
                 raise DataError(
                     f"{spec.source.file}: {name} cannot be served: {speech} hears or speaks files of this machine, and "
                     "only the first step of a served chain may hear and only its last one speak (docs/graphs.md, "
@@ -63,7 +63,7 @@ class Deployment:
                     kind = type(memory).__name__
                     logger.warning("%s of %s is not used by the server: it cannot be kept for each user", kind, name)
         extensible = frozenset(
-            one.name for one in exposed(spec) if isinstance(one, AgentSpec) and one.params.registered_tools
+            one.name for one in list_exposed(spec) if isinstance(one, AgentSpec) and one.params.registered_tools
         )
         own = {one.name: one.name for one in spec.components or () if one.type in SPEECH}
         ears = own | {name: first for name, (first, _) in ends.items()}

@@ -52,7 +52,7 @@ class EmbeddingsCreate(Wire):
 
 def is_here() -> bool:
     """Whether the embedder is installed: its weights, and the extra `rank`."""
-    has_weights = weights.bundles()[MODEL].is_here
+    has_weights = weights.read_bundles()[MODEL].is_here
     return has_weights and all(find_spec(name) is not None for name in ("numpy", "onnxruntime", "tokenizers"))
 
 

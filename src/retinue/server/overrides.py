@@ -15,7 +15,7 @@ from ..core.tools.tool import Tool
 from ..errors import DataError, UsageError
 from ..mcp.schema_conversion import convert_schema
 from ..models import PromptModel
-from ..models.reply_limits import Limited, limited
+from ..models.reply_limits import Limited, limit_replies
 from ..store.run_row import RunRow
 from ..strategies.auto import Auto
 from ..strategies.tool_calling import ToolCalling
@@ -57,7 +57,7 @@ def override_agent(agent: Agent, wishes: Mapping[str, Any], hosted: Sequence[Too
     other.instructions = "\n\n".join(filter(None, ((wishes.get("instructions") or "").strip(), agent.instructions)))
     options = {name: wishes[name] for name in _SAMPLING if wishes.get(name) is not None}
     options |= {"reasoning_summary": "auto"} if wishes.get("shows_reasoning") else {}  # some vendors tell it only then
-    other.model = limited(agent.model, max_tokens=wishes.get("max_tokens"), options=options)
+    other.model = limit_replies(agent.model, max_tokens=wishes.get("max_tokens"), options=options)
     limits = {"input_tokens": wishes.get("max_prompt_tokens"), "output_tokens": wishes.get("max_completion_tokens")}
     if (steps := wishes.get("max_steps")) is not None:
         limits["steps"] = min(steps, agent.budget.steps or steps)

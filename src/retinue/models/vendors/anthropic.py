@@ -20,7 +20,7 @@ VENDOR = Vendor(
     messages.MESSAGES,
     keys=("ANTHROPIC_API_KEY",),
     dialect="anthropic",
-    headers=messages.headers,
+    headers=messages.build_headers,
     reads=read_kinds,
     takes_files=True,
     priced_as="anthropic",

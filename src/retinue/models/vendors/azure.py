@@ -20,7 +20,7 @@ from ...net.http_client import Sign, Unsigned, bearer
 from ..settings import Settings
 from ..vendor import Vendor
 from ..wires import chat, responses
-from .openai import read_kinds, reasons
+from .openai import is_reasoning_model, read_kinds
 
 _DEPLOYMENT = re.compile(r"/deployments/([^/]+)")
 _DATED = re.compile(r"\d{4}-\d\d-\d\d")
@@ -76,7 +76,7 @@ def _connect(settings: Settings) -> tuple[Settings, Vendor]:
     is_dated = _DATED.match(version) and "/openai/v1" not in parts.path
     root, query = ("/openai", f"api-version={version}") if is_dated else ("/openai/v1", parts.query)
     address = parts._replace(path=parts.path.partition("/openai")[0].rstrip("/") + root, query=query).geturl()
-    vendor = replace(VENDOR, chat=_DeploymentChat(), suits=reasons) if is_dated else VENDOR
+    vendor = replace(VENDOR, chat=_DeploymentChat(), suits=is_reasoning_model) if is_dated else VENDOR
     vendor = replace(vendor, headers=bearer) if token else vendor
     return replace(settings, model=model, base_url=address, api_key=key), vendor
 

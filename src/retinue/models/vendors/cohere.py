@@ -14,13 +14,13 @@ from ..wire_format import (
     Terms,
     Wire,
     append_messages,
-    content_parts,
-    function_calls,
-    functions,
-    json_at,
-    text_of,
-    text_or_empty,
-    token_count,
+    encode_content,
+    encode_function_calls,
+    encode_functions,
+    find_json_at,
+    read_text,
+    read_text_or_empty,
+    read_token_count,
 )
 
 _CHOICE = {"required": "REQUIRED", "none": "NONE"}
@@ -48,7 +48,7 @@ class CohereChat(Wire):
         elif terms.thinking_tokens:  # https://docs.cohere.com/docs/reasoning
             parameters["thinking"] = {"type": "enabled", "token_budget": terms.thinking_tokens}
         if terms.tools:
-            parameters["tools"] = functions(terms.tools, terms.model, terms.in_words)
+            parameters["tools"] = encode_functions(terms.tools, terms.model, terms.in_words)
             for tool in parameters["tools"]:
                 tool["function"].pop("strict", None)  # Cohere has this for all tools together
             if choice := _CHOICE.get(terms.tool_choice):
@@ -65,16 +65,16 @@ class CohereChat(Wire):
         return append_messages(kept, [_encode_message(message) for message in new])
 
     def read_body(self, body: Mapping[str, Any], arriving: PartialReply) -> None:
-        message = json_at(body, "delta", "message")
+        message = find_json_at(body, "delta", "message")
         match body.get("type"):
             case None:
                 _read_whole(body, arriving)
             case "content-start" | "content-delta":
-                _read_content(json_at(message, "content"), arriving)
+                _read_content(find_json_at(message, "content"), arriving)
             case "tool-plan-delta":
                 _read_plan(message, arriving)
             case "tool-call-start" | "tool-call-delta":
-                arriving.add_calls(json_at(message, "tool_calls"), lambda at, piece: body.get("index"))
+                arriving.add_calls(find_json_at(message, "tool_calls"), lambda at, piece: body.get("index"))
             case "message-end":
                 _read_end(body.get("delta"), arriving)
 
@@ -90,14 +90,14 @@ class CohereChat(Wire):
 def _encode_message(message: Message) -> dict[str, Any]:
     content = message.content.strip()
     if message.calls:
-        turn: dict[str, Any] = {"role": "assistant", "tool_calls": function_calls(message.calls)}
+        turn: dict[str, Any] = {"role": "assistant", "tool_calls": encode_function_calls(message.calls)}
         if message.state is not None:
             turn |= json.loads(message.state.turn)
             return turn
         return turn | {"tool_plan": content} if content else turn
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.call_id, "content": content}
-    return {"role": message.role, "content": content_parts(message) if message.files else content}
+    return {"role": message.role, "content": encode_content(message) if message.files else content}
 
 
 # ── the reply ────────────────────────────────────────────────────────────────────────────────────
@@ -106,25 +106,25 @@ def _encode_message(message: Message) -> dict[str, Any]:
 def _read_whole(body: Mapping[str, Any], arriving: PartialReply) -> None:
     message = body.get("message")
     _read_plan(message, arriving)
-    parts = json_at(message, "content")
+    parts = find_json_at(message, "content")
     for part in parts if isinstance(parts, list) else [parts]:
         _read_content(part, arriving)
-    if calls := json_at(message, "tool_calls"):
+    if calls := find_json_at(message, "tool_calls"):
         arriving.add_calls(calls, lambda at, piece: at)
     _read_end(body, arriving)
 
 
 def _read_plan(message: Any, arriving: PartialReply) -> None:
     """Read the plan, which is reasoning, whether or not calls follow: https://docs.cohere.com/docs/tool-use-overview."""
-    if plan := text_or_empty(json_at(message, "tool_plan")):
+    if plan := read_text_or_empty(find_json_at(message, "tool_plan")):
         _add_thought("tool_plan", plan, arriving)
 
 
 def _read_content(content: Any, arriving: PartialReply) -> None:
     """Read a part of the content, or a piece of one."""
-    if thinking := text_or_empty(json_at(content, "thinking")):
+    if thinking := read_text_or_empty(find_json_at(content, "thinking")):
         _add_thought("thinking", thinking, arriving)
-    elif text := text_of(content):
+    elif text := read_text(content):
         arriving.said += text
         _keep_piece("text", text, arriving)
 
@@ -141,13 +141,16 @@ def _keep_piece(name: str, piece: str, arriving: PartialReply) -> None:
 
 
 def _read_end(end: Any, arriving: PartialReply) -> None:
-    arriving.end(json_at(end, "finish_reason"))
+    arriving.end(find_json_at(end, "finish_reason"))
     if arriving.failed:
-        arriving.failed = text_or_empty(json_at(end, "error")) or arriving.failed
-    if usage := json_at(end, "usage"):
-        tokens = json_at(usage, "tokens")
-        asked, said = token_count(json_at(tokens, "input_tokens")), token_count(json_at(tokens, "output_tokens"))
-        arriving.usage = Usage(asked, said, token_count(json_at(usage, "cached_tokens")), 1)
+        arriving.failed = read_text_or_empty(find_json_at(end, "error")) or arriving.failed
+    if usage := find_json_at(end, "usage"):
+        tokens = find_json_at(usage, "tokens")
+        asked, said = (
+            read_token_count(find_json_at(tokens, "input_tokens")),
+            read_token_count(find_json_at(tokens, "output_tokens")),
+        )
+        arriving.usage = Usage(asked, said, read_token_count(find_json_at(usage, "cached_tokens")), 1)
         arriving.counted = True
 
 

@@ -20,71 +20,71 @@ Parameters = dict[str, Any]
 
 def _switch_thinking(terms: Terms, on: str = "enabled") -> Parameters:
     """Return the switch of GLM, Kimi and DeepSeek, without a degree."""
-    thinking = chat.openai_thinking(replace(terms, effort=""))
+    thinking = chat.encode_openai_thinking(replace(terms, effort=""))
     return thinking | ({"thinking": {"type": "disabled" if terms.effort == "none" else on}} if terms.effort else {})
 
 
-def _deepseek(terms: Terms) -> Parameters:
+def _think_deepseek(terms: Terms) -> Parameters:
     """https://api-docs.deepseek.com/guides/thinking_mode: it thinks by default, and maps the efforts that it lacks."""
-    return _switch_thinking(terms) if terms.effort == "none" else chat.openai_thinking(terms)
+    return _switch_thinking(terms) if terms.effort == "none" else chat.encode_openai_thinking(terms)
 
 
-def _moonshot(terms: Terms) -> Parameters:
+def _think_moonshot(terms: Terms) -> Parameters:
     """https://platform.kimi.ai/docs/api/models-overview: K2.5 and K2.6 have a switch, K3 has efforts."""
-    return _switch_thinking(terms) if terms.model.startswith("kimi-k2") else chat.openai_thinking(terms)
+    return _switch_thinking(terms) if terms.model.startswith("kimi-k2") else chat.encode_openai_thinking(terms)
 
 
-def _zai(terms: Terms) -> Parameters:
+def _think_zai(terms: Terms) -> Parameters:
     """https://docs.z.ai/guides/capabilities/thinking-mode: a switch, and efforts since GLM-5.2."""
-    return _switch_thinking(terms) | (chat.openai_thinking(terms) if terms.effort != "none" else {})
+    return _switch_thinking(terms) | (chat.encode_openai_thinking(terms) if terms.effort != "none" else {})
 
 
-def _dashscope(terms: Terms) -> Parameters:
+def _think_dashscope(terms: Terms) -> Parameters:
     """https://www.alibabacloud.com/help/en/model-studio/deep-thinking"""
-    thinking = chat.openai_thinking(replace(terms, effort="", thinking_tokens=None))
+    thinking = chat.encode_openai_thinking(replace(terms, effort="", thinking_tokens=None))
     if terms.effort or terms.thinking_tokens is not None:
         thinking["enable_thinking"] = terms.effort != "none" and terms.thinking_tokens != 0
     return thinking | ({"thinking_budget": terms.thinking_tokens} if terms.thinking_tokens else {})
 
 
-def _minimax(terms: Terms) -> Parameters:
+def _think_minimax(terms: Terms) -> Parameters:
     """https://platform.minimax.io/docs/api-reference/text-openai-api: unless thoughts are split off, they are in the
     text, where they would have to stay."""
     return _switch_thinking(terms, on="adaptive") | {"reasoning_split": True}
 
 
-def _openrouter(terms: Terms) -> Parameters:
+def _think_openrouter(terms: Terms) -> Parameters:
     """https://openrouter.ai/docs/guides/best-practices/reasoning-tokens: an effort, or a number of tokens."""
-    thinking = chat.openai_thinking(replace(terms, effort="", thinking_tokens=None))
+    thinking = chat.encode_openai_thinking(replace(terms, effort="", thinking_tokens=None))
     given: Parameters = {"effort": terms.effort} if terms.effort else {}
     given |= {} if terms.thinking_tokens is None else {"max_tokens": terms.thinking_tokens}
     return thinking | ({"reasoning": given} if given else {})
 
 
-def _groq(terms: Terms) -> Parameters:
+def _think_groq(terms: Terms) -> Parameters:
     """https://console.groq.com/docs/reasoning: Qwen's only efforts are `none` and `default`."""
     has_default = "qwen" in terms.model.lower() and terms.effort not in ("", "none")
-    return chat.openai_thinking(replace(terms, effort="default") if has_default else terms)
+    return chat.encode_openai_thinking(replace(terms, effort="default") if has_default else terms)
 
 
-def _together(terms: Terms) -> Parameters:
+def _think_together(terms: Terms) -> Parameters:
     """https://docs.together.ai/docs/reasoning-models-guide: hybrid models have a switch."""
     off = {"reasoning": {"enabled": False}} if terms.effort == "none" else {}
-    return off | chat.openai_thinking(replace(terms, effort="") if off else terms)
+    return off | chat.encode_openai_thinking(replace(terms, effort="") if off else terms)
 
 
-def _fireworks(terms: Terms) -> Parameters:
+def _think_fireworks(terms: Terms) -> Parameters:
     """https://docs.fireworks.ai/guides/reasoning: an effort, or Anthropic's budget."""
     budget = {"type": "enabled", "budget_tokens": terms.thinking_tokens}
-    thinking = chat.openai_thinking(replace(terms, thinking_tokens=None))
+    thinking = chat.encode_openai_thinking(replace(terms, thinking_tokens=None))
     return thinking if terms.thinking_tokens is None else thinking | {"thinking": budget}
 
 
-def _hosted(
+def _make_hosted(
     title: str,
     url: str,
     key: str,
-    thinking: Callable[[Terms], Parameters] = chat.openai_thinking,
+    thinking: Callable[[Terms], Parameters] = chat.encode_openai_thinking,
     priced_as: str = "",
     **more: Any,
 ) -> Vendor:
@@ -93,7 +93,7 @@ def _hosted(
     return Vendor(title, url, wire, responses=responses.RESPONSES, keys=(key,), priced_as=priced_as, **more)
 
 
-def _own_server(title: str, port: int, dialect: str) -> Vendor:
+def _make_own_server(title: str, port: int, dialect: str) -> Vendor:
     """Return a kind of server that people run themselves."""
     url = f"http://localhost:{port}/v1"
     return Vendor(title, url, chat.CHAT, chat.COMPLETIONS, responses.RESPONSES, dialect=dialect)
@@ -103,34 +103,41 @@ _MOONSHOT, _MINIMAX = r"api\.moonshot\.(ai|cn)", r"api\.minimaxi?\.(io|com)"  # 
 _DASHSCOPE, _TOGETHER = r"dashscope(-[a-z]+)?\.aliyuncs\.com", r"api\.together\.(xyz|ai)"
 _DASHSCOPE_URL = "https://dashscope-intl.aliyuncs.com/compatible-mode/v1"
 VENDORS: Mapping[str, Vendor] = {
-    "deepseek": _hosted("DeepSeek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", _deepseek, "deepseek"),
-    "moonshot": _hosted(
-        "Moonshot", "https://api.moonshot.ai/v1", "MOONSHOT_API_KEY", _moonshot, "moonshotai", hosts=_MOONSHOT
+    "deepseek": _make_hosted(
+        "DeepSeek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", _think_deepseek, "deepseek"
     ),
-    "zai": _hosted("Z.ai", "https://api.z.ai/api/paas/v4", "ZAI_API_KEY", _zai, "zai"),
-    "dashscope": _hosted("DashScope", _DASHSCOPE_URL, "DASHSCOPE_API_KEY", _dashscope, "alibaba", hosts=_DASHSCOPE),
-    "minimax": _hosted("MiniMax", "https://api.minimax.io/v1", "MINIMAX_API_KEY", _minimax, "minimax", hosts=_MINIMAX),
-    "openrouter": _hosted(
-        "OpenRouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", _openrouter, "openrouter", takes_files=True
+    "moonshot": _make_hosted(
+        "Moonshot", "https://api.moonshot.ai/v1", "MOONSHOT_API_KEY", _think_moonshot, "moonshotai", hosts=_MOONSHOT
     ),
-    "xai": _hosted("xAI", "https://api.x.ai/v1", "XAI_API_KEY", priced_as="x-ai", listed_as="xai"),
-    "groq": _hosted("Groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", _groq, "groq"),
-    "together": _hosted(
-        "Together", "https://api.together.xyz/v1", "TOGETHER_API_KEY", _together, "together",
+    "zai": _make_hosted("Z.ai", "https://api.z.ai/api/paas/v4", "ZAI_API_KEY", _think_zai, "zai"),
+    "dashscope": _make_hosted(
+        "DashScope", _DASHSCOPE_URL, "DASHSCOPE_API_KEY", _think_dashscope, "alibaba", hosts=_DASHSCOPE
+    ),
+    "minimax": _make_hosted(
+        "MiniMax", "https://api.minimax.io/v1", "MINIMAX_API_KEY", _think_minimax, "minimax", hosts=_MINIMAX
+    ),
+    "openrouter": _make_hosted(
+        "OpenRouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", _think_openrouter, "openrouter",
+        takes_files=True,
+    ),
+    "xai": _make_hosted("xAI", "https://api.x.ai/v1", "XAI_API_KEY", priced_as="x-ai", listed_as="xai"),
+    "groq": _make_hosted("Groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", _think_groq, "groq"),
+    "together": _make_hosted(
+        "Together", "https://api.together.xyz/v1", "TOGETHER_API_KEY", _think_together, "together",
         listed_as="togetherai", hosts=_TOGETHER,
     ),
-    "fireworks": _hosted(
-        "Fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY", _fireworks, "fireworks",
+    "fireworks": _make_hosted(
+        "Fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY", _think_fireworks, "fireworks",
         listed_as="fireworks-ai",
     ),
-    "cerebras": _hosted("Cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY", priced_as="cerebras"),
-    "nvidia": _hosted("NVIDIA", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY"),
+    "cerebras": _make_hosted("Cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY", priced_as="cerebras"),
+    "nvidia": _make_hosted("NVIDIA", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY"),
     "huggingface": Vendor(  # its router, or an endpoint of one's own
         "Hugging Face", "https://router.huggingface.co/v1", chat.CHAT, chat.COMPLETIONS, responses.RESPONSES,
         keys=("HF_TOKEN",), detected="openai",
     ),
     "lmstudio": Vendor("LM Studio", "http://localhost:1234/v1", chat.CHAT, responses=responses.RESPONSES),
-    "vllm": _own_server("vLLM", 8000, "vllm"),
-    "tgi": _own_server("TGI", 8080, "tgi"),
-    "llamacpp": _own_server("llama.cpp", 8080, "llamacpp"),
+    "vllm": _make_own_server("vLLM", 8000, "vllm"),
+    "tgi": _make_own_server("TGI", 8080, "tgi"),
+    "llamacpp": _make_own_server("llama.cpp", 8080, "llamacpp"),
 }  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ...core.values import Message, ProviderState
 from ..vendor import Vendor
-from ..wire_format import function_calls
+from ..wire_format import encode_function_calls
 from ..wires import generate_content
 from ..wires.chat import Chat
 
@@ -20,7 +20,7 @@ VENDOR = Vendor(
     environment="GOOGLE_GEMINI_BASE_URL",
     root="/v1beta",
     dialect="gemini",
-    headers=generate_content.headers,
+    headers=generate_content.build_headers,
     # https://ai.google.dev/gemini-api/docs/document-processing and /audio
     reads=lambda model: frozenset(("image", "pdf", "audio")),
     listing=("/models", "models", "name"),
@@ -42,6 +42,6 @@ def sign_others(vendor: Vendor) -> Vendor:
 def _sign(message: Message) -> Message:
     if message.state is not None or not message.calls:
         return message
-    first, *others = function_calls(message.calls)
+    first, *others = encode_function_calls(message.calls)
     first["extra_content"] = {"google": {"thought_signature": generate_content.UNSIGNED}}
     return replace(message, state=ProviderState("", json.dumps({"tool_calls": [first, *others]})))

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...core.values import Message
 from ..vendor import Vendor
-from ..wire_format import Encoded, PartialReply, Terms, append_messages, text_of
+from ..wire_format import Encoded, PartialReply, Terms, append_messages, read_text
 from ..wires import chat
 
 _ID = re.compile(r"[a-zA-Z0-9]{9}")
@@ -85,9 +85,9 @@ def _add_part(parts: list[dict[str, Any]], part: dict[str, Any]) -> None:
     if last.get("type") != kind:
         parts.append(dict(part))
     elif kind == "text":
-        last["text"] = text_of(last) + text_of(part)
+        last["text"] = read_text(last) + read_text(part)
     else:
-        whole = text_of(last.get("thinking")) + text_of(part.get("thinking"))
+        whole = read_text(last.get("thinking")) + read_text(part.get("thinking"))
         last |= part | {"thinking": [{"type": "text", "text": whole}]}
 
 

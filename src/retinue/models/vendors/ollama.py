@@ -14,13 +14,13 @@ from ..wire_format import (
     Terms,
     Wire,
     append_messages,
-    base64_of,
-    functions,
-    input_object,
-    json_at,
-    text_of,
-    text_or_empty,
-    token_count,
+    encode_base64,
+    encode_functions,
+    find_json_at,
+    parse_input_object,
+    read_text,
+    read_text_or_empty,
+    read_token_count,
 )
 
 _SAMPLING = ("temperature", "top_p", "top_k", "min_p", "seed", "presence_penalty", "frequency_penalty")
@@ -50,7 +50,7 @@ class OllamaChat(Wire):
         if terms.effort:  # https://docs.ollama.com/capabilities/thinking
             parameters["think"] = terms.effort != "none" and _LEVELS.get(terms.effort, terms.effort)
         if terms.tools and terms.tool_choice != "none":  # Ollama has no such parameter, so "none" omits the tools
-            parameters["tools"] = functions(terms.tools, terms.model, terms.in_words)
+            parameters["tools"] = encode_functions(terms.tools, terms.model, terms.in_words)
         return parameters
 
     def add_options(self, parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,17 +67,17 @@ class OllamaChat(Wire):
 
     def read_body(self, body: Mapping[str, Any], arriving: PartialReply) -> None:
         message = body.get("message")
-        arriving.said += text_of(json_at(message, "content"))
-        if thinking := text_or_empty(json_at(message, "thinking")):
+        arriving.said += read_text(find_json_at(message, "content"))
+        if thinking := read_text_or_empty(find_json_at(message, "thinking")):
             arriving.separates = True
             arriving.reasoning += thinking
             arriving.turn = {"thinking": (arriving.turn or {"thinking": ""})["thinking"] + thinking}
-        if calls := json_at(message, "tool_calls"):  # each is whole
+        if calls := find_json_at(message, "tool_calls"):  # each is whole
             arriving.add_calls(calls, lambda at, piece: len(arriving.calls))
         if body.get("done"):
             arriving.end(body.get("done_reason") or "stop")
             arriving.usage = Usage(
-                token_count(body.get("prompt_eval_count")), token_count(body.get("eval_count")), 0, 1
+                read_token_count(body.get("prompt_eval_count")), read_token_count(body.get("eval_count")), 0, 1
             )
             arriving.counted = True
 
@@ -89,12 +89,13 @@ def _encode_message(message: Message) -> dict[str, Any]:
     turn: dict[str, Any] = {"role": message.role, "content": message.content.strip()}
     if message.calls:
         turn["tool_calls"] = [
-            {"function": {"name": call.tool, "arguments": input_object(call.tool_input)}} for call in message.calls
+            {"function": {"name": call.tool, "arguments": parse_input_object(call.tool_input)}}
+            for call in message.calls
         ]
     if message.state is not None:
         turn |= json.loads(message.state.turn)
     if message.files:
-        turn["images"] = [base64_of(image) for image in message.files]
+        turn["images"] = [encode_base64(image) for image in message.files]
     if message.role == "tool":
         turn["tool_name"] = message.tool
     return turn

@@ -18,7 +18,7 @@ _BLIND = re.compile(
 )
 
 
-def reasons(model: str) -> bool:
+def is_reasoning_model(model: str) -> bool:
     """Return whether a model of OpenAI's, by its name, thinks before it replies."""
     return _REASONS.match(model) is not None
 
@@ -42,7 +42,7 @@ VENDOR = Vendor(
     keys=("OPENAI_API_KEY",),
     environment="OPENAI_BASE_URL",
     detected="none",
-    suits=reasons,
+    suits=is_reasoning_model,
     reads=read_kinds,
     takes_files=True,
     hosts=r"([a-z]{2}\.)?api\.openai\.com",

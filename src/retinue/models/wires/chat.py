@@ -22,16 +22,16 @@ from ..wire_format import (
     Terms,
     Wire,
     append_messages,
-    content_parts,
-    function_calls,
-    functions,
-    json_at,
+    encode_content,
+    encode_function_calls,
+    encode_functions,
+    find_json_at,
     read_arguments,
-    text_of,
-    text_or_empty,
-    thoughts_of,
+    read_text,
+    read_text_or_empty,
+    read_thoughts,
+    read_token_count,
     to_json,
-    token_count,
 )
 
 _NO_CALLS = "tool_choice.none"
@@ -41,7 +41,7 @@ _APART = (*_TEXTS, *_LISTS)
 _MOST = 1024  # tokens of a completion; without a limit, servers stop after 16 or never
 
 
-def openai_thinking(terms: Terms) -> dict[str, Any]:
+def encode_openai_thinking(terms: Terms) -> dict[str, Any]:
     """Return how much to think, in OpenAI's words. Raises `UsageError` for a number of tokens, which has none."""
     if terms.thinking_tokens is not None:
         raise UsageError(
@@ -96,7 +96,7 @@ class Chat(_ChatOrText):
 
     def __init__(
         self,
-        thinking: Callable[[Terms], dict[str, Any]] = openai_thinking,
+        thinking: Callable[[Terms], dict[str, Any]] = encode_openai_thinking,
         prepare: Callable[[Message], Message] | None = None,
     ) -> None:
         self.thinking = thinking
@@ -106,7 +106,7 @@ class Chat(_ChatOrText):
         parameters = super().build_parameters(terms) | self.thinking(terms)
         if terms.tools and not (terms.tool_choice == "none" and _NO_CALLS in terms.without):
             parameters |= {
-                "tools": functions(terms.tools, terms.model, terms.in_words),
+                "tools": encode_functions(terms.tools, terms.model, terms.in_words),
                 "tool_choice": terms.tool_choice,
             }
         return parameters
@@ -131,7 +131,7 @@ class Chat(_ChatOrText):
 
     def keep_turn(self, arriving: PartialReply) -> Any:
         """Return the thoughts and the calls, if the vendor gave anything beside what a call always has."""
-        calls = arriving.whole_calls()
+        calls = arriving.list_whole_calls()
         if not arriving.turn and not any(call.extra for call in calls):
             return None
         return {**(arriving.turn or {}), "tool_calls": [_keep_call(call) for call in calls]}
@@ -172,7 +172,7 @@ def _leave_out(turn: dict[str, Any], names: Collection[str]) -> None:
 def _restore_turn(message: Message) -> dict[str, Any]:
     """Return an assistant's turn as its vendor wrote it, as far as it wants that back."""
     turn: dict[str, Any] = {"role": message.role, "content": message.content.strip() or None}
-    calls = function_calls(message.calls)
+    calls = encode_function_calls(message.calls)
     if message.state is None:
         return turn | {"tool_calls": calls}
     kept = json.loads(message.state.turn)
@@ -188,7 +188,7 @@ def _encode_message(message: Message, ids: Mapping[str, str]) -> dict[str, Any]:
     content = message.content.strip()
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": ids.get(message.call_id, message.call_id), "content": content}
-    return {"role": message.role, "content": content_parts(message) if message.files else content}
+    return {"role": message.role, "content": encode_content(message) if message.files else content}
 
 
 # ── the reply ────────────────────────────────────────────────────────────────────────────────────
@@ -204,9 +204,9 @@ def _read_choice(choice: Mapping[str, Any], arriving: PartialReply) -> None:
     delta, message = choice.get("delta"), choice.get("message")
     inner = delta if isinstance(delta, dict) else message if isinstance(message, dict) else {}
     content = inner.get("content")
-    arriving.said += text_of(choice.get("text")) or text_of(content) or text_of(inner.get("refusal"))
+    arriving.said += read_text(choice.get("text")) or read_text(content) or read_text(inner.get("refusal"))
     arriving.separates = arriving.separates or not isinstance(content, str | None) or any(map(inner.get, _APART))
-    arriving.reasoning += thoughts_of(content)
+    arriving.reasoning += read_thoughts(content)
     _read_thoughts(inner, arriving, whole=inner is not delta)
     if calls := inner.get("tool_calls"):
         arriving.add_calls(calls, _get_index if inner is delta else _get_place)
@@ -229,7 +229,7 @@ def _read_thoughts(inner: Mapping[str, Any], arriving: PartialReply, *, whole: b
             details = turn[key] = turn[key] if isinstance(turn.get(key), list) else []
             said = "".join([_add_detail(details, one, whole=whole) for one in value if isinstance(one, dict)])
         elif isinstance(value, str):
-            turn[key], said = text_or_empty(turn.get(key)) + value, value
+            turn[key], said = read_text_or_empty(turn.get(key)) + value, value
         else:
             turn[key], said = value, ""
         shown = shown or said
@@ -245,13 +245,13 @@ def _add_detail(details: list[dict[str, Any]], piece: dict[str, Any], *, whole: 
     """
     last = details[-1] if details else {}
     key = _SHOWN.get(str(piece.get("type")), "")
-    said = text_or_empty(piece.get(key))
+    said = read_text_or_empty(piece.get(key))
     names = ("type", "index", "id")
     differs = any(None not in (last.get(name), piece.get(name)) and last[name] != piece[name] for name in names)
     if whole or not key or not last or last.get("type") != piece.get("type") or differs:
         details.append(dict(piece))
         return said
-    begun = text_or_empty(last.get(key))
+    begun = read_text_or_empty(last.get(key))
     if begun and said.startswith(begun) and str(piece.get("format")).startswith("MiniMax"):
         said = said[len(begun) :]
     last |= {name: value for name, value in piece.items() if value is not None} | {key: begun + said}
@@ -285,10 +285,13 @@ def _get_place(at: int, _: Any) -> Any:
 def _read_usage(counted: Any) -> Usage:
     """Return the tokens. xAI counts thoughts beside the reply, which shows in the total:
     https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/grok/capabilities/reasoning"""
-    asked, said = token_count(json_at(counted, "prompt_tokens")), token_count(json_at(counted, "completion_tokens"))
-    cached = token_count(json_at(counted, "prompt_tokens_details", "cached_tokens"))
-    written = token_count(json_at(counted, "prompt_tokens_details", "cache_write_tokens"))
-    thought = token_count(json_at(counted, "completion_tokens_details", "reasoning_tokens"))
-    if thought and json_at(counted, "total_tokens") == asked + said + thought:
+    asked, said = (
+        read_token_count(find_json_at(counted, "prompt_tokens")),
+        read_token_count(find_json_at(counted, "completion_tokens")),
+    )
+    cached = read_token_count(find_json_at(counted, "prompt_tokens_details", "cached_tokens"))
+    written = read_token_count(find_json_at(counted, "prompt_tokens_details", "cache_write_tokens"))
+    thought = read_token_count(find_json_at(counted, "completion_tokens_details", "reasoning_tokens"))
+    if thought and find_json_at(counted, "total_tokens") == asked + said + thought:
         said += thought
     return Usage(asked, said, cached, 1, reasoning_tokens=thought, cache_write_tokens=written)

@@ -23,14 +23,14 @@ from ..wire_format import (
     PartialReply,
     Terms,
     Wire,
-    base64_of,
-    input_object,
-    json_at,
+    encode_base64,
+    find_json_at,
     merge_options,
     merge_parameters,
-    text_or_empty,
+    parse_input_object,
+    read_text_or_empty,
+    read_token_count,
     to_json,
-    token_count,
 )
 
 _MOST_STOPS = 5  # https://ai.google.dev/api/generate-content#GenerationConfig
@@ -73,7 +73,7 @@ _FAILURES = (
 _FINISH = {"MODEL_ARMOR": "content_filter", "LANGUAGE": "content_filter", "CONTINUATION": "length"}
 
 
-def headers(key: str) -> Mapping[str, str]:
+def build_headers(key: str) -> Mapping[str, str]:
     """Return the header with the key."""
     return {"x-goog-api-key": key}
 
@@ -147,7 +147,7 @@ class GenerateContent(Wire):
         first = next((one for one in listed if isinstance(one, dict) and not one.get("index")), None)
         if first is not None:
             _read_candidate(first, arriving)
-        elif json_at(body, "promptFeedback", "blockReason"):
+        elif find_json_at(body, "promptFeedback", "blockReason"):
             arriving.end("content_filter")
         if counted := body.get("usageMetadata"):  # so far; the last one counts
             arriving.usage = _read_usage(counted)
@@ -156,7 +156,7 @@ class GenerateContent(Wire):
     def keep_turn(self, arriving: PartialReply) -> Any:
         """Return the parts as they came. Only pieces of one text are joined, and none that has a signature."""
         turn: list[dict[str, Any]] = []
-        for kind, parts in groupby(arriving.turn or (), key=_kind_of_text):
+        for kind, parts in groupby(arriving.turn or (), key=_classify_text):
             if not kind:
                 turn += parts
             elif text := "".join([part["text"] for part in parts]):
@@ -260,7 +260,7 @@ class _Contents(Encoded):
 def _encode_parts(message: Message) -> list[dict[str, Any]]:
     """Return a message's files and text as parts."""
     parts: list[dict[str, Any]] = [
-        {"inlineData": {"mimeType": file.media_type, "data": base64_of(file)}} for file in message.files
+        {"inlineData": {"mimeType": file.media_type, "data": encode_base64(file)}} for file in message.files
     ]
     text = message.content.strip()
     return [*parts, {"text": text}] if text else parts
@@ -290,39 +290,39 @@ def _encode_turn(message: Message) -> tuple[list[dict[str, Any]], dict[str, Mapp
 
 
 def _encode_call(call: AgentAction) -> dict[str, Any]:
-    return {"name": _encode_name(call.tool), "args": input_object(call.tool_input)}
+    return {"name": _encode_name(call.tool), "args": parse_input_object(call.tool_input)}
 
 
 def _replace_call(part: dict[str, Any], call: AgentAction) -> dict[str, Any]:
     """Return a part as it came, or with the call as it was repaired."""
     made = part["functionCall"]
-    if _decode_name(made["name"]) == call.tool and (made.get("args") or {}) == input_object(call.tool_input):
+    if _decode_name(made["name"]) == call.tool and (made.get("args") or {}) == parse_input_object(call.tool_input):
         return part
     return {**part, "functionCall": made | _encode_call(call)}
 
 
 def _is_call(part: Mapping[str, Any]) -> bool:
-    return bool(text_or_empty(json_at(part, "functionCall", "name")))
+    return bool(read_text_or_empty(find_json_at(part, "functionCall", "name")))
 
 
 # ── the reply ────────────────────────────────────────────────────────────────────────────────────
 
 
 def _read_candidate(candidate: Mapping[str, Any], arriving: PartialReply) -> None:
-    parts = json_at(candidate, "content", "parts")
+    parts = find_json_at(candidate, "content", "parts")
     for part in parts if isinstance(parts, list) else ():
         if isinstance(part, dict):
             _read_part(part, arriving)
-    reason = text_or_empty(candidate.get("finishReason"))
+    reason = read_text_or_empty(candidate.get("finishReason"))
     if reason.startswith(_FAILURES):
-        said = text_or_empty(candidate.get("finishMessage"))
+        said = read_text_or_empty(candidate.get("finishMessage"))
         arriving.failed = f"{reason}: {said}" if said else reason
     elif reason != "FINISH_REASON_UNSPECIFIED":
         arriving.end(_FINISH.get(reason, reason))
 
 
 def _read_part(part: dict[str, Any], arriving: PartialReply) -> None:
-    text = text_or_empty(part.get("text"))
+    text = read_text_or_empty(part.get("text"))
     if part.get("thought") is True:
         arriving.reasoning += text
         arriving.separates = True
@@ -338,7 +338,7 @@ def _read_part(part: dict[str, Any], arriving: PartialReply) -> None:
     arriving.turn.append(part)
 
 
-def _kind_of_text(part: Mapping[str, Any]) -> str:
+def _classify_text(part: Mapping[str, Any]) -> str:
     if not isinstance(part.get("text"), str) or part.keys() - {"text", "thought"}:
         return ""
     return "thought" if part.get("thought") is True else "text"
@@ -346,8 +346,10 @@ def _kind_of_text(part: Mapping[str, Any]) -> str:
 
 def _read_usage(counted: Any) -> Usage:
     """Return the tokens: thoughts come beside the reply's, and results of Google's own tools beside the prompt's."""
-    thought = token_count(json_at(counted, "thoughtsTokenCount"))
-    said = token_count(json_at(counted, "candidatesTokenCount")) + thought
-    asked = token_count(json_at(counted, "promptTokenCount")) + token_count(json_at(counted, "toolUsePromptTokenCount"))
-    cached = min(asked, token_count(json_at(counted, "cachedContentTokenCount")))
+    thought = read_token_count(find_json_at(counted, "thoughtsTokenCount"))
+    said = read_token_count(find_json_at(counted, "candidatesTokenCount")) + thought
+    asked = read_token_count(find_json_at(counted, "promptTokenCount")) + read_token_count(
+        find_json_at(counted, "toolUsePromptTokenCount")
+    )
+    cached = min(asked, read_token_count(find_json_at(counted, "cachedContentTokenCount")))
     return Usage(asked, said, cached, 1, reasoning_tokens=thought)

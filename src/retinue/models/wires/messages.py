@@ -27,15 +27,15 @@ from ..wire_format import (
     PartialReply,
     Terms,
     Wire,
-    base64_of,
-    input_object,
-    json_at,
+    encode_base64,
+    find_json_at,
     merge_options,
+    parse_input_object,
     read_arguments,
-    text_of,
-    text_or_empty,
+    read_text,
+    read_text_or_empty,
+    read_token_count,
     to_json,
-    token_count,
 )
 
 _VERSION = re.compile(r"claude-(?:[a-z]+-)?v?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
@@ -78,7 +78,7 @@ _REFUSALS = (
 )
 
 
-def headers(key: str) -> Mapping[str, str]:
+def build_headers(key: str) -> Mapping[str, str]:
     """Return the headers with the key and the version of the format."""
     return {"x-api-key": key, "anthropic-version": "2023-06-01"}
 
@@ -174,22 +174,22 @@ class Messages(Wire):
                     _read_block(None, block, arriving)
                 _read_end(body.get("stop_reason"), body.get("usage"), arriving)
             case "message_start":
-                arriving.usage = _read_usage(json_at(body, "message", "usage"), arriving.usage)
+                arriving.usage = _read_usage(find_json_at(body, "message", "usage"), arriving.usage)
             case "content_block_start":
                 _read_block(body.get("index"), body.get("content_block"), arriving)
             case "content_block_delta":
                 _read_delta(body.get("index"), body.get("delta"), arriving)
             case "message_delta":
-                _read_end(json_at(body, "delta", "stop_reason"), body.get("usage"), arriving)
+                _read_end(find_json_at(body, "delta", "stop_reason"), body.get("usage"), arriving)
 
     def keep_turn(self, arriving: PartialReply) -> Any:
         """Return the turn's blocks, if any are more than text and calls; calls that are not whole are left out."""
-        whole = [call.extra for call in arriving.whole_calls()]
+        whole = [call.extra for call in arriving.list_whole_calls()]
         turn = [
             one for one in arriving.turn or () if one[1]["type"] != "tool_use" or any(one[1] is call for call in whole)
         ]
         blocks = [_join_pieces(block, pieces) for _, block, pieces in turn]
-        by_code = [json_at(block, "caller", "type") not in (None, "direct") for block in blocks]
+        by_code = [find_json_at(block, "caller", "type") not in (None, "direct") for block in blocks]
         wanted = any(by_code) or any(block["type"] not in _PLAIN for block in blocks)
         return {"content": blocks} if wanted or arriving.paused else None
 
@@ -275,12 +275,12 @@ def _choose_effort(terms: Terms, *, newest: bool) -> str:
 def _reconcile(parameters: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters without those that the API refuses beside others, and with a budget that leaves a quarter
     of the tokens for the reply."""
-    budget = json_at(parameters, "thinking", "budget_tokens")
+    budget = find_json_at(parameters, "thinking", "budget_tokens")
     fitting = min(budget, parameters["max_tokens"] * 3 // 4) if isinstance(budget, int) else _LEAST_BUDGET
-    if json_at(parameters, "thinking", "type") in (None, "disabled"):
+    if find_json_at(parameters, "thinking", "type") in (None, "disabled"):
         either = "temperature" in parameters and (_read_version(parameters["model"]) or (0, 0)) >= (4, 1)
         left_out: Sequence[str] = ("top_p",) if either else ()
-    elif json_at(parameters, "tool_choice", "type") == "any" or fitting < _LEAST_BUDGET:
+    elif find_json_at(parameters, "tool_choice", "type") == "any" or fitting < _LEAST_BUDGET:
         left_out = ("thinking",)  # calls cannot be forced beside a budget, nor everywhere beside an effort
     else:
         left_out = _SAMPLING
@@ -296,7 +296,7 @@ def _name_calls(blocks: Sequence[dict[str, Any]], before: bytes) -> list[dict[st
     """Return the calls among the blocks, with ids that are unique also in a conversation of several runs."""
     uses = [block for block in blocks if block["type"] == "tool_use"]
     for use in uses:
-        use["id"] = text_or_empty(use.get("id")) or "call"
+        use["id"] = read_text_or_empty(use.get("id")) or "call"
         while f'"{use["id"]}"'.encode() in before:
             use["id"] += "_"
     return uses
@@ -332,14 +332,14 @@ def _restore_blocks(message: Message) -> Iterator[dict[str, Any]]:
 
 def _encode_file(file: File) -> dict[str, Any]:
     """https://docs.anthropic.com/en/docs/build-with-claude/pdf-support: a PDF is a document, with a title."""
-    source = {"type": "base64", "media_type": file.media_type, "data": base64_of(file)}
+    source = {"type": "base64", "media_type": file.media_type, "data": encode_base64(file)}
     title = {"title": file.name} if file.kind == "pdf" and file.name else {}
     return {"type": "document" if file.kind == "pdf" else "image", "source": source, **title}
 
 
 def _encode_call(call: AgentAction) -> dict[str, Any]:
     name = _STRANGE.sub("_", call.tool)[:_LONGEST_NAME] or "_"
-    return {"type": "tool_use", "name": name, "input": input_object(call.tool_input)}
+    return {"type": "tool_use", "name": name, "input": parse_input_object(call.tool_input)}
 
 
 def _encode_result(message: Message, call_id: str, content: str) -> dict[str, Any]:
@@ -354,25 +354,25 @@ def _encode_result(message: Message, call_id: str, content: str) -> dict[str, An
 
 
 def _read_block(index: Any, block: Any, arriving: PartialReply) -> None:
-    kind = json_at(block, "type")
+    kind = find_json_at(block, "type")
     if not isinstance(kind, str):
         return
     arriving.turn = [*(arriving.turn or ()), (index, block, {})]
     if kind == "text":
-        arriving.said += text_of(block)
+        arriving.said += read_text(block)
     elif kind == "tool_use":
-        given = json_at(block, "input") or None  # empty in a stream, where it follows in deltas
-        piece = {"id": json_at(block, "id"), "name": json_at(block, "name")}
+        given = find_json_at(block, "input") or None  # empty in a stream, where it follows in deltas
+        piece = {"id": find_json_at(block, "id"), "name": find_json_at(block, "name")}
         call = arriving.add_call(index, piece | {"arguments": given}, arriving.calls.values())
         call.extra = block
     elif kind in _THOUGHTS:
         arriving.separates = True
-        arriving.reasoning += text_or_empty(block.get("thinking"))
+        arriving.reasoning += read_text_or_empty(block.get("thinking"))
 
 
 def _read_delta(index: Any, delta: Any, arriving: PartialReply) -> None:
-    arriving.said += text_or_empty(json_at(delta, "text"))
-    arriving.reasoning += text_or_empty(json_at(delta, "thinking"))
+    arriving.said += read_text_or_empty(find_json_at(delta, "text"))
+    arriving.reasoning += read_text_or_empty(find_json_at(delta, "thinking"))
     begun = next((one for one in reversed(arriving.turn or ()) if one[0] == index), None)
     if begun is None or not isinstance(delta, dict):
         return
@@ -398,22 +398,22 @@ def _join_pieces(block: dict[str, Any], pieces: Mapping[str, list[Any]]) -> dict
     whole = dict(block)
     for key, values in pieces.items():
         if key == "partial_json":
-            text = "".join(map(text_or_empty, values))
+            text = "".join(map(read_text_or_empty, values))
             given = read_arguments(text)
             whole["input"] = given if text and isinstance(given, dict) else block.get("input", {})
         elif key == "citation":
             whole["citations"] = [*(block.get("citations") or ()), *values]
         elif key in ("text", "thinking", "signature", "content"):
-            whole[key] = text_or_empty(block.get(key)) + "".join(map(text_or_empty, values))
+            whole[key] = read_text_or_empty(block.get(key)) + "".join(map(read_text_or_empty, values))
     return whole
 
 
 def _read_usage(counted: Any, before: Usage) -> Usage:
     """Return the tokens so far: a stream reports the prompt's at its start and the reply's at its end."""
-    cached = token_count(json_at(counted, "cache_read_input_tokens"))
-    written = token_count(json_at(counted, "cache_creation_input_tokens"))
-    asked = token_count(json_at(counted, "input_tokens")) + cached + written
-    said = token_count(json_at(counted, "output_tokens"))
-    thought = token_count(json_at(counted, "output_tokens_details", "thinking_tokens"))
+    cached = read_token_count(find_json_at(counted, "cache_read_input_tokens"))
+    written = read_token_count(find_json_at(counted, "cache_creation_input_tokens"))
+    asked = read_token_count(find_json_at(counted, "input_tokens")) + cached + written
+    said = read_token_count(find_json_at(counted, "output_tokens"))
+    thought = read_token_count(find_json_at(counted, "output_tokens_details", "thinking_tokens"))
     read, kept = cached or before.cached_tokens, written or before.cache_write_tokens
     return Usage(asked or before.input_tokens, said, read, 1, reasoning_tokens=thought, cache_write_tokens=kept)

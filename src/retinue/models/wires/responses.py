@@ -21,17 +21,17 @@ from ..wire_format import (
     Terms,
     Wire,
     append_messages,
-    audio_of,
-    data_url,
-    file_name,
-    input_object,
-    json_at,
+    choose_file_name,
+    encode_audio,
+    encode_data_url,
+    find_json_at,
     merge_options,
     merge_parameters,
+    parse_input_object,
     read_arguments,
-    text_of,
-    text_or_empty,
-    token_count,
+    read_text,
+    read_text_or_empty,
+    read_token_count,
 )
 
 _LEAST = 16  # tokens: https://github.com/vectorize-io/hindsight/issues/58
@@ -96,10 +96,10 @@ class Responses(Wire):
     def read_body(self, body: Mapping[str, Any], arriving: PartialReply) -> None:
         turn: _Turn = arriving.turn or _Turn()
         arriving.turn = turn
-        delta = text_or_empty(body.get("delta"))
+        delta = read_text_or_empty(body.get("delta"))
         match body.get("type"):
-            case "response.output_item.added" if json_at(body, "item", "type") == "message":
-                turn.comments = json_at(body, "item", "phase") == "commentary"
+            case "response.output_item.added" if find_json_at(body, "item", "type") == "message":
+                turn.comments = find_json_at(body, "item", "phase") == "commentary"
             case "response.output_text.delta" | "response.refusal.delta":
                 _add_text(delta, arriving, turn)
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
@@ -121,7 +121,7 @@ class Responses(Wire):
         https://github.com/langchain-ai/langchain/pull/38372), and with it the ids by which the other items refer to it.
         """
         turn: _Turn = arriving.turn
-        whole = [call.id for call in arriving.whole_calls()]
+        whole = [call.id for call in arriving.list_whole_calls()]
         items = [item for item in turn.items if item.get("type") != "function_call" or item.get("call_id", "") in whole]
         known = [
             item
@@ -158,14 +158,14 @@ def _encode_file(file: File) -> dict[str, Any]:
     """https://platform.openai.com/docs/guides/pdf-files, and the SDK's `ResponseInputAudioParam`."""
     match file.kind:
         case "pdf":
-            return {"type": "input_file", "filename": file_name(file), "file_data": data_url(file)}
+            return {"type": "input_file", "filename": choose_file_name(file), "file_data": encode_data_url(file)}
         case "audio":
-            return {"type": "input_audio", "input_audio": audio_of(file)}
-    return {"type": "input_image", "image_url": data_url(file), "detail": file.detail}
+            return {"type": "input_audio", "input_audio": encode_audio(file)}
+    return {"type": "input_image", "image_url": encode_data_url(file), "detail": file.detail}
 
 
 def _encode_call(call: AgentAction) -> dict[str, Any]:
-    arguments = json.dumps(input_object(call.tool_input), ensure_ascii=False)
+    arguments = json.dumps(parse_input_object(call.tool_input), ensure_ascii=False)
     return {"type": "function_call", "call_id": _shorten_id(call.id), "name": call.tool, "arguments": arguments}
 
 
@@ -184,7 +184,7 @@ def _restore_turn(message: Message) -> list[dict[str, Any]]:
     if not_taken := _find_calls(items)[len(message.calls) :]:
         items = _drop_last_reasoning(items[: items.index(not_taken[0])])
     for call, item in zip(message.calls, _find_calls(items), strict=False):
-        arguments = text_or_empty(item.get("arguments"))
+        arguments = read_text_or_empty(item.get("arguments"))
         if item.get("name") != call.tool or read_arguments(arguments) != call.tool_input:
             item |= {"name": call.tool, "arguments": _encode_call(call)["arguments"]}
             item.pop("id", None)  # which is that of the item as it was
@@ -256,7 +256,7 @@ def _add_item(item: Any, arriving: PartialReply, turn: _Turn) -> None:
         case "message":
             if not turn.in_text:
                 turn.comments = item.get("phase") == "commentary"
-                _add_text(text_of(item.get("content")), arriving, turn)
+                _add_text(read_text(item.get("content")), arriving, turn)
             turn.in_text = turn.comments = False
         case "function_call":
             piece = {"id": item.get("call_id"), "name": item.get("name"), "arguments": item.get("arguments")}
@@ -264,12 +264,12 @@ def _add_item(item: Any, arriving: PartialReply, turn: _Turn) -> None:
         case "reasoning":
             thoughts = item.get("summary") or item.get("content")
             for number, part in enumerate(thoughts if isinstance(thoughts, list) and turn.part is None else ()):
-                _add_thought(text_or_empty(json_at(part, "text")), number, arriving, turn)
+                _add_thought(read_text_or_empty(find_json_at(part, "text")), number, arriving, turn)
             arriving.separates, turn.part = True, None
 
 
 def _read_end(response: Any, arriving: PartialReply, turn: _Turn) -> None:
-    output = json_at(response, "output")
+    output = find_json_at(response, "output")
     items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
     streamed = [str(item.get("type")) for item in turn.items]
     in_order = items if len(items) > len(turn.items) else turn.items
@@ -281,23 +281,25 @@ def _read_end(response: Any, arriving: PartialReply, turn: _Turn) -> None:
     turn.items = in_order
     if arriving.calls or not turn.has_text:
         arriving.said += f"\n\n{turn.aside}" if turn.aside and turn.has_text else turn.aside
-    if counted := json_at(response, "usage"):
+    if counted := find_json_at(response, "usage"):
         arriving.usage = _read_usage(counted)
         arriving.counted = True
-    status = json_at(response, "status") or "completed"
+    status = find_json_at(response, "status") or "completed"
     if status in ("completed", "incomplete"):
         is_cut = status == "incomplete"
-        arriving.end(json_at(response, "incomplete_details", "reason") or ("max_output_tokens" if is_cut else "stop"))
+        arriving.end(
+            find_json_at(response, "incomplete_details", "reason") or ("max_output_tokens" if is_cut else "stop")
+        )
     else:
-        arriving.failed = json_at(response, "error") or f"the response is {status}"
+        arriving.failed = find_json_at(response, "error") or f"the response is {status}"
 
 
 def _read_usage(counted: Any) -> Usage:
     return Usage(
-        token_count(json_at(counted, "input_tokens")),
-        token_count(json_at(counted, "output_tokens")),
-        token_count(json_at(counted, "input_tokens_details", "cached_tokens")),
+        read_token_count(find_json_at(counted, "input_tokens")),
+        read_token_count(find_json_at(counted, "output_tokens")),
+        read_token_count(find_json_at(counted, "input_tokens_details", "cached_tokens")),
         1,
-        reasoning_tokens=token_count(json_at(counted, "output_tokens_details", "reasoning_tokens")),
-        cache_write_tokens=token_count(json_at(counted, "input_tokens_details", "cache_write_tokens")),
+        reasoning_tokens=read_token_count(find_json_at(counted, "output_tokens_details", "reasoning_tokens")),
+        cache_write_tokens=read_token_count(find_json_at(counted, "input_tokens_details", "cache_write_tokens")),
     )
