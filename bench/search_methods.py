@@ -13,7 +13,7 @@ from retinue.core.tools.tool import Tool
 from retinue.core.values import Document
 from retinue.documents.document_store import DocumentStore
 from retinue.documents.embedding import Embedder, MiniLM
-from retinue.documents.retrieval import Mode, results_text, retrieve, vectors_of
+from retinue.documents.retrieval import Mode, format_results, read_vectors, retrieve
 from retinue.tools import passages
 
 RANKED = 20  # documents that are reranked
@@ -48,7 +48,7 @@ def index_passages(path: Path, embedder: Embedder) -> DocumentStore:
         read = [json.loads(line) for line in lines]
     found = [Document(line["text"], str(number), {"title": line["title"]}) for number, line in enumerate(read)]
     store = DocumentStore()
-    store.write(found, vectors_of(found, embedder))
+    store.write(found, read_vectors(found, embedder))
     return store
 
 
@@ -60,7 +60,7 @@ def best(path: Path, top_k: int) -> Tool:
     *_, (_, search) = ways(path, top_k)
 
     def found(query: str) -> str:
-        return results_text(search(query), query)
+        return format_results(search(query), query)
 
     # Both tools have the same description, so that only their results differ.
     return replace(bm25(path, top_k), something=found)

@@ -14,7 +14,7 @@ from fakes import fork_server
 from retinue import Agent, DataError, Document, DocumentStore, Pipeline, PromptModel, Tool, UsageError
 from retinue.components import DocumentSplitter, DocumentWriter, FileConverter, PromptNode, Reader, Retriever
 from retinue.config import check
-from retinue.documents.retrieval import reciprocal_rank_fusion
+from retinue.documents.retrieval import fuse_rankings
 
 TEXTS = {
     "paris": "Paris is the capital of France.\n\nThe Louvre is there.",
@@ -103,7 +103,7 @@ def test_a_store_of_ones_own_will_do(store: DocumentStore) -> None:
 
 def test_ranks_are_fused() -> None:
     a, b, c = (Document(name, name, score=9.0) for name in "abc")
-    assert [(one.id, one.score) for one in reciprocal_rank_fusion([[a, b], [b, c], []])] == [
+    assert [(one.id, one.score) for one in fuse_rankings([[a, b], [b, c], []])] == [
         ("b", 1 / 62 + 1 / 61),
         ("a", 1 / 61),
         ("c", 1 / 62),

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from retinue import DataError, Document, UsageError
 from retinue.components import PromptTemplate
-from retinue.components.prompt_node import built_in, resolve_template
+from retinue.components.prompt_node import list_built_in, resolve_template
 
 # What injections into templates and format strings look like, and what they would do elsewhere.
 PAYLOADS = [
@@ -157,7 +157,7 @@ def test_templates_come_by_name_as_text_and_from_files(tmp_path: Path) -> None:
     path = tmp_path / "mine.txt"
     path.write_text("Answer $query\n", "utf-8")
     assert PromptTemplate(str(path)) == PromptTemplate("mine", "Answer $query")
-    assert all(PromptTemplate(name).prompt_text for name in built_in())
+    assert all(PromptTemplate(name).prompt_text for name in list_built_in())
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from retinue import Agent, ToolError
 from retinue.components import ReportWriter
-from retinue.components.report_writer import file_name
+from retinue.components.report_writer import make_file_name
 
 REPORT = """\
 Runs survive a crash [Reliability](../docs/reliability.md).
@@ -75,7 +75,7 @@ def test_a_page_runs_and_loads_nothing(tmp_path: Path, hostile: str) -> None:
     ],
 )  # fmt: skip
 def test_files_are_called_after_the_title(tmp_path: Path, title: str, name: str) -> None:
-    assert file_name(title) == name
+    assert make_file_name(title) == name
     folder = tmp_path / "in" / "reports"
     if name:
         ReportWriter(folder).run(title, "Text.")
@@ -87,7 +87,7 @@ def test_files_are_called_after_the_title(tmp_path: Path, title: str, name: str)
 
 @given(st.text(max_size=200))
 def test_no_title_leads_out_of_the_folder(title: str) -> None:
-    name = file_name(title)
+    name = make_file_name(title)
     assert Path(name).name == name
     assert not name.startswith(".")
     assert len(name.encode()) <= 80

@@ -15,7 +15,7 @@ from fakes.search_server import KEY, LIMITED, WRONG_KEY, SearchServer, results
 from retinue import Agent, Document, Pipeline, PromptModel, Tool, ToolError, UsageError
 from retinue.components import SearchEngine, SerpAPIComponent
 from retinue.components.search_providers import PROVIDERS
-from retinue.components.web_search import Found, Question, within
+from retinue.components.web_search import Found, Question, is_within
 from retinue.net.service_client import ServiceRequest
 
 RECORDED = Path(__file__).parents[1] / "data" / "formats" / "haystack_example_serperdev_response.json"
@@ -228,7 +228,7 @@ def test_settings_that_cannot_work(options: dict[str, Any], problem: str) -> Non
     ],
 )  # fmt: skip
 def test_what_is_within_a_domain(link: str, inside: bool) -> None:
-    assert within(Document("x", meta={"link": link}), ["a.com", "g.com/b/"]) is inside
+    assert is_within(Document("x", meta={"link": link}), ["a.com", "g.com/b/"]) is inside
 
 
 # ── in its places ────────────────────────────────────────────────────────────────────────────────

@@ -15,7 +15,7 @@ from fakes import tiny_onnx
 from fakes.tiny_onnx import WORDS
 from retinue import DataError
 from retinue.documents.cross_encoders import EmbeddingScorer, OnnxCrossEncoder
-from retinue.documents.embedding import unit
+from retinue.documents.embedding import normalize_vectors
 
 WEIGHTS = {"paris": 2.0, "rome": -1.0, "capital": 0.5}
 
@@ -52,7 +52,7 @@ class Letters:
     def embed(self, texts: Sequence[str]) -> numpy.ndarray[Any, Any]:
         counts = [[1.0 + text.count(letter) for letter in "aeiou"] for text in texts]
         vectors = numpy.array(counts, numpy.float32).reshape(len(texts), 5)
-        return unit(vectors)
+        return normalize_vectors(vectors)
 
 
 TEXTS = st.lists(st.text(alphabet="abcdeiou \n", max_size=40), max_size=12, unique=True)

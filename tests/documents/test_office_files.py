@@ -12,7 +12,7 @@ import pytest
 from retinue import DataError, DocumentStore
 from retinue.documents import index_folder
 from retinue.documents.folder_index import read_folder
-from retinue.documents.text_extraction import DOCX, PPTX, XLSX, text_of
+from retinue.documents.text_extraction import DOCX, PPTX, XLSX, extract_text
 
 
 def word() -> bytes:
@@ -56,10 +56,13 @@ def slides() -> bytes:
 
 
 def test_paragraphs_tables_sheets_slides_and_notes_are_read() -> None:
-    read = text_of(word(), DOCX)
+    read = extract_text(word(), DOCX)
     assert (read.text, read.title) == ("Leave\n\nDays | 27\n\nAsk Ada.", "Rules")
-    assert text_of(excel(), XLSX).text == "Prices\nItem | Price | From\nDesk | 120.5 | 2024-02-29\n\nMore\nChair |  | 7"
-    assert text_of(slides(), PPTX).text == "Plans\nShop | Lyon\nIn May."
+    assert (
+        extract_text(excel(), XLSX).text
+        == "Prices\nItem | Price | From\nDesk | 120.5 | 2024-02-29\n\nMore\nChair |  | 7"
+    )
+    assert extract_text(slides(), PPTX).text == "Plans\nShop | Lyon\nIn May."
 
 
 @pytest.mark.full
@@ -71,7 +74,7 @@ def test_a_broken_file_and_one_that_unpacks_to_gigabytes_are_refused(kind: str) 
     broken = "this file cannot be read"
     for data, said in ((b"PK\x03\x04 no", broken), (word()[:200], broken), (packed.getvalue(), "unpacks to 250 MB")):
         with pytest.raises(DataError, match=said):
-            text_of(data, kind)
+            extract_text(data, kind)
 
 
 def test_each_file_of_a_folder_is_read_or_named(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from retinue.documents.passage_index import PassageIndex
-from retinue.documents.splitter import windows
+from retinue.documents.splitter import cut_windows
 from retinue.errors import DataError
 
 CHUNKS = (3_200, 1_600)
@@ -23,7 +23,7 @@ def passages(tmp_path: Path) -> PassageIndex:
 @given(st.text(alphabet="ab \n.é", max_size=400), st.integers(4, 60), st.data())
 def test_windows_are_all_of_a_text_and_overlap(text: str, size: int, data: st.DataObject) -> None:
     overlap = data.draw(st.integers(0, size // 2))
-    spans = list(windows(text, size, overlap))
+    spans = list(cut_windows(text, size, overlap))
     assert spans[0][0] == 0
     assert spans[-1][1] == len(text)
     assert all(end - start <= size for start, end in spans)
@@ -37,7 +37,7 @@ def test_windows_are_all_of_a_text_and_overlap(text: str, size: int, data: st.Da
 def test_a_text_comes_back_whole(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     passages = PassageIndex(tmp_path_factory.mktemp("passages"))
     passages.put("one", "key", "title", text, (100, 50))
-    assert passages.text("one", "key") == text.encode("utf-8", "replace").decode()
+    assert passages.read_text("one", "key") == text.encode("utf-8", "replace").decode()
 
 
 def test_what_fits_best_comes_first_with_a_score_up_to_1(passages: PassageIndex) -> None:
@@ -61,7 +61,7 @@ def test_a_collection_does_not_depend_on_others(passages: PassageIndex) -> None:
         passages.put("two", f"k{number}", "x", "A rare word.", CHUNKS)
     assert passages.search("one", "rare common", 10) == before
     passages.drop("two")
-    assert passages.collections() == ["one"]
+    assert passages.list_collections() == ["one"]
     assert passages.search("two", "rare", 10) == []
 
 
@@ -71,10 +71,10 @@ def test_a_text_is_there_once_until_it_is_removed(passages: PassageIndex) -> Non
     passages.put("one", "b", "x", "Another word.", CHUNKS)
     assert len(passages.search("one", "word", 10)) == 2
     passages.remove("one", ["a", "unknown"])
-    assert passages.keys("one") == {"b"}
+    assert passages.list_keys("one") == {"b"}
     assert [one.key for one in passages.search("one", "word", 10)] == ["b"]
-    assert passages.text("one", "a") == ""
-    assert PassageIndex(passages.folder).keys("one") == {"b"}
+    assert passages.read_text("one", "a") == ""
+    assert PassageIndex(passages.folder).list_keys("one") == {"b"}
 
 
 def test_a_file_that_is_damaged(passages: PassageIndex) -> None:

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings, strategies as st
 
 from retinue import DataError, Document
 from retinue.documents.splitter import split_document
-from retinue.documents.text_extraction import Text, media_type_of, text_of
+from retinue.documents.text_extraction import Text, extract_text, guess_media_type
 
 KINDS = ["text/html", "application/pdf", "text/markdown", "text/plain"]
 PROSE = st.text(alphabet=st.sampled_from("ab .!?\n\t。é💡"), max_size=200) | st.text(max_size=60)
@@ -50,10 +50,10 @@ def test_pieces_end_where_a_reader_would_pause(text: str, pieces: list[str]) -> 
 @example(b"\xff\xfe\x00", "text/plain", "")
 def test_any_bytes_are_a_text_or_an_error(data: bytes, kind: str, charset: str) -> None:
     with contextlib.suppress(DataError):
-        assert isinstance(text_of(data, kind, charset), Text)
+        assert isinstance(extract_text(data, kind, charset), Text)
 
 
 def test_a_files_name_says_what_it_is() -> None:
     names = ["a.HTML", "b.pdf", "c.md", "d.txt", "e.exe", "f", ".md"]
-    kinds = [media_type_of(name) for name in names]
+    kinds = [guess_media_type(name) for name in names]
     assert kinds == ["text/html", "application/pdf", "text/markdown", "text/plain", None, None, None]

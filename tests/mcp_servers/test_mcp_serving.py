@@ -27,7 +27,7 @@ from fakes.mcp_server import served
 from fakes.parrot import Parrot
 from retinue import Agent, Pipeline, PromptModel, Tool, UsageError, __version__, tool
 from retinue.components import PromptNode
-from retinue.mcp.mcp_server import app_of, server_of
+from retinue.mcp.mcp_server import build_app, build_server
 from retinue.net.retry import Retries
 from retinue.tools import calculator
 
@@ -141,8 +141,8 @@ SLOW = Slow()
 def address() -> Iterator[str]:
     asking = [" Wait.\nAction: slow\nAction Input: x\n"] * 9
     agent = Agent(Parrot(asking), [Tool("slow", SLOW, "waits")], name="slow")
-    server = server_of([agent, calculator, broken, Tool("asks", SLOW, "Asks.", approval=True)])
-    with served(app=app_of(server, KEY)) as port:
+    server = build_server([agent, calculator, broken, Tool("asks", SLOW, "Asks.", approval=True)])
+    with served(app=build_app(server, KEY)) as port:
         yield f"http://127.0.0.1:{port}/mcp"
 
 
@@ -219,11 +219,11 @@ def test_what_cannot_be_served(
 def test_names_and_inputs_that_cannot_be_served() -> None:
     agents = [Agent(Parrot([]), name=name) for name in ("a b", "a_b")]
     with pytest.raises(UsageError, match="would both be called 'ask_a_b'"):
-        server_of(agents)
+        build_server(agents)
     with pytest.raises(UsageError, match="cannot be served: its only input must be a query"):
-        server_of([Pipeline(inputs=("a", "b"))])
+        build_server([Pipeline(inputs=("a", "b"))])
     with pytest.raises(UsageError, match="nothing to serve"):
-        server_of([])
+        build_server([])
 
 
 def test_a_port_in_use_is_one_clear_error(tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_what_a_client_is_told_of_servers_people_and_engines(caplog: pytest.LogC
     ]
 
     async def drive() -> None:
-        async with Client(server_of(parts)) as client:
+        async with Client(build_server(parts)) as client:
             assert client.server_info is not None
             assert client.server_info.version == __version__
             assert (await client.list_resources()).resources == []

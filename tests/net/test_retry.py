@@ -53,7 +53,7 @@ def test_no_header_is_too_odd_to_be_read(header: str) -> None:
 
 def test_waits_double_up_to_the_longest_and_the_tries_end() -> None:
     attempts = Attempts(Retries(tries=5, first_wait=1.0, longest_wait=3.0))
-    waits = [attempts.next_wait() for _ in range(5)]
+    waits = [attempts.count_failure() for _ in range(5)]
     for wait, most in zip(waits, (1.0, 2.0, 3.0, 3.0), strict=False):
         assert wait is not None
         assert most / 2 <= wait <= most
@@ -61,10 +61,10 @@ def test_waits_double_up_to_the_longest_and_the_tries_end() -> None:
 
 
 def test_what_the_server_asks_for_is_waited_for_if_there_is_time() -> None:
-    assert Attempts(Retries(longest_wait=60.0)).next_wait(45.0) == 45.0
-    assert Attempts(Retries(longest_wait=60.0)).next_wait(61.0) is None
-    assert Attempts(Retries(longest_wait=60.0), seconds=10.0).next_wait(11.0) is None
-    assert Attempts(Retries(), seconds=0.0).next_wait() is None
+    assert Attempts(Retries(longest_wait=60.0)).count_failure(45.0) == 45.0
+    assert Attempts(Retries(longest_wait=60.0)).count_failure(61.0) is None
+    assert Attempts(Retries(longest_wait=60.0), seconds=10.0).count_failure(11.0) is None
+    assert Attempts(Retries(), seconds=0.0).count_failure() is None
 
 
 def test_an_error_that_asks_for_too_long_a_wait_says_so() -> None:
@@ -73,7 +73,7 @@ def test_an_error_that_asks_for_too_long_a_wait_says_so() -> None:
     with pytest.raises(
         ModelUnavailable, match=r"busy \(it asks to wait 90 s, longer than the 60 s allowed\)"
     ) as raised:
-        Attempts(Retries()).next_retry(asked)
+        Attempts(Retries()).plan_retry(asked)
     assert (raised.value.code, raised.value.retry_after) == ("rate_limit_exceeded", 90.0)
     with pytest.raises(ModelUnavailable, match=r"^busy$"):
-        Attempts(Retries(tries=1)).next_retry(asked)
+        Attempts(Retries(tries=1)).plan_retry(asked)

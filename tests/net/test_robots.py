@@ -36,7 +36,7 @@ from retinue.net.robots import FORBIDDEN, Robots
     ],
 )
 def test_the_longest_fitting_rule_decides(rules: str, path: str, allowed: bool) -> None:
-    assert Robots.read(f"User-agent: *\n{rules}\n").allows(path) is allowed
+    assert Robots.read(f"User-agent: *\n{rules}\n").is_allowed(path) is allowed
 
 
 @pytest.mark.parametrize(
@@ -54,13 +54,13 @@ def test_the_longest_fitting_rule_decides(rules: str, path: str, allowed: bool) 
     ],
 )
 def test_a_group_of_ones_own_counts_instead_of_everybodys(text: str, allowed: bool) -> None:
-    assert Robots.read(text).allows("/a") is allowed
+    assert Robots.read(text).is_allowed("/a") is allowed
 
 
 def test_nothing_is_allowed_where_the_rules_cannot_be_had() -> None:
-    assert not FORBIDDEN.allows("/")
+    assert not FORBIDDEN.is_allowed("/")
 
 
 @given(st.text(alphabet="User-agent:*\n /ab$%41Disallow#", max_size=200), st.text(max_size=50))
 def test_any_file_can_be_read(text: str, path: str) -> None:
-    assert Robots.read(text).allows(f"/{path}") in (True, False)
+    assert Robots.read(text).is_allowed(f"/{path}") in (True, False)

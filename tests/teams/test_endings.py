@@ -24,7 +24,7 @@ from retinue import Agent, Budget, Decision, Executor, MessageGroup, PromptModel
 from retinue.cli.run_output import run_and_show
 from retinue.core.events import Observed
 from retinue.core.values import Reply
-from retinue.mcp.mcp_server import server_of
+from retinue.mcp.mcp_server import build_server
 from retinue.teams import END, START, HumanGate, When
 
 DRAFT, BETTER = "An unfinished draft.", "A better text."
@@ -249,7 +249,7 @@ def test_the_library_and_the_command_line(name: str, capsys: pytest.CaptureFixtu
 @pytest.mark.anyio
 async def test_a_client_of_retinue_mcp() -> None:
     for name, case in CASES.items():
-        async with Client(server_of([case.made(human_of(case))])) as client:
+        async with Client(build_server([case.made(human_of(case))])) as client:
             told = await client.call_tool("ask_graph", {"question": "q"})
         text = getattr(told.content[0], "text", "")
         assert told.is_error == (not case.answer or case.partly), name

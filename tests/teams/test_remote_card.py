@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from fakes.json_service import Asked, JSONService, Said
 from retinue import A2AAgent, NotDone, StopReason, ToolError, UsageError
-from retinue.teams.a2a_agent import TaskReport, parse_report, report_of
+from retinue.teams.a2a_agent import TaskReport, parse_report, read_report
 from retinue.teams.a2a_connection import RemoteCard, check_card
 
 pytestmark = pytest.mark.anyio
@@ -104,7 +104,7 @@ def test_a_report_is_read_as_it_was_written(state: str, task: str, context: str,
 @settings(max_examples=200, deadline=None)
 def test_any_answer_is_a_report_or_an_error(result: Any) -> None:
     with suppress(ToolError):
-        report_of(result)
+        read_report(result)
 
 
 class Liar(JSONService):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from retinue.teams.state_expression import ExpressionError, evaluate, field_names, parse_expression
+from retinue.teams.state_expression import ExpressionError, evaluate, list_field_names, parse_expression
 
 STATE = {"score": 7, "status": "open", "notes": ["a", "b"], "gate": {"decision": "reject"}, "done": False}
 
@@ -75,7 +75,7 @@ def test_values_that_cannot_be_compared_are_named() -> None:
 
 def test_the_fields_that_are_read_are_known() -> None:
     tree = parse_expression("a.b > 1 or not (c in [d, 'e'])")
-    assert list(field_names(tree)) == ["a", "c", "d"]
+    assert list(list_field_names(tree)) == ["a", "c", "d"]
 
 
 @given(st.text(max_size=60))

@@ -49,4 +49,4 @@ def _pipeline(spec: FileSpec, name: str | None, *, svg: bool) -> str:
 def _group(spec: FileSpec, name: str | None, *, svg: bool) -> str:
     name = select_part(spec, "groups", name)
     outline = outline_group(next(one for one in spec.groups or () if one.name == name))
-    return graph_diagram.svg(outline) if svg else graph_diagram.text(outline)
+    return graph_diagram.draw_svg(outline) if svg else graph_diagram.draw_text(outline)

@@ -39,12 +39,12 @@ def command(
     spec = load_spec(file)
     parts = _parts(spec, names)
     try:
-        from ..mcp.mcp_server import serve_http, serve_stdio, server_of
+        from ..mcp.mcp_server import build_server, serve_http, serve_stdio
     except ModuleNotFoundError as error:
         raise UsageError("MCP needs the extra 'mcp': pip install 'retinue[mcp]'") from error
     said = {agent.name: agent.params.role_description or "" for agent in spec.agents or ()}
     said |= {team.name: team.description or "" for team in (*(spec.groups or ()), *(spec.chains or ()))}
-    server = server_of(parts, file.stem, said)
+    server = build_server(parts, file.stem, said)
     if address is None:
         run_to_completion(serve_stdio(server))
         return 0

@@ -18,7 +18,7 @@ from ..documents.document_store import Store
 from ..documents.splitter import split_document
 from ..errors import ToolError, UsageError
 from ..net.robots import Robots
-from ..net.url_policy import PORTS, WebAddress, parse_url, url_excerpt
+from ..net.url_policy import PORTS, WebAddress, parse_url, shorten_url
 from .link_content import LinkContentFetcher, ReadPage
 
 _AT_ONCE = 2  # requests to the site
@@ -94,7 +94,7 @@ class Crawler(Component):
         self._limits = _Limits(pages, depth, seconds, max_bytes)
         self._limits.check(name)
         try:
-            self._site = _site(parse_url(site)) if site else ""
+            self._site = _name_site(parse_url(site)) if site else ""
         except ToolError as error:
             raise UsageError(f"{name}: site: {error}") from error
         self._format_results, self._store, self._fetcher = site, store, fetcher or LinkContentFetcher()
@@ -105,11 +105,11 @@ class Crawler(Component):
         Raises `ToolError` if that page cannot be had, or may not be read.
         """
         start = parse_url(url)
-        if self._site and _site(start) != self._site:
+        if self._site and _name_site(start) != self._site:
             raise ToolError(
-                f"{url_excerpt(url)} is not a page of {self._format_results}, and no other site may be read"
+                f"{shorten_url(url)} is not a page of {self._format_results}, and no other site may be read"
             )
-        crawl = _Crawl(self._fetcher, self._limits, _site(start))
+        crawl = _Crawl(self._fetcher, self._limits, _name_site(start))
         try:
             async with asyncio.timeout(self._limits.seconds):
                 await crawl.run(start)
@@ -163,18 +163,18 @@ class _Crawl:
         try:
             address = parse_url(url)
             if address.scheme not in self.robots:
-                self.robots[address.scheme] = await self.fetcher.robots(url)
+                self.robots[address.scheme] = await self.fetcher.fetch_robots(url)
             return await self.fetcher.read(url, self._check)
         except ToolError as error:
             return str(error)
 
     def _check(self, address: WebAddress) -> None:
         """Raise `ToolError` if the page at `address` may not be read."""
-        if _site(address) != self.site:
-            raise ToolError(f"{url_excerpt(str(address))}: leads to another site")
+        if _name_site(address) != self.site:
+            raise ToolError(f"{shorten_url(str(address))}: leads to another site")
         rules = self.robots.get(address.scheme) or next(iter(self.robots.values()))
-        if not rules.allows(address.path):
-            raise ToolError(f"{url_excerpt(str(address))}: the site's robots.txt asks programs not to read it")
+        if not rules.is_allowed(address.path):
+            raise ToolError(f"{shorten_url(str(address))}: the site's robots.txt asks programs not to read it")
 
     def _add_page(self, page: ReadPage, depth: int) -> None:
         url = page.document.meta["url"]
@@ -183,11 +183,11 @@ class _Crawl:
         self.known.add(url)
         self.pages.append(replace(page.document, id=url, meta={**page.document.meta, "depth": depth}))
         if depth < self.limits.depth:
-            for link in self._new_links(page, url):
+            for link in self._find_new_links(page, url):
                 self.known.add(link)
                 self.waiting.append((link, depth + 1))
 
-    def _new_links(self, page: ReadPage, url: str) -> Iterator[str]:
+    def _find_new_links(self, page: ReadPage, url: str) -> Iterator[str]:
         """Yield the addresses on the page that are new, and of the site."""
         for link in page.links:
             if len(self.known) >= _KNOWN * self.limits.pages:
@@ -196,7 +196,7 @@ class _Crawl:
                 address = parse_url(urljoin(url, link))
             except (ToolError, ValueError):  # not an address of the web
                 continue
-            if _site(address) == self.site and str(address) not in self.known:
+            if _name_site(address) == self.site and str(address) not in self.known:
                 yield str(address)
 
 
@@ -207,7 +207,7 @@ def _store_pages(store: Store, pages: Sequence[Document]) -> None:
     store.write(split_document(pages, _PIECE))
 
 
-def _site(address: WebAddress) -> str:
+def _name_site(address: WebAddress) -> str:
     return address.host if address.port in PORTS.values() else f"{address.host}:{address.port}"
 
 

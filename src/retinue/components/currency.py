@@ -9,7 +9,7 @@ from typing import TypedDict
 
 from ..core.component import QueryComponent
 from ..errors import ToolError
-from ..net.service_client import Service, ServiceRequest, ask_service, checked_query, json_object
+from ..net.service_client import Service, ServiceRequest, ask_service, check_query, parse_json_object
 
 _QUERY = re.compile(r"(\d[\d,_ ]*(?:\.\d+)?)?\s*([A-Za-z]{3})\s*(?:in|to|into|as|=|->|→)\s*([A-Za-z]{3})[ ?.]*", re.I)
 _CODE = re.compile(r"[A-Z]{3}")
@@ -57,7 +57,7 @@ class CurrencyConverter(QueryComponent[Conversion]):
 
         Raises `ToolError` for an invalid query or unknown currency, or if no rate is available.
         """
-        match = _QUERY.fullmatch(checked_query(query))
+        match = _QUERY.fullmatch(check_query(query))
         if match is None:
             raise ToolError(f"want an amount and two currencies, as in 100 EUR in USD, not {query[:80]!r}")
         amount = float(re.sub(r"[,_ ]", "", match[1] or "1"))
@@ -65,7 +65,7 @@ class CurrencyConverter(QueryComponent[Conversion]):
 
     async def _fetch_rate(self, source: str, target: str) -> tuple[float, str]:
         given = (await ask_service(self._service, ServiceRequest("/latest", {"base": source, "symbols": target}))).body
-        body = json_object(self._service, given, "a rate")
+        body = parse_json_object(self._service, given, "a rate")
         rates, date = body.get("rates"), body.get("date")
         rate = rates.get(target) if isinstance(rates, dict) else None
         if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < math.inf:

@@ -9,10 +9,10 @@ from typing import Annotated, Any, TypedDict
 from .._internal.message_text import suggestion
 from ..core.component import Component, ComponentReference
 from ..core.values import Document
-from ..documents.document_store import Store, checked_store
+from ..documents.document_store import Store, check_store
 from ..documents.embedding import Embedder
-from ..documents.file_documents import document_of
-from ..documents.retrieval import MODES, Mode, results_text, retrieve, vectors_of
+from ..documents.file_documents import read_document
+from ..documents.retrieval import MODES, Mode, format_results, read_vectors, retrieve
 from ..documents.splitter import split_document
 from ..errors import DataError, UsageError
 from .retrieval_models import resolve_embedder
@@ -48,7 +48,7 @@ class FileConverter(Component):
         documents, problems = [], []
         for path in [file_paths] if isinstance(file_paths, str) else file_paths:
             try:
-                documents.append(document_of(path, self.folder))
+                documents.append(read_document(path, self.folder))
             except DataError as error:
                 problems.append(str(error))
         return {"documents": documents, "problems": problems}
@@ -103,12 +103,12 @@ class DocumentWriter(Component):
         name: str = "DocumentWriter",
     ) -> None:
         self.name = name
-        self.store = checked_store(store, name)
+        self.store = check_store(store, name)
         self.embedder = None if embedder is None else resolve_embedder(embedder, name)
 
     def run(self, documents: Sequence[Document]) -> Written:
         """Keep these documents."""
-        vectors = None if self.embedder is None else vectors_of(documents, self.embedder)
+        vectors = None if self.embedder is None else read_vectors(documents, self.embedder)
         return {"written": self.store.write(documents, vectors)}
 
     def tool_function(self, texts: list[str]) -> int:
@@ -156,7 +156,7 @@ class Retriever(Component):
             raise UsageError(f"{name}: top_k must be at least 1, not {top_k}")
         self.name = name
         self.sources = sources
-        self.store, self.mode, self.top_k, self.where = checked_store(store, name), mode, top_k, where
+        self.store, self.mode, self.top_k, self.where = check_store(store, name), mode, top_k, where
         self.embedder = None if embedder is None else resolve_embedder(embedder, name)
 
     def run(self, query: str, top_k: int | None = None, where: Mapping[str, Any] | None = None) -> Retrieved:
@@ -172,4 +172,4 @@ class Retriever(Component):
             embedder=self.embedder,
             where={**(where or {}), **(self.where or {})},
         )
-        return {"documents": found, "results": results_text(found, query, self.sources)}
+        return {"documents": found, "results": format_results(found, query, self.sources)}

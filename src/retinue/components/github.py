@@ -18,8 +18,8 @@ from ..core.tools.tool import Tool
 from ..core.values import Document
 from ..errors import ToolError, UsageError
 from ..net.retry import parse_retry_after
-from ..net.service_client import Service, ServiceAnswer, ServiceRequest, ask_service, checked_query, error_text
-from .web_search import Searched, text
+from ..net.service_client import Service, ServiceAnswer, ServiceRequest, ask_service, check_query, read_error_text
+from .web_search import Searched, read_text
 
 OPERATIONS = ("search_issues", "search_code", "read_issue", "list_issues")
 MAX_COMMENTS = 10  # of an issue
@@ -106,7 +106,7 @@ class GitHubAPI(QueryComponent[Searched]):
             state: open or closed issues only
             repository: as owner/name, if it is not the usual one
         """
-        wanted = [self._scope_query(query, repository), "" if _KIND.search(query) else "is:issue"]
+        wanted = [self._limit_query(query, repository), "" if _KIND.search(query) else "is:issue"]
         wanted.append("" if state == "any" else f"state:{state}")
         return list_results(map(read_issue_json, await self._search("issues", " ".join(filter(None, wanted)))))
 
@@ -117,7 +117,7 @@ class GitHubAPI(QueryComponent[Searched]):
             query: names or words that stand in the code
             repository: as owner/name, if it is not the usual one
         """
-        return list_results(map(read_code_json, await self._search("code", self._scope_query(query, repository))))
+        return list_results(map(read_code_json, await self._search("code", self._limit_query(query, repository))))
 
     async def read_issue(self, issue: int | str, repository: str = "") -> Searched:
         """Read an issue on GitHub with its comments.
@@ -129,7 +129,7 @@ class GitHubAPI(QueryComponent[Searched]):
         match = _ISSUE.fullmatch(str(issue).strip())
         if match is None:
             raise ToolError(f"want the number of an issue, or owner/name#number, not {str(issue)[:80]!r}")
-        path = f"/repos/{self._repository_name(match[1] or repository)}/issues/{int(match[2])}"
+        path = f"/repos/{self._choose_repository(match[1] or repository)}/issues/{int(match[2])}"
         found = read_issue_json((await self._ask(path)).body)
         if found is None:
             raise ToolError("GitHub answered with something that is not the JSON of an issue")
@@ -148,13 +148,13 @@ class GitHubAPI(QueryComponent[Searched]):
         return list_results(
             map(
                 read_issue_json,
-                await self._list_items(f"/repos/{self._repository_name(repository)}/issues", params, self.top_k),
+                await self._list_items(f"/repos/{self._choose_repository(repository)}/issues", params, self.top_k),
             )
         )
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────
 
-    def _repository_name(self, repository: str) -> str:
+    def _choose_repository(self, repository: str) -> str:
         """Return the requested or default repository. Raises `ToolError`."""
         named = repository.strip() or self._repository
         if not named:
@@ -163,11 +163,11 @@ class GitHubAPI(QueryComponent[Searched]):
             raise ToolError(f"want the repository as owner/name, not {named[:80]!r}")
         return named
 
-    def _scope_query(self, query: str, repository: str) -> str:
-        query = checked_query(query)
+    def _limit_query(self, query: str, repository: str) -> str:
+        query = check_query(query)
         if _SCOPED.search(query) or not (repository.strip() or self._repository):
             return query
-        return f"{query} repo:{self._repository_name(repository)}"
+        return f"{query} repo:{self._choose_repository(repository)}"
 
     async def _search(self, what: str, query: str) -> list[Any]:
         return await self._list_items(f"/search/{what}", {"q": query}, self.top_k)
@@ -197,10 +197,10 @@ class GitHubAPI(QueryComponent[Searched]):
         headers = {"Accept": "application/vnd.github.text-match+json", "X-GitHub-Api-Version": "2022-11-28"}
         if self._service.key:
             headers["Authorization"] = f"Bearer {self._service.key}"
-        return await ask_service(self._service, ServiceRequest(path, params or {}, headers), _rate_limit_pause)
+        return await ask_service(self._service, ServiceRequest(path, params or {}, headers), _find_rate_limit_pause)
 
 
-def _rate_limit_pause(answer: ServiceAnswer) -> float | None:
+def _find_rate_limit_pause(answer: ServiceAnswer) -> float | None:
     """Return the seconds to wait for GitHub's rate limits, or `None`.
 
     Uses `Retry-After`, or else the reset of the primary limit. A secondary limit without headers waits a minute.
@@ -212,20 +212,20 @@ def _rate_limit_pause(answer: ServiceAnswer) -> float | None:
     reset = answer.headers.get("x-ratelimit-reset", "")
     if answer.headers.get("x-ratelimit-remaining") == "0" and reset.isdecimal():
         return max(0.0, float(reset[:12]) - time.time())
-    return _SECONDARY if "secondary rate limit" in error_text(answer.body) else None
+    return _SECONDARY if "secondary rate limit" in read_error_text(answer.body) else None
 
 
 def read_issue_json(item: Any) -> Document | None:
     """Convert an issue; `None` if it has no number or title."""
-    if not isinstance(item, Mapping) or not isinstance(item.get("number"), int) or not text(item.get("title")):
+    if not isinstance(item, Mapping) or not isinstance(item.get("number"), int) or not read_text(item.get("title")):
         return None
-    names = [text(one.get("name") if isinstance(one, Mapping) else one) for one in _as_list(item.get("labels"))]
+    names = [read_text(one.get("name") if isinstance(one, Mapping) else one) for one in _as_list(item.get("labels"))]
     comments = item.get("comments")
     meta = {
-        "title": text(item["title"]),
-        "link": text(item.get("html_url")),
+        "title": read_text(item["title"]),
+        "link": read_text(item.get("html_url")),
         "number": item["number"],
-        "state": text(item.get("state")),
+        "state": read_text(item.get("state")),
         "labels": [name for name in names if name],
         "comments": comments if isinstance(comments, int) else 0,
     }
@@ -236,20 +236,20 @@ def read_comment_json(item: Any) -> Document | None:
     """Convert a comment; `None` if it is empty."""
     if not isinstance(item, Mapping) or not _clean_text(item.get("body")):
         return None
-    author = text(_as_mapping(item.get("user")).get("login")) or "somebody"
-    link = text(item.get("html_url"))
+    author = read_text(_as_mapping(item.get("user")).get("login")) or "somebody"
+    link = read_text(item.get("html_url"))
     return Document(_clean_text(item["body"]), link, {"link": link, "author": author})
 
 
 def read_code_json(item: Any) -> Document | None:
     """Convert a file with matches; its content is the matching places."""
-    if not isinstance(item, Mapping) or not text(item.get("path")):
+    if not isinstance(item, Mapping) or not read_text(item.get("path")):
         return None
     fragments = [_clean_text(_as_mapping(one).get("fragment")) for one in _as_list(item.get("text_matches"))]
     meta = {
-        "title": text(item["path"]),
-        "link": text(item.get("html_url")),
-        "repository": text(_as_mapping(item.get("repository")).get("full_name")),
+        "title": read_text(item["path"]),
+        "link": read_text(item.get("html_url")),
+        "repository": read_text(_as_mapping(item.get("repository")).get("full_name")),
     }
     return Document("\n…\n".join(filter(None, fragments)) or meta["title"], meta["link"], meta)
 

@@ -11,8 +11,8 @@ from ..core.component import QueryComponent
 from ..core.run_context import idempotency_header
 from ..core.values import Document
 from ..errors import ToolError, UsageError
-from ..net.service_client import Service, ServiceRequest, ask_service, checked_query, json_object
-from .web_search import text
+from ..net.service_client import Service, ServiceRequest, ask_service, check_query, parse_json_object
+from .web_search import read_text
 
 SHOWN = 3  # answers (or documents if there are none) shown to a model
 _OTHERS = ("answer", "content", "id", "score", "meta", "embedding")  # fields not copied into `meta`
@@ -36,15 +36,15 @@ class _Remote:
 
     async def find(self, query: str) -> PipelineAnswers:
         """Return its answers. deepset Cloud takes a list of queries and returns a list of results."""
-        query = checked_query(query)
+        query = check_query(query)
         body = {"queries": [query]} if self._batched else {"query": query}
         headers = {"Authorization": f"Bearer {self._service.key}"} if self._service.key else {}
         headers |= idempotency_header()
         given = (await ask_service(self._service, ServiceRequest(self._path, headers=headers, body=body))).body
-        found = json_object(self._service, given, "a pipeline")
+        found = parse_json_object(self._service, given, "a pipeline")
         if self._batched:
             results = found.get("results")
-            found = json_object(
+            found = parse_json_object(
                 self._service, results[0] if isinstance(results, list) and results else None, "a pipeline"
             )
         if not any(isinstance(found.get(key), list) for key in ("answers", "documents", "results")):
@@ -76,7 +76,7 @@ class DeepsetCloudPipeline(QueryComponent[PipelineAnswers]):
         if not key:
             raise UsageError("deepset Cloud needs a key: pass api_key=… or set DEEPSET_CLOUD_API_KEY")
         self.name = "DeepsetCloudPipeline"
-        path = f"/workspaces/{_path_segment(workspace)}/pipelines/{_path_segment(pipeline)}/search"
+        path = f"/workspaces/{_encode_path_segment(workspace)}/pipelines/{_encode_path_segment(pipeline)}/search"
         self._remote = _Remote(Service("deepset Cloud", endpoint, key, seconds), path, batched=True)
 
     async def run_async(self, query: str) -> PipelineAnswers:
@@ -107,7 +107,7 @@ class HaystackPipeline(QueryComponent[PipelineAnswers]):
         return await self._remote.find(query)
 
 
-def _path_segment(name: str) -> str:
+def _encode_path_segment(name: str) -> str:
     """Return a name as one URL path segment. Raises `UsageError` if it is invalid."""
     if name.strip(".") == "" or "/" in name:
         raise UsageError(f"deepset Cloud: {name!r} is not the name of a workspace or pipeline")
@@ -133,12 +133,12 @@ def _read_documents(items: Any, key: str) -> list[Document]:
             more = {name: value for name, value in item.items() if name not in _OTHERS and value is not None}
             number = float(score) if isinstance(score, int | float) and not isinstance(score, bool) else None
             own = meta if isinstance(meta, Mapping) else {}
-            kept.append(Document(content.strip(), text(item.get("id")), {**more, **own}, number))
+            kept.append(Document(content.strip(), read_text(item.get("id")), {**more, **own}, number))
     return kept
 
 
 def _format_line(document: Document) -> str:
-    title = next(filter(None, (text(document.meta.get(key)) for key in ("title", "name", "file_name"))), "")
+    title = next(filter(None, (read_text(document.meta.get(key)) for key in ("title", "name", "file_name"))), "")
     return (f"{title}: " if title else "") + " ".join(document.content.split())
 
 

@@ -10,11 +10,11 @@ from urllib.parse import urljoin
 from .._internal.sync_bridge import run_blocking
 from ..core.component import Component
 from ..core.values import Document
-from ..documents.text_subprocess import text_apart
+from ..documents.text_subprocess import extract_text_apart
 from ..errors import DataError, ToolError
 from ..net.robots import FORBIDDEN, MAX_FILE, Robots
 from ..net.ssrf_guard import Check, Resolve, SsrfGuard, resolve_host
-from ..net.url_policy import url_excerpt
+from ..net.url_policy import shorten_url
 from .web_search import Searched
 
 SHOWN = 10_000  # characters of a page that a model is shown
@@ -82,7 +82,7 @@ class LinkContentFetcher(Component):
         """Fetch the page at `url`. Raises `ToolError`."""
         return (await self.read(url)).document
 
-    async def robots(self, url: str) -> Robots:
+    async def fetch_robots(self, url: str) -> Robots:
         """Fetch the rules of the site of `url` for programs. Everything is allowed if the server says that there are
         none (4xx), and nothing if it fails. Raises `ToolError` if it does not answer, or may not be asked."""
         page = await replace(self._client, max_bytes=MAX_FILE, any_status=True).get(urljoin(url, "/robots.txt"))
@@ -94,11 +94,11 @@ class LinkContentFetcher(Component):
         """Fetch the page at `url`, with its links. `check` may refuse an address. Raises `ToolError`."""
         page = await self._client.get(url, check)
         try:
-            text = await text_apart(page.data, page.media_type, page.charset, self._client.seconds)
+            text = await extract_text_apart(page.data, page.media_type, page.charset, self._client.seconds)
         except DataError as error:
-            raise ToolError(f"{url_excerpt(url)}: {error}") from error
+            raise ToolError(f"{shorten_url(url)}: {error}") from error
         if not text.text:
-            raise ToolError(f"{url_excerpt(url)}: there is no text on this page")
+            raise ToolError(f"{shorten_url(url)}: there is no text on this page")
         meta = {
             "url": page.url,
             "title": text.title,

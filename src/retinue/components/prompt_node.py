@@ -80,7 +80,7 @@ def resolve_template(template: PromptTemplate | str) -> PromptTemplate:
 
 
 @cache
-def built_in() -> tuple[str, ...]:
+def list_built_in() -> tuple[str, ...]:
     """Return the names of the built-in templates."""
     return tuple(sorted(file.name.removesuffix(".txt") for file in _BUILT_IN.iterdir()))
 
@@ -89,13 +89,13 @@ def _find_template(source: str) -> tuple[str, str]:
     """Return the name and the text of the template that `source` names or is."""
     if source in ("", INLINE):
         raise UsageError("a template needs a text: PromptTemplate(prompt_text=…), or the name of a built-in one")
-    if source in built_in():
+    if source in list_built_in():
         return source, (_BUILT_IN / f"{source}.txt").read_text(encoding="utf-8").rstrip("\n")
     if "\n" not in source and source.endswith((".txt", ".yaml", ".yml")) and "$" not in source:
         return _read_file(Path(source).expanduser())
     if _NAME.fullmatch(source):
         raise UsageError(
-            f"no template {source!r}; there are: {', '.join(built_in())} (pass a one-word text as prompt_text=…)"
+            f"no template {source!r}; there are: {', '.join(list_built_in())} (pass a one-word text as prompt_text=…)"
         )
     return INLINE, source
 
@@ -175,7 +175,7 @@ class PromptNode(Configurable):
 
         Raises `UsageError` for a missing variable, and `ModelError`.
         """
-        filled = self._template(template).fill(**variables)
+        filled = self._choose_template(template).fill(**variables)
 
         async def reply(_: int) -> str:
             text = (await ask_once(self.model, filled, stop=self.stop_words, max_tokens=self.max_length)).text
@@ -196,7 +196,7 @@ class PromptNode(Configurable):
 
         Raises as `prompt_async` does.
         """
-        template = self._template(prompt_template)
+        template = self._choose_template(prompt_template)
         values = variables | ({} if query is None else {"query": query})
         replies = await self.prompt_async(template, **values)
         used = {name: values[name] for name in template.variables}
@@ -231,7 +231,7 @@ class PromptNode(Configurable):
         """Return the declaration for pipelines: the template's variables are required, and the output is
         `output_variable`.
         """
-        needed = self._template(None).variables
+        needed = self._choose_template(None).variables
         inputs = {name: Input() for name in needed} | {"prompt_template": Input(required=False, default=None)}
         outputs = {self.output_variable: list[str], "invocation_context": dict[str, Any]}
         return DeclaredComponent(
@@ -245,5 +245,5 @@ class PromptNode(Configurable):
             takes_all=True,
         )
 
-    def _template(self, given: PromptTemplate | str | None) -> PromptTemplate:
+    def _choose_template(self, given: PromptTemplate | str | None) -> PromptTemplate:
         return resolve_template(given) if given is not None else self.default_prompt_template or _QUERY

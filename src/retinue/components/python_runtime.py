@@ -59,8 +59,8 @@ class PythonRuntime(Component):
 
         Raises `ToolError` for whatever is wrong with the code, or with what it does.
         """
-        code = code_in(query if python_runtime_input is None else python_runtime_input)
-        return {"results": plain(await run_in_thread(self._sandbox.run, code, _VARIABLE))}
+        code = extract_code(query if python_runtime_input is None else python_runtime_input)
+        return {"results": convert_to_plain(await run_in_thread(self._sandbox.run, code, _VARIABLE))}
 
     def run(
         self, python_runtime_input: str | list[str] | None = None, query: str | list[str] | None = None
@@ -83,12 +83,12 @@ class CodeInterpreter:
 
         Raises `ToolError` if the code was stopped, or its result is too large.
         """
-        printed, value = await run_in_thread(partial(self._sandbox.interact, code_in(code), dict(given or {})))
-        shown = [printed.rstrip("\n"), "" if value is None else repr(plain(value))]
+        printed, value = await run_in_thread(partial(self._sandbox.interact, extract_code(code), dict(given or {})))
+        shown = [printed.rstrip("\n"), "" if value is None else repr(convert_to_plain(value))]
         return "\n".join(filter(None, shown))
 
 
-def code_in(given: str | Sequence[str] | None) -> str:
+def extract_code(given: str | Sequence[str] | None) -> str:
     """Extract the code from a model's reply. Raises `ToolError`."""
     text = given if isinstance(given, str) else next(iter(given or ()), "")
     if len(text) > MAX_CODE:
@@ -103,9 +103,9 @@ def code_in(given: str | Sequence[str] | None) -> str:
     return code
 
 
-def plain(value: Any) -> Any:
+def convert_to_plain(value: Any) -> Any:
     """Convert `value` from a sandbox to plain data. Raises `ToolError` if it is too large."""
-    return _Plain().value(value)
+    return _Plain().convert_value(value)
 
 
 class _Plain:
@@ -117,7 +117,7 @@ class _Plain:
         self._values = 0
         self._text = 0
 
-    def value(self, value: Any, depth: int = 0) -> Any:
+    def convert_value(self, value: Any, depth: int = 0) -> Any:
         """Convert `value` to plain data; objects of the program's own types become their names. Raises `ToolError`."""
         self._values += 1
         if self._values > MAX_VALUES or depth > _DEPTH:
@@ -129,10 +129,12 @@ class _Plain:
                 raise ToolError("the result is a number of more than 4,000 digits; give a smaller one")
             return value
         if isinstance(value, dict):
-            return {self.value(key, depth + 1): self.value(item, depth + 1) for key, item in value.items()}
+            return {
+                self.convert_value(key, depth + 1): self.convert_value(item, depth + 1) for key, item in value.items()
+            }
         for kind in (list, tuple, set, frozenset):
             if isinstance(value, kind):
-                return kind(self.value(item, depth + 1) for item in value)
+                return kind(self.convert_value(item, depth + 1) for item in value)
         return self._as_text(value)
 
     def _as_text(self, value: Any) -> str:

@@ -13,7 +13,7 @@ from .._internal.sync_bridge import run_blocking
 from ..core.component import Component
 from ..core.values import Document
 from ..documents.cross_encoders import CrossEncoder
-from ..documents.embedding import titled
+from ..documents.embedding import add_title
 from ..errors import DataError, UsageError
 from .retrieval_models import resolve_cross_encoder
 
@@ -28,14 +28,14 @@ async def with_scores(scorer: CrossEncoder, query: str, documents: Sequence[Docu
     """
     if not documents:
         return []
-    texts = [titled(document) for document in documents]
+    texts = [add_title(document) for document in documents]
     scores = [float(score) for score in await run_in_thread(scorer.score, query, texts)]
     if len(scores) != len(texts) or not all(map(isfinite, scores)):
         raise DataError(f"a cross-encoder must give a finite number for each of {len(texts)} texts, not {scores!r:.80}")
     return [replace(document, score=score) for document, score in zip(documents, scores, strict=True)]
 
 
-def best_first(documents: Sequence[Document]) -> list[Document]:
+def sort_best_first(documents: Sequence[Document]) -> list[Document]:
     """Sort `documents` by descending score, stably; those without a score come last."""
     return sorted(documents, key=lambda document: float("inf") if document.score is None else -document.score)
 
@@ -66,7 +66,7 @@ class Ranker(Component):
 
     async def run_async(self, query: str, documents: Sequence[Document]) -> Ranked:
         """Put documents in the order in which they answer the query."""
-        return {"documents": best_first(await with_scores(self._scorer, query, documents))[: self.top_k]}
+        return {"documents": sort_best_first(await with_scores(self._scorer, query, documents))[: self.top_k]}
 
     def run(self, query: str, documents: Sequence[Document]) -> Ranked:
         """Run `run_async` and block."""
@@ -103,8 +103,8 @@ class TopPSampler(Component):
         """
         if self._scorer is not None:
             documents = await with_scores(self._scorer, query, documents)
-        ranked = best_first(documents)
-        shares = _softmax([self._score(document) for document in ranked])
+        ranked = sort_best_first(documents)
+        shares = _compute_softmax([self._score(document) for document in ranked])
         before = [0.0, *accumulate(shares)]
         kept = [
             replace(document, meta={**document.meta, "probability": share})
@@ -130,7 +130,7 @@ class TopPSampler(Component):
         return document.score
 
 
-def _softmax(scores: Sequence[float]) -> list[float]:
+def _compute_softmax(scores: Sequence[float]) -> list[float]:
     highest = max(scores, default=0.0)
     shares = [exp(score - highest) for score in scores]
     whole = fsum(shares)

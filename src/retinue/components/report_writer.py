@@ -68,15 +68,15 @@ class ReportWriter(Component):
         Raises `ToolError` if there is no title or text, the report is longer than 50,000 characters, or the files
         cannot be written.
         """
-        name, title = file_name(title), " ".join(title.split())
+        name, title = make_file_name(title), " ".join(title.split())
         if not name or not report.strip():
             raise ToolError("a report has a title, with letters or digits in it, and a text")
         if len(report) > MAX_REPORT:
             raise ToolError(f"the report is longer than {MAX_REPORT:,} characters")
-        tokens = _markdown_parser().parse(report)
+        tokens = _make_markdown_parser().parse(report)
         links = _find_links(tokens)
         text = _complete_report(title, report, links, list(_find_headings(tokens)))
-        page = _PAGE.format(title=escape(title), body=_markdown_parser().render(text))
+        page = _PAGE.format(title=escape(title), body=_make_markdown_parser().render(text))
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             for file, content in ((f"{name}.md", text), (f"{name}.html", page)):
@@ -91,7 +91,7 @@ class ReportWriter(Component):
         return self.run(title, report)["results"]
 
 
-def file_name(title: str) -> str:
+def make_file_name(title: str) -> str:
     """Return the name for the files of a report, without an ending: letters, digits and hyphens of its title."""
     words = _NOT_IN_NAMES.sub("-", unicodedata.normalize("NFC", title).replace("_", " ")).strip("-").lower()
     while len(words.encode()) > _NAME:
@@ -130,7 +130,7 @@ def _links_in(tokens: list[Any]) -> Iterator[tuple[str, str]]:
             yield str(token.attrGet("href")), re.sub(r"[\[\]\\]", "", text) or str(token.attrGet("href"))
 
 
-def _markdown_parser() -> Any:
+def _make_markdown_parser() -> Any:
     from markdown_it import MarkdownIt
 
     return MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")

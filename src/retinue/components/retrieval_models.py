@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from .._internal.message_text import suggestion
 from .._internal.sync_bridge import run_blocking
 from ..documents.cross_encoders import CrossEncoder, EmbeddingScorer, OnnxCrossEncoder
-from ..documents.embedding import Embedder, MiniLM, OnnxEmbedder, unit
+from ..documents.embedding import Embedder, MiniLM, OnnxEmbedder, normalize_vectors
 from ..errors import ToolError, UsageError
-from ..net.service_client import Service, ServiceRequest, error_text
+from ..net.service_client import Service, ServiceRequest, read_error_text
 
 if TYPE_CHECKING:
     from ..documents.onnx import Floats
@@ -78,18 +78,18 @@ class _Reranking:
     score: str = "relevance_score"
 
 
-def _documents_body(model: str, query: str, texts: list[str]) -> Mapping[str, Any]:
+def _build_documents_body(model: str, query: str, texts: list[str]) -> Mapping[str, Any]:
     return {"model": model, "query": query, "documents": texts, "top_n": len(texts)}
 
 
-def _texts_body(_: str, query: str, texts: list[str]) -> Mapping[str, Any]:
+def _build_texts_body(_: str, query: str, texts: list[str]) -> Mapping[str, Any]:
     return {"query": query, "texts": texts, "raw_scores": True, "truncate": True}
 
 
 RERANKERS: Mapping[str, _Reranking] = {
-    "cohere": _Reranking("https://api.cohere.com", "/v2/rerank", "COHERE_API_KEY", 500, _documents_body),
-    "jina": _Reranking("https://api.jina.ai", "/v1/rerank", "JINA_API_KEY", 500, _documents_body),
-    "tei": _Reranking("", "/rerank", "", 32, _texts_body, "score"),  # 32: its default limit
+    "cohere": _Reranking("https://api.cohere.com", "/v2/rerank", "COHERE_API_KEY", 500, _build_documents_body),
+    "jina": _Reranking("https://api.jina.ai", "/v1/rerank", "JINA_API_KEY", 500, _build_documents_body),
+    "tei": _Reranking("", "/rerank", "", 32, _build_texts_body, "score"),  # 32: its default limit
 }
 
 
@@ -136,9 +136,9 @@ class HostedReranker:
             some = list(texts[start : start + known.at_once])
             answer = await _ask(self._service, known.path, known.body(self._model, query, some))
             results = answer.get("results") if isinstance(answer, Mapping) else answer
-            scores += map(float, _values_in_order(self._service, results, known.score, _is_number, len(some)))
+            scores += map(float, _read_values_in_order(self._service, results, known.score, _is_number, len(some)))
         if known.score == "relevance_score" and all(0 <= score <= 1 for score in scores):
-            return [_logit(score) for score in scores]
+            return [_compute_logit(score) for score in scores]
         return scores
 
 
@@ -185,13 +185,13 @@ class HostedEmbedder:
             vectors = numpy.zeros(0, numpy.float32)
         if vectors.ndim != 2 or not vectors.shape[1] or not numpy.isfinite(vectors).all():
             raise ToolError("the embedder's answer is not one list of numbers for each text, all of one length")
-        return unit(vectors)
+        return normalize_vectors(vectors)
 
     async def _embed(self, texts: list[str]) -> list[Any]:
         body = {"model": self._model, "input": texts, "encoding_format": "float"}
         answer = await _ask(self._service, "/embeddings", body)
         results = answer.get("data") if isinstance(answer, Mapping) else None
-        return _values_in_order(self._service, results, "embedding", _is_list, len(texts))
+        return _read_values_in_order(self._service, results, "embedding", _is_list, len(texts))
 
 
 async def _ask(service: Service, path: str, body: Mapping[str, Any]) -> Any:
@@ -199,13 +199,15 @@ async def _ask(service: Service, path: str, body: Mapping[str, Any]) -> Any:
     headers = {"Authorization": f"Bearer {service.key}"} if service.key else {}
     status, answer = await service.ask(ServiceRequest(path, headers=headers, body=body))
     if status in _REFUSED:
-        raise UsageError(f"{service.name} refused the key: {error_text(answer)}")
+        raise UsageError(f"{service.name} refused the key: {read_error_text(answer)}")
     if status != 200:
-        raise ToolError(f"{service.name} answered {status}: {error_text(answer)}")
+        raise ToolError(f"{service.name} answered {status}: {read_error_text(answer)}")
     return answer
 
 
-def _values_in_order(service: Service, results: Any, key: str, fits: Callable[[Any], bool], count: int) -> list[Any]:
+def _read_values_in_order(
+    service: Service, results: Any, key: str, fits: Callable[[Any], bool], count: int
+) -> list[Any]:
     """Return the values under `key` of `count` results, ordered by their `index`."""
     found: dict[int, Any] = {}
     for result in results if isinstance(results, list) else ():
@@ -224,7 +226,7 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, list)
 
 
-def _logit(relevance: float) -> float:
+def _compute_logit(relevance: float) -> float:
     kept = min(max(relevance, _ALMOST), 1 - _ALMOST)
     return log(kept / (1 - kept))
 

@@ -89,14 +89,14 @@ class Sandbox:
 
         Raises `ToolError`.
         """
-        return self._with_session(lambda session: self._value(session, code, variable))
+        return self._with_session(lambda session: self._read_variable(session, code, variable))
 
     def interact(self, code: str, given: Mapping[str, Any]) -> tuple[str, Any]:
         """Return what `code` prints, and the value of its last expression.
 
         `given` are variables for the program. Its errors are printed, too. Raises `ToolError`.
         """
-        return self._with_session(lambda session: self._interaction(session, code, given))
+        return self._with_session(lambda session: self._run_interaction(session, code, given))
 
     def _with_session(self, work: Callable[[MontySession], T]) -> T:
         import pydantic_monty as monty
@@ -106,19 +106,19 @@ class Sandbox:
         try:
             with ExitStack() as stack:
                 with spawning():
-                    pool = stack.enter_context(self._pool())
-                return work(stack.enter_context(self._session(pool)))
+                    pool = stack.enter_context(self._open_pool())
+                return work(stack.enter_context(self._open_session(pool)))
         except monty.MontyCrashedError as error:
             limit = f"it did not end within {self.limits.seconds:g} seconds" if error.timed_out else "it crashed"
             raise ToolError(f"the code was stopped: {limit}") from None
         except monty.MontyError as error:
-            raise ToolError(_error_message(error)) from None
+            raise ToolError(_describe_sandbox_error(error)) from None
         except (RuntimeError, OSError, TypeError, ValueError) as error:  # no worker; an inconvertible value
             raise ToolError(f"the code could not be run: {error}") from error
         finally:
             self._places.release()
 
-    def _pool(self) -> Monty:
+    def _open_pool(self) -> Monty:
         from pydantic_monty import Monty
 
         limits = self.limits
@@ -132,7 +132,7 @@ class Sandbox:
             turn_duration_limit_grace=_GRACE,
         )
 
-    def _session(self, pool: Monty) -> MontySession:
+    def _open_session(self, pool: Monty) -> MontySession:
         limits = self.limits
         return pool.checkout(
             limits={
@@ -145,7 +145,7 @@ class Sandbox:
             },
         )
 
-    def _value(self, session: MontySession, code: str, variable: str) -> Any:
+    def _read_variable(self, session: MontySession, code: str, variable: str) -> Any:
         from pydantic_monty import MontyRuntimeError
 
         printed = _Printed(self.limits.printed)
@@ -162,14 +162,14 @@ class Sandbox:
             raise ToolError(f"the code gave no value; assign the result to {variable}, or print it")
         return value
 
-    def _interaction(self, session: MontySession, code: str, given: Mapping[str, Any]) -> tuple[str, Any]:
+    def _run_interaction(self, session: MontySession, code: str, given: Mapping[str, Any]) -> tuple[str, Any]:
         from pydantic_monty import MontyRuntimeError, MontySyntaxError
 
         printed = _Printed(self.limits.printed)
         try:
             value = session.feed_run(code, inputs=dict(given), print_callback=printed)
         except (MontyRuntimeError, MontySyntaxError) as error:
-            return f"{printed.text}{_error_message(error)}", None
+            return f"{printed.text}{_describe_sandbox_error(error)}", None
         return printed.text, value
 
 
@@ -186,7 +186,7 @@ class _Printed:
         self.text += text
 
 
-def _error_message(error: MontyError) -> str:
+def _describe_sandbox_error(error: MontyError) -> str:
     """Return the kind, text and place of the error in a form useful to a model."""
     what = error.exception()
     said = " ".join(str(what).split())[:500]
@@ -198,12 +198,12 @@ def _error_message(error: MontyError) -> str:
         said += f"; there are: {MODULES}"
     frames: list[Frame] = getattr(error, "traceback", list)()
     frame = frames[-1] if frames else None
-    said += _replacement_hint(said, (frame and frame.source_line) or "")
+    said += _suggest_replacement(said, (frame and frame.source_line) or "")
     where = "" if frame is None else f" (line {frame.line}: {(frame.source_line or '').strip()[:100]})"
     return f"{type(what).__name__}: {said}{where}"
 
 
-def _replacement_hint(said: str, line: str) -> str:
+def _suggest_replacement(said: str, line: str) -> str:
     """Return what to write instead, if the sandbox's Python differs from what the message suggests."""
     if said == _NO_ITERATOR:
         return "; a generator expression is a list here: put iter(…) around it"

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from ..core.values import Document
 from ..net.service_client import ServiceRequest
-from .web_search import Found, Provider, Question, answer, pages, text
+from .web_search import Found, Provider, Question, answer, read_pages, read_text
 
 _SERPER_META = {"title": "title", "link": "link", "date": "date"}
 _SERPER_ANSWERS = ("answer", "highlighted", "snippet", "title")  # shortest form first
@@ -31,15 +31,15 @@ class Serper:
 
     def problem(self, body: Mapping[str, Any]) -> str:
         """Return the text under `message`, which is only present in errors."""
-        return text(body.get("message"))
+        return read_text(body.get("message"))
 
     def read(self, body: Mapping[str, Any]) -> Found:
         """Parse Google's answer box and the organic results, plus "people also ask" with its answers."""
         box, items = body.get("answerBox"), body.get("organic")
         if isinstance(box, Mapping) and isinstance(words := box.get("snippetHighlighted"), list) and words:
             box = {**box, "highlighted": words[0]}
-        asked = pages(body.get("peopleAlsoAsk"), "snippet", question="question", **_SERPER_META)
-        return Found(answer(box, _SERPER_ANSWERS, **_SERPER_META), pages(items, "snippet", **_SERPER_META), asked)
+        asked = read_pages(body.get("peopleAlsoAsk"), "snippet", question="question", **_SERPER_META)
+        return Found(answer(box, _SERPER_ANSWERS, **_SERPER_META), read_pages(items, "snippet", **_SERPER_META), asked)
 
 
 _SEARCHAPI_META = {"title": "title", "link": "link", "source": "source", "date": "date"}
@@ -67,7 +67,7 @@ class SearchAPI:
 
     def problem(self, body: Mapping[str, Any]) -> str:
         """Return the text under `error`, unless it reports an empty result, as SerpAPI does."""
-        said = text(body.get("error"))
+        said = read_text(body.get("error"))
         return "" if "any results" in said else said
 
     def read(self, body: Mapping[str, Any]) -> Found:
@@ -77,7 +77,7 @@ class SearchAPI:
             box = {**box["organic_result"], **box}
         return Found(
             answer(box, _SEARCHAPI_ANSWERS, **_SEARCHAPI_META),
-            pages(body.get("organic_results"), "snippet", **_SEARCHAPI_META),
+            read_pages(body.get("organic_results"), "snippet", **_SEARCHAPI_META),
         )
 
 
@@ -104,12 +104,14 @@ class SerpAPI:
 
     def problem(self, body: Mapping[str, Any]) -> str:
         """Return the text under `error`, unless it reports an empty result."""
-        said = text(body.get("error"))
+        said = read_text(body.get("error"))
         return "" if _SERPAPI_NOTHING in said else said
 
     def read(self, body: Mapping[str, Any]) -> Found:
         """Parse Google's answer box and the organic results."""
-        return Found(_answer(body.get("answer_box")), pages(body.get("organic_results"), "snippet", **_SERPAPI_META))
+        return Found(
+            _answer(body.get("answer_box")), read_pages(body.get("organic_results"), "snippet", **_SERPAPI_META)
+        )
 
 
 def _answer(box: Any) -> Document | None:
@@ -151,11 +153,11 @@ class Tavily:
         detail = body.get("detail")
         if isinstance(detail, list):
             detail = detail[0] if detail else None
-        return text(detail.get("error") or detail.get("msg")) if isinstance(detail, Mapping) else text(detail)
+        return read_text(detail.get("error") or detail.get("msg")) if isinstance(detail, Mapping) else read_text(detail)
 
     def read(self, body: Mapping[str, Any]) -> Found:
         """Parse its answer, which has no page of its own, and the results."""
-        return Found(answer(body, ("answer",)), pages(body.get("results"), "content", **_TAVILY_META))
+        return Found(answer(body, ("answer",)), read_pages(body.get("results"), "content", **_TAVILY_META))
 
 
 _WIKIPEDIA_FIXED = {
@@ -189,14 +191,14 @@ class WikipediaSearch:
     def problem(self, body: Mapping[str, Any]) -> str:
         """Return the text under `error`, which comes with status 200."""
         error = body.get("error")
-        return text(error.get("info") or error.get("code")) if isinstance(error, Mapping) else text(error)
+        return read_text(error.get("info") or error.get("code")) if isinstance(error, Mapping) else read_text(error)
 
     def read(self, body: Mapping[str, Any]) -> Found:
         """Parse the articles, which are unordered, by their `index`."""
         query = body.get("query")
         found = query.get("pages") if isinstance(query, Mapping) else None
         items = [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []
-        return Found(pages=pages(sorted(items, key=_index), "extract", **_WIKIPEDIA_META))
+        return Found(pages=read_pages(sorted(items, key=_index), "extract", **_WIKIPEDIA_META))
 
 
 def _index(item: Mapping[str, Any]) -> float:

@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 from .._internal.concurrency import run_in_thread
 from .._internal.processes import read_output
 from ..core.component import Component
-from ..documents.file_documents import data_in
+from ..documents.file_documents import read_file_in
 from ..errors import DataError, ToolError, UsageError
 from ..models import weights
 
@@ -91,7 +91,7 @@ class SpeechToText(Component):
         Raises `ToolError` for a file that cannot be read or heard.
         """
         try:
-            data = await run_in_thread(partial(data_in, path.strip(), self.folder))
+            data = await run_in_thread(partial(read_file_in, path.strip(), self.folder))
         except DataError as error:
             raise ToolError(str(error)) from error
         try:
@@ -104,7 +104,7 @@ class SpeechToText(Component):
 
         Raises `ToolError` for what cannot be heard, and `UsageError` if the model is not here.
         """
-        folder = await run_in_thread(self._model_folder)
+        folder = await run_in_thread(self._find_model_folder)
         settings = {"phrases": self.phrases, "model": folder, "language": language or self.language, "prompt": prompt}
         try:
             answer = json.loads(await read_output(WORKER, ("hear", json.dumps(settings)), data, self.seconds))
@@ -116,7 +116,7 @@ class SpeechToText(Component):
             raise ToolError(answer["error"])
         return Transcript(**answer)
 
-    def _model_folder(self) -> str:
+    def _find_model_folder(self) -> str:
         if self.model in weights.read_bundles():
             return str(weights.find(self.model))
         if self.model and not (Path(self.model).expanduser() / "model.bin").is_file():
@@ -193,7 +193,7 @@ class TextToSpeech(Component):
         except TimeoutError:
             raise ToolError(f"the text was not said within {self.seconds:g} seconds") from None
         if not sound or sound.startswith(b'{"error"'):
-            raise ToolError(_error_in(sound))
+            raise ToolError(_read_error(sound))
         return sound
 
     def _write_file(self, sound: bytes) -> str:
@@ -209,7 +209,7 @@ class TextToSpeech(Component):
         return name
 
 
-def _error_in(said: bytes) -> str:
+def _read_error(said: bytes) -> str:
     try:
         return str(json.loads(said)["error"])
     except (ValueError, KeyError):

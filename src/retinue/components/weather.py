@@ -7,8 +7,8 @@ from typing import Any, TypedDict
 
 from ..core.component import QueryComponent
 from ..errors import ToolError
-from ..net.service_client import Service, ServiceRequest, ask_service, checked_query, json_object
-from .web_search import text
+from ..net.service_client import Service, ServiceRequest, ask_service, check_query, parse_json_object
+from .web_search import read_text
 
 _NOW = "temperature_2m,relative_humidity_2m,precipitation,weather_code,wind_speed_10m"
 _TODAY = "weather_code,temperature_2m_max,temperature_2m_min,precipitation_sum,precipitation_probability_max"
@@ -55,10 +55,10 @@ class Weather(QueryComponent[Reported]):
 
         Raises `ToolError` for a place that is not known, or if the weather cannot be had.
         """
-        place = await self._find_place(checked_query(query, "place"))
+        place = await self._find_place(check_query(query, "place"))
         where = {key: str(place[key]) for key in ("latitude", "longitude")}
         params = {**where, "current": _NOW, "daily": _TODAY, "timezone": "auto", "forecast_days": "1"}
-        given = json_object(
+        given = parse_json_object(
             self._forecast, (await ask_service(self._forecast, ServiceRequest("/forecast", params))).body, "a forecast"
         )
         now, today = _read_values(given, "current"), _read_values(given, "daily")
@@ -68,7 +68,7 @@ class Weather(QueryComponent[Reported]):
 
     async def _find_place(self, name: str) -> Mapping[str, Any]:
         params = {"name": name, "count": "1", "language": "en", "format": "json"}
-        body = json_object(
+        body = parse_json_object(
             self._geocoding, (await ask_service(self._geocoding, ServiceRequest("/search", params))).body, "places"
         )
         places = body.get("results")
@@ -90,14 +90,14 @@ def _read_values(given: Mapping[str, Any], part: str) -> dict[str, str]:
         first = value[0] if isinstance(value, list) and value else value
         if key == "weather_code":
             found[key] = _CODES.get(first if isinstance(first, int) else None, "")
-        elif text(first):
-            unit = text(units.get(key)) if isinstance(units, Mapping) and key not in ("time", "interval") else ""
-            found[str(key)] = f"{text(first)}{'' if unit.startswith(('°', '%')) else ' '}{unit}".strip()
+        elif read_text(first):
+            unit = read_text(units.get(key)) if isinstance(units, Mapping) and key not in ("time", "interval") else ""
+            found[str(key)] = f"{read_text(first)}{'' if unit.startswith(('°', '%')) else ' '}{unit}".strip()
     return found
 
 
 def _format_report(place: Mapping[str, Any], now: Mapping[str, str], today: Mapping[str, str]) -> str:
-    where = ", ".join(filter(None, (text(place.get(key)) for key in ("name", "admin1", "country"))))
+    where = ", ".join(filter(None, (read_text(place.get(key)) for key in ("name", "admin1", "country"))))
     current = [now.get("weather_code", ""), now["temperature_2m"]]
     current += [
         f"{label} {now[key]}"

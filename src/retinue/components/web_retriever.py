@@ -100,7 +100,7 @@ class WebRetriever(QueryComponent[Searched]):
         hits = [_with_source(document) for document in found["documents"][: self._hits]]
         if self._mode == "document":
             until = asyncio.get_running_loop().time() + self._limits.seconds
-            pages = await gather_bounded(partial(self._pages.of, until), hits, self._limits.at_once)
+            pages = await gather_bounded(partial(self._pages.fetch_page, until), hits, self._limits.at_once)
             documents = [piece for page in pages for piece in split_document([page], self._size)]
         else:
             documents = hits
@@ -118,7 +118,7 @@ class _Pages:
     cache: Store | None
     seconds: float
 
-    async def of(self, until: float, hit: Document) -> Document:
+    async def fetch_page(self, until: float, hit: Document) -> Document:
         """Return the page of `hit`, or `hit` itself if that fails by the deadline `until` on the loop's clock."""
         url = hit.meta["url"]
         if not url or hit.meta["position"] == 0:

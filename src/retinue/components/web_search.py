@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from ..core.values import Document
 from ..errors import ToolError, UsageError
-from ..net.service_client import Service, ServiceRequest, checked_query
+from ..net.service_client import Service, ServiceRequest, check_query
 
 SHOWN = 3  # snippets that a model is shown if there is no answer
 _REFUSED = (401, 403)
@@ -98,7 +98,7 @@ class Search:
             raise UsageError(f"{provider.name}: top_k must be at least 1, not {asked.count}")
         for setting in ("domains", "language", "country"):
             if getattr(asked, setting) and setting not in provider.settings:
-                raise UsageError(f"{provider.name} does not support {setting}; {_supported_settings(provider)}")
+                raise UsageError(f"{provider.name} does not support {setting}; {_describe_settings(provider)}")
         self._asked = asked
         self._provider = provider
         address = base_url or provider.base_url.replace("{language}", asked.language or "en")
@@ -109,7 +109,7 @@ class Search:
 
         Fetches as many result pages as needed. Raises `UsageError` if the key is rejected, otherwise `ToolError`.
         """
-        query = checked_query(query)
+        query = check_query(query)
         found = await self._collect(replace(self._asked, query=query))
         documents = [*([found.answer] if found.answer else []), *_with_positions(found.pages)][: self._asked.count]
         return {"results": _format_results(found, documents), "documents": documents}
@@ -120,14 +120,16 @@ class Search:
         for number in range(1, min(wanted, self._provider.last_page) + 1):
             request = self._provider.request(replace(asked, page=number), self._service.key)
             found = self._read(*await self._service.ask(request))
-            new = tuple(_new_documents(all_found.pages, (one for one in found.pages if within(one, asked.domains))))
+            new = tuple(
+                _drop_known_links(all_found.pages, (one for one in found.pages if is_within(one, asked.domains)))
+            )
             if number == 1:
-                answer = found.answer if found.answer and within(found.answer, asked.domains) else None
-                all_found, besides = Found(answer), tuple(one for one in found.besides if within(one, asked.domains))
+                answer = found.answer if found.answer and is_within(found.answer, asked.domains) else None
+                all_found, besides = Found(answer), tuple(one for one in found.besides if is_within(one, asked.domains))
             all_found = replace(all_found, pages=(*all_found.pages, *new))
             if not found.pages or len(all_found.pages) >= asked.count:
                 break
-        return replace(all_found, pages=(*all_found.pages, *_new_documents(all_found.pages, besides)))
+        return replace(all_found, pages=(*all_found.pages, *_drop_known_links(all_found.pages, besides)))
 
     def _read(self, status: int, body: Any) -> Found:
         name = self._provider.name
@@ -141,7 +143,7 @@ class Search:
         return self._provider.read(body)
 
 
-def within(document: Document, domains: Collection[str]) -> bool:
+def is_within(document: Document, domains: Collection[str]) -> bool:
     """Return whether the document's link, if any, leads into one of `domains`, which may include a path."""
     link = document.meta.get("link")
     if not domains or not link:
@@ -159,28 +161,28 @@ def within(document: Document, domains: Collection[str]) -> bool:
     return False
 
 
-def text(value: Any) -> str:
+def read_text(value: Any) -> str:
     """Return a text or number on one line, and an empty string for other values, since engines send all types."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
     return " ".join(str(value).split())
 
 
-def page(item: Any, snippet: str, position: int, **names: str) -> Document | None:
+def read_page(item: Any, snippet: str, position: int, **names: str) -> Document | None:
     """Return the document for one result; its content is the value under `snippet`, or else its title.
 
     `names` maps further fields of `meta` to the engine's names.
     """
     if not isinstance(item, Mapping):
         return None
-    meta = {name: found for name, key in names.items() if (found := text(item.get(key)))}
-    content = text(item.get(snippet)) or meta.get("title", "")
+    meta = {name: found for name, key in names.items() if (found := read_text(item.get(key)))}
+    content = read_text(item.get(snippet)) or meta.get("title", "")
     return Document(content, meta.get("link", ""), {**meta, "position": position}) if content else None
 
 
-def pages(items: Any, snippet: str, **names: str) -> tuple[Document, ...]:
-    """Return the documents for a list of results, in order (see `page`)."""
-    found = (page(item, snippet, 0, **names) for item in (items if isinstance(items, list) else ()))
+def read_pages(items: Any, snippet: str, **names: str) -> tuple[Document, ...]:
+    """Return the documents for a list of results, in order (see `read_page`)."""
+    found = (read_page(item, snippet, 0, **names) for item in (items if isinstance(items, list) else ()))
     return tuple(document for document in found if document is not None)
 
 
@@ -188,7 +190,7 @@ def answer(box: Any, keys: Iterable[str], **names: str) -> Document | None:
     """Return the document for an engine's own answer: the first non-empty value under `keys`."""
     if not isinstance(box, Mapping):
         return None
-    return next((page(box, key, 0, **names) for key in keys if text(box.get(key))), None)
+    return next((read_page(box, key, 0, **names) for key in keys if read_text(box.get(key))), None)
 
 
 def _find_key(provider: Provider, api_key: str | None) -> str:
@@ -199,11 +201,11 @@ def _find_key(provider: Provider, api_key: str | None) -> str:
     return key if provider.key_variables else ""
 
 
-def _supported_settings(provider: Provider) -> str:
+def _describe_settings(provider: Provider) -> str:
     return f"it supports {', '.join(provider.settings)}" if provider.settings else "it takes only a query"
 
 
-def _new_documents(known: Iterable[Document], more: Iterable[Document]) -> list[Document]:
+def _drop_known_links(known: Iterable[Document], more: Iterable[Document]) -> list[Document]:
     """Return those of `more` with a new link; engines repeat results across pages."""
     links = {document.id for document in known}
     kept: list[Document] = []

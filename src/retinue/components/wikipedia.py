@@ -14,8 +14,16 @@ from ..core.tools.signature import InvalidInput
 from ..core.tools.tool import ExampleCall, Tool, ToolExample
 from ..core.values import Document
 from ..errors import ToolError, UsageError
-from ..net.service_client import AGENT, Service, ServiceRequest, ask_service, checked_query, error_text, json_object
-from .web_search import Searched, text
+from ..net.service_client import (
+    AGENT,
+    Service,
+    ServiceRequest,
+    ask_service,
+    check_query,
+    parse_json_object,
+    read_error_text,
+)
+from .web_search import Searched, read_text
 
 OPERATIONS = ("search", "lookup")
 SENTENCES = 5  # of a page
@@ -88,7 +96,7 @@ class Wikipedia(QueryComponent[Searched]):
     def _set_operation(self, operation: str) -> None:
         self.operation = operation
         self.tool_function: Callable[[str], Awaitable[Searched]] = (
-            self.search if operation == "search" else self._lookup_next
+            self.search if operation == "search" else self._find_next_sentence
         )
         self.tool_examples = (_EXAMPLE,) if operation == "search" else ()
 
@@ -102,13 +110,13 @@ class Wikipedia(QueryComponent[Searched]):
         Args:
             entity: its name, and nothing else
         """
-        entity = checked_query(entity, "entity")
+        entity = check_query(entity, "entity")
         page = await self._find_page(entity)
         if page is not None and page.meta["ambiguous"]:
             page, entity = None, f"[{entity}]"
         if page is None:
             return {
-                "results": f"Could not find {entity}. Similar: {await self._similar_titles(entity)}.",
+                "results": f"Could not find {entity}. Similar: {await self._find_similar_titles(entity)}.",
                 "documents": [],
             }
         return {"results": " ".join(_split_sentences(page.content)[:SENTENCES]), "documents": [page]}
@@ -118,24 +126,24 @@ class Wikipedia(QueryComponent[Searched]):
 
         Raises `ToolError` if Wikipedia cannot be asked.
         """
-        keyword = checked_query(keyword, "keyword")
-        found = await self._find_page(checked_query(page, "page"))
+        keyword = check_query(keyword, "keyword")
+        found = await self._find_page(check_query(page, "page"))
         sentences = [] if found is None else _split_sentences(found.content)
         matching = [sentence for sentence in sentences if keyword.lower() in sentence.lower()]
         here = f"(Result {given + 1} / {len(matching)}) {matching[given]}" if given < len(matching) else NO_MORE
         meta = {} if found is None else found.meta
         return {"results": here, "documents": [Document(sentence, meta=meta) for sentence in matching]}
 
-    async def _lookup_next(self, keyword: str) -> Searched:
+    async def _find_next_sentence(self, keyword: str) -> Searched:
         """Find the next sentence with a keyword on the page that was searched for last, as Ctrl+F does.
 
         Args:
             keyword: a word or a few, as they stand on the page
         """
-        page, given = self._progress(keyword)
+        page, given = self._read_progress(keyword)
         return await self.lookup(keyword, page, given) if page else {"results": NO_MORE, "documents": []}
 
-    def _progress(self, keyword: str) -> tuple[str, int]:
+    def _read_progress(self, keyword: str) -> tuple[str, int]:
         """Return the page found last in this run, and how many results for `keyword` were returned since.
 
         Another keyword in between restarts the count.
@@ -167,26 +175,26 @@ class Wikipedia(QueryComponent[Searched]):
         if title not in self._pages:
             params = {"generator": "search", "gsrsearch": title, "gsrwhat": "nearmatch", "gsrlimit": "1"}
             params |= {"prop": "extracts|pageprops|info", "ppprop": "disambiguation", "inprop": "url"}
-            pages = (await self._query(params | {"explaintext": "1", "redirects": "1"})).get("pages")
+            pages = (await self._send_query(params | {"explaintext": "1", "redirects": "1"})).get("pages")
             while len(self._pages) >= _PAGES:
                 self._pages.pop(next(iter(self._pages)))
             self._pages[title] = _read_document(pages[0]) if isinstance(pages, list) and pages else None
         return self._pages.get(title)
 
-    async def _similar_titles(self, words: str) -> list[str]:
+    async def _find_similar_titles(self, words: str) -> list[str]:
         params = {"list": "search", "srsearch": words, "srlimit": str(SIMILAR), "srprop": "", "srinfo": ""}
-        found = (await self._query(params)).get("search")
+        found = (await self._send_query(params)).get("search")
         listed = found if isinstance(found, list) else []
-        titles = [text(one.get("title")) for one in listed if isinstance(one, Mapping)]
+        titles = [read_text(one.get("title")) for one in listed if isinstance(one, Mapping)]
         return [title for title in titles if title][:SIMILAR]
 
-    async def _query(self, params: Mapping[str, str]) -> Mapping[str, Any]:
+    async def _send_query(self, params: Mapping[str, str]) -> Mapping[str, Any]:
         """Return the `query` part of the Action API's response; empty if nothing was found."""
         params = {"action": "query", "format": "json", "formatversion": "2", **params}
         request = ServiceRequest("/api.php", params, {"User-Agent": self._agent})
-        body = json_object(self._service, (await ask_service(self._service, request)).body, "a query")
+        body = parse_json_object(self._service, (await ask_service(self._service, request)).body, "a query")
         if "error" in body:
-            raise ToolError(f"Wikipedia answered: {error_text(body['error'])}")
+            raise ToolError(f"Wikipedia answered: {read_error_text(body['error'])}")
         query = body.get("query", {})
         if not isinstance(query, Mapping):
             raise ToolError("Wikipedia answered with something that is not the JSON of a query")
@@ -198,8 +206,12 @@ def _read_document(page: Any) -> Document | None:
         return None
     properties = page.get("pageprops")
     marked = isinstance(properties, Mapping) and "disambiguation" in properties
-    link = text(page.get("fullurl"))
-    meta = {"title": text(page.get("title")), "link": link, "ambiguous": marked or _AMBIGUOUS in page["extract"][:500]}
+    link = read_text(page.get("fullurl"))
+    meta = {
+        "title": read_text(page.get("title")),
+        "link": link,
+        "ambiguous": marked or _AMBIGUOUS in page["extract"][:500],
+    }
     return Document(page["extract"].strip(), link, meta)
 
 

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from .._internal.message_text import nearest
-from ..mcp.server_address import server_problems
+from ..mcp.server_address import find_server_problems
 from .problems import MAX_FOUND, Found, Node, Source, describe_unknown, format_value, validate
 from .registry import COMPONENTS, ROOTS
 from .specs import ToolOptions
@@ -171,7 +171,7 @@ def check_servers(root: Node) -> Iterator[Found]:
             continue
         if any(isinstance(one.value, dict | list) != (one.path[-1] in _MANY) for one in params if one.value):
             continue  # of the wrong type, which is already reported
-        for key, problem in server_problems(component.name, params.value or {}):
+        for key, problem in find_server_problems(component.name, params.value or {}):
             place = {"": params, "name": component.at("name")}.get(key, params.at(key))
             yield Found(place.path if place.value else component.path, problem)
         for tool in params.at("options"):

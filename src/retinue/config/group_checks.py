@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 from ..errors import UsageError
-from ..teams.graph_check import GraphOutline, GraphProblem, structure_problems
+from ..teams.graph_check import GraphOutline, GraphProblem, find_structure_problems
 from ..teams.role import END, START, check_role_name
 from ..teams.shared_state import OWN, REDUCERS, StateField
-from ..teams.state_expression import ExpressionError, field_names, parse_expression
+from ..teams.state_expression import ExpressionError, list_field_names, parse_expression
 from .component_checks import SECTIONS, check_circles, check_reference, index_nodes
 from .problems import Found, KeyPath, Node, describe_unknown, format_value
 from .specs import FieldType
@@ -70,7 +70,7 @@ class _Group:
                 [(edge.head.text, edge.tail.text, edge.on_error) for edge in self._edges],
                 [(branch.head.text, branch.candidates) for branch in self._branches],
             )
-            yield from (Found(*self._locate(problem)) for problem in structure_problems(outline))
+            yield from (Found(*self._locate(problem)) for problem in find_structure_problems(outline))
 
     def _is_drawn(self) -> bool:
         """Return whether all edges have a shape that says where they lead."""
@@ -160,7 +160,7 @@ class _Group:
         except ExpressionError as error:
             yield Found(text.path, f"the expression: {error}")
             return
-        for name in dict.fromkeys(field_names(tree)):
+        for name in dict.fromkeys(list_field_names(tree)):
             if name not in self._fields:
                 yield Found(text.path, f"the expression: {describe_unknown('field', name, self._fields)}")
 

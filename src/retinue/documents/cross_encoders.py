@@ -51,12 +51,12 @@ class OnnxCrossEncoder:
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return the logit of each text, higher is better."""
         scores = [0.0] * len(texts)
-        for batch in self._model.batches([(query, text) for text in texts]):
-            for number, score in zip(batch.numbers, self._logits(batch.output), strict=True):
+        for batch in self._model.run_batches([(query, text) for text in texts]):
+            for number, score in zip(batch.numbers, self._select_logits(batch.output), strict=True):
                 scores[number] = float(score)
         return scores
 
-    def _logits(self, output: Floats) -> Floats:
+    def _select_logits(self, output: Floats) -> Floats:
         shape = output.shape
         if len(shape) == 1:
             return output
@@ -86,7 +86,7 @@ class EmbeddingScorer:
         if not texts:
             return []
         vectors = self._embedder.embed([query, *texts]).astype(numpy.float64)
-        asked, told = _word_weights(stems(query), [stems(text) for text in texts])
+        asked, told = _read_word_weights(stems(query), [stems(text) for text in texts])
         first = _standardize(_standardize(vectors[1:] @ vectors[0]) + _standardize(told @ asked))
         untold = told * (asked == 0)
         links = untold @ untold.T * (1 - numpy.eye(len(texts)))
@@ -97,7 +97,7 @@ class EmbeddingScorer:
         return [float(score) for score in scores]
 
 
-def _word_weights(query: set[str], texts: Sequence[set[str]]) -> tuple[Matrix, Matrix]:
+def _read_word_weights(query: set[str], texts: Sequence[set[str]]) -> tuple[Matrix, Matrix]:
     """Return the word weights of the query, of shape (words,), and of the texts, of shape (texts, words) and length 1
     each.
     """

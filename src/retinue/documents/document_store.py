@@ -18,7 +18,7 @@ from ..core.component import Configurable
 from ..core.values import Document
 from ..errors import UsageError
 from ..tools.keyword_search import TITLE_WEIGHT, match_expression, storable
-from .store_database import Database, Where, sql_condition
+from .store_database import Database, Where, build_sql_condition
 
 if TYPE_CHECKING:
     import apsw
@@ -72,7 +72,7 @@ class Store(Protocol):
         ...
 
 
-def checked_store(store: Any, name: str) -> Store:
+def check_store(store: Any, name: str) -> Store:
     """Return `store` if it is a store. Otherwise raises `UsageError` that begins with `name`."""
     if isinstance(store, type) or not isinstance(store, Store):
         raise UsageError(f"{name}: store must be a DocumentStore, not {store!r:.80}")
@@ -99,7 +99,7 @@ class DocumentStore(Configurable):
         self.path = path
         self.database = Database(path)
         if dimensions is not None:
-            with self.database.writing() as connection:
+            with self.database.begin_writing() as connection:
                 _fix_dimensions(connection, dimensions)
 
     def __repr__(self) -> str:
@@ -124,7 +124,7 @@ class DocumentStore(Configurable):
         """
         rows = [_read_row(document) for document in documents]
         blobs = _pack_vectors(vectors, len(rows)) if vectors is not None else [None] * len(rows)
-        with self.database.writing() as connection:
+        with self.database.begin_writing() as connection:
             connection.execute("DELETE FROM documents WHERE expires <= ?", (time.time(),))
             if vectors is not None and rows:
                 _fix_dimensions(connection, len(vectors[0]))
@@ -132,7 +132,7 @@ class DocumentStore(Configurable):
 
     def filter(self, where: Where | None = None) -> list[Document]:
         """Return all documents that match `where` (see `retinue.documents.store_database`), in the order written."""
-        text, bound = sql_condition(where)
+        text, bound = build_sql_condition(where)
         return self._read_documents(
             f"SELECT id, content, meta, NULL FROM documents WHERE {_ALIVE} AND {text} ORDER BY number",
             [time.time(), *bound],
@@ -142,8 +142,10 @@ class DocumentStore(Configurable):
         """Return those of these documents that exist, in the order of `ids`."""
         wanted = list(dict.fromkeys(ids))
         found: dict[str, Document] = {}
-        for some in _in_parts(wanted):
-            sql = f"SELECT id, content, meta, NULL FROM documents WHERE {_ALIVE} AND id IN ({_placeholders(some)})"
+        for some in _split_ids(wanted):
+            sql = (
+                f"SELECT id, content, meta, NULL FROM documents WHERE {_ALIVE} AND id IN ({_write_placeholders(some)})"
+            )
             found |= {document.id: document for document in self._read_documents(sql, [time.time(), *some])}
         return [found[one] for one in map(storable, wanted) if one in found]
 
@@ -154,15 +156,15 @@ class DocumentStore(Configurable):
         """
         if where is None and ids is None:
             raise UsageError("delete what? Give `where` or `ids` (where={} deletes everything)")
-        text, bound = sql_condition(where)
+        text, bound = build_sql_condition(where)
         deleted = 0
-        with self.database.writing() as connection:
+        with self.database.begin_writing() as connection:
             if ids is None:
                 connection.execute(f"DELETE FROM documents WHERE {text}", bound)
                 return connection.changes()
-            for some in _in_parts(list(dict.fromkeys(ids))):
+            for some in _split_ids(list(dict.fromkeys(ids))):
                 connection.execute(
-                    f"DELETE FROM documents WHERE id IN ({_placeholders(some)}) AND {text}", [*some, *bound]
+                    f"DELETE FROM documents WHERE id IN ({_write_placeholders(some)}) AND {text}", [*some, *bound]
                 )
                 deleted += connection.changes()
         return deleted
@@ -194,7 +196,7 @@ class DocumentStore(Configurable):
         """
         (blob,) = _pack_vectors([vector], 1)
         allowed, bound = _permitted_rows(where)
-        held = self.database.rows(_DIMENSIONS)
+        held = self.database.read_rows(_DIMENSIONS)
         if not held:
             return []
         _check_dimensions(held[0][0], len(vector))
@@ -210,10 +212,10 @@ class DocumentStore(Configurable):
 
     def transaction(self) -> AbstractContextManager[Any]:
         """Return a transaction for this thread's writes, which are rolled back if it raises. Other threads wait."""
-        return self.database.writing()
+        return self.database.begin_writing()
 
     def __len__(self) -> int:
-        rows = self.database.rows(f"SELECT count(*) FROM documents WHERE {_ALIVE}", (time.time(),))
+        rows = self.database.read_rows(f"SELECT count(*) FROM documents WHERE {_ALIVE}", (time.time(),))
         return int(rows[0][0])
 
     def close(self) -> None:
@@ -229,7 +231,7 @@ class DocumentStore(Configurable):
         self.close()
 
     def _read_documents(self, sql: str, bound: Sequence[Any]) -> list[Document]:
-        rows = self.database.rows(sql, bound)
+        rows = self.database.read_rows(sql, bound)
         return [Document(content, name, json.loads(meta), score) for name, content, meta, score in rows]
 
 
@@ -237,7 +239,7 @@ def _permitted_rows(where: Where | None) -> tuple[str, list[Any]]:
     """Return an SQL condition on the numbers of the permitted documents, and its parameters."""
     if not where:
         return "NOT IN (SELECT number FROM documents WHERE expires <= ?)", [time.time()]
-    text, bound = sql_condition(where)
+    text, bound = build_sql_condition(where)
     return f"IN (SELECT number FROM documents WHERE {_ALIVE} AND {text})", [time.time(), *bound]
 
 
@@ -310,10 +312,10 @@ def _check_count(top_k: int) -> int:
     return min(top_k, 2**62)
 
 
-def _in_parts(ids: list[str]) -> Iterator[list[str]]:
+def _split_ids(ids: list[str]) -> Iterator[list[str]]:
     for start in range(0, len(ids), _AT_ONCE):
         yield [storable(one) for one in ids[start : start + _AT_ONCE]]
 
 
-def _placeholders(values: Sequence[Any]) -> str:
+def _write_placeholders(values: Sequence[Any]) -> str:
     return ", ".join("?" * len(values))

@@ -31,7 +31,7 @@ class Embedder(Protocol):
         ...
 
 
-def titled(document: Document) -> str:
+def add_title(document: Document) -> str:
     """Return the text of a document that is embedded and scored: its title, if any, followed by its content."""
     title = document.meta.get("title")
     return f"{title}\n{document.content}" if title else document.content
@@ -48,21 +48,21 @@ class OnnxEmbedder:
     def __init__(self, folder: str | Path, *, max_tokens: int = MAX_TOKENS) -> None:
         path = Path(folder).expanduser().resolve()
         self._model: OnnxModel = load_model(path, max_tokens)
-        self._first_only = _first_only(path / "1_Pooling" / "config.json")
-        self.dimensions = int(self._pool_tokens(next(self._model.batches(["a"]))).shape[1])
+        self._first_only = _is_first_token_only(path / "1_Pooling" / "config.json")
+        self.dimensions = int(self._pool_tokens(next(self._model.run_batches(["a"]))).shape[1])
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """Return unit vectors as 32-bit floats of shape (texts, dimensions)."""
         import numpy
 
         vectors = numpy.zeros((len(texts), self.dimensions), numpy.float32)
-        for batch in self._model.batches(texts):
+        for batch in self._model.run_batches(texts):
             vectors[batch.numbers] = self._pool_tokens(batch)
-        return unit(vectors)
+        return normalize_vectors(vectors)
 
     def pieces(self, text: str) -> list[tuple[str, int]]:
         """Split `text` into pieces within the model's limit, each with its token count. Empty if there is no text."""
-        return list(self._model.pieces(text))
+        return list(self._model.split_pieces(text))
 
     def _pool_tokens(self, batch: Batch) -> Floats:
         if batch.output.ndim == 2:  # the model has already pooled
@@ -112,21 +112,21 @@ def MiniLM() -> CachedEmbedder:
     All callers share it and its cache of 10,000 vectors, so each text is embedded once for indexing, search and
     ranking. Raises `UsageError` if it is not installed: `retinue models pull minilm` fetches its 23 MB.
     """
-    return _shared_embedder(weights.find("minilm"))
+    return _share_embedder(weights.find("minilm"))
 
 
 @lru_cache(maxsize=1)
-def minilm() -> OnnxEmbedder:
+def load_minilm() -> OnnxEmbedder:
     """Return the same model without a cache. Raises `UsageError` if it is not installed."""
     return OnnxEmbedder(weights.find("minilm"))
 
 
 @lru_cache(maxsize=1)
-def _shared_embedder(folder: Path) -> CachedEmbedder:
+def _share_embedder(folder: Path) -> CachedEmbedder:
     return CachedEmbedder(OnnxEmbedder(folder))
 
 
-def unit(vectors: Floats) -> Floats:
+def normalize_vectors(vectors: Floats) -> Floats:
     """Normalize `vectors` to length 1; zero vectors stay unchanged."""
     import numpy
 
@@ -134,7 +134,7 @@ def unit(vectors: Floats) -> Floats:
     return (vectors / numpy.where(lengths > 0, lengths, 1)).astype(numpy.float32)
 
 
-def _first_only(path: Path) -> bool:
+def _is_first_token_only(path: Path) -> bool:
     """Return whether a sentence-transformers folder uses the first token's vector for the text."""
     if not path.is_file():
         return False

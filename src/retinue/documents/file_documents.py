@@ -6,22 +6,22 @@ from pathlib import Path
 
 from ..core.values import Document
 from ..errors import DataError
-from .text_extraction import READABLE, media_type_of, text_of
+from .text_extraction import READABLE, extract_text, guess_media_type
 
 MAX_FILE = 50_000_000  # bytes
 
 
-def document_of(path: str | Path, folder: Path | None = None) -> Document:
+def read_document(path: str | Path, folder: Path | None = None) -> Document:
     """Return the text of a file as a document with its `path`, which is also its id, and its `title` in `meta`.
 
     With a `folder`, the path is relative to it and may not lead out of it. Raises `DataError` with the path for a file
     that cannot be read, or is larger than 50 MB.
     """
-    return document(str(path), data_in(path, folder))
+    return make_document(str(path), read_file_in(path, folder))
 
 
-def data_in(path: str | Path, folder: Path | None) -> bytes:
-    """Return the contents of a file of `folder`, as `document_of` reads it. Raises `DataError` with the path."""
+def read_file_in(path: str | Path, folder: Path | None) -> bytes:
+    """Return the contents of a file of `folder`, as `read_document` reads it. Raises `DataError` with the path."""
     found = Path(path).expanduser() if folder is None else folder / path
     try:
         inside = folder is None or found.resolve().is_relative_to(folder.resolve())
@@ -29,10 +29,10 @@ def data_in(path: str | Path, folder: Path | None) -> bytes:
         raise DataError(f"{str(path)!r}: cannot be resolved") from error
     if not inside:
         raise DataError(f"{path}: leads out of the folder")
-    return data_of(found, str(path))
+    return read_data(found, str(path))
 
 
-def data_of(file: Path, shown: str) -> bytes:
+def read_data(file: Path, shown: str) -> bytes:
     """Return the contents of a regular file; `shown` is its name in error messages."""
     try:
         if not file.is_file():  # reading a pipe would block
@@ -46,13 +46,13 @@ def data_of(file: Path, shown: str) -> bytes:
     return data
 
 
-def document(path: str, data: bytes) -> Document:
+def make_document(path: str, data: bytes) -> Document:
     """Return the text in `data`, the contents of a file called `path`. Raises `DataError` with the path."""
-    kind = media_type_of(path)
+    kind = guess_media_type(path)
     if kind is None:
         raise DataError(f"{path}: cannot be read (want {READABLE}, and a name that says which)")
     try:
-        read = text_of(data, kind)
+        read = extract_text(data, kind)
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
     if not read.text:

@@ -14,10 +14,10 @@ from ..core.values import Document
 from ..errors import DataError, UsageError
 from .document_store import DocumentStore
 from .embedding import Embedder
-from .file_documents import data_of, document
-from .retrieval import vectors_of
+from .file_documents import make_document, read_data
+from .retrieval import read_vectors
 from .splitter import split_document
-from .text_extraction import READABLE, media_type_of
+from .text_extraction import READABLE, guess_media_type
 
 STORE = Path(".retinue", "documents.sqlite")  # default location, relative to the folder
 _PAUSE = 1.0  # seconds of work that an interruption may lose
@@ -80,7 +80,7 @@ def read_folder(folder: Path, problems: list[str]) -> Iterator[Document]:
     """Yield the text of each file under `folder` that `index_folder` reads, and add a line to `problems` for others."""
     for path, _ in sorted(_find_files(folder, problems)):
         try:
-            yield document(path, data_of(folder / path, path))
+            yield make_document(path, read_data(folder / path, path))
         except DataError as error:
             problems.append(str(error))
         except UsageError as error:
@@ -91,7 +91,7 @@ def _claim_store(store: DocumentStore, folder: Path) -> None:
     """Claim the store for the folder, whose path is stored relative to the store, so that both may move together."""
     own = Path() if store.path == ":memory:" else Path(store.path).expanduser().resolve().parent
     place = os.path.relpath(folder.resolve(), own)
-    with store.database.writing() as connection:
+    with store.database.begin_writing() as connection:
         connection.execute("INSERT OR IGNORE INTO settings VALUES ('folder', ?)", (place,))
         held = connection.execute("SELECT value FROM settings WHERE name = 'folder'").get
     if held != place:
@@ -104,7 +104,7 @@ class _Indexing:
     def __init__(self, folder: Path, store: DocumentStore, size: int, embedder: Embedder | None) -> None:
         self._folder, self._store, self._size, self._embedder = folder, store, size, embedder
         self._made = f"{size} {type(embedder).__name__} {embedder.dimensions}" if embedder else f"{size}"
-        rows = store.database.rows("SELECT path, size, modified, hash, made, pieces FROM files")
+        rows = store.database.read_rows("SELECT path, size, modified, hash, made, pieces FROM files")
         self._known = {row[0]: _File(*row) for row in rows}
         self._done = Indexed()
         self._waiting: list[tuple[_File, list[Document] | None, Any]] = []
@@ -129,18 +129,18 @@ class _Indexing:
             self._done.unchanged += 1
             return
         try:
-            data = data_of(self._folder / path, path)
+            data = read_data(self._folder / path, path)
             now = replace(now, hash=hashlib.sha256(data).hexdigest())
             if known is not None and (known.hash, known.made) == (now.hash, now.made):
                 self._done.unchanged += 1
                 self._waiting.append((replace(now, pieces=known.pieces), None, None))
                 return
-            pieces = split_document([document(path, data)], self._size)
+            pieces = split_document([make_document(path, data)], self._size)
         except DataError as error:
             self._done.problems.append(str(error))
             self._remove({path} & set(self._known))
             return
-        vectors = vectors_of(pieces, self._embedder) if self._embedder else None
+        vectors = read_vectors(pieces, self._embedder) if self._embedder else None
         self._waiting.append((replace(now, pieces=len(pieces)), pieces, vectors))
         self._done.new += known is None
         self._done.changed += known is not None
@@ -177,12 +177,12 @@ def _find_files(folder: Path, problems: list[str], own: Collection[Path] = ()) -
     while folders:
         inner = folders.pop()
         try:
-            yield from _files_in(folder, inner, folders, problems, own)
+            yield from _list_files(folder, inner, folders, problems, own)
         except OSError as error:
             problems.append(f"{inner or folder}: {error.strerror or error}")
 
 
-def _files_in(
+def _list_files(
     folder: Path, inner: str, folders: list[str], problems: list[str], own: Collection[Path]
 ) -> Iterator[tuple[str, os.stat_result]]:
     """Yield the files directly in the folder `inner`, and add its subfolders to `folders`. Raises `OSError`."""
@@ -196,7 +196,7 @@ def _files_in(
             elif entry.is_dir(follow_symlinks=False):
                 folders.append(path)
             elif entry.is_file(follow_symlinks=False):
-                if media_type_of(path) is None:
+                if guess_media_type(path) is None:
                     problems.append(f"{path}: cannot be read (want {READABLE}, and a name that says which)")
                 else:
                     yield path, entry.stat(follow_symlinks=False)

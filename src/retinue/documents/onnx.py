@@ -56,7 +56,7 @@ class OnnxModel:
         if missing:
             raise UsageError("a model as ONNX needs the extra 'rank': pip install 'retinue[rank]'")
         self.folder = folder
-        self._file = _model_file(folder)
+        self._file = _find_model_file(folder)
         self._session = _make_session(self._file)
         in_forked_child(self._forget_session)
         self._load_tokenizer, self._pad = _load_tokenizer(folder / "tokenizer.json", max_tokens)
@@ -64,7 +64,7 @@ class OnnxModel:
         if not {"input_ids"} <= set(self._types) <= _INPUTS:
             raise DataError(f"{folder}: the model takes {', '.join(self._types)} (want input_ids, attention_mask, …)")
 
-    def batches(self, texts: Texts) -> Iterator[Batch]:
+    def run_batches(self, texts: Texts) -> Iterator[Batch]:
         """Yield the model's output for `texts`, in batches of similar length."""
         encoded = [self._encode(text) for text in texts]
         order = sorted(range(len(encoded)), key=lambda number: len(encoded[number].ids))
@@ -72,7 +72,7 @@ class OnnxModel:
             numbers = order[start : start + _BATCH]
             yield self._run(numbers, [encoded[number] for number in numbers])
 
-    def pieces(self, text: str) -> Iterator[tuple[str, int]]:
+    def split_pieces(self, text: str) -> Iterator[tuple[str, int]]:
         """Split `text` into pieces within the model's limit, each with its number of tokens."""
         whole = self._encode(text)
         for one in (whole, *whole.overflowing):
@@ -80,7 +80,7 @@ class OnnxModel:
             if spans:
                 yield text[spans[0][0] : spans[-1][1]], len(spans)
 
-    def tokens(self, ids: Sequence[int]) -> list[str]:
+    def list_tokens(self, ids: Sequence[int]) -> list[str]:
         """Return the tokens with these ids, as written by the tokenizer."""
         return [self._load_tokenizer.id_to_token(int(one)) or "" for one in ids]
 
@@ -123,7 +123,7 @@ def load_model(folder: Path, max_tokens: int = MAX_TOKENS) -> OnnxModel:
     return OnnxModel(folder, max_tokens)
 
 
-def _model_file(folder: Path) -> Path:
+def _find_model_file(folder: Path) -> Path:
     found = [folder / "model.onnx", folder / "onnx" / "model.onnx", *sorted((folder / "onnx").glob("model*.onnx"))]
     for path in found:
         if path.is_file():

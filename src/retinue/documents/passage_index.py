@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ..core.values import Document
 from ..tools.keyword_search import stems, storable
 from .document_store import DocumentStore
-from .splitter import windows
+from .splitter import cut_windows
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ENDING = ".sqlite"
@@ -53,7 +53,7 @@ class PassageIndex:
         text = storable(text)
         pieces = [
             Document(text[start:end], f"{key}#{number}", {"key": key, "title": title, "start": start})
-            for number, (start, end) in enumerate(windows(text, *chunks))
+            for number, (start, end) in enumerate(cut_windows(text, *chunks))
         ]
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._writing[collection], self._open(collection) as store, store.transaction() as connection:
@@ -68,22 +68,22 @@ class PassageIndex:
         """Remove the texts under these keys."""
         with self._writing[collection], self._open(collection) as store, store.transaction() as connection:
             for key in keys:
-                store.delete(ids=_ids(store, key))
+                store.delete(ids=_list_ids(store, key))
                 connection.execute("DELETE FROM files WHERE path = ?", (key,))
 
-    def keys(self, collection: str) -> set[str]:
+    def list_keys(self, collection: str) -> set[str]:
         """Return the keys of the stored texts."""
-        if not self._path(collection).exists():
+        if not self._find_path(collection).exists():
             return set()
         with self._open(collection) as store:
-            return {key for (key,) in store.database.rows("SELECT path FROM files")}
+            return {key for (key,) in store.database.read_rows("SELECT path FROM files")}
 
-    def text(self, collection: str, key: str) -> str:
+    def read_text(self, collection: str, key: str) -> str:
         """Return the whole text under `key`, or an empty string."""
-        if not self._path(collection).exists():
+        if not self._find_path(collection).exists():
             return ""
         with self._open(collection) as store:
-            pieces = store.get(_ids(store, key))
+            pieces = store.get(_list_ids(store, key))
         text = ""
         for piece in pieces:
             text += piece.content[len(text) - piece.meta["start"] :]
@@ -95,7 +95,7 @@ class PassageIndex:
         The score is the mean of BM25 relative to the best one's, and of the share of the query's words that occur in
         the piece or its title.
         """
-        if not self._path(collection).exists() or keys == []:
+        if not self._find_path(collection).exists() or keys == []:
             return []
         where = None if keys is None else {"key": {"in": keys}}
         with self._open(collection) as store:
@@ -105,18 +105,18 @@ class PassageIndex:
         scored = [Passage(one.meta["key"], one.content, round(_score(one, best, wanted), 4)) for one in found]
         return sorted(scored, key=lambda one: -one.score)[:top_k]
 
-    def collections(self) -> list[str]:
+    def list_collections(self) -> list[str]:
         """Return the names of the stored collections."""
         return sorted(path.stem for path in self.folder.glob(f"*{_ENDING}") if _ID.fullmatch(path.stem))
 
     def drop(self, collection: str) -> None:
         """Delete a collection."""
-        path = self._path(collection)
+        path = self._find_path(collection)
         with self._writing[collection], self._opening:
             for ending in _BESIDE:
                 path.with_name(path.name + ending).unlink(missing_ok=True)
 
-    def _path(self, collection: str) -> Path:
+    def _find_path(self, collection: str) -> Path:
         if not _ID.fullmatch(collection):
             raise ValueError(f"not the name of a collection: {collection!r}")
         return self.folder / f"{collection}{_ENDING}"
@@ -124,7 +124,7 @@ class PassageIndex:
     @contextmanager
     def _open(self, collection: str) -> Iterator[DocumentStore]:
         with self._opening:  # only one thread sets up a new file
-            store = DocumentStore(self._path(collection))
+            store = DocumentStore(self._find_path(collection))
         with store:
             yield store
 
@@ -135,6 +135,6 @@ def _score(found: Document, best: float, wanted: set[str]) -> float:
     return ((found.score or 0.0) / best + share) / 2 if best > 0 else share / 2
 
 
-def _ids(store: DocumentStore, key: str) -> list[str]:
-    rows = store.database.rows("SELECT pieces FROM files WHERE path = ?", (key,))
+def _list_ids(store: DocumentStore, key: str) -> list[str]:
+    rows = store.database.read_rows("SELECT pieces FROM files WHERE path = ?", (key,))
     return [f"{key}#{number}" for number in range(rows[0][0])] if rows else []

@@ -12,7 +12,7 @@ from ..core.values import Document
 from ..errors import UsageError
 from ..tools.passages import excerpt
 from .document_store import Store
-from .embedding import Embedder, titled
+from .embedding import Embedder, add_title
 
 if TYPE_CHECKING:
     from .onnx import Floats
@@ -24,9 +24,9 @@ _K = 60  # of the fusion; the value of Cormack et al., who found little sensitiv
 _DEPTH = 50  # minimum number of documents fused from each ranking
 
 
-def vectors_of(documents: Sequence[Document], embedder: Embedder) -> Floats | None:
+def read_vectors(documents: Sequence[Document], embedder: Embedder) -> Floats | None:
     """Return a vector of title and content for each document; `None` if there are no documents."""
-    texts = [titled(document) for document in documents]
+    texts = [add_title(document) for document in documents]
     return embedder.embed(texts) if texts else None
 
 
@@ -56,10 +56,10 @@ def retrieve(
     if mode == "vector":
         return store.nearest(vector, top_k, where)
     depth = max(top_k, _DEPTH)
-    return reciprocal_rank_fusion([store.keyword(query, depth, where), store.nearest(vector, depth, where)])[:top_k]
+    return fuse_rankings([store.keyword(query, depth, where), store.nearest(vector, depth, where)])[:top_k]
 
 
-def reciprocal_rank_fusion(rankings: Iterable[Sequence[Document]]) -> list[Document]:
+def fuse_rankings(rankings: Iterable[Sequence[Document]]) -> list[Document]:
     """Merge rankings by reciprocal rank fusion: a document's `score` is the sum of 1 / (60 + its rank) over the
     rankings that contain it. Ties stay in the order of first appearance.
 
@@ -76,16 +76,16 @@ def reciprocal_rank_fusion(rankings: Iterable[Sequence[Document]]) -> list[Docum
     return [replace(documents[name], score=scores[name]) for name in best]
 
 
-def results_text(documents: Sequence[Document], query: str, sources: str | None = None) -> str:
+def format_results(documents: Sequence[Document], query: str, sources: str | None = None) -> str:
     """Format `documents` for a model: one line each, with the title and the parts that match `query`.
 
     With `sources`, a title is a link in Markdown to the document's `url`, or to its `path` below `sources`.
     """
-    lines = [_line(document, query, sources) for document in documents]
+    lines = [_format_line(document, query, sources) for document in documents]
     return "\n".join(lines) or "Nothing was found. Try other words."
 
 
-def _line(document: Document, query: str, sources: str | None) -> str:
+def _format_line(document: Document, query: str, sources: str | None) -> str:
     title, link = document.meta.get("title"), "" if sources is None else _link(document, sources)
     head = f"[{title or link}]({link}) " if link else f"[{title}] " if title else ""
     return head + excerpt(document.content, query, SHOWN_CHARS)

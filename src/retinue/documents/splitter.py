@@ -24,7 +24,7 @@ def split_document(documents: Iterable[Document], size: int = 1_000) -> list[Doc
     ]  # fmt: skip
 
 
-def windows(text: str, size: int, overlap: int) -> Iterator[tuple[int, int]]:
+def cut_windows(text: str, size: int, overlap: int) -> Iterator[tuple[int, int]]:
     """Yield start and end of overlapping pieces that cover `text`, each of at most `size` characters.
 
     About `overlap` characters (at most half of `size`) repeat the end of the previous piece. Cuts are between

@@ -1,6 +1,6 @@
 """A store's SQLite file: opening, checks, schema migrations, mapping of errors, and filters (`where`) as SQL.
 
->>> sql_condition({"kind": "page", "year": {"gte": 2020}})[1][:2]
+>>> build_sql_condition({"kind": "page", "year": {"gte": 2020}})[1][:2]
 ['$."kind"', 'page']
 """
 
@@ -87,7 +87,7 @@ class Database:
         in_forked_child(self._forget_connection)
 
     def _connect(self) -> None:
-        with self._errors():
+        with self._translate_errors():
             connection = _open_connection(self.path)
             try:
                 _migrate(connection, self.path)
@@ -104,13 +104,13 @@ class Database:
             keep_from_parent(self._connection)
             self._connection = None
 
-    def rows(self, sql: str, bound: Any = ()) -> list[tuple[Any, ...]]:
+    def read_rows(self, sql: str, bound: Any = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query. `bound`: its parameters."""
         with self._open() as connection:
             return connection.execute(sql, bound).fetchall()
 
     @contextmanager
-    def writing(self) -> Iterator[apsw.Connection]:
+    def begin_writing(self) -> Iterator[apsw.Connection]:
         """Run the block in a transaction, which is rolled back if it raises. Nested transactions become part of the
         outer one.
         """
@@ -136,7 +136,7 @@ class Database:
 
     @contextmanager
     def _open(self) -> Iterator[apsw.Connection]:
-        with self._lock, self._errors():
+        with self._lock, self._translate_errors():
             if self._is_closed:
                 raise UsageError(f"the store {self.path} has been closed")
             if self._connection is None:
@@ -145,7 +145,7 @@ class Database:
             yield self._connection
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         import apsw
 
         try:
@@ -194,7 +194,7 @@ def _migrate(connection: apsw.Connection, path: str | Path) -> None:
 # ── filters ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def sql_condition(where: Where | None) -> tuple[str, list[Any]]:
+def build_sql_condition(where: Where | None) -> tuple[str, list[Any]]:
     """Return the SQL condition on a row's `meta`, and its parameters. No text of `where` becomes part of the SQL.
 
     `{"url": "…"}` is equality, `{"year": {"gte": 2020, "lt": 2025}}` compares; all conditions must hold. Operators: eq,

@@ -61,24 +61,24 @@ class Text:
     links: tuple[str, ...] = ()
 
 
-def media_type_of(name: str) -> str | None:
+def guess_media_type(name: str) -> str | None:
     """Return the media type for a file name; `None` for an unsupported kind."""
     return _ENDINGS.get(PurePath(name).suffix.lower())
 
 
-def text_of(data: bytes, media_type: str, charset: str = "", seconds: float = math.inf) -> Text:
+def extract_text(data: bytes, media_type: str, charset: str = "", seconds: float = math.inf) -> Text:
     """Extract the text in `data`; `media_type` and `charset` are the server's declarations.
 
     Both may be wrong: a PDF is recognized whatever its declared type, and valid UTF-8 usually is UTF-8. Of a PDF, only
     the pages that can be read within `seconds` are included. Raises `DataError` for unreadable data, and `UsageError`
     if the required extra is not installed.
     """
-    kind = kind_of(data, media_type)
+    kind = detect_media_type(data, media_type)
     if kind == _PDF:
         read = _read_pdf(data, seconds)
     elif kind in MODULES:
         _check_extra(MODULES[kind], "a file of Word, Excel or PowerPoint")
-        read = Text(*office_text(data, kind))
+        read = Text(*read_office_file(data, kind))
     elif kind in _HTML:
         read = _read_html(data, charset)
     elif kind in _MARKDOWN:
@@ -91,10 +91,10 @@ def text_of(data: bytes, media_type: str, charset: str = "", seconds: float = ma
 
 def needs_parser(data: bytes, media_type: str) -> bool:
     """Return whether a parser extracts the text, which hostile data can keep busy (see `text_subprocess`)."""
-    return kind_of(data, media_type) in (_PDF, *_HTML, *MODULES)
+    return detect_media_type(data, media_type) in (_PDF, *_HTML, *MODULES)
 
 
-def kind_of(data: bytes, media_type: str) -> str:
+def detect_media_type(data: bytes, media_type: str) -> str:
     """Return the media type that determines how `data` is read. Raises `DataError` for one without text."""
     kind = media_type.partition(";")[0].strip().lower()
     start = data[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
@@ -125,10 +125,10 @@ def _read_html(data: bytes, charset: str) -> Text:
         text = extract_plain_text(main[0].html, preserve_formatting=True, skip_elements=_AROUND)
     else:
         text = extract_plain_text(tree, preserve_formatting=True, main_content=True)
-    return Text(text or extract_plain_text(tree, preserve_formatting=True), tree.title or "", tuple(_links(tree)))
+    return Text(text or extract_plain_text(tree, preserve_formatting=True), tree.title or "", tuple(_find_links(tree)))
 
 
-def _links(tree: Any) -> Iterator[str]:
+def _find_links(tree: Any) -> Iterator[str]:
     """Yield the first links of a page, without duplicates."""
     base = tree.head.query_selector("base[href]") if tree.head is not None else None
     found = tree.body.query_selector_all("a[href]") if tree.body is not None else []
@@ -186,7 +186,7 @@ def _check_extra(module: str, what: str) -> None:
         raise UsageError(f"{what} needs the extra 'documents': pip install 'retinue[documents]'")
 
 
-def office_text(data: bytes, kind: str) -> tuple[str, str]:
+def read_office_file(data: bytes, kind: str) -> tuple[str, str]:
     """Return the text and the title in `data`; rows of a table are lines, with ` | ` between cells. Raises
     `DataError`."""
     try:
@@ -208,7 +208,7 @@ def _read_word(file: io.BytesIO) -> tuple[list[str], str]:
 
     document = Document(file)
     blocks = [
-        _table_text([cell.text for cell in row.cells] for row in one.rows) if isinstance(one, Table) else one.text
+        _format_table([cell.text for cell in row.cells] for row in one.rows) if isinstance(one, Table) else one.text
         for one in document.iter_inner_content()
     ]
     return blocks, document.core_properties.title or ""
@@ -219,7 +219,7 @@ def _read_excel(file: io.BytesIO) -> tuple[list[str], str]:
 
     book = load_workbook(file, read_only=True, data_only=True)
     try:
-        sheets = [f"{sheet.title}\n{_table_text(sheet.iter_rows(values_only=True))}" for sheet in book.worksheets]
+        sheets = [f"{sheet.title}\n{_format_table(sheet.iter_rows(values_only=True))}" for sheet in book.worksheets]
         return sheets, book.properties.title or ""
     finally:
         book.close()
@@ -232,26 +232,26 @@ def _read_slides(file: io.BytesIO) -> tuple[list[str], str]:
     slides = []
     for slide in deck.slides:
         notes = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
-        slides.append("\n".join([*_shape_texts(slide.shapes), *([notes.text] if notes else [])]))
+        slides.append("\n".join([*_read_shapes(slide.shapes), *([notes.text] if notes else [])]))
     return slides, deck.core_properties.title or ""
 
 
-def _shape_texts(shapes: Iterable[Any]) -> Iterator[str]:
+def _read_shapes(shapes: Iterable[Any]) -> Iterator[str]:
     for shape in shapes:
         if shape.has_text_frame:
             yield shape.text_frame.text
         elif getattr(shape, "has_table", False):
-            yield _table_text([cell.text for cell in row.cells] for row in shape.table.rows)
+            yield _format_table([cell.text for cell in row.cells] for row in shape.table.rows)
         elif hasattr(shape, "shapes"):  # a group
-            yield from _shape_texts(shape.shapes)
+            yield from _read_shapes(shape.shapes)
 
 
-def _table_text(rows: Iterable[Iterable[Any]]) -> str:
-    lines = (" | ".join(_cell_text(cell) for cell in row) for row in rows)
+def _format_table(rows: Iterable[Iterable[Any]]) -> str:
+    lines = (" | ".join(_format_cell(cell) for cell in row) for row in rows)
     return "\n".join(line.rstrip(" |") for line in lines if line.strip(" |"))
 
 
-def _cell_text(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     if isinstance(value, datetime.datetime) and value.time() == datetime.time.min:  # a date, as Excel keeps it
         value = value.date()
     return "" if value is None else " ".join(str(value).split())
@@ -272,7 +272,7 @@ def main(media_type: str, charset: str, seconds: str, most: str) -> None:
 
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
     try:
-        found = text_of(sys.stdin.buffer.read(), media_type, charset, float(seconds))
+        found = extract_text(sys.stdin.buffer.read(), media_type, charset, float(seconds))
         answer = {"text": found.text[: int(most)], "title": found.title[:1_000], "links": found.links}
     except (DataError, UsageError) as error:
         answer = {type(error).__name__: str(error)}

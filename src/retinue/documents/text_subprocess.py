@@ -1,4 +1,4 @@
-"""`text_of` in a subprocess, for data from the web.
+"""`extract_text` in a subprocess, for data from the web.
 
 A small page can keep a parser busy for minutes (nested tags, endless attributes, a PDF's streams) and would block
 everything else. The subprocess has limits on time and memory, and an empty environment. It costs some 50 ms a page, and
@@ -17,10 +17,11 @@ MAX_TEXT = 2_000_000  # characters
 _PROGRAM = f"{__package__}.text_extraction"
 
 
-async def text_apart(data: bytes, media_type: str, charset: str = "", seconds: float = 10.0) -> Text:
-    """Return `text_of(data, media_type, charset)`, at most 2,000,000 characters; of a PDF, what can be read in time.
+async def extract_text_apart(data: bytes, media_type: str, charset: str = "", seconds: float = 10.0) -> Text:
+    """Return `extract_text(data, media_type, charset)`, at most 2,000,000 characters; of a PDF, what can be read in time.
 
-    Raises `DataError` for data that cannot be read, at all or within `seconds`, and `UsageError` as `text_of` does.
+    Raises `DataError` for data that cannot be read, at all or within `seconds`, and `UsageError` as `extract_text`
+    does.
     """
     arguments = (media_type[:100], charset[:100], str(0.7 * seconds), str(MAX_TEXT))
     try:

@@ -69,7 +69,7 @@ class Served:
     call: Serve
 
 
-def server_of(
+def build_server(
     parts: Iterable[Agent | Pipeline | Tool], name: str = "retinue", descriptions: Mapping[str, str] = {}
 ) -> Server[Any]:
     """Return a server with `ask_NAME(question)` for each agent, `run_NAME(query)` for each pipeline, and tools under
@@ -98,7 +98,9 @@ def server_of(
 
         one = served.get(params.name)
         if one is None:
-            return _tool_result(f"there is no tool {params.name[:80]!r}; there are: {', '.join(served)}", is_error=True)
+            return _make_tool_result(
+                f"there is no tool {params.name[:80]!r}; there are: {', '.join(served)}", is_error=True
+            )
         return await _call_tool(one, params.arguments or {}, report)
 
     async def list_resources(
@@ -123,7 +125,7 @@ def server_of(
 
 async def _call_tool(one: Served, arguments: dict[str, Any], report: Report) -> CallToolResult:
     try:
-        return _tool_result(await await_contained(one.call(arguments, report)))
+        return _make_tool_result(await await_contained(one.call(arguments, report)))
     except (InvalidInput, RetinueError) as error:
         cause = error.__cause__ if isinstance(error, NodeFailed) else error
         reason = _hide_engine(error) if isinstance(cause, ModelError) else str(error)
@@ -131,7 +133,7 @@ async def _call_tool(one: Served, arguments: dict[str, Any], report: Report) -> 
         reason = "it did not finish in time"
     except Exception as error:  # a tool may raise anything; the client's model reads it
         reason = describe_error(error)
-    return _tool_result(reason, is_error=True)
+    return _make_tool_result(reason, is_error=True)
 
 
 async def serve_stdio(server: Server[Any]) -> None:
@@ -143,23 +145,23 @@ async def serve_stdio(server: Server[Any]) -> None:
 
 def _serve_part(part: Agent | Pipeline | Tool, said: str) -> Served:
     if isinstance(part, Agent):
-        name, question = _tool_name(f"ask_{part.name}"), {"question": Argument(str)}
+        name, question = _make_tool_name(f"ask_{part.name}"), {"question": Argument(str)}
         takes = build_signature(name, question)
-        return Served(_tool_listing(name, said or f"Ask the agent {part.name}.", takes, None), _make_asker(part, takes))
+        return Served(_list_tool(name, said or f"Ask the agent {part.name}.", takes, None), _make_asker(part, takes))
     if isinstance(part, Pipeline):
         if part.inputs != ("query",):
             raise UsageError(f"pipeline {part.name} cannot be served: its only input must be a query")
         said = said or f"Run the pipeline {part.name}."
-        part = Tool(_tool_name(f"run_{part.name}"), part, said, timeout=PIPELINE_SECONDS)
+        part = Tool(_make_tool_name(f"run_{part.name}"), part, said, timeout=PIPELINE_SECONDS)
     hints = ToolAnnotations(read_only_hint=part.effects == "read", idempotent_hint=part.effects != "once")
-    return Served(_tool_listing(part.name, part.description, part.signature, hints), _make_caller(part))
+    return Served(_list_tool(part.name, part.description, part.signature, hints), _make_caller(part))
 
 
-def _tool_name(text: str) -> str:
+def _make_tool_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]", "_", text)[:64]
 
 
-def _tool_listing(name: str, description: str, takes: Signature, hints: ToolAnnotations | None) -> ListedTool:
+def _list_tool(name: str, description: str, takes: Signature, hints: ToolAnnotations | None) -> ListedTool:
     return ListedTool(name=name, description=description, input_schema=dict(takes.parameters), annotations=hints)
 
 
@@ -177,7 +179,7 @@ def _make_asker(agent: Agent, takes: Signature) -> Serve:
         run = agent.start(takes.arguments(arguments)["question"])
         async with aclosing(run.events()) as events:  # cancelling the call cancels the run
             async for event in events:
-                if message := _progress_message(event):
+                if message := _describe_progress(event):
                     await report(message)
         _check_ending(run.result)
         if run.result.answered:
@@ -204,7 +206,7 @@ def _check_ending(result: RunResult) -> None:
         raise ToolError(_hide_engine(end.detail))
 
 
-def _progress_message(event: Any) -> str:
+def _describe_progress(event: Any) -> str:
     match event:
         case Asked(step=step):
             return f"step {step}: the model is asked"
@@ -216,7 +218,7 @@ def _progress_message(event: Any) -> str:
             return ""
 
 
-def _tool_result(text: str, *, is_error: bool = False) -> CallToolResult:
+def _make_tool_result(text: str, *, is_error: bool = False) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=text)], is_error=is_error)
 
 
@@ -242,7 +244,7 @@ class KeyCheck:
             await refusal(scope, receive, send)
 
 
-def app_of(server: Server[Any], key: str, hosts: Sequence[str] = ()) -> ASGIApp:
+def build_app(server: Server[Any], key: str, hosts: Sequence[str] = ()) -> ASGIApp:
     """Return the application, which serves `/mcp`. It accepts requests for loopback names and `hosts`, and none from
     browser pages: this prevents DNS rebinding."""
     names = [*_LOOPBACK, *hosts]
@@ -252,5 +254,5 @@ def app_of(server: Server[Any], key: str, hosts: Sequence[str] = ()) -> ASGIApp:
 
 def serve_http(server: Server[Any], key: str, listening: socket, hosts: Sequence[str] = ()) -> None:
     """Serve at a socket that listens, until interrupted, which raises `KeyboardInterrupt`."""
-    http = uvicorn.Server(uvicorn.Config(app_of(server, key, hosts), log_level="warning", ws="none"))
+    http = uvicorn.Server(uvicorn.Config(build_app(server, key, hosts), log_level="warning", ws="none"))
     run_to_completion(http.serve(sockets=[listening]))

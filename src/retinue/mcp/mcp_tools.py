@@ -15,8 +15,8 @@ from ..core.tools.tool import Tool, ToolExample
 from ..errors import UsageError
 from ..net.ssrf_guard import SsrfGuard
 from .schema_conversion import convert_schema
-from .server_address import Server, server_problems
-from .tool_pins import Offer, Offered, read_pins, usable_offers, write_pins
+from .server_address import Server, find_server_problems
+from .tool_pins import Offer, Offered, read_pins, split_offers, write_pins
 
 if TYPE_CHECKING:
     from .session import Session
@@ -66,7 +66,7 @@ class MCPTools(Configurable):
             "args": list(args), "env": dict(env or {}), "headers": dict(headers or {}), "tools": list(tools or ()),
             "options": {name: dict(one) for name, one in (options or {}).items()},
         }  # fmt: skip
-        for _, problem in server_problems(name, self.given):
+        for _, problem in find_server_problems(name, self.given):
             raise UsageError(f"{name}: {problem}")
         self.name = name
         self.pins = None if pins is None else Path(pins)
@@ -84,7 +84,7 @@ class MCPTools(Configurable):
         if self.pins is None:
             offers = (await self.offered_async()).offers
         else:
-            offers = usable_offers(self.name, self._pinned_offers().values()).offers
+            offers = split_offers(self.name, self._read_pinned_offers().values()).offers
         wanted = self.given["tools"] or list(offers)
         for name in {*wanted, *self.given["options"]} - {*offers}:
             there_are = ", ".join(offers) or "none"
@@ -105,7 +105,7 @@ class MCPTools(Configurable):
 
     async def offered_async(self) -> Offered:
         """Return what the server offers now (of the chosen `tools`), approved or not. Raises `ToolError`."""
-        offered = await run_in_background(self._open_session().listed())
+        offered = await run_in_background(self._open_session().list_offers())
         chosen = self.given["tools"] or [*offered.offers, *offered.refused]
         return Offered(
             {name: offered.offers[name] for name in chosen if name in offered.offers},
@@ -133,7 +133,7 @@ class MCPTools(Configurable):
         """Blocking version of `stop_async`."""
         run_blocking(self.stop_async())
 
-    def _pinned_offers(self) -> dict[str, Offer]:
+    def _read_pinned_offers(self) -> dict[str, Offer]:
         assert self.pins is not None
         pinned = read_pins(self.pins).get(self.name)
         if pinned is None:
@@ -180,6 +180,6 @@ class Remote:
 
 
 async def _call_remote(session: Session, name: str, arguments: Mapping[str, Any], repeatable: bool) -> str:
-    from .messages import result_text
+    from .messages import read_result_text
 
-    return result_text(await session.call(name, arguments, repeatable=repeatable))
+    return read_result_text(await session.call(name, arguments, repeatable=repeatable))

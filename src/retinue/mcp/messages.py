@@ -67,7 +67,9 @@ def read_messages(data: bytes, *, guess: bool = False) -> list[JSONRPCMessage]:
         if found is None:
             raise ValueError("not JSON") from None
         return [
-            _unreadable_answer(int(found[1]) if found[1] else found[2].decode("utf-8", "replace"), "it is not JSON")
+            _make_unreadable_answer(
+                int(found[1]) if found[1] else found[2].decode("utf-8", "replace"), "it is not JSON"
+            )
         ]
     messages = [message for one in (value if isinstance(value, list) else [value]) for message in _read_message(one)]
     if not messages:
@@ -93,14 +95,14 @@ def _read_message(value: Any) -> Iterator[JSONRPCMessage]:
         if answered != value["id"] or type(answered) is not type(value["id"]):
             yield from _read_message(value | {"id": answered})
         elif error is None:
-            yield _unreadable_answer(answered, "want an object as its result")
+            yield _make_unreadable_answer(answered, "want an object as its result")
         else:
             said = error.get("message") if isinstance(error, dict) else error
             text = said if isinstance(said, str) else json.dumps(said)
             yield JSONRPCError(jsonrpc="2.0", id=answered, error=ErrorData(code=INTERNAL_ERROR, message=text))
 
 
-def _unreadable_answer(answered: int | str, why: str) -> JSONRPCError:
+def _make_unreadable_answer(answered: int | str, why: str) -> JSONRPCError:
     problem = ErrorData(code=PARSE_ERROR, message=f"its answer cannot be read: {why}")
     return JSONRPCError(jsonrpc="2.0", id=answered, error=problem)
 
@@ -114,8 +116,8 @@ class _RawResult(Exception):
 
 
 class Dispatcher(JSONRPCDispatcher[Any]):
-    """Matches answers to requests. Results about tools come as the server sent them (`raw_result`); of its answer to
-    `initialize`, only the version matters here."""
+    """Matches answers to requests. Results about tools come as the server sent them (`request_raw_result`); of its
+    answer to `initialize`, only the version matters here."""
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **related: Any
@@ -130,7 +132,7 @@ class Dispatcher(JSONRPCDispatcher[Any]):
         return result
 
 
-async def raw_result(session: ClientSession, request: Request[Any, Any]) -> Mapping[str, Any]:
+async def request_raw_result(session: ClientSession, request: Request[Any, Any]) -> Mapping[str, Any]:
     """Return the result of a request about tools as the server sent it. Raises `MCPError`, and `ToolError` if there is
     none."""
     try:
@@ -153,7 +155,7 @@ class Disconnect:
     complaint: str = ""
     unreachable: bool = False
 
-    def because(self, reason: str) -> None:
+    def mark_lost(self, reason: str) -> None:
         """Mark the connection as lost."""
         self.reason = self.reason or reason
         self.event.set()
@@ -184,7 +186,7 @@ async def list_all(session: ClientSession) -> list[Offer | Malformed]:
     found: list[Offer | Malformed] = []
     cursor: str | None = None
     while True:
-        page = await raw_result(session, ListToolsRequest(params=PaginatedRequestParams(cursor=cursor)))
+        page = await request_raw_result(session, ListToolsRequest(params=PaginatedRequestParams(cursor=cursor)))
         listed, cursor = page.get("tools"), page.get("nextCursor")
         if not isinstance(listed, list):
             raise ToolError("what it says is not valid MCP: want a list of tools")
@@ -209,9 +211,9 @@ def _read_offer(tool: Any, number: int) -> Offer | Malformed:
     return Offer(name, description if isinstance(description, str) else "", schema, effects)
 
 
-def first_problem(error: Exception, server: Server) -> str:
+def describe_first_error(error: Exception, server: Server) -> str:
     """Return the first cause of an exception, as text for a person."""
-    first = next(_first_errors(error))
+    first = next(_list_errors(error))
     match first:
         case ToolError():
             return str(first).removeprefix(f"{server.name}: ")
@@ -226,10 +228,10 @@ def first_problem(error: Exception, server: Server) -> str:
             return f"{type(first).__name__}: {first!s:.300}"
 
 
-def _first_errors(error: BaseException) -> Iterator[BaseException]:
+def _list_errors(error: BaseException) -> Iterator[BaseException]:
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
-            yield from _first_errors(inner)
+            yield from _list_errors(inner)
     else:
         yield error
 
@@ -237,7 +239,7 @@ def _first_errors(error: BaseException) -> Iterator[BaseException]:
 # ── the result of a call ──────────────────────────────────────────────────────────────────────────
 
 
-def result_text(result: Mapping[str, Any]) -> str:
+def read_result_text(result: Mapping[str, Any]) -> str:
     """Return the text of a server's result, with notes in place of other content. Raises `ToolError` if the result is
     an error, none at all, or larger than 1 MiB."""
     if result.get("resultType", "complete") != "complete":
@@ -247,7 +249,7 @@ def result_text(result: Mapping[str, Any]) -> str:
     parts, structured = result.get("content"), result.get("structuredContent")
     if not isinstance(parts, list | str) and structured is None:
         raise ToolError("it answered what is no result of a tool: want a list as its content")
-    text = "\n".join(map(_part_text, [parts] if isinstance(parts, str) else parts or ()))
+    text = "\n".join(map(_read_part_text, [parts] if isinstance(parts, str) else parts or ()))
     if not text and structured is not None:
         text = json.dumps(structured, ensure_ascii=False)
     if len(text.encode(errors="replace")) > MAX_RESULT:
@@ -267,7 +269,7 @@ def _take_file(data: str, uri: str, media_type: Any) -> str:
     return take_file(content, uri.rpartition("/")[2][:100])
 
 
-def _part_text(part: Any) -> str:
+def _read_part_text(part: Any) -> str:
     match part:
         case str(text) | {"type": "text", "text": str(text)}:
             return text

@@ -30,7 +30,7 @@ def convert_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
         raise DataError(f"its arguments are not an object, but of the type {kinds!r:.80}")
     if not isinstance(schema.get("properties") or {}, Mapping):
         raise DataError("the 'properties' of its arguments are not an object")
-    made = {"properties": {}} | _Plain(schema).of(schema, MAX_DEPTH) | {"type": "object"}
+    made = {"properties": {}} | _Plain(schema).convert_schema(schema, MAX_DEPTH) | {"type": "object"}
     if len(json.dumps(made)) > MAX_CHARS:
         raise DataError(f"the description of its arguments exceeds {MAX_CHARS:,} characters")
     return made
@@ -43,23 +43,26 @@ class _Plain:
         self._root = root
         self._left = MAX_NODES
 
-    def of(self, schema: Any, depth: int) -> dict[str, Any]:
+    def convert_schema(self, schema: Any, depth: int) -> dict[str, Any]:
         self._left -= 1
         if not isinstance(schema, Mapping) or depth == 0 or self._left < 0:
             return {}
-        if parts := self._combined_schemas(schema):
+        if parts := self._list_combined_schemas(schema):
             own = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
-            return reduce(_merge_schemas, [*(self.of(part, depth - 1) for part in parts), self.of(own, depth)])
-        made = self._plain_keywords(schema) | dict(self._size_keywords(schema))
+            return reduce(
+                _merge_schemas,
+                [*(self.convert_schema(part, depth - 1) for part in parts), self.convert_schema(own, depth)],
+            )
+        made = self._convert_keywords(schema) | dict(self._convert_size_keywords(schema))
         for choice in ("anyOf", "oneOf"):
             if isinstance(schema.get(choice), list) and schema[choice]:
-                made["anyOf"] = [self.of(one, depth - 1) for one in schema[choice][:16]]
+                made["anyOf"] = [self.convert_schema(one, depth - 1) for one in schema[choice][:16]]
         if isinstance(schema.get("items"), Mapping):
-            made["items"] = self.of(schema["items"], depth - 1)
+            made["items"] = self.convert_schema(schema["items"], depth - 1)
         if isinstance(schema.get("prefixItems"), list):
-            made["prefixItems"] = [self.of(one, depth - 1) for one in schema["prefixItems"][:16]]
+            made["prefixItems"] = [self.convert_schema(one, depth - 1) for one in schema["prefixItems"][:16]]
         if isinstance(schema.get("additionalProperties"), Mapping):
-            made["additionalProperties"] = self.of(schema["additionalProperties"], depth - 1)
+            made["additionalProperties"] = self.convert_schema(schema["additionalProperties"], depth - 1)
         if isinstance(schema.get("properties"), Mapping) or schema.get("required"):
             made |= self._convert_object(schema, depth)
         return made
@@ -71,14 +74,16 @@ class _Plain:
         names = dict.fromkeys([*described, *needed])  # a required argument that is not described takes any value
         if wrong := [name for name in names if not (name.isprintable() and 0 < len(name) <= _MAX_NAME)]:
             raise DataError(f"an argument cannot be called {wrong[0][:40]!r}")
-        made: dict[str, Any] = {"properties": {name: self.of(described.get(name), depth - 1) for name in names}}
+        made: dict[str, Any] = {
+            "properties": {name: self.convert_schema(described.get(name), depth - 1) for name in names}
+        }
         if needed:
             made["required"] = list(dict.fromkeys(needed))
         if schema.get("additionalProperties") is False:
             made["additionalProperties"] = False
         return made
 
-    def _combined_schemas(self, schema: Mapping[str, Any]) -> list[Any]:
+    def _list_combined_schemas(self, schema: Mapping[str, Any]) -> list[Any]:
         """Return the other schemas that must fit as well: one that is referred to, and all of `allOf`."""
         referred = [self._resolve(schema["$ref"])] if "$ref" in schema else []
         return [*referred, *schema["allOf"][:16]] if isinstance(schema.get("allOf"), list) else referred
@@ -94,7 +99,7 @@ class _Plain:
                 found = found.get(key) if isinstance(found, Mapping) else None
         return found
 
-    def _plain_keywords(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+    def _convert_keywords(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         made: dict[str, Any] = {}
         kinds = schema.get("type")
         if kinds in _TYPES or (isinstance(kinds, list) and kinds and all(kind in _TYPES for kind in kinds)):
@@ -105,7 +110,7 @@ class _Plain:
             made["enum"] = values
         return made | {key: schema[key] for key in ("const", "default") if key in schema}
 
-    def _size_keywords(self, schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    def _convert_size_keywords(self, schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         for key in _BOUNDS:
             if isinstance(value := schema.get(key), int | float) and not isinstance(value, bool):
                 yield key, value

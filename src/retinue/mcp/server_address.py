@@ -38,7 +38,7 @@ class Server:
         register_url_secrets(self.url or "")
 
 
-def server_problems(name: str, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def find_server_problems(name: str, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with a server's settings: the parameter (`""` for all of them) and the reason. Text with a
     `${NAME}` is accepted, since it may stand for anything."""
     if not _NAME.fullmatch(name):
@@ -52,10 +52,10 @@ def server_problems(name: str, given: Mapping[str, Any]) -> Iterator[tuple[str, 
     elif (url := given.get("url")) is not None and not _is_address(url):
         yield "url", f"url: want http://… or https://…, without a user name, not {redacted_excerpt(url)!r}"
     else:
-        yield from _settings_problems(given)
+        yield from _find_settings_problems(given)
 
 
-def _settings_problems(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _find_settings_problems(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, other in (("args", "command"), ("env", "command"), ("headers", "url")):
         if given.get(key) and given.get(other) is None:
             yield key, f"{key!r} goes with {other!r}"

@@ -32,11 +32,19 @@ from .._internal.processes import in_forked_child, keep_from_parent
 from .._internal.sync_bridge import run_blocking
 from ..errors import NotDone
 from ..net.error_mapping import call_failure
-from .messages import OWN_FAILURE, Disconnect, Dispatcher, first_problem, list_all, raw_result, shake_hands
+from .messages import (
+    OWN_FAILURE,
+    Disconnect,
+    Dispatcher,
+    describe_first_error,
+    list_all,
+    request_raw_result,
+    shake_hands,
+)
 from .server_address import Server
-from .stdio import over_stdio
-from .streamable_http import over_http
-from .tool_pins import Offer, Offered, usable_offers
+from .stdio import connect_stdio
+from .streamable_http import connect_http
+from .tool_pins import Offer, Offered, split_offers
 
 _NO_SESSION = (404, 400)  # statuses of servers that do not know a session; the first one is MCP's
 IDLE = 60.0  # idle seconds before the connection and the tool list are checked
@@ -78,7 +86,7 @@ class Session:
 
     # ── what others ask of it ────────────────────────────────────────────────────────────────────
 
-    async def listed(self) -> Offered:
+    async def list_offers(self) -> Offered:
         """Return what the server offers now. Raises `ToolError`."""
         await self._connect()
         assert self.offered is not None
@@ -94,7 +102,7 @@ class Session:
         again = True
         while True:
             session = await self._connect()
-            if problem := self.problem(tool):
+            if problem := self.describe_problem(tool):
                 raise NotDone(problem)
             lost, owner, name = self._lost, self._owner, self.server.name
             try:
@@ -103,8 +111,8 @@ class Session:
                 sent, reason = await self._judge_failure(session, lost, error)
                 if not reason:
                     detail = f" ({lost.complaint})" if lost.complaint else ""
-                    raise call_failure(f"{name}: {_error_text(error)}{detail}", sent=sent) from error
-                lost.because(reason)
+                    raise call_failure(f"{name}: {_read_error_text(error)}{detail}", sent=sent) from error
+                lost.mark_lost(reason)
                 if owner is not None:
                     await asyncio.wait({owner})  # until it has closed the connection
                 if not again or (sent and not repeatable):
@@ -133,12 +141,12 @@ class Session:
             if own and status and status == refusal.error.data.get("status"):
                 return status != _NO_SESSION[0], "it does not know the session any more"
         except Exception as silence:
-            return sent, first_problem(silence, self.server)
+            return sent, describe_first_error(silence, self.server)
         else:
             return sent, ""
         return sent, error.message
 
-    def problem(self, tool: str) -> str:
+    def describe_problem(self, tool: str) -> str:
         """Return why `tool` cannot be used now; empty if it can."""
         name = f"{self.server.name}'s tool {tool!r}"
         if tool in self._changed:
@@ -205,12 +213,12 @@ class Session:
                 try:
                     await self._hold_connection(opened)
                 except Exception as error:
-                    self._lost.because(first_problem(error, self.server))
+                    self._lost.mark_lost(describe_first_error(error, self.server))
                 if opened.done() or not self._lost.unreachable or now() + pause > until:
                     break
                 await asyncio.sleep(pause)
         finally:
-            self._lost.because("it was stopped")
+            self._lost.mark_lost("it was stopped")
             self._checked.set()
             if not opened.done():
                 if not self._stopping:
@@ -220,7 +228,7 @@ class Session:
 
     async def _hold_connection(self, opened: asyncio.Future[ClientSession]) -> None:
         """Open the connection, watch it, and close it."""
-        transport = over_http if self.server.url else over_stdio
+        transport = connect_http if self.server.url else connect_stdio
         client = Implementation(name="retinue", version="")
         with anyio.CancelScope() as leaving:
             async with (
@@ -262,7 +270,7 @@ class Session:
             with anyio.fail_after(min(_CHECK, self.server.seconds)):
                 await self._update_tools(session)
         except Exception as error:  # recorded before waiting callers see the error
-            self._lost.because(first_problem(error, self.server))
+            self._lost.mark_lost(describe_first_error(error, self.server))
             raise
 
     async def _tell_when_lost(self) -> None:
@@ -276,7 +284,7 @@ class Session:
 
     async def _update_tools(self, session: ClientSession) -> None:
         """Update the tool list."""
-        self.offered = usable_offers(self.server.name, await list_all(session))
+        self.offered = split_offers(self.server.name, await list_all(session))
         if self.pinned is None:
             self.pinned = self.offered.offers
         self._compare()
@@ -296,7 +304,7 @@ class Session:
         self._under_way += 1
         try:
             params = CallToolRequestParams(name=tool, arguments=dict(arguments))
-            return await raw_result(session, CallToolRequest(params=params))
+            return await request_raw_result(session, CallToolRequest(params=params))
         except asyncio.CancelledError:  # timed out, perhaps because the server is gone
             self._news.set()
             raise
@@ -304,7 +312,7 @@ class Session:
             self._under_way -= 1
 
 
-def _error_text(error: MCPError) -> str:
+def _read_error_text(error: MCPError) -> str:
     """Return an error's message with its `data`, which often says more."""
     data = None if error.code == OWN_FAILURE else error.error.data
     said = data if isinstance(data, str) else "" if data is None else json.dumps(data, ensure_ascii=False, default=str)

@@ -35,7 +35,7 @@ _LAST_WORDS = 0.5  # seconds to wait for error output after its exit
 
 
 @asynccontextmanager
-async def over_stdio(server: Server, lost: Disconnect) -> AsyncIterator[tuple[Any, Any]]:
+async def connect_stdio(server: Server, lost: Disconnect) -> AsyncIterator[tuple[Any, Any]]:
     """Start a process of `server`. Yields the streams of messages from and to it. Raises `ToolError` if it cannot be
     started."""
     process = await _start_process(server)
@@ -94,7 +94,7 @@ async def _read_output(
                 continue
             for message in messages:
                 await inward.send(SessionMessage(message))
-        lost.because("it writes what are no messages")
+        lost.mark_lost("it writes what are no messages")
 
 
 async def _read_line(output: asyncio.StreamReader, lost: Disconnect, heard: anyio.Event) -> bytes | None:
@@ -104,9 +104,9 @@ async def _read_line(output: asyncio.StreamReader, lost: Disconnect, heard: anyi
     except asyncio.IncompleteReadError:
         with anyio.move_on_after(_LAST_WORDS):
             await heard.wait()
-        lost.because("it ended")
+        lost.mark_lost("it ended")
     except asyncio.LimitOverrunError:
-        lost.because(f"it sent more than {MAX_MESSAGE:,} bytes at once")
+        lost.mark_lost(f"it sent more than {MAX_MESSAGE:,} bytes at once")
     return None
 
 

@@ -25,7 +25,7 @@ _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 
 
 @asynccontextmanager
-async def over_http(server: Server, lost: Disconnect) -> AsyncIterator[tuple[Any, Any]]:
+async def connect_http(server: Server, lost: Disconnect) -> AsyncIterator[tuple[Any, Any]]:
     """Yield the streams of messages from and to `server`."""
     assert server.url is not None
     headers = {**server.headers, "Accept-Encoding": "identity"}
@@ -63,7 +63,9 @@ class _Careful(httpx2.AsyncHTTPTransport):
                 return response
             return await self._make_readable(request, response)
         except httpx2.TransportError as error:
-            return _failure_response(request, str(error) or type(error).__name__, sent=not isinstance(error, _UNSENT))
+            return _make_failure_response(
+                request, str(error) or type(error).__name__, sent=not isinstance(error, _UNSENT)
+            )
 
     async def _exchange(self, request: httpx2.Request) -> httpx2.Response:
         await self._check(request)
@@ -71,20 +73,20 @@ class _Careful(httpx2.AsyncHTTPTransport):
             response = await super().handle_async_request(request)
         except _UNSENT as error:
             self._lost.unreachable = isinstance(error, httpx2.ConnectError)
-            self._lost.because(f"it cannot be reached: {error or type(error).__name__}")
+            self._lost.mark_lost(f"it cannot be reached: {error or type(error).__name__}")
             raise
         coding = response.headers.get("content-encoding", "identity")
         if coding != "identity":
             await response.aclose()
-            self._lost.because(f"its answer is packed ({coding[:20]}), which was not asked for")
+            self._lost.mark_lost(f"its answer is packed ({coding[:20]}), which was not asked for")
             raise httpx2.ReadError(self._lost.reason)
-        limited = _Lines if _content_type(response) == "text/event-stream" else _Limited
+        limited = _Lines if _read_content_type(response) == "text/event-stream" else _Limited
         response.stream = limited(response.stream, self._lost)
         return response
 
     async def _make_readable(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         """Return the response with a body that the SDK understands. A body is read whole unless it is a stream."""
-        if response.status_code == 202 or (response.is_success and _content_type(response) == "text/event-stream"):
+        if response.status_code == 202 or (response.is_success and _read_content_type(response) == "text/event-stream"):
             return response
         try:
             body = await response.aread()
@@ -100,26 +102,26 @@ class _Careful(httpx2.AsyncHTTPTransport):
             return httpx2.Response(200, headers=headers | {"content-type": "text/event-stream"}, content=events)
         said = next((one.error.message for one in messages if isinstance(one, JSONRPCError)), "")
         text = f"it answered {response.status_code}{f': {said}' if said else ''}"
-        return _failure_response(request, text, sent=True, status=response.status_code)
+        return _make_failure_response(request, text, sent=True, status=response.status_code)
 
     async def _check(self, request: httpx2.Request) -> None:
         if self._guard is None:
             return
         try:
-            address, ips = await self._guard.addresses(str(request.url))
+            address, ips = await self._guard.resolve_address(str(request.url))
         except ToolError as error:
             self._lost.unreachable = True
-            self._lost.because(str(error))
+            self._lost.mark_lost(str(error))
             raise httpx2.ConnectError(str(error)) from error
         request.url = request.url.copy_with(host=next((ip for ip in ips if ":" not in ip), ips[0]))
         request.extensions = {**request.extensions, "sni_hostname": address.host}
 
 
-def _content_type(response: httpx2.Response) -> str:
+def _read_content_type(response: httpx2.Response) -> str:
     return response.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def _failure_response(request: httpx2.Request, message: str, *, sent: bool, status: int = 0) -> httpx2.Response:
+def _make_failure_response(request: httpx2.Request, message: str, *, sent: bool, status: int = 0) -> httpx2.Response:
     """Return the answer to a request that failed. `status` is the server's, if it was about a session."""
     data = {"sent": sent, "status": status if MCP_SESSION_ID in request.headers else 0}
     error = {"code": OWN_FAILURE, "message": message, "data": data}
@@ -142,7 +144,7 @@ class _Limited(httpx2.AsyncByteStream):
 
     def _check(self, size: int) -> None:
         if size > MAX_MESSAGE:
-            self._lost.because(f"it sent more than {MAX_MESSAGE:,} bytes at once")
+            self._lost.mark_lost(f"it sent more than {MAX_MESSAGE:,} bytes at once")
             raise httpx2.ReadError(self._lost.reason)
 
     async def aclose(self) -> None:

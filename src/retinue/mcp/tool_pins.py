@@ -60,7 +60,7 @@ class Offered:
     refused: Mapping[str, str]
 
 
-def usable_offers(server: str, offers: Iterable[Offer | Malformed]) -> Offered:
+def split_offers(server: str, offers: Iterable[Offer | Malformed]) -> Offered:
     """Split tools into usable and unusable ones. If two would have the same name, neither is usable, since one may
     shadow the other."""
     usable: dict[str, Offer] = {}
@@ -90,14 +90,14 @@ def _offer_problem(offer: Offer, called: str) -> str:
         if len(json.dumps([offer.name, offer.description, offer.schema])) > MAX_TOOL:
             return f"its description and schema are longer than {MAX_TOOL:,} characters"
         convert_schema(offer.schema)
-        if wrong := _undescribed_arguments(offer.schema.get("properties")):
+        if wrong := _find_undescribed_arguments(offer.schema.get("properties")):
             return f"its argument {wrong[0]!r:.80} is not described by a schema"
     except (DataError, RecursionError, ValueError) as error:
         return str(error)
     return ""
 
 
-def _undescribed_arguments(properties: Any) -> list[str]:
+def _find_undescribed_arguments(properties: Any) -> list[str]:
     named = properties.items() if isinstance(properties, Mapping) else ()
     return [name for name, schema in named if not isinstance(schema, Mapping | bool)]
 

@@ -20,7 +20,7 @@ from ..core.prompt import Ask, Prompt, PromptCache
 from ..core.protocols import Chunks, list_kinds
 from ..core.values import Capabilities, Kind
 from ..errors import ModelNotFound, ModelRefused, ModelUnavailable, UsageError, WindowExceeded
-from ..net.error_mapping import field_of_turn, names_parameter, output_limit
+from ..net.error_mapping import find_output_limit, find_refused_field, is_about_parameter
 from ..net.http_client import HttpClient
 from ..net.retry import Attempts, Retries, TimeLimits
 from . import known_servers
@@ -152,7 +152,7 @@ class HttpEngine:
                 known_servers.remember(self._identity)
                 continue
             except ModelUnavailable as error:
-                retry = attempts.next_retry(error)
+                retry = attempts.plan_retry(error)
             yield retry
             await asyncio.sleep(retry.seconds)
 
@@ -379,12 +379,12 @@ class HttpEngine:
         wire = self._choose_wire(request, sent_as)
         sent = self._build_parameters(request, wire, sent_as)
         lengths = {**sent, **(sent.get("generationConfig") or {})}  # where Gemini has it
-        most, limit = next((lengths[name] for name in _LENGTHS if name in lengths), None), output_limit(refused)
+        most, limit = next((lengths[name] for name in _LENGTHS if name in lengths), None), find_output_limit(refused)
         if most is not None and limit is not None and 0 < limit < most:
             return Adapted(most=limit)
         if isinstance(refused, WindowExceeded):
             return None
-        if field := field_of_turn(refused, wire.turn_fields):
+        if field := find_refused_field(refused, wire.turn_fields):
             names, is_missed = frozenset((field[0],)), field[1]
             if names <= (sent_as.turns_want if is_missed else sent_as.turns_without):
                 return None
@@ -393,7 +393,7 @@ class HttpEngine:
         named = [
             name
             for name in wire.dispensable.union(*(_WISHES[wish] for wish in wishes))
-            if names_parameter(refused, name) and drop_parameters(sent, {name}) != sent
+            if is_about_parameter(refused, name) and drop_parameters(sent, {name}) != sent
         ]
         name = wire.find_refused(refused, sent) or max(named, key=lambda name: (name.count("."), name), default="")
         if name and name not in sent_as.without:

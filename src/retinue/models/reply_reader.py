@@ -21,7 +21,7 @@ from ..core.events import Delta
 from ..core.protocols import Retry
 from ..core.values import Message, ProviderState, Reply, Usage
 from ..errors import ModelRefused, ModelUnavailable
-from ..net.error_mapping import error_in_stream
+from ..net.error_mapping import make_stream_error
 from ..net.http_client import DONE
 from .wire_format import PartialReply, Wire
 
@@ -92,7 +92,7 @@ class ReplyReader:
         if not error:
             self._read(body, self._arriving)
         if error := error or self._arriving.failed:
-            raise error_in_stream(error, self._redacted)
+            raise make_stream_error(error, self._redacted)
 
     def _pass_text(self, said: str) -> Iterator[Delta | Retry]:
         """Yield the next part of the text, up to a stop word."""

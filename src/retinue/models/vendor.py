@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from ..core.values import Kind
-from ..net.http_client import Headers, bearer
+from ..net.http_client import Headers, build_bearer_header
 from .settings import Settings
 from .wire_format import Wire
 
@@ -59,7 +59,7 @@ class Vendor:
     root: str = "/v1"
     dialect: str = "openai"
     detected: str | None = None
-    headers: Headers = bearer
+    headers: Headers = build_bearer_header
     suits: Callable[[str], bool] = _say_never
     reads: Callable[[str], frozenset[Kind]] = _list_no_kinds
     listing: tuple[str, str, str] = ("/models", "data", "id")

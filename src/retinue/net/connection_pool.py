@@ -167,7 +167,7 @@ async def open_response(
 
     A body in gzip or deflate is refused unless `packed`. Raises as `ConnectionPool.ask` does.
     """
-    pool = ConnectionPool(way, limits, default_trust, resends=False, lenient=True)
+    pool = ConnectionPool(way, limits, make_default_trust, resends=False, lenient=True)
     try:
         response = await pool.ask(request)
         coding = response.headers.get("content-encoding", "identity").lower()
@@ -211,7 +211,7 @@ def describe_reason(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def default_trust() -> ssl.SSLContext:
+def make_default_trust() -> ssl.SSLContext:
     """Return the context for servers whose certificates the system trusts, or those that the environment names."""
     return _make_trust(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
 
@@ -232,7 +232,7 @@ async def connect(hosts: Sequence[str], port: int) -> socket.socket:
     The next address is tried when one has failed, or after 0.25 s (RFC 8305, "happy eyeballs"). asyncio's own
     implementation leaks sockets when cancelled.
     """
-    waiting = _alternate_families([one for host in hosts for one in await _find_addresses(host, port)])
+    waiting = _order_addresses([one for host in hosts for one in await _find_addresses(host, port)])
     tries: list[asyncio.Task[socket.socket]] = []
     try:
         while True:
@@ -259,7 +259,7 @@ async def _find_addresses(host: str, port: int) -> list[Any]:
         return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
 
 
-def _alternate_families(found: list[Any]) -> list[Any]:
+def _order_addresses(found: list[Any]) -> list[Any]:
     """Return addresses, alternating between IPv4 and IPv6."""
     first = [one for one in found if one[0] == found[0][0]]
     other = [one for one in found if one[0] != found[0][0]]

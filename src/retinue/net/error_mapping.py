@@ -69,12 +69,12 @@ _REFUSALS = (
 )
 
 
-def error_for_status(
+def make_status_error(
     where: str, status: int, text: str, wait: str | None, *, keyed: bool = True, kind: str = ""
 ) -> ModelError:
     """Return the error for a response with this status and body. `wait`: its `Retry-After`; `keyed`: a key was sent;
     `kind`: the type of the error, if it is in a header."""
-    words, mark = error_message_of(text)
+    words, mark = read_error_message(text)
     message = f"{where} answered {status}: {words}"
     if is_too_long(message, mark) and status not in (401, 403):
         return WindowExceeded(message)
@@ -89,7 +89,7 @@ def error_for_status(
     if (passes and "insufficient_quota" not in mark) or "tool_use_failed" in mark:  # a call that Groq could not read
         delay = _RETRY_DELAY.search(text)
         return ModelUnavailable(message, parse_retry_after(wait or (delay[1] if delay else None)))
-    return refusal(message, mark)
+    return make_refusal(message, mark)
 
 
 def with_error_code(error: ModelError, status: int | None) -> ModelError:
@@ -101,7 +101,7 @@ def with_error_code(error: ModelError, status: int | None) -> ModelError:
     return error
 
 
-def error_in_stream(error: Any, redacted: Callable[[str], str]) -> ModelError:
+def make_stream_error(error: Any, redacted: Callable[[str], str]) -> ModelError:
     """Return the error for an error object found in place of a reply, or of a part of it."""
     message, mark = _read_parts({"error": error}, redacted)
     given = [error.get(key) for key in ("code", "status", "status_code")] if isinstance(error, Mapping) else []
@@ -113,12 +113,12 @@ def error_in_stream(error: Any, redacted: Callable[[str], str]) -> ModelError:
         return WindowExceeded(message)
     if refused or (not isinstance(code, int) and mark.startswith(_REFUSALS)):
         return with_error_code(
-            refusal(message, mark), code if isinstance(code, int) else _STATUS.get(mark.split(" ")[0])
+            make_refusal(message, mark), code if isinstance(code, int) else _STATUS.get(mark.split(" ")[0])
         )
     return with_error_code(ModelUnavailable(message), 429 if code == 429 or "rate_limit" in mark else None)
 
 
-def refusal(message: str, mark: str = "") -> ModelRefused:
+def make_refusal(message: str, mark: str = "") -> ModelRefused:
     """Return a refusal; a prompt that is too long gets its own class."""
     return (WindowExceeded if is_too_long(message, mark) else ModelRefused)(message)
 
@@ -134,7 +134,7 @@ def is_too_long(message: str, mark: str = "") -> bool:
     return bool(too_long)
 
 
-def output_limit(refused: ModelRefused) -> int | None:
+def find_output_limit(refused: ModelRefused) -> int | None:
     """Return how many tokens a reply may have, if a refusal says that more were asked for."""
     if found := _OUTPUT_BESIDE.search(str(refused)):
         left = int(found[2]) - int(found[1])
@@ -146,7 +146,7 @@ def output_limit(refused: ModelRefused) -> int | None:
     return next((int(found[1]) for limit in _OUTPUT_LIMITS if (found := limit.search(str(refused)))), None)
 
 
-def names_parameter(refused: ModelRefused, parameter: str) -> bool:
+def is_about_parameter(refused: ModelRefused, parameter: str) -> bool:
     """Return whether the refusal is about this parameter, and not about one in it or one of the same name elsewhere.
     xAI writes names of several words in one."""
     said = str(refused)
@@ -160,7 +160,7 @@ def names_parameter(refused: ModelRefused, parameter: str) -> bool:
     return re.search(rf"{begin}{name}(?![\w'\"`])", said) is not None and _UNWANTED.search(said) is not None
 
 
-def field_of_turn(refused: ModelRefused, names: Collection[str]) -> tuple[str, bool] | None:
+def find_refused_field(refused: ModelRefused, names: Collection[str]) -> tuple[str, bool] | None:
     """Return which of these fields of an assistant's turn a refusal is about, and whether the server misses it instead
     of rejecting it."""
     said = str(refused)
@@ -173,7 +173,7 @@ def field_of_turn(refused: ModelRefused, names: Collection[str]) -> tuple[str, b
     return None
 
 
-def error_message_of(text: str) -> tuple[str, str]:
+def read_error_message(text: str) -> tuple[str, str]:
     """Extract the message and the type or code from an error body, in any common format."""
     try:
         body = json.loads(text)

@@ -11,7 +11,7 @@ from .._internal.concurrency import gather_bounded, run_in_thread
 from ..core.files import MAX_BYTES, decode_data_url, read_file
 from ..core.values import File
 from ..errors import DataError, ToolError, UsageError
-from .url_policy import url_excerpt
+from .url_policy import shorten_url
 
 if TYPE_CHECKING:
     from .ssrf_guard import SsrfGuard
@@ -60,4 +60,4 @@ def _read_path(path: Path) -> File:
 def _describe_source(source: bytes | str | Path) -> str:
     if isinstance(source, bytes):
         return f"{len(source):,} bytes"
-    return url_excerpt(source) if isinstance(source, str) else str(source)
+    return shorten_url(source) if isinstance(source, str) else str(source)

@@ -21,15 +21,15 @@ from .connection_pool import (
     CannotConnectError,
     ConnectionPool,
     TooLargeError,
-    default_trust,
     describe_reason,
+    make_default_trust,
     read_body,
 )
-from .error_mapping import error_for_status, with_error_code
+from .error_mapping import make_status_error, with_error_code
 from .http1 import Connection, UnreadableAnswerError
 from .proxy_route import end_request, route
 from .retry import TimeLimits
-from .sse_parser import JsonLines, ServerSentEvents, looks_like_events
+from .sse_parser import JsonLines, ServerSentEvents, is_event_stream
 
 Headers = Callable[[str], Mapping[str, str]]  # builds headers from the key
 
@@ -64,7 +64,7 @@ _ALWAYS = {
 }
 
 
-def bearer(key: str) -> Mapping[str, str]:
+def build_bearer_header(key: str) -> Mapping[str, str]:
     """Return the key as a bearer token, which most servers expect."""
     return {"Authorization": f"Bearer {key}"}
 
@@ -80,7 +80,7 @@ class HttpClient:
         base_url: str,
         api_key: str | None = None,
         limits: TimeLimits = TimeLimits(),
-        headers: Headers = bearer,
+        headers: Headers = build_bearer_header,
         *,
         resends: bool = True,
         sign: Sign | None = None,
@@ -123,7 +123,7 @@ class HttpClient:
             connection = await asking
             if connection.status != 200:
                 raise self._read_failure(connection, await _read_text(connection, _MAX_ERROR, cut=True))
-            kind = _media_type(connection)
+            kind = _read_media_type(connection)
             head, reader = await self._choose_reader(connection, kind)
             if reader is None:
                 yield self._parse_event(await _read_text(connection, min(most, MAX_VALUE), head), path, kind)
@@ -173,9 +173,9 @@ class HttpClient:
         head = None if more else by.heads.get((method, path))
         if head is None:
             try:
-                head = by.way.head(method, self._make_url(path), _ALWAYS | dict(self._key_headers) | dict(more))
+                head = by.way.write_head(method, self._make_url(path), _ALWAYS | dict(self._key_headers) | dict(more))
             except ValueError:
-                raise self._address_error() from None
+                raise self._make_address_error() from None
             if not more:
                 by.heads[method, path] = head
         return end_request(head, body)
@@ -211,8 +211,8 @@ class HttpClient:
         try:
             way = route(self.base_url)
         except ValueError:
-            raise self._address_error() from None
-        connections = ConnectionPool(way, self._limits, default_trust, resends=self._resends)
+            raise self._make_address_error() from None
+        connections = ConnectionPool(way, self._limits, make_default_trust, resends=self._resends)
         try:
             yield connections
         finally:
@@ -228,7 +228,7 @@ class HttpClient:
         """A digest of the key, by which what is known with one key is told from what is known with another."""
         return sha256(self._api_key.encode()).hexdigest()[:16]
 
-    def _address_error(self) -> ModelRefused:
+    def _make_address_error(self) -> ModelRefused:
         return ModelRefused(f"{self.shown!r} is not the address of a server (want http://host:port)")
 
     async def _choose_reader(
@@ -239,7 +239,7 @@ class HttpClient:
         The body's beginning says whether it has events, because servers and proxies often name another type.
         """
         head = b""
-        while (events := looks_like_events(head)) is None and len(head) < _HEAD and (chunk := await connection.read()):
+        while (events := is_event_stream(head)) is None and len(head) < _HEAD and (chunk := await connection.read()):
             head += chunk
         if events or (kind == "text/event-stream" and not head.lstrip().startswith(b"{")):
             return head, ServerSentEvents()
@@ -263,7 +263,7 @@ class HttpClient:
     def _parse_rest(self, reader: ServerSentEvents | JsonLines, path: str, kind: str) -> list[Any]:
         """Return the values after the last line break, which count if they are whole."""
         try:
-            return [value for text in reader.rest() for value in self._parse_event(text, path, kind)]
+            return [value for text in reader.flush_rest() for value in self._parse_event(text, path, kind)]
         except ModelUnavailable:
             return []
 
@@ -285,7 +285,7 @@ class HttpClient:
         if (exact := connection.headers.get("retry-after-ms", "")).strip().replace(".", "", 1).isdigit():
             wait = str(float(exact) / 1000)
         kind = connection.headers.get("x-amzn-errortype", "")
-        failure = error_for_status(
+        failure = make_status_error(
             self.shown, connection.status, said, wait, keyed=bool(self._api_key or self._sign), kind=kind
         )
         failure.status = connection.status
@@ -307,7 +307,7 @@ def _close_keeper(loop: ref[asyncio.AbstractEventLoop], generator: AsyncGenerato
         running.call_soon_threadsafe(running.create_task, generator.aclose())
 
 
-def _media_type(connection: Connection) -> str:
+def _read_media_type(connection: Connection) -> str:
     """Return the media type of the response."""
     return connection.headers.get("content-type", "").partition(";")[0].strip().lower() or "application/octet-stream"
 

@@ -38,7 +38,7 @@ class Route:
         """Whether the proxy only forwards bytes."""
         return self.proxy is not None and self.server.scheme == "https"
 
-    def head(self, method: str, url: str, headers: Mapping[str, str]) -> bytes:
+    def write_head(self, method: str, url: str, headers: Mapping[str, str]) -> bytes:
         """Return the head of a request for `url` without its last line. Raises `ValueError` if it cannot be encoded."""
         target = _make_target(url)
         given = {"Host": self.server.name} | dict(headers)
@@ -49,7 +49,7 @@ class Route:
 
     def request(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None) -> bytes:
         """Return a request for `url`. Raises `ValueError` if it cannot be encoded."""
-        return end_request(self.head(method, url, headers), body)
+        return end_request(self.write_head(method, url, headers), body)
 
     def connect(self) -> bytes:
         """Return the request for a tunnel."""
@@ -78,13 +78,13 @@ def route(url: str) -> Route:
         return Route(server)
     proxy = proxy if "://" in proxy else f"http://{proxy}"
     try:
-        return Route(server, read_address(proxy), basic_login(proxy))
+        return Route(server, read_address(proxy), encode_basic_login(proxy))
     except ValueError as error:
         shown = re.sub("//[^/]*@", "//***@", proxy)
         raise UsageError(f"the environment names the proxy {shown!r}; want one of http://host:port") from error
 
 
-def basic_login(url: str) -> str:
+def encode_basic_login(url: str) -> str:
     """Return the value of a header for the user and the password in `url`; empty if it has none."""
     parts = urlsplit(url)
     login = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""

@@ -50,7 +50,7 @@ class Attempts:
         self._until = time.monotonic() + seconds
         self._failures = 0
 
-    def next_wait(self, retry_after: float | None = None) -> float | None:
+    def count_failure(self, retry_after: float | None = None) -> float | None:
         """Count a failure, and return the seconds before the next attempt; `None` if there is none.
 
         `retry_after` is honored; there is no next attempt if it exceeds the longest wait, or the time that is left.
@@ -65,9 +65,9 @@ class Attempts:
             wait = min(limits.longest_wait, backoff) * random.uniform(0.5, 1.0)
         return None if wait > limits.longest_wait or time.monotonic() + wait > self._until else wait
 
-    def next_retry(self, error: ModelUnavailable) -> Retry:
+    def plan_retry(self, error: ModelUnavailable) -> Retry:
         """Count a failure, and return the next retry. Raises `error` if there is none."""
-        wait, asked, longest = self.next_wait(error.retry_after), error.retry_after, self._retries.longest_wait
+        wait, asked, longest = self.count_failure(error.retry_after), error.retry_after, self._retries.longest_wait
         if wait is not None:
             return Retry(str(error), wait)
         if asked is None or asked <= longest or self._failures >= self._retries.tries:
@@ -88,7 +88,7 @@ async def with_retries(attempt: Callable[[], Chunks], retries: Retries) -> Chunk
                 yield chunk
             return
         except ModelUnavailable as error:
-            retry = attempts.next_retry(error)
+            retry = attempts.plan_retry(error)
         finally:
             await chunks.aclose()
         yield retry

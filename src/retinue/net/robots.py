@@ -32,10 +32,10 @@ class Robots:
                 groups.setdefault(agent, []).extend(rules)
         return cls(tuple(groups.get(AGENT, groups.get("*", ()))))
 
-    def allows(self, path: str) -> bool:
+    def is_allowed(self, path: str) -> bool:
         """Return whether `path`, with its query, may be read."""
         path = _normalize(path)
-        fitting = [(len(pattern), allowed) for pattern, allowed in self.rules if _fits_pattern(pattern, path)]
+        fitting = [(len(pattern), allowed) for pattern, allowed in self.rules if _is_match(pattern, path)]
         return max(fitting, default=(0, True))[1]
 
 
@@ -72,7 +72,7 @@ def _normalize(path: str) -> str:
     return _ESCAPE.sub(lambda found: found[0].upper(), quote_path(path))
 
 
-def _fits_pattern(pattern: str, path: str) -> bool:
+def _is_match(pattern: str, path: str) -> bool:
     """Whether `pattern` fits the beginning of `path`; `*` is any text, and `$` at the end is the path's end."""
     first, *pieces = pattern.removesuffix("$").split("*")
     if not path.startswith(first):

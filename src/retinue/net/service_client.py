@@ -128,21 +128,21 @@ async def ask_service(
     """
     attempts = Attempts(_RETRIES, service.seconds)
     while (seconds := wait(answer := await service.answer(request))) is not None:
-        if attempts.next_wait(seconds) is None:
+        if attempts.count_failure(seconds) is None:
             at = datetime.now(UTC) + timedelta(seconds=min(seconds, 86_400))
             when = f"in {seconds:,.0f} seconds, at {at:%H:%M:%S} UTC"
             raise ToolError(f"{service.name} answers no more for now (its rate limit is reached); try again {when}")
         await asyncio.sleep(seconds)
     if answer.status == 401:
         raise UsageError(
-            f"{service.name} {'refused the key' if service.key else 'wants a key'}: {error_text(answer.body)}"
+            f"{service.name} {'refused the key' if service.key else 'wants a key'}: {read_error_text(answer.body)}"
         )
     if not 200 <= answer.status < 300:
-        raise ToolError(f"{service.name} answered {answer.status}: {error_text(answer.body)}")
+        raise ToolError(f"{service.name} answered {answer.status}: {read_error_text(answer.body)}")
     return answer
 
 
-def error_text(body: Any) -> str:
+def read_error_text(body: Any) -> str:
     """Extract the message from an error's JSON, in the formats that services use."""
     return " ".join(_find_message(body, 3).split())[:500] or "(no message)"
 
@@ -157,14 +157,14 @@ def _find_message(body: Any, depth: int) -> str:
     return ": ".join(dict.fromkeys(filter(None, (_find_message(body.get(key), depth - 1) for key in _ERROR_MESSAGES))))
 
 
-def json_object(service: Service, body: Any, what: str) -> Mapping[str, Any]:
+def parse_json_object(service: Service, body: Any, what: str) -> Mapping[str, Any]:
     """Return `body`, which must be a JSON object. Raises `ToolError`."""
     if not isinstance(body, Mapping):
         raise ToolError(f"{service.name} answered with something that is not the JSON of {what}")
     return body
 
 
-def checked_query(query: str, what: str = "query") -> str:
+def check_query(query: str, what: str = "query") -> str:
     """Return `query` on one line. Raises `ToolError` if it is empty or too long."""
     query = " ".join(query.split())
     if not query:

@@ -44,7 +44,7 @@ class ServerSentEvents:
                 events += self._take()
         return events
 
-    def rest(self) -> list[str]:
+    def flush_rest(self) -> list[str]:
         """Return the data of an event that the stream ended without a blank line."""
         return [*self.feed(b"\n"), *self._take()] if self._rest else self._take()
 
@@ -79,12 +79,12 @@ class JsonLines:
         """Bytes of the line so far."""
         return len(self._rest)
 
-    def rest(self) -> list[str]:
+    def flush_rest(self) -> list[str]:
         """Return a last line that the stream ended without a line break."""
         return self.feed(b"\n")
 
 
-def looks_like_events(body: bytes) -> bool | None:
+def is_event_stream(body: bytes) -> bool | None:
     """Return whether a body that begins so is a stream of server-sent events; `None` if more is needed to tell."""
     begun = body.removeprefix(_BOM).lstrip()
     if _FIELD.match(begun):

@@ -20,7 +20,7 @@ from ..errors import ToolError, UsageError
 from .connection_pool import FAILURES, CannotConnectError, TooLargeError, describe_failure, open_response, read_body
 from .proxy_route import Route
 from .retry import TimeLimits
-from .url_policy import WebAddress, is_public, parse_url, url_excerpt
+from .url_policy import WebAddress, is_public, parse_url, shorten_url
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 Check = Callable[[WebAddress], None]  # raises `ToolError`
@@ -95,19 +95,19 @@ class SsrfGuard:
             problem = f"larger than {error.most:,} bytes"
         except FAILURES as error:
             problem = describe_failure(error)
-        raise ToolError(f"{url_excerpt(url)}: {problem}")
+        raise ToolError(f"{shorten_url(url)}: {problem}")
 
-    async def addresses(self, url: str) -> tuple[WebAddress, Sequence[str]]:
+    async def resolve_address(self, url: str) -> tuple[WebAddress, Sequence[str]]:
         """Return the address in `url`, and the IP addresses that a connection to it may go to. Raises `ToolError`."""
         address = parse_url(url)
         try:
             return address, await self._find_allowed(address)
         except CannotConnectError as error:
-            raise ToolError(f"{url_excerpt(url)}: {describe_failure(error)}") from error
+            raise ToolError(f"{shorten_url(url)}: {describe_failure(error)}") from error
 
     async def route(self, url: str) -> Route:
         """Return the route to `url`, which leads to the addresses that were checked. Raises `ToolError`."""
-        address, ips = await self.addresses(url)
+        address, ips = await self.resolve_address(url)
         return Route(address, ips=ips)
 
     async def _follow(self, address: WebAddress, check: Check | None) -> FetchedPage:
@@ -121,18 +121,18 @@ class SsrfGuard:
                 target = urljoin(str(address), answer)
             except ValueError:
                 raise ToolError(
-                    f"{url_excerpt(answer)} is not a URL, and {url_excerpt(str(address))} redirects there"
+                    f"{shorten_url(answer)} is not a URL, and {shorten_url(str(address))} redirects there"
                 ) from None
             address = parse_url(target)
-        raise ToolError(f"{url_excerpt(str(address))}: redirected more than {self.max_hops} times")
+        raise ToolError(f"{shorten_url(str(address))}: redirected more than {self.max_hops} times")
 
     async def _find_allowed(self, address: WebAddress) -> Sequence[str]:
         """Return the IP addresses from which `address` may be fetched. Raises `ToolError` if it may not be."""
         trusted = address.authority in map(_normalize_server, self.allow)
         if not trusted and address.port not in self.ports:
-            raise ToolError(f"{url_excerpt(str(address))}: port {address.port} is not one of the web's")
+            raise ToolError(f"{shorten_url(str(address))}: port {address.port} is not one of the web's")
         if not trusted and address.ip is None and "." not in address.host:
-            raise ToolError(f"{url_excerpt(str(address))}: {address.host!r} is no public name")
+            raise ToolError(f"{shorten_url(str(address))}: {address.host!r} is no public name")
         if address.ip is not None:
             found: Sequence[str] = [address.host]
         else:
@@ -141,7 +141,7 @@ class SsrfGuard:
             except OSError as error:
                 raise CannotConnectError(error) from error
         if not found or not (trusted or all(map(is_public, found))):
-            raise ToolError(f"{url_excerpt(str(address))} is not on the public internet, so it is not fetched")
+            raise ToolError(f"{shorten_url(str(address))} is not on the public internet, so it is not fetched")
         return found
 
     async def _fetch(self, address: WebAddress, ips: Sequence[str]) -> FetchedPage | str:
@@ -153,7 +153,7 @@ class SsrfGuard:
             if status in (301, 302, 303, 307, 308) and location is not None:
                 return location.encode("latin-1").decode("utf-8", "replace")
             if not (self.any_status or 200 <= status < 300):
-                raise ToolError(f"{url_excerpt(url)}: the server answered {status}")
+                raise ToolError(f"{shorten_url(url)}: the server answered {status}")
             data = await read_body(response, self.max_bytes)
             kind, declared = response.headers.get("content-type", ""), ""
             if found := CHARSET.search(kind):

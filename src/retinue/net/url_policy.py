@@ -84,18 +84,18 @@ def parse_url(url: str) -> WebAddress:
         raise ToolError(f"the URL is longer than {MAX_URL:,} characters")
     found = _URL.fullmatch(url) if not _NO_PART.search(url) else None
     if found is None:
-        raise ToolError(f"{url_excerpt(url)} is not a URL; want one such as https://example.com/page")
+        raise ToolError(f"{shorten_url(url)} is not a URL; want one such as https://example.com/page")
     scheme, authority, path, query = found[1].lower(), found[2], found[3], found[4] or ""
     if scheme not in PORTS:
-        raise ToolError(f"{url_excerpt(url)}: only http and https can be fetched")
+        raise ToolError(f"{shorten_url(url)}: only http and https can be fetched")
     parts = _AUTHORITY.fullmatch(authority)
     if parts is None:
         raise ToolError(
-            f"{url_excerpt(url)}: {authority[:80]!r} is not the name of a server (no user, no % and no zone)"
+            f"{shorten_url(url)}: {authority[:80]!r} is not the name of a server (no user, no % and no zone)"
         )
     host = _normalize_ipv6(parts[1]) if parts[1] else _normalize_name(parts[2])
     if not host:
-        raise ToolError(f"{url_excerpt(url)}: {authority[:80]!r} is not the name of a server, plainly written")
+        raise ToolError(f"{shorten_url(url)}: {authority[:80]!r} is not the name of a server, plainly written")
     port = int(parts[3]) if parts[3] else PORTS[scheme]
     return WebAddress(scheme, host, port, quote_path(f"{path or '/'}?{query}" if query else path or "/"))
 
@@ -117,7 +117,7 @@ def is_public(address: str) -> bool:
     return ip.is_global and ip in _UNICAST and not tunnel and not any(ip in network for network in _IPV6)
 
 
-def url_excerpt(url: str) -> str:
+def shorten_url(url: str) -> str:
     """Return a URL shortened to one line for messages."""
     plain = url.encode("ascii", "backslashreplace").decode()
     plain = "".join(sign if sign.isprintable() else "?" for sign in plain)

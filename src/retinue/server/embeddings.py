@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from fastapi import APIRouter, Response
 from pydantic import Field, Tag
 
-from ..documents.embedding import minilm, unit
+from ..documents.embedding import load_minilm, normalize_vectors
 from ..errors import UsageError
 from ..models import weights
 from .context import Context, ContextDep
@@ -70,7 +70,7 @@ async def create(body: EmbeddingsCreate, context: ContextDep) -> Response:
         flat = [text for of_one in pieces for text, _ in of_one]
         parts = [flat[begin : begin + _BATCH] for begin in range(0, len(flat), _BATCH)]
         vectors = await context.server.batches.done(
-            context.scope.tenant, [partial(minilm().embed, part) for part in parts]
+            context.scope.tenant, [partial(load_minilm().embed, part) for part in parts]
         )
     except UsageError as error:
         raise _not_here() from error
@@ -108,10 +108,10 @@ def _check(context: Context, texts: int) -> None:
 
 def _pieces(texts: Sequence[str], dimensions: int | None) -> list[list[tuple[str, int]]]:
     """Split the texts into pieces that fit the model's window. Raises `ApiError` for unsupported dimensions."""
-    if dimensions not in (None, minilm().dimensions):
-        message = f"This model does not support specifying dimensions: its vectors have {minilm().dimensions}."
+    if dimensions not in (None, load_minilm().dimensions):
+        message = f"This model does not support specifying dimensions: its vectors have {load_minilm().dimensions}."
         raise ApiError(400, message, param="dimensions", code="invalid_value")
-    return [minilm().pieces(text) or [(text, 1)] for text in texts]
+    return [load_minilm().pieces(text) or [(text, 1)] for text in texts]
 
 
 def _measured(tokens: Sequence[int]) -> None:
@@ -133,7 +133,7 @@ def _told(
     rows, data, begin = numpy.concatenate(vectors), list[dict[str, Any]](), 0
     for number, of_one in enumerate(pieces):
         weights = numpy.array([count for _, count in of_one], numpy.float32)
-        vector = unit(weights @ rows[begin : begin + len(of_one)] / weights.sum())
+        vector = normalize_vectors(weights @ rows[begin : begin + len(of_one)] / weights.sum())
         begin += len(of_one)
         raw = base64.b64encode(vector.astype("<f4").tobytes()).decode() if body.encoding_format == "base64" else None
         data.append({"object": "embedding", "index": number, "embedding": vector.tolist() if raw is None else raw})

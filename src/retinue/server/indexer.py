@@ -18,8 +18,8 @@ from .._internal.cache import cache_folder
 from .._internal.concurrency import run_in_thread, supervise
 from ..documents.passage_index import PassageIndex
 from ..documents.store_database import is_damaged
-from ..documents.text_extraction import MODULES, media_type_of, needs_parser, text_of
-from ..documents.text_subprocess import MAX_TEXT, text_apart
+from ..documents.text_extraction import MODULES, extract_text, guess_media_type, needs_parser
+from ..documents.text_subprocess import MAX_TEXT, extract_text_apart
 from ..errors import DataError, StoreUnavailable, UsageError
 from ..store.database import Database
 from . import index_queue as queue
@@ -177,7 +177,7 @@ class Indexer:
         """Reindex files that an index has lost, and remove entries that the database does not know."""
         if not self._begun:  # left by the previous process
             kept = await self._database.read(queue.stores_with_files)
-            self._changed |= {*kept, *await run_in_thread(self.passages.collections)}
+            self._changed |= {*kept, *await run_in_thread(self.passages.list_collections)}
             self._begun = True
         while self._changed:
             store_id = self._changed.pop()
@@ -206,7 +206,7 @@ class Indexer:
     def _entries(self, store_id: str) -> set[str]:
         """Return the files that an index has. A damaged one is dropped, and made again."""
         try:
-            return self.passages.keys(store_id)
+            return self.passages.list_keys(store_id)
         except DataError as error:
             if not is_damaged(error):
                 raise
@@ -222,7 +222,7 @@ async def _wait_for(event: asyncio.Event, seconds: float) -> None:
 
 async def _text_of(name: str, data: bytes) -> str:
     """Extract the text of a file. Raises `DataError` or `UsageError`."""
-    kind = media_type_of(name) or ""
+    kind = guess_media_type(name) or ""
     if (
         kind not in MODULES
         and b"\x00" in data[:8_192]
@@ -231,7 +231,9 @@ async def _text_of(name: str, data: bytes) -> str:
     ):
         raise DataError(_BINARY)
     apart = len(data) > _IN_PROCESS or needs_parser(data, kind)
-    text = (await (text_apart(data, kind, seconds=_SECONDS) if apart else run_in_thread(text_of, data, kind))).text
+    text = (
+        await (extract_text_apart(data, kind, seconds=_SECONDS) if apart else run_in_thread(extract_text, data, kind))
+    ).text
     if not text:
         raise DataError("there is no text in it")
     if len(text) >= MAX_TEXT:

@@ -21,7 +21,7 @@ from ..core.values import AgentAction, AgentFinish, StopReason
 from ..errors import ModelError, ToolError
 from ..executor import NoModel
 from .a2a_connection import A2AConnection
-from .remote_agent import decision_text
+from .remote_agent import write_decision
 
 _PAUSES = (0.25, 0.5, 1.0, 2.0, 4.0)  # seconds between two looks at a task that cannot be followed
 _GRACE = 1.0  # seconds for what must be said when a call is cancelled
@@ -90,7 +90,7 @@ class RemoteTask:
                 asked = AgentAction(self.agent, {"question": question})
                 decision = yield from consult(asked, f"{self.agent} requires input: {question}")
                 answer = {
-                    "message": decision_text(decision),
+                    "message": write_decision(decision),
                     "task": report.task,
                     "context": report.context,
                     "turn": turn,
@@ -135,7 +135,7 @@ class _Tasks:
         request = {"message": said, "configuration": wishes}
         sending = asyncio.ensure_future(self._connection.send(request, headers, repeatable=self._repeatable))
         try:
-            return str(report_of(await asyncio.shield(sending)))
+            return str(read_report(await asyncio.shield(sending)))
         except asyncio.CancelledError:
             await self._give_up(sending)
             raise
@@ -144,7 +144,7 @@ class _Tasks:
         """Wait until a task ends or requires something, and return a report. Cancelled, it cancels the task."""
         try:
             for pause in (*_PAUSES, *[_PAUSES[-1]] * 1_000_000):
-                report = report_of(await self._connection.get(task))
+                report = read_report(await self._connection.get(task))
                 if not report.works:
                     return str(report)
                 if not await self._watch_stream(task):
@@ -165,14 +165,14 @@ class _Tasks:
     async def _read_stream(self, task: str) -> bool:
         async with aclosing(self._connection.subscribe(task)) as events:
             async for event in events:
-                if not report_of(event).works:
+                if not read_report(event).works:
                     return True
         return False
 
     async def _give_up(self, sending: asyncio.Future[object]) -> None:
         """Cancel the task of a message that may just have arrived."""
         with suppress(Exception):
-            report = report_of(await asyncio.wait_for(sending, _GRACE))
+            report = read_report(await asyncio.wait_for(sending, _GRACE))
             if report.task and not report.ended:
                 await self._cancel_task(report.task)
 
@@ -215,34 +215,34 @@ def parse_report(text: str) -> TaskReport:
     return TaskReport(words[0], unquote(words[1]), unquote(words[2]), rest)
 
 
-def report_of(result: Any) -> TaskReport:
+def read_report(result: Any) -> TaskReport:
     """Return the report of a task, a message, a response or an event of a stream. An event of an artifact says no more
     than that the task works. Raises `ToolError` for anything else."""
     given = result if isinstance(result, Mapping) else {}
     if isinstance(message := given.get("message"), Mapping):
-        return TaskReport("completed", text=text_of(message.get("parts")))
+        return TaskReport("completed", text=read_text(message.get("parts")))
     if isinstance(update := given.get("statusUpdate"), Mapping):
-        return _task_report(update, update.get("taskId"))
+        return _read_task_report(update, update.get("taskId"))
     if isinstance(given.get("artifactUpdate"), Mapping):
         return TaskReport("working")
     task = given.get("task", given)
     if isinstance(task, Mapping) and "status" in task:
-        return _task_report(task, task.get("id"))
+        return _read_task_report(task, task.get("id"))
     raise ToolError(f"the agent answered with something that is neither a task nor a message: {str(result)[:80]!r}")
 
 
-def text_of(parts: Any) -> str:
+def read_text(parts: Any) -> str:
     """Return parts as text: data as JSON, on lines of its own; files are named, and not fetched. Texts that follow each
     other are joined as they are, since a stream arrives in pieces."""
     said = ""
     for part in parts if isinstance(parts, list) else ():
         plain = isinstance(part, Mapping) and isinstance(part.get("text"), str)
-        text = _part_text(part)
+        text = _read_part_text(part)
         said += text if plain or not text else f"\n{text}\n"
     return said.replace("\n\n[", "\n[").strip()
 
 
-def _task_report(task: Mapping[str, Any], id_: Any) -> TaskReport:
+def _read_task_report(task: Mapping[str, Any], id_: Any) -> TaskReport:
     status = task.get("status")
     status = status if isinstance(status, Mapping) else {}
     state = str(status.get("state", "")).removeprefix("TASK_STATE_").lower().replace("_", "-")
@@ -250,25 +250,25 @@ def _task_report(task: Mapping[str, Any], id_: Any) -> TaskReport:
         raise ToolError(f"the agent says of a task that its state is {str(status.get('state'))[:80]!r}")
     context = task.get("contextId")
     message = status.get("message")
-    said = _message_text(message.get("parts")) if isinstance(message, Mapping) else ""
-    artifacts = "\n\n".join(_artifact_texts(task.get("artifacts")))
+    said = _read_message_text(message.get("parts")) if isinstance(message, Mapping) else ""
+    artifacts = "\n\n".join(_read_artifact_texts(task.get("artifacts")))
     text = artifacts or said if state == "completed" else said or artifacts
     return TaskReport(state, id_, context if isinstance(context, str) else "", text)
 
 
-def _message_text(parts: Any) -> str:
+def _read_message_text(parts: Any) -> str:
     """Return the texts of a status message; of one without any, whatever it has."""
     texts = [part for part in parts if isinstance(part, Mapping) and "text" in part] if isinstance(parts, list) else []
-    return text_of(texts) or text_of(parts)
+    return read_text(texts) or read_text(parts)
 
 
-def _artifact_texts(given: Any) -> Iterator[str]:
+def _read_artifact_texts(given: Any) -> Iterator[str]:
     for artifact in given if isinstance(given, list) else ():
-        if isinstance(artifact, Mapping) and (text := text_of(artifact.get("parts"))):
+        if isinstance(artifact, Mapping) and (text := read_text(artifact.get("parts"))):
             yield text
 
 
-def _part_text(part: Any) -> str:
+def _read_part_text(part: Any) -> str:
     if not isinstance(part, Mapping):
         return ""
     if isinstance(text := part.get("text"), str):

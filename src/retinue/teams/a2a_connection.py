@@ -19,9 +19,9 @@ from urllib.parse import quote
 from ..core.run_context import current_run
 from ..errors import ModelError, ModelUnavailable, NotDone, ToolError, UsageError
 from ..net.error_mapping import call_failure
-from ..net.http_client import DONE, HttpClient, bearer
+from ..net.http_client import DONE, HttpClient, build_bearer_header
 from ..net.retry import Attempts, Retries, TimeLimits
-from ..net.url_policy import WebAddress, parse_url, url_excerpt
+from ..net.url_policy import WebAddress, parse_url, shorten_url
 from .remote_agent import hide_address
 
 logger = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class A2AConnection:
 
     async def streams(self) -> bool:
         """Whether the agent's tasks can be followed."""
-        return (await self._known_agent()).card.streaming
+        return (await self._fetch_agent()).card.streaming
 
     async def send(self, params: Body, headers: Mapping[str, str] = _NONE, *, repeatable: bool = False) -> Any:
         """Send a message, and return the task or message that answers it. It is sent again if it cannot have arrived,
@@ -103,7 +103,7 @@ class A2AConnection:
     async def _exchange(
         self, rpc: str, path: str, params: Body, headers: Mapping[str, str] = _NONE, *, method: str = "POST"
     ) -> AsyncGenerator[Any, None]:
-        card, client, _ = await self._known_agent()
+        card, client, _ = await self._fetch_agent()
         more = {**_VERSION, **current_run().headers(), **headers}
         if card.binding == "JSONRPC":
             body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": rpc, "params": params})
@@ -111,7 +111,7 @@ class A2AConnection:
         sent = None if method == "GET" else json.dumps(params).encode()
         return _read_results(client.exchange(path, sent, more, MAX_ANSWER), rpc=False)
 
-    async def _known_agent(self) -> _Known:
+    async def _fetch_agent(self) -> _Known:
         """Return the agent's card, and a client for its address. A card is fetched again when it is old."""
         known = self._known
         if known is None or time.monotonic() > known.since + _KEPT:
@@ -162,7 +162,7 @@ async def _ask_with_retries(ask: Callable[[], Awaitable[Any]], may: Callable[[Mo
             except ModelUnavailable as error:
                 if not may(error):
                     raise
-                retry = attempts.next_retry(error)
+                retry = attempts.plan_retry(error)
             await asyncio.sleep(retry.seconds)
     except ModelError as last:
         logger.warning("%s", last)
@@ -192,26 +192,26 @@ async def fetch_card(url: str, api_key: str, allow: Collection[str], limits: Tim
     `ModelError` if it cannot be had.
     """
     address = url if url.endswith(".json") else f"{url.rstrip('/')}{WELL_KNOWN}"
-    client = HttpClient(address, api_key, limits, bearer)
+    client = HttpClient(address, api_key, limits, build_bearer_header)
     try:
         async with aclosing(client.exchange("", most=MAX_CARD)) as reads:
             async for bodies in reads:
                 return check_card(bodies[0], address, allow)
     finally:
         await client.close()
-    raise NotDone(f"{url_excerpt(address)} is empty; want an agent's card")
+    raise NotDone(f"{shorten_url(address)} is empty; want an agent's card")
 
 
 def check_card(card: Any, address: str, allow: Collection[str] = ()) -> RemoteCard:
     """Return what is needed of a card that was found at `address`. Raises `NotDone` for one that cannot be used."""
-    where = f"the card at {url_excerpt(address)}"
+    where = f"the card at {shorten_url(address)}"
     if not isinstance(card, Mapping) or not isinstance(card.get("name"), str) or not card["name"].strip():
         raise NotDone(f"{where} is not an agent's card: want an object with a name and supportedInterfaces")
     if required := [
-        one for one in _objects(_object(card.get("capabilities")).get("extensions")) if one.get("required")
+        one for one in _read_objects(_read_object(card.get("capabilities")).get("extensions")) if one.get("required")
     ]:
         raise NotDone(f"{where} requires the extension {str(required[0].get('uri'))[:200]!r}, which is not supported")
-    interfaces = list(_objects(card.get("supportedInterfaces")))
+    interfaces = list(_read_objects(card.get("supportedInterfaces")))
     usable = [
         one
         for one in interfaces
@@ -222,9 +222,9 @@ def check_card(card: Any, address: str, allow: Collection[str] = ()) -> RemoteCa
         raise NotDone(f"{where} offers {there or 'no interface'}; want JSONRPC or HTTP+JSON of A2A 1.0")
     named = str(usable[0].get("url"))
     _check_address(named, address, allow, where)
-    streaming = _object(card.get("capabilities")).get("streaming") is True
+    streaming = _read_object(card.get("capabilities")).get("streaming") is True
     return RemoteCard(
-        " ".join(card["name"].split())[:200], named, usable[0]["protocolBinding"], streaming, _key_header(card)
+        " ".join(card["name"].split())[:200], named, usable[0]["protocolBinding"], streaming, _build_key_header(card)
     )
 
 
@@ -236,7 +236,7 @@ def _check_address(named: str, address: str, allow: Collection[str], where: str)
         raise NotDone(f"{where} names an address that cannot be used: {error}") from None
     same = (there.scheme, there.host, there.port) == (here.scheme, here.host, here.port)
     if not same and not {there.host, _host_of(there)}.intersection(allow):
-        told = f"it is on {_host_of(here)}, but names {url_excerpt(named)} as the agent's address"
+        told = f"it is on {_host_of(here)}, but names {shorten_url(named)} as the agent's address"
         raise NotDone(f"{where} leads elsewhere: {told} (if that is right: allow=['{_host_of(there)}'])")
 
 
@@ -244,22 +244,22 @@ def _host_of(address: WebAddress) -> str:
     return f"{address.host}:{address.port}"
 
 
-def _key_header(card: Mapping[str, Any]) -> str:
+def _build_key_header(card: Mapping[str, Any]) -> str:
     """Return the header for the API key, where the card asks for one that is no bearer token."""
-    schemes = list(_objects(list(_object(card.get("securitySchemes")).values())))
+    schemes = list(_read_objects(list(_read_object(card.get("securitySchemes")).values())))
     if any("httpAuthSecurityScheme" in one for one in schemes):
         return ""
     for scheme in schemes:
-        given = _object(scheme.get("apiKeySecurityScheme"))
+        given = _read_object(scheme.get("apiKeySecurityScheme"))
         name = str(given.get("name"))
         if given.get("location") == "header" and _HEADER.fullmatch(name) and not _OURS.fullmatch(name):
             return name
     return ""
 
 
-def _object(value: Any) -> Mapping[str, Any]:
+def _read_object(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _objects(value: Any) -> Iterator[Mapping[str, Any]]:
+def _read_objects(value: Any) -> Iterator[Mapping[str, Any]]:
     return (one for one in value if isinstance(one, Mapping)) if isinstance(value, list) else iter(())

@@ -37,7 +37,7 @@ class Chain(Agent):
         group = MessageGroup(name, max_visits=1, max_runs=len(steps))
         names: list[str] = []
         for step in steps:
-            role = step if isinstance(step, Role | HumanGate) else Role(_step_name(step, names), step)
+            role = step if isinstance(step, Role | HumanGate) else Role(_choose_step_name(step, names), step)
             names.append(role.name)
             group.add_role(role)
         if not names:
@@ -48,7 +48,7 @@ class Chain(Agent):
         super().__init__(NoModel(), tools, strategy=GraphFlow(plan, "chain"), name=name, human=human, budget=budget)
 
 
-def _step_name(step: Any, taken: Iterable[str]) -> str:
+def _choose_step_name(step: Any, taken: Iterable[str]) -> str:
     given = getattr(step, "__name__", None) or getattr(step, "name", None) or type(step).__name__
     plain = "".join(one if one.isascii() and one.isalnum() else "_" for one in str(given)).strip("_")[:40] or "step"
     names = (plain, *(f"{plain}_{number}" for number in range(2, 1000)))

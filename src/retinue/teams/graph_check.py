@@ -14,10 +14,10 @@ from .._internal.type_check import mismatch
 from ..core.tools.tool import Tool
 from ..errors import UsageError
 from .graph_plan import WHOLE_STATE, RolePlan, reach_of
-from .role import END, START, HumanGate, Role, as_tool, speaks_json, takes_text
+from .role import END, START, HumanGate, Role, as_tool, is_json_speaker, takes_text
 from .selectors import ModelChoice, When
 from .shared_state import OWN, UNSET, StateField
-from .state_expression import field_names
+from .state_expression import list_field_names
 
 Where = tuple[str | int, ...]
 _JSON = {"string": str, "integer": int, "number": float, "boolean": bool, "array": list, "object": dict}
@@ -41,7 +41,7 @@ class GraphOutline:
     branches: Sequence[tuple[str, Sequence[str]]]
 
 
-def structure_problems(outline: GraphOutline) -> Iterator[GraphProblem]:
+def find_structure_problems(outline: GraphOutline) -> Iterator[GraphProblem]:
     """Yield everything that is wrong with the structure of a graph."""
     seen = set[str]()
     for index, name in enumerate(outline.roles):
@@ -51,13 +51,13 @@ def structure_problems(outline: GraphOutline) -> Iterator[GraphProblem]:
     if not outline.roles:
         yield GraphProblem((), "there are no roles")
         return
-    named = [*_edge_problems(outline), *_branch_problems(outline)]
+    named = [*_find_edge_problems(outline), *_find_branch_problems(outline)]
     yield from named
     if not named:
-        yield from _path_problems(outline)
+        yield from _find_path_problems(outline)
 
 
-def _edge_problems(outline: GraphOutline) -> Iterator[GraphProblem]:
+def _find_edge_problems(outline: GraphOutline) -> Iterator[GraphProblem]:
     seen = set[tuple[str, str, bool]]()
     for index, (head, tail, on_error) in enumerate(outline.edges):
         yield from _name_problems(outline.roles, ("edge", index), head, [tail])
@@ -68,7 +68,7 @@ def _edge_problems(outline: GraphOutline) -> Iterator[GraphProblem]:
         seen.add((head, tail, on_error))
 
 
-def _branch_problems(outline: GraphOutline) -> Iterator[GraphProblem]:
+def _find_branch_problems(outline: GraphOutline) -> Iterator[GraphProblem]:
     for index, (head, tails) in enumerate(outline.branches):
         where: Where = ("branch", index)
         yield from _name_problems(outline.roles, where, head, tails)
@@ -93,7 +93,7 @@ def _name_problems(roles: Sequence[str], where: Where, head: str, tails: Iterabl
             yield GraphProblem((*where, "tail"), f"no role {tail!r}; {suggestion(tail, [*roles, END])}")
 
 
-def _path_problems(outline: GraphOutline) -> Iterator[GraphProblem]:
+def _find_path_problems(outline: GraphOutline) -> Iterator[GraphProblem]:
     """Yield the roles that cannot be reached or cannot end, and circles without a condition."""
     tails: dict[str, list[str]] = {name: [] for name in (START, *outline.roles)}
     for head, tail, _ in outline.edges:
@@ -108,17 +108,17 @@ def _path_problems(outline: GraphOutline) -> Iterator[GraphProblem]:
             yield GraphProblem(("role", index), f"the role {name!r} is never reached; add an edge to it")
         if not tails[name]:
             yield GraphProblem(("role", index), f"nothing follows the role {name!r}; add an edge, such as one to {END}")
-        elif END not in reach[name] and _leads_somewhere(name, reach, tails):
+        elif END not in reach[name] and _can_go_on(name, reach, tails):
             yield GraphProblem(("role", index), f"there is no way from the role {name!r} to {END}")
-    yield from _cycle_problems(outline)
+    yield from _find_cycle_problems(outline)
 
 
-def _leads_somewhere(name: str, reach: Mapping[str, frozenset[str]], tails: Mapping[str, list[str]]) -> bool:
+def _can_go_on(name: str, reach: Mapping[str, frozenset[str]], tails: Mapping[str, list[str]]) -> bool:
     """Return whether no role after `name` is a dead end, which is reported by itself."""
     return all(tails[one] for one in reach[name] if one != END)
 
 
-def _cycle_problems(outline: GraphOutline) -> Iterator[GraphProblem]:
+def _find_cycle_problems(outline: GraphOutline) -> Iterator[GraphProblem]:
     graph = {name: [t for h, t, on_error in outline.edges if h == name and not on_error] for name in outline.roles}
     try:
         TopologicalSorter(graph).prepare()
@@ -153,13 +153,13 @@ def plan_roles(roles: Sequence[Role | HumanGate], declared: Mapping[str, StateFi
             plan = replace(plan, reads=(role.shows,) if role.shows else None, speaks_json=True, gate=asked)
         else:
             found.tools.append(as_tool(role))
-            plan = replace(plan, speaks_json=speaks_json(role.something))
+            plan = replace(plan, speaks_json=is_json_speaker(role.something))
             try:
                 plan = _Reader(role, found.tools[-1], found.fields).read(plan)
             except UsageError as error:
                 found.problems.append(GraphProblem(where, f"role {role.name}: {error}"))
         found.problems += [
-            GraphProblem(where, f"role {role.name}: {one}") for one in _field_problems(role, plan, found)
+            GraphProblem(where, f"role {role.name}: {one}") for one in _find_field_problems(role, plan, found)
         ]
         found.roles[role.name] = plan
     return found
@@ -223,7 +223,7 @@ class _Reader:
         raise UsageError(f"its parameter {unknown[0]!r} is no field of the state; say input={{{unknown[0]!r}: …}}")
 
 
-def _field_problems(role: Role | HumanGate, plan: RolePlan, found: RolePlans) -> Iterator[str]:
+def _find_field_problems(role: Role | HumanGate, plan: RolePlan, found: RolePlans) -> Iterator[str]:
     """Yield what a role reads or writes that is not there or is of another type."""
     own = [name for name in plan.writes if name in OWN]
     for name in own:
@@ -234,15 +234,15 @@ def _field_problems(role: Role | HumanGate, plan: RolePlan, found: RolePlans) ->
             yield f"input: no field {name!r}; {suggestion(name, found.fields)}"
     if isinstance(role, HumanGate):
         return
-    yield from _type_problems(found.tools[-1], plan, found.fields)
-    if speaks_json(role.something) and len(plan.writes) == 1 and not own:
+    yield from _find_type_problems(found.tools[-1], plan, found.fields)
+    if is_json_speaker(role.something) and len(plan.writes) == 1 and not own:
         kind = _return_type(role.something)
         to = found.fields[plan.writes[0]]
         if kind in _SAMPLES and to.reducer in ("replace", "merge") and mismatch(_SAMPLES[kind], to.type):
-            yield f"it returns {kind.__name__}, and its field {plan.writes[0]!r} holds {_type_name(to.type)}"
+            yield f"it returns {kind.__name__}, and its field {plan.writes[0]!r} holds {_name_type(to.type)}"
 
 
-def _type_problems(tool: Tool, plan: RolePlan, fields: Mapping[str, StateField]) -> Iterator[str]:
+def _find_type_problems(tool: Tool, plan: RolePlan, fields: Mapping[str, StateField]) -> Iterator[str]:
     properties: Mapping[str, Any] = tool.signature.parameters.get("properties", {}) if plan.takes else {}
     for parameter, name in plan.takes.items():
         wanted = _JSON.get(str(properties.get(parameter, {}).get("type")))
@@ -275,7 +275,7 @@ def unset_reads(
                 yield name, one
 
 
-def selector_problems(
+def find_selector_problems(
     selector: When | ModelChoice | None, tails: Mapping[str, str], fields: Mapping[str, StateField]
 ) -> Iterator[str]:
     """Yield the fields and candidates that a selector names and that are not there."""
@@ -284,7 +284,7 @@ def selector_problems(
         for word in dict.fromkeys(wanted):
             if word not in tails:
                 yield f"{word!r} is no candidate; {suggestion(word, tails)}"
-        for name in dict.fromkeys(name for tree in selector.trees for name in field_names(tree)):
+        for name in dict.fromkeys(name for tree in selector.trees for name in list_field_names(tree)):
             if name not in fields:
                 yield f"no field {name!r}; {suggestion(name, fields)}"
     if isinstance(selector, ModelChoice):
@@ -293,5 +293,5 @@ def selector_problems(
                 yield f"shows: no field {name!r}; {suggestion(name, fields)}"
 
 
-def _type_name(type_: Any) -> str:
+def _name_type(type_: Any) -> str:
     return type_.__name__ if isinstance(type_, type) else str(type_)

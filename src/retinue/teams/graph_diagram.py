@@ -19,7 +19,7 @@ class _Link:
     kind: str  # "", "conditional" or "error"
 
 
-def text(outline: GraphOutline) -> str:
+def draw_text(outline: GraphOutline) -> str:
     """Draw one layer per line, then what follows each role: `→` always, `?→` on a condition, `!→` on an error."""
     links = list(_find_links(outline))
     lines = ["\n  ↓\n".join("   ".join(layer) for layer in _assign_layers(outline, links)), ""]
@@ -31,7 +31,7 @@ def text(outline: GraphOutline) -> str:
     return "\n".join(lines)
 
 
-def svg(outline: GraphOutline) -> str:
+def draw_svg(outline: GraphOutline) -> str:
     """Draw boxes in layers with arrows between them, without scripts or external references. Conditional edges are
     dashed, those for errors red."""
     links = list(_find_links(outline))
@@ -50,7 +50,12 @@ def svg(outline: GraphOutline) -> str:
     drawn = [_draw_down(link, places) for link in links if link not in back]
     drawn += [_draw_up(link, places, widths, inner + _MARGIN + 18 * (at + 1)) for at, link in enumerate(back)]
     return "\n".join(
-        [_svg_head(width, height), *drawn, *(_draw_box(name, *places[name], widths[name]) for name in places), "</svg>"]
+        [
+            _draw_svg_head(width, height),
+            *drawn,
+            *(_draw_box(name, *places[name], widths[name]) for name in places),
+            "</svg>",
+        ]
     )
 
 
@@ -98,7 +103,7 @@ def _forward_edges(links: list[_Link]) -> Iterator[tuple[str, str]]:
                 open_.append((tail, iter(tails.get(tail, ()))))
 
 
-def _svg_head(width: float, height: float) -> str:
+def _draw_svg_head(width: float, height: float) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
         f'height="{height:.0f}" font-family="ui-sans-serif, system-ui, sans-serif" font-size="13">\n'

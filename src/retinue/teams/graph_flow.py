@@ -19,7 +19,7 @@ from ..core.protocols import Flow, Request, Sent, Task, act, consult
 from ..core.values import AgentAction, AgentFinish, Decision, Observation, StopReason, ToolInput
 from .graph_plan import WHOLE_STATE, Branch, GraphPlan, RolePlan, reach_of
 from .role import END, START
-from .selectors import ModelChoice, When, chosen_by, word_of
+from .selectors import ModelChoice, When, ask_for_choice, find_word
 from .shared_state import (
     ERRORS,
     HISTORY,
@@ -29,10 +29,10 @@ from .shared_state import (
     StateField,
     Values,
     as_words,
-    initial_state,
-    replaced,
-    value_from,
-    written,
+    build_initial_state,
+    read_value,
+    replace_field,
+    write_field,
 )
 from .state_expression import ExpressionError
 
@@ -69,7 +69,7 @@ class _Walk:
         self._plan = plan
         history = [{"role": one.role, "content": one.content} for one in task.history]
         own = {QUESTION: task.question, HISTORY: history, ERRORS: {}, VISITS: {}}
-        self._values = initial_state(plan.fields, **own)
+        self._values = build_initial_state(plan.fields, **own)
         self._said: dict[str, Any] = {START: task.question}
         self._pending: dict[str, list[str]] = {}  # by role, the heads that led to it since it last ran
         self._decided: dict[str, tuple[Decision, str]] = {}  # by gate, the last decision and the field it is about
@@ -80,8 +80,8 @@ class _Walk:
         try:
             yield from self._follow_edges(START)
             while self._pending:
-                yield from self._run_round(self._ready_roles())
-            answer = self._final_answer()
+                yield from self._run_round(self._list_ready_roles())
+            answer = self._find_final_answer()
         except _End as end:
             best = "" if end.refused else self._answer()
             return AgentFinish({"problem": str(end), "best": best, "state": self._values}, reason=end.reason)
@@ -92,7 +92,7 @@ class _Walk:
         value = self._values.get(self._plan.answer)
         return as_words(self._said[self._last] if value is None and self._last != START else value or "")
 
-    def _final_answer(self) -> str:
+    def _find_final_answer(self) -> str:
         """Return the answer at the end of the walk. Raises `_End` if what led there is a person's refusal, or a failure
         that leaves no answer."""
         last = self._plan.roles.get(self._last)
@@ -103,21 +103,21 @@ class _Walk:
         if last.gate is not None:
             decision, field = self._decided[last.name]
             if decision.kind == "reject":
-                raise _end_by_failure([(last, rejection_text(decision))])
+                raise _end_by_failure([(last, describe_rejection(decision))])
             if decision.kind == "respond" and field == self._plan.answer:
                 return decision.message
         return self._answer()
 
     # ── what runs next ───────────────────────────────────────────────────────────────────────────
 
-    def _ready_roles(self) -> list[RolePlan]:
+    def _list_ready_roles(self) -> list[RolePlan]:
         """Return the roles of the next round, in the order of the group."""
-        waits = {name: self._waits_for(name) for name in self._plan.roles if name in self._pending}
-        ready = [name for name, others in waits.items() if not others] or [_first_of_circle(waits)]
+        waits = {name: self._list_awaited(name) for name in self._plan.roles if name in self._pending}
+        ready = [name for name, others in waits.items() if not others] or [_find_first_of_circle(waits)]
         roles = [self._plan.roles[name] for name in ready]
         return [role for role in roles if role.gate is None] or roles[:1]
 
-    def _waits_for(self, name: str) -> set[str]:
+    def _list_awaited(self, name: str) -> set[str]:
         """Return the pending roles after which a head that has not led to `name` yet may still do so."""
         missing = self._plan.heads[name] - set(self._pending[name]) - {name}
         others = [one for one in self._pending if one != name]
@@ -176,7 +176,7 @@ class _Walk:
         shown = self._values.get(field) if role.reads else self._said[heads[-1]]
         decision = yield from consult(AgentAction(role.name, as_words(shown)), role.gate or f"{role.name}: go on?")
         self._decided[role.name] = decision, field
-        leads_on = bool(self._plan.branches_of(role.name))
+        leads_on = bool(self._plan.list_branches(role.name))
         return read_decision(decision, leads_on=leads_on, field=field, shown=shown)
 
     def _store_value(self, role: RolePlan, output: Output) -> Output:
@@ -193,7 +193,7 @@ class _Walk:
 
     def _check_failures(self, failed: Iterable[tuple[RolePlan, Output]]) -> None:
         """Raise `_End` unless edges for errors lead on from all roles that failed."""
-        lost = [(role, output) for role, output in failed if not self._plan.tails(role.name, failed=True)]
+        lost = [(role, output) for role, output in failed if not self._plan.list_tails(role.name, failed=True)]
         if lost:
             raise _end_by_failure([(role, output.value) for role, output in lost])
 
@@ -201,9 +201,9 @@ class _Walk:
 
     def _follow_edges(self, head: str, *, failed: bool = False) -> Part[None]:
         """Follow the edges from `head`."""
-        for tail in self._plan.tails(head, failed=failed):
+        for tail in self._plan.list_tails(head, failed=failed):
             self._follow_edge(head, tail, failed=failed)
-        for branch in () if failed else self._plan.branches_of(head):
+        for branch in () if failed else self._plan.list_branches(head):
             for tail in (yield from self._select_tails(branch)):
                 self._follow_edge(head, tail)
 
@@ -219,18 +219,18 @@ class _Walk:
         match branch.selector:
             case When():
                 try:
-                    words: Any = branch.selector.selected(self._values)
+                    words: Any = branch.selector.select_target(self._values)
                 except ExpressionError as error:
                     raise _End(f"{where}: {error}") from None
             case ModelChoice():
-                words = yield from chosen_by(branch.selector, branch.tails, self._values)
+                words = yield from ask_for_choice(branch.selector, branch.tails, self._values)
                 if not words:
                     problem = f"{where}: the model named none of {', '.join(branch.tails)}"
                     raise _End(problem, StopReason.UNREADABLE_REPLY)
             case _:
                 (seen,) = yield from act(AgentAction(branch.tool, {"state": dict(self._values)}), answer=self._answer())
                 words = self._read_words(seen, where)
-        named = [word_of(word) for word in (words if isinstance(words, list) else [words])]
+        named = [find_word(word) for word in (words if isinstance(words, list) else [words])]
         if unknown := [word for word in named if word not in branch.tails]:
             raise _End(f"{where}: {unknown[0]!r:.80} was selected; there are: {', '.join(branch.tails)}")
         return [branch.tails[word] for word in dict.fromkeys(named)]
@@ -248,7 +248,7 @@ def _end_by_failure(failed: Sequence[tuple[RolePlan, str]]) -> _End:
     return _End(problem, refused=any(role.gate is not None for role, _ in failed))
 
 
-def _first_of_circle(waits: dict[str, set[str]]) -> str:
+def _find_first_of_circle(waits: dict[str, set[str]]) -> str:
     """Return the first role that waits for none but those that wait for it, too."""
     after = reach_of({name: list(others) for name, others in waits.items()})
     return next(name for name in waits if all(name in after[one] for one in after[name]))
@@ -322,7 +322,7 @@ def read_decision(decision: Decision, *, leads_on: bool, field: str, shown: Any)
     `leads_on`: edges depend on the decision, so a rejection is no failure.
     """
     if decision.kind == "reject" and not leads_on:
-        return Output(rejection_text(decision), failed=True)
+        return Output(describe_rejection(decision), failed=True)
     value = {"decision": decision.kind, "message": decision.message}
     if decision.kind == "edit":
         new = decision.tool_input
@@ -338,7 +338,7 @@ def read_decision(decision: Decision, *, leads_on: bool, field: str, shown: Any)
     return Output(value, said=decision.message if decision.kind == "respond" else shown)
 
 
-def rejection_text(decision: Decision) -> str:
+def describe_rejection(decision: Decision) -> str:
     """Return why a role fails that a person rejected."""
     return f"a person rejected it{': ' * bool(decision.message)}{decision.message}"
 
@@ -347,24 +347,24 @@ def store_output(role: RolePlan, output: Output, values: Values, fields: Mapping
     """Return the state with a role's output. Raises `StateError`."""
     new = dict(values)
     if output.edited is not None:
-        new = replaced(new, fields, *output.edited)
+        new = replace_field(new, fields, *output.edited)
     if len(role.writes) == 1:
-        return written(new, fields, role.writes[0], _parse_value(role, output.value, fields[role.writes[0]]))
+        return write_field(new, fields, role.writes[0], _parse_value(role, output.value, fields[role.writes[0]]))
     value = _parse_mapping(role, output.value)
     for name in role.writes:
         if name not in value:
             raise StateError(f"its value has no {name!r}; it writes {', '.join(role.writes)}")
-        new = written(new, fields, name, value[name])
+        new = write_field(new, fields, name, value[name])
     return new
 
 
 def _parse_value(role: RolePlan, value: Any, field: StateField) -> Any:
-    return value if role.speaks_json or not isinstance(value, str) else value_from(value, field)
+    return value if role.speaks_json or not isinstance(value, str) else read_value(value, field)
 
 
 def _parse_mapping(role: RolePlan, value: Any) -> Mapping[str, Any]:
     if isinstance(value, str):
-        value = value_from(value, StateField(dict))
+        value = read_value(value, StateField(dict))
     if not isinstance(value, Mapping):
         wanted = ", ".join(role.writes)
         raise StateError(f"want a mapping with {wanted}, not {json.dumps(value)[:60]}")

@@ -62,25 +62,25 @@ class GraphPlan:
     answer: str = ""
     max_runs: int = 100
 
-    def tails(self, head: str, *, failed: bool = False) -> list[str]:
+    def list_tails(self, head: str, *, failed: bool = False) -> list[str]:
         """Return where the edges from `head` lead."""
         return [tail for one, tail in (self.error_edges if failed else self.edges) if one == head]
 
-    def branches_of(self, head: str) -> list[Branch]:
+    def list_branches(self, head: str) -> list[Branch]:
         """Return the conditional edges from `head`."""
         return [branch for branch in self.branches if branch.head == head]
 
     @cached_property
     def heads(self) -> Mapping[str, frozenset[str]]:
         """By role, what leads to it."""
-        return {name: frozenset(head for head, tail in self.links() if tail == name) for name in self.roles}
+        return {name: frozenset(head for head, tail in self.list_links() if tail == name) for name in self.roles}
 
     @cached_property
     def reach(self) -> Mapping[str, frozenset[str]]:
         """By role, the roles that may run after it."""
-        return reach_of({head: [tail for one, tail in self.links() if one == head] for head in self.roles})
+        return reach_of({head: [tail for one, tail in self.list_links() if one == head] for head in self.roles})
 
-    def links(self) -> Iterator[tuple[str, str]]:
+    def list_links(self) -> Iterator[tuple[str, str]]:
         """Yield every edge of any kind, as head and tail."""
         yield from self.edges
         yield from self.error_edges
@@ -90,10 +90,10 @@ class GraphPlan:
 
 def reach_of(tails: Mapping[str, list[str]]) -> dict[str, frozenset[str]]:
     """Return by node the nodes that can be reached from it in one step or more."""
-    return {name: frozenset(_reachable_from(name, tails)) for name in tails}
+    return {name: frozenset(_find_reachable(name, tails)) for name in tails}
 
 
-def _reachable_from(name: str, tails: Mapping[str, list[str]]) -> set[str]:
+def _find_reachable(name: str, tails: Mapping[str, list[str]]) -> set[str]:
     found: set[str] = set()
     new = list(tails.get(name, ()))
     while new:

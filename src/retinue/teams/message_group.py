@@ -19,16 +19,16 @@ from .graph_check import (
     GraphOutline,
     GraphProblem,
     RolePlans,
+    find_selector_problems,
+    find_structure_problems,
     plan_roles,
-    selector_problems,
-    structure_problems,
     unset_reads,
 )
 from .graph_flow import GraphFlow
 from .graph_plan import Branch, GraphPlan, reach_of
 from .role import START, HumanGate, Role, as_tool
-from .selectors import ModelChoice, When, word_of
-from .shared_state import OWN, StateField, field_of
+from .selectors import ModelChoice, When, find_word
+from .shared_state import OWN, StateField, make_field
 
 Selector = Callable[..., Any] | Tool | When | ModelChoice | str
 Tails = Iterable[str] | Mapping[Any, str]
@@ -121,7 +121,7 @@ class MessageGroup:
         """
         tails = (tails,) if isinstance(tails, str) else tails
         pairs = tails.items() if isinstance(tails, Mapping) else ((tail, tail) for tail in tails)
-        words = {word_of(word): tail for word, tail in pairs}
+        words = {find_word(word): tail for word, tail in pairs}
         self._conditional.append(_Conditional(head, words, _make_selector(selector, words)))
         return self
 
@@ -138,23 +138,23 @@ class MessageGroup:
 
     def text(self) -> str:
         """Return a drawing of the graph as text."""
-        return graph_diagram.text(self._outline())
+        return graph_diagram.draw_text(self._build_outline())
 
     def svg(self) -> str:
         """Return a drawing of the graph as SVG."""
-        return graph_diagram.svg(self._outline())
+        return graph_diagram.draw_svg(self._build_outline())
 
-    def _outline(self) -> GraphOutline:
+    def _build_outline(self) -> GraphOutline:
         branches = [(one.head, tuple(one.tails.values())) for one in self._conditional]
         return GraphOutline([role.name for role in self._roles], self._edges, branches)
 
     def plan(self) -> tuple[GraphPlan, list[Tool]]:
         """Return the plan, and the tools of its roles and selectors. Raises `UsageError` as `compile` does."""
-        outline = self._outline()
+        outline = self._build_outline()
         found = plan_roles(self._roles, self._fields, self._limits[0])
-        problems = [*structure_problems(outline), *found.problems]
+        problems = [*find_structure_problems(outline), *found.problems]
         names = [role.name for role in self._roles]
-        branches, selecting = self._branches(names)
+        branches, selecting = self._build_branches(names)
         answer = self._answer or ("answer" if "answer" in found.fields else "")
         plan = GraphPlan(
             self.name,
@@ -166,35 +166,35 @@ class MessageGroup:
             answer,
             self._limits[1],
         )
-        problems += self._more_problems(plan, found, structural=len(problems) > len(found.problems))
+        problems += self._find_more_problems(plan, found, structural=len(problems) > len(found.problems))
         if problems:
             lines = "".join(f"\n- {problem.message}" for problem in dict.fromkeys(problems))
             raise UsageError(f"the group {self.name!r} cannot be compiled:{lines}")
         return plan, [*found.tools, *selecting]
 
-    def _branches(self, names: Iterable[str]) -> tuple[tuple[Branch, ...], list[Tool]]:
+    def _build_branches(self, names: Iterable[str]) -> tuple[tuple[Branch, ...], list[Tool]]:
         taken, tools, branches = set(names), list[Tool](), list[Branch]()
         for one in self._conditional:
             if not isinstance(one.selector, Tool):
                 branches.append(Branch(one.head, one.tails, one.selector))
                 continue
-            name = next(free for free in _free_names(f"select_{one.head}"[:60]) if free not in taken)
+            name = next(free for free in _list_free_names(f"select_{one.head}"[:60]) if free not in taken)
             taken.add(name)
             tools.append(replace(one.selector, name=name))
             branches.append(Branch(one.head, one.tails, None, name))
         return tuple(branches), tools
 
-    def _more_problems(self, plan: GraphPlan, found: RolePlans, *, structural: bool) -> Iterable[GraphProblem]:
+    def _find_more_problems(self, plan: GraphPlan, found: RolePlans, *, structural: bool) -> Iterable[GraphProblem]:
         if self._answer and self._answer not in plan.fields:
             yield GraphProblem((), f"answer: no field {self._answer!r}; its fields are: {', '.join(plan.fields)}")
         if self._model is None and any(isinstance(one.selector, ModelChoice) for one in plan.branches):
             yield GraphProblem((), "a model is to choose, but the group has none; say model=…")
         for index, branch in enumerate(plan.branches):
-            for problem in selector_problems(branch.selector, branch.tails, plan.fields):
+            for problem in find_selector_problems(branch.selector, branch.tails, plan.fields):
                 yield GraphProblem(("branch", index), f"the conditional edges from {branch.head!r}: {problem}")
         if structural:
             return
-        tails = {name: [tail for head, tail in plan.links() if head == name] for name in (START, *found.roles)}
+        tails = {name: [tail for head, tail in plan.list_links() if head == name] for name in (START, *found.roles)}
         for name, field in unset_reads(found.roles, found.fields, reach_of(tails)):
             index = list(found.roles).index(name)
             problem = f"role {name}: it reads the field {field!r}, which nothing before it sets"
@@ -206,7 +206,7 @@ def _declare_field(name: str, type_: Any) -> StateField:
         why = "is kept by the graph" if name in OWN else "is not a name"
         raise UsageError(f"state: {name!r} {why}; choose another name")
     try:
-        return field_of(type_)
+        return make_field(type_)
     except UsageError as error:
         raise UsageError(f"state: {name}: {error}") from None
 
@@ -215,7 +215,7 @@ def _make_selector(selector: Selector, words: Mapping[str, str]) -> When | Model
     if isinstance(selector, When | ModelChoice):
         return selector
     if isinstance(selector, str):
-        return When([(_equality(selector, word), word) for word in words])
+        return When([(_write_equality(selector, word), word) for word in words])
     if not callable(selector) and not isinstance(selector, Tool):
         raise UsageError(f"a selector: want a function, an expression, When or ModelChoice, not {selector!r:.80}")
     function = selector.something if isinstance(selector, Tool) else selector
@@ -227,7 +227,7 @@ def _make_selector(selector: Selector, words: Mapping[str, str]) -> When | Model
     return made
 
 
-def _equality(expression: str, word: str) -> str:
+def _write_equality(expression: str, word: str) -> str:
     """Return an expression that is true if the value of `expression` is what `word` stands for."""
     if word in ("true", "false"):
         return f"({expression})" if word == "true" else f"not ({expression})"
@@ -236,6 +236,6 @@ def _equality(expression: str, word: str) -> str:
     return f"({expression}) == {word if plain else quote + word + quote}"
 
 
-def _free_names(name: str) -> Iterable[str]:
+def _list_free_names(name: str) -> Iterable[str]:
     yield name
     yield from (f"{name}_{number}" for number in range(2, 1000))

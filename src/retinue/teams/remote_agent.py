@@ -134,7 +134,7 @@ class RemoteModel:
                 return
             if sending.arrived and not sending.repeatable:
                 sending.repeatable = await self._check_repeatable(sending.failure)
-            retry = attempts.next_retry(sending.failure)
+            retry = attempts.plan_retry(sending.failure)
             yield retry
             await asyncio.sleep(retry.seconds)
 
@@ -156,13 +156,13 @@ class RemoteModel:
         """Return whether a request may be sent again that may have arrived; false if that is not known yet. Raises the
         `failure` if it may not."""
         try:
-            if await self._knows_keys():
+            if await self._check_idempotency():
                 return True
         except ModelUnavailable:  # it may be starting again
             return False
         raise failure
 
-    async def _knows_keys(self) -> bool:
+    async def _check_idempotency(self) -> bool:
         """Whether a request that is repeated under its key gets the same run. Raises `ModelUnavailable`."""
         try:
             models = await self.client.get("/models") if current_run().run else {}
@@ -190,7 +190,7 @@ class RemoteChat:
             for call in reply.calls:
                 question = f"{self.agent} requires input: {_read_question(call)}"
                 decision = yield from consult(AgentAction(self.agent, call.tool_input), question)
-                news = decision_text(decision)
+                news = write_decision(decision)
                 prompt = prompt.add(Message("tool", news, call_id=call.id, tool=call.tool))
 
 
@@ -217,7 +217,7 @@ def _write_answer(decided: Decided) -> Reply:
     return Reply(decided.output if isinstance(decided, AgentFinish) else "")
 
 
-def decision_text(decision: Decision) -> str:
+def write_decision(decision: Decision) -> str:
     """Return a decision as a message: an answer as it is, and otherwise the word or the JSON that a Retinue expects."""
     if decision.kind == "respond":
         return decision.message

@@ -106,7 +106,7 @@ def takes_text(something: Any) -> bool:
     return not hasattr(something, "tool_function") and _has_run(something)
 
 
-def speaks_json(something: Any) -> bool:
+def is_json_speaker(something: Any) -> bool:
     """Return whether a role's value comes as JSON: a function's does; others answer in text."""
     return not isinstance(something, Tool) and not _has_run(something)
 
@@ -152,12 +152,12 @@ def _with_json_result(function: Callable[..., Any], name: str) -> Callable[..., 
 
     def made(**values: Any) -> Any:
         value = function(*[values.pop(one) for one in unnamed if one in values], **values)
-        return finish_as_json(value) if is_unfinished(value) else json_of(value)
+        return finish_as_json(value) if is_unfinished(value) else encode_value(value)
 
     async def finish_as_json(value: Any) -> str:
         while is_unfinished(value):
             value = await finish(value, Tool.max_result)
-        return json_of(value)
+        return encode_value(value)
 
     functools.update_wrapper(made, function)
     hints = dict.fromkeys(signature.parameters, Any)  # a parameter without a hint takes any value
@@ -167,7 +167,7 @@ def _with_json_result(function: Callable[..., Any], name: str) -> Callable[..., 
     return made
 
 
-def json_of(value: Any) -> str:
+def encode_value(value: Any) -> str:
     """Return a function's value as JSON; documents are their texts. Raises `ToolError` for what is not JSON."""
     documents = isinstance(value, list) and value and all(isinstance(one, Document) for one in value)
     if documents or isinstance(value, Document) or hasattr(value, "stop_reason"):

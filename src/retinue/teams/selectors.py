@@ -28,7 +28,7 @@ _REPLY_TOKENS = 64
 class When:
     """Expressions in order, each with what it leads to; `otherwise` applies if none is true.
 
-    >>> When([("score >= 8", "END"), ("visits.draft > 3", "END")], otherwise="draft").selected({"score": 9})
+    >>> When([("score >= 8", "END"), ("visits.draft > 3", "END")], otherwise="draft").select_target({"score": 9})
     'END'
 
     Raises `UsageError` for an expression that cannot be read.
@@ -43,7 +43,7 @@ class When:
         object.__setattr__(self, "otherwise", otherwise)
         object.__setattr__(self, "trees", tuple(_parse(text) for text, _ in self.cases))
 
-    def selected(self, values: Values) -> str:
+    def select_target(self, values: Values) -> str:
         """Return what the first true expression leads to. Raises `ExpressionError`."""
         for tree, (_, to) in zip(self.trees, self.cases, strict=True):
             if evaluate(tree, values):
@@ -69,12 +69,12 @@ class ModelChoice:
         object.__setattr__(self, "shows", (self.shows,) if isinstance(self.shows, str) else tuple(self.shows))
 
 
-def word_of(value: Any) -> str:
+def find_word(value: Any) -> str:
     """Return a selector's value as the word that its candidates are known by: `True` is `true`."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def chosen_by(model: ModelChoice, words: Iterable[str], values: Values) -> Generator[Request, Sent, str]:
+def ask_for_choice(model: ModelChoice, words: Iterable[str], values: Values) -> Generator[Request, Sent, str]:
     """Ask the model for one of `words`, again if it says something else; return an empty string if it keeps on."""
     offered = tuple(words)
     shown = model.shows or tuple(name for name in values if name not in ("visits", "history"))
@@ -82,7 +82,9 @@ def chosen_by(model: ModelChoice, words: Iterable[str], values: Values) -> Gener
     asked = f"{news}\n\n{model.question}\nReply with one of these words, and nothing else: {', '.join(offered)}\n"
     prompt, problem = Prompt(Message("user", asked)), ""
     for _ in range(_TRIES):
-        request = Ask(prompt, news, _write_choice, (), _constraint(offered), _REPLY_TOKENS, problem=problem, chat=True)
+        request = Ask(
+            prompt, news, _write_choice, (), _build_constraint(offered), _REPLY_TOKENS, problem=problem, chat=True
+        )
         reply = yield from ask(request)
         if found := _read_choice(reply.text, offered):
             return found
@@ -99,7 +101,7 @@ def _parse(text: str) -> Expression:
 
 
 @lru_cache(maxsize=256)
-def _constraint(words: tuple[str, ...]) -> Constraint:
+def _build_constraint(words: tuple[str, ...]) -> Constraint:
     schema: Mapping[str, Any] = {
         "type": "object", "properties": {"choice": {"enum": list(words)}}, "required": ["choice"],
         "additionalProperties": False,

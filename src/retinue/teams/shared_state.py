@@ -57,7 +57,7 @@ class StateField:
         if wanted is not None and self.type is Any:
             object.__setattr__(self, "type", wanted)
         if wanted is not None and wanted not in (self.type, getattr(self.type, "__origin__", None)):
-            raise UsageError(f"the reducer {self.reducer} needs a {wanted.__name__}, not {_type_name(self.type)}")
+            raise UsageError(f"the reducer {self.reducer} needs a {wanted.__name__}, not {_name_type(self.type)}")
         if self.default is not UNSET and (problem := mismatch(self.default, self.type)):
             raise UsageError(f"its default {problem}")
 
@@ -91,18 +91,18 @@ OWN: Mapping[str, StateField] = {
 failed last; by role, how often it ran."""
 
 
-def field_of(declared: Any) -> StateField:
+def make_field(declared: Any) -> StateField:
     """Return a field from its declaration: a `StateField`, or only its type."""
     return declared if isinstance(declared, StateField) else StateField(declared)
 
 
-def initial_state(fields: Mapping[str, StateField], **given: Any) -> dict[str, Any]:
+def build_initial_state(fields: Mapping[str, StateField], **given: Any) -> dict[str, Any]:
     """Return the state at the beginning: the defaults, and the `given` values."""
     values = {name: field.initial for name, field in fields.items() if field.initial is not UNSET}
     return values | given
 
 
-def written(values: Values, fields: Mapping[str, StateField], name: str, value: Any) -> dict[str, Any]:
+def write_field(values: Values, fields: Mapping[str, StateField], name: str, value: Any) -> dict[str, Any]:
     """Return the state after `value` was written to the field `name`. Raises `StateError`."""
     field = fields[name]
     item = _NATURAL.get(str(field.reducer)) is list
@@ -116,21 +116,21 @@ def written(values: Values, fields: Mapping[str, StateField], name: str, value: 
         new = reduce(values[name], value)
     except Exception as error:  # a reducer may be anybody's
         raise StateError(f"the reducer of the field {name!r} failed: {error!r:.200}") from error
-    problem = mismatch(new, field.type) or _not_json(new)
+    problem = mismatch(new, field.type) or _describe_json_problem(new)
     if problem:
         raise StateError(f"the field {name!r} {problem}")
     return {**values, name: new}
 
 
-def replaced(values: Values, fields: Mapping[str, StateField], name: str, value: Any) -> dict[str, Any]:
+def replace_field(values: Values, fields: Mapping[str, StateField], name: str, value: Any) -> dict[str, Any]:
     """Return the state after a person gave the field `name` another value. Raises `StateError`."""
-    new = value_from(value, fields[name]) if isinstance(value, str) else value
+    new = read_value(value, fields[name]) if isinstance(value, str) else value
     if problem := mismatch(new, fields[name].type):
         raise StateError(f"the field {name!r} {problem}")
     return {**values, name: new}
 
 
-def value_from(text: str, field: StateField) -> Any:
+def read_value(text: str, field: StateField) -> Any:
     """Return the value that a role's text means for a field: the text itself, or JSON where the field wants it."""
     if field.type in (str, Any) or field.reducer == "append":
         return text
@@ -145,7 +145,7 @@ def as_words(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _not_json(value: Any) -> str:
+def _describe_json_problem(value: Any) -> str:
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -153,5 +153,5 @@ def _not_json(value: Any) -> str:
     return ""
 
 
-def _type_name(type_: Any) -> str:
+def _name_type(type_: Any) -> str:
     return getattr(type_, "__name__", str(type_))

@@ -90,24 +90,24 @@ def parse_expression(text: str) -> Expression:
     if len(text) > MAX_LENGTH:
         raise ExpressionError(f"the expression has {len(text):,} characters; the most is {MAX_LENGTH:,}")
     parser = _Parser(text)
-    found = parser.either(0)
+    found = parser.read_alternatives(0)
     parser.end()
     return found
 
 
-def field_names(expression: Expression) -> Iterator[str]:
+def list_field_names(expression: Expression) -> Iterator[str]:
     """Yield the names of the fields that an expression reads."""
     match expression:
         case FieldValue(name=name):
             yield name
         case Items(items=parts) | Junction(parts=parts):
             for part in parts:
-                yield from field_names(part)
+                yield from list_field_names(part)
         case Comparison(left=left, right=right):
-            yield from field_names(left)
-            yield from field_names(right)
+            yield from list_field_names(left)
+            yield from list_field_names(right)
         case Not(inner=inner):
-            yield from field_names(inner)
+            yield from list_field_names(inner)
 
 
 def evaluate(expression: Expression, values: Mapping[str, Any]) -> Any:
@@ -164,9 +164,9 @@ class _Parser:
         """Raise unless the text is at its end."""
         if self._kind:
             compared = self._token in _COMPARISONS
-            raise self._error_here("compare two values at a time" if compared else "want 'and', 'or' or the end")
+            raise self._make_error("compare two values at a time" if compared else "want 'and', 'or' or the end")
 
-    def either(self, depth: int) -> Expression:
+    def read_alternatives(self, depth: int) -> Expression:
         """Read alternatives."""
         return self._join_parts("or", lambda: self._join_parts("and", lambda: self._read_one(depth)))
 
@@ -189,7 +189,7 @@ class _Parser:
         if sign == "not":
             self._advance()
             if self._token != "in" or self._kind == "text":
-                raise self._error_here("want 'in' after 'not'")
+                raise self._make_error("want 'in' after 'not'")
             sign = "not in"
         if sign not in _COMPARISONS:
             return left
@@ -211,19 +211,19 @@ class _Parser:
             name, *keys = token.split(".")
             return Literal(_LITERALS[token]) if token in _LITERALS else FieldValue(name, tuple(keys))
         if self._skip("("):
-            found = self.either(depth + 1)
+            found = self.read_alternatives(depth + 1)
             self._expect(")")
             return found
         if self._skip("["):
             return self._read_items(depth + 1)
-        raise self._error_here("want a value: a field, a number, a text in quotes, true, false, null or [")
+        raise self._make_error("want a value: a field, a number, a text in quotes, true, false, null or [")
 
     def _read_items(self, depth: int) -> Expression:
         items: list[Expression] = []
         while not self._skip("]"):
             if items:
                 self._expect(",")
-            items.append(self.either(depth))
+            items.append(self.read_alternatives(depth))
         return Items(tuple(items))
 
     def _skip(self, token: str) -> bool:
@@ -235,7 +235,7 @@ class _Parser:
 
     def _expect(self, token: str) -> None:
         if not self._skip(token):
-            raise self._error_here(f"want {token!r}")
+            raise self._make_error(f"want {token!r}")
 
     def _advance(self) -> None:
         found = _TOKEN.match(self._text, self._at)
@@ -244,12 +244,12 @@ class _Parser:
             self._begin = self._at + len(rest) - len(rest.lstrip())
             self._kind, self._token = "", self._text[self._begin : self._begin + 1]
             if self._token:
-                raise self._error_here(_HINTS.get(self._token, "this has no meaning here"))
+                raise self._make_error(_HINTS.get(self._token, "this has no meaning here"))
             return
         self._kind, self._token = found.lastgroup, found[found.lastgroup]
         self._begin, self._at = found.start(found.lastgroup), found.end()
 
-    def _error_here(self, why: str) -> ExpressionError:
+    def _make_error(self, why: str) -> ExpressionError:
         there = repr(self._token) if self._token else "the end"
         return ExpressionError(f"{there} at character {self._begin + 1}: {why}")
 

@@ -117,7 +117,7 @@ class SpanQueue:
         try:
             self._exporter.send(self._held)
         except NotSent as error:
-            wait = self._attempts.next_wait() if error.again else None
+            wait = self._attempts.count_failure() if error.again else None
             self._not_before = time.monotonic() + max(error.seconds, wait or _RETRIES.first_wait)
             self._dropped += len(self._held) if wait is None else 0
             self._log_problem(str(error))

@@ -24,7 +24,7 @@ from ..net.connection_pool import (
     read_body,
 )
 from ..net.error_mapping import call_failure
-from ..net.proxy_route import Route, basic_login, read_address
+from ..net.proxy_route import Route, encode_basic_login, read_address
 from ..net.retry import TimeLimits
 from ..net.ssrf_guard import CHARSET, SsrfGuard
 
@@ -83,7 +83,7 @@ def header_problems(headers: Mapping[str, str]) -> Iterator[str]:
 
 
 def _make_headers(url: str, headers: Mapping[str, str]) -> dict[str, str]:
-    ours = {"User-Agent": "retinue", "Accept": "*/*", "Authorization": basic_login(url)}
+    ours = {"User-Agent": "retinue", "Accept": "*/*", "Authorization": encode_basic_login(url)}
     given = {name.lower() for name in headers}
     ours = {name: value for name, value in ours.items() if value and name.lower() not in given}
     body = {"Accept-Encoding": "identity", "Content-Type": "application/json"}

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from ..._internal.redaction import register_secret
 from ...errors import ModelRefused, UsageError
-from ...net.http_client import Sign, Unsigned, bearer
+from ...net.http_client import Sign, Unsigned, build_bearer_header
 from ..settings import Settings
 from ..vendor import Vendor
 from ..wires import chat, responses
@@ -77,7 +77,7 @@ def _connect(settings: Settings) -> tuple[Settings, Vendor]:
     root, query = ("/openai", f"api-version={version}") if is_dated else ("/openai/v1", parts.query)
     address = parts._replace(path=parts.path.partition("/openai")[0].rstrip("/") + root, query=query).geturl()
     vendor = replace(VENDOR, chat=_DeploymentChat(), suits=is_reasoning_model) if is_dated else VENDOR
-    vendor = replace(vendor, headers=bearer) if token else vendor
+    vendor = replace(vendor, headers=build_bearer_header) if token else vendor
     return replace(settings, model=model, base_url=address, api_key=key), vendor
 
 

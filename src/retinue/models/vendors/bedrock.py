@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from ...errors import ModelRefused, UsageError
-from ...net.http_client import Sign, Unsigned, bearer
+from ...net.http_client import Sign, Unsigned, build_bearer_header
 from ..settings import Settings
 from ..vendor import Vendor
 from ..wires import chat, messages
@@ -145,6 +145,6 @@ _CLAUDE = replace(
     chat=messages.CloudMessages(),
     root="/anthropic/v1",
     dialect="anthropic",
-    headers=lambda key: {**bearer(key), **_VERSION},
+    headers=lambda key: {**build_bearer_header(key), **_VERSION},
     reads=read_kinds,
 )

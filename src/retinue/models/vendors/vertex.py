@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from ..._internal.concurrency import run_in_thread
 from ..._internal.redaction import register_secret
 from ...errors import ModelRefused, ModelUnavailable, UsageError
-from ...net.http_client import Unsigned, bearer
+from ...net.http_client import Unsigned, build_bearer_header
 from ..settings import Settings
 from ..vendor import Vendor
 from ..wire_format import Terms
@@ -159,6 +159,6 @@ _CLAUDE = replace(
     VENDOR,
     chat=_Claude(),
     dialect="anthropic",
-    headers=bearer,
+    headers=build_bearer_header,
     reads=anthropic.read_kinds,
 )

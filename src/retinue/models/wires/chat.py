@@ -14,7 +14,7 @@ from typing import Any
 
 from ...core.values import Message, Usage
 from ...errors import ModelRefused, UsageError
-from ...net.error_mapping import names_parameter
+from ...net.error_mapping import is_about_parameter
 from ..wire_format import (
     Encoded,
     PartialCall,
@@ -139,7 +139,7 @@ class Chat(_ChatOrText):
     def find_refused(self, refused: ModelRefused, sent: Mapping[str, Any]) -> str:
         """Return whether it is forbidding calls that a server refuses; then the tools are left out. GLM takes only
         `auto`: https://docs.z.ai/api-reference/llm/chat-completion"""
-        return _NO_CALLS if sent.get("tool_choice") == "none" and names_parameter(refused, "tool_choice") else ""
+        return _NO_CALLS if sent.get("tool_choice") == "none" and is_about_parameter(refused, "tool_choice") else ""
 
 
 CHAT = Chat()

@@ -16,7 +16,7 @@ from typing import Any
 from ...core.tools.tool import Tool
 from ...core.values import AgentAction, Message, Usage
 from ...errors import ModelRefused
-from ...net.error_mapping import names_parameter
+from ...net.error_mapping import is_about_parameter
 from ..tool_schemas import declare_tool
 from ..wire_format import (
     Encoded,
@@ -175,7 +175,7 @@ class GenerateContent(Wire):
         for name in config.keys() - {"maxOutputTokens"}:
             snake = re.sub(r"[A-Z]", lambda capital: f"_{capital[0].lower()}", name)
             ways = (name, snake, f"generation_config.{snake}")
-            refusals += [name] * any(names_parameter(refused, way) for way in ways)
+            refusals += [name] * any(is_about_parameter(refused, way) for way in ways)
         return f"generationConfig.{refusals[0]}" if refusals else ""
 
 

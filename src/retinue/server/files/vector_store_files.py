@@ -94,7 +94,7 @@ async def delete_store_file(context: ContextDep, vector_store_id: str, file_id: 
 async def retrieve_store_file_content(context: ContextDep, vector_store_id: str, file_id: str) -> Object:
     """Retrieve the text extracted from a file."""
     row = await context.read(lambda connection, scope: _file(connection, scope, vector_store_id, file_id))
-    text = await run_in_thread(context.server.indexing.passages.text, vector_store_id, row.id)
+    text = await run_in_thread(context.server.indexing.passages.read_text, vector_store_id, row.id)
     data = [{"type": "text", "text": text}] if text else []
     return {"object": "vector_store.file_content.page", "data": data, "has_more": False, "next_page": None}
 
