@@ -24,9 +24,9 @@ from retinue.core.values import Capabilities
 from retinue.evals.configurations import Configuration
 from retinue.evals.datasets.published import CATEGORIES, open_bfcl
 from retinue.evals.evaluation import EvalProgress, Plan, evaluate
-from retinue.evals.marks import count_matches, marks_of
+from retinue.evals.marks import count_matches, mark_run
 from retinue.evals.questions import Question
-from retinue.evals.statistics import wilson
+from retinue.evals.statistics import compute_wilson_interval
 from retinue.extend import AgentAction
 from retinue.strategies.parsing.lenient_json import find_values
 
@@ -73,7 +73,7 @@ def _tell(told: EvalProgress) -> None:
 
 def _table(questions: tuple[Question, ...], asked: Mapping[str, Mapping[str, RunResult]]) -> str:
     found = {
-        f"{name}: calls made": {one.id: marks_of(one, runs[one.id]).right for one in questions}
+        f"{name}: calls made": {one.id: mark_run(one, runs[one.id]).right for one in questions}
         for name, runs in asked.items()
     }
     prose = {one.id: _right_in_prose(one, asked["chat template"][one.id]) for one in questions}
@@ -93,13 +93,13 @@ def _table(questions: tuple[Question, ...], asked: Mapping[str, Mapping[str, Run
 def _shares(questions: tuple[Question, ...], right: Mapping[str, bool]) -> Iterator[str]:
     for tag in (*CATEGORIES, None):
         its = [right[one.id] for one in questions if tag in (*one.tags, None)]
-        low, high = wilson(sum(its), len(its))
+        low, high = compute_wilson_interval(sum(its), len(its))
         yield f"{fmean(its):.0%} ({100 * low:.0f}–{100 * high:.0f})"
 
 
 def _right_in_prose(question: Question, run: RunResult) -> bool:
     """Return whether a run made the right calls, or wrote exactly these as JSON."""
-    if marks_of(question, run).right:
+    if mark_run(question, run).right:
         return True
     said = "".join(event.reply.text for event in run.events if isinstance(event, Replied))
     calls = [

@@ -26,7 +26,7 @@ from retinue.core.run_result import RunResult
 from retinue.evals.configurations import fingerprint_setup
 from retinue.evals.datasets.question_file import read_questions
 from retinue.evals.kept_results import append_record, read_records
-from retinue.evals.marks import count_unusable_replies, exact_match, f1
+from retinue.evals.marks import compute_f1, count_unusable_replies, is_exact_match
 from retinue.evals.questions import Question
 from retinue.models import PromptModel
 from retinue.strategies.auto import find_usual_steps
@@ -72,8 +72,8 @@ def answered(question: Question, result: RunResult, setup: str) -> Answered:
         question.question,
         question.gold,
         result.answer,
-        exact_match(result.answer, question.gold),
-        f1(result.answer, question.gold),
+        is_exact_match(result.answer, question.gold),
+        compute_f1(result.answer, question.gold),
         str(result.stop_reason),
         result.usage.requests,
         len(result.steps),

@@ -17,7 +17,7 @@ import click
 
 from bench.report import replace_section
 from retinue import Agent, EntityMemory, PromptModel
-from retinue.memory.conversation_turns import tokens
+from retinue.memory.conversation_turns import count_tokens
 from retinue.tools import calculator
 
 ROOT = Path(__file__).parents[1]
@@ -82,7 +82,7 @@ def measure() -> str:
         ("missing", "; ".join(missing) or "none"),
         ("stale facts that it still holds", "; ".join(stale) or f"none of {len(STALE)}"),
         ("all facts that it holds", str(sum(map(len, held.facts.values())))),
-        ("the most tokens recalled (estimated)", f"{max(map(tokens, held.recalled.values()))} of {MAX_TOKENS}"),
+        ("the most tokens recalled (estimated)", f"{max(map(count_tokens, held.recalled.values()))} of {MAX_TOKENS}"),
         ("seconds for thirty turns", f"{held.seconds:.0f}"),
     ]
     table = "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)])

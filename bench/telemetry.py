@@ -94,7 +94,7 @@ async def _table(url: str, folder: Path) -> str:
 
 
 async def _off_and_on(run: Work, runs: int) -> list[float]:
-    recorder = active.recorder()
+    recorder = active.find_recorder()
 
     async def off() -> None:
         active.set_recorder(None)

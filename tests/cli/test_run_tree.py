@@ -17,7 +17,7 @@ from retinue.core.run_result import fold_result
 from retinue.core.values import AgentAction, Observation, Reply, StopReason
 from retinue.display.run_display import RunDisplay
 from retinue.display.run_tree import RunTree, Section, View
-from retinue.display.terminal import Page, cells, put
+from retinue.display.terminal import Page, count_cells, put
 
 HOSTILE = st.text(st.sampled_from("ab \n\t\r\x1b[2J\x07\x9b\u202e\u2028漢🙂é\ud800├│`")) | st.sampled_from(
     ["call_1_0", "consult_1", "\x1b]0;title\x07", "Thought: a\nAction: b", '{"thought": "\\u001b[31m"}']
@@ -71,7 +71,7 @@ def test_no_line_is_wider_than_the_terminal_and_the_only_escapes_are_colours(
         tree.end(fold_result([]))
     plain = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
     assert "\x1b" not in plain
-    assert [line for line in plain.splitlines() if cells(line) > width] == []
+    assert [line for line in plain.splitlines() if count_cells(line) > width] == []
 
 
 def test_what_was_held_back_comes_in_its_place() -> None:

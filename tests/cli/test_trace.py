@@ -26,7 +26,7 @@ from retinue.core.events import Delta, Event
 from retinue.core.protocols import Retry
 from retinue.core.values import AgentAction, Capabilities, Reply, Usage
 from retinue.display.status_lines import StatusLines
-from retinue.display.terminal import Measure, Wrapping, cells, clean
+from retinue.display.terminal import Measure, Wrapping, clean, count_cells
 from retinue.tools import calculator
 
 COST = Usage(100, 20, 60, 1)
@@ -158,7 +158,7 @@ def test_no_line_of_a_trace_is_wider_than_the_terminal(server: OpenAIServer) -> 
     words = [sys.executable, "-m", "retinue", "ask", long, "--base-url", server.url]
     seen = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", at_a_terminal(words))
     lines = [part for line in seen.split("\r\n") for part in line.split("\r")]
-    assert max(map(cells, lines)) <= 80
+    assert max(map(count_cells, lines)) <= 80
     assert "   word word" in seen
 
 
@@ -195,7 +195,7 @@ def test_a_line_that_says_what_goes_on_is_there_at_once_and_goes(monkeypatch: py
     monkeypatch.setenv("TERM", "xterm")
     with terminal() as (master, slave):
         with StatusLines(slave) as status:
-            status.progress("loading it", 500, 1000)
+            status.show_progress("loading it", 500, 1000)
             assert "loading it 0 s" in os.read(master, 1000).decode()
         assert os.read(master, 1000).decode().endswith("\r\x1b[K\r")
 
@@ -203,7 +203,7 @@ def test_a_line_that_says_what_goes_on_is_there_at_once_and_goes(monkeypatch: py
 def test_a_measure_says_how_much_how_fast_and_how_long_it_will_take() -> None:
     measure, clock = Measure(), iter([0.0, 10.0, 20.0, 20.0])
     told = [
-        measure.text(what, done, 100_000_000, now=next(clock))
+        measure.write_bar(what, done, 100_000_000, now=next(clock))
         for what, done in (("fetching part 1", 20_000_000), ("fetching part 2", 50_000_000), ("fetching", 100_000_000))
     ]
     assert told == [
@@ -211,7 +211,7 @@ def test_a_measure_says_how_much_how_fast_and_how_long_it_will_take() -> None:
         "██████████░░░░░░░░░░  50% of 100 MB, 3.0 MB/s, 17 s left",
         "████████████████████ 100% of 100 MB, 4.0 MB/s",
     ]
-    assert measure.text("verifying", 7, 70, "files", now=next(clock)) == "██░░░░░░░░░░░░░░░░░░  10% of 70 files"
+    assert measure.write_bar("verifying", 7, 70, "files", now=next(clock)) == "██░░░░░░░░░░░░░░░░░░  10% of 70 files"
 
 
 def test_of_runs_at_the_same_time_each_is_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
@@ -244,7 +244,7 @@ def test_however_a_text_comes_it_is_broken_between_its_words_into_lines_that_fit
     pieces = Wrapping(width)
     written = "".join(map(pieces.add, _cut(text, sizes))) + pieces.end()
     assert written == at_once
-    assert all(cells(line) <= width for line in written.split("\n"))
+    assert all(count_cells(line) <= width for line in written.split("\n"))
     assert "".join(written.split()) == "".join(text.split())
     unbroken = Wrapping(0, indent="")
     assert "".join(map(unbroken.add, _cut(text, sizes))) + unbroken.end() == text

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from retinue import Agent, Budget, DataError, ModelError, PromptModel, StopReason, Tool, UsageError
-from retinue.evals.configurations import Configuration, configurations_of, fingerprint
+from retinue.evals.configurations import Configuration, fingerprint_agent, load_configurations
 from retinue.evals.evaluation import EvalProgress, Evaluated, Plan, evaluate
-from retinue.evals.marks import marks_of
+from retinue.evals.marks import mark_run
 from retinue.evals.questions import ExpectedCall, Question
 from retinue.evals.search_lookup import search_lookup
 from retinue.memory import ConversationMemory
@@ -57,7 +57,7 @@ def test_runs_are_kept_with_their_logs_and_not_asked_again(tmp_path: Path) -> No
     again = asked(kept, RIVER, FILM, report=never)
     assert list(again.runs) == ["river", "film"]
     for question in (FILM, RIVER):
-        assert marks_of(question, again.runs[question.id]) == marks_of(question, first.runs[question.id])
+        assert mark_run(question, again.runs[question.id]) == mark_run(question, first.runs[question.id])
         assert again.runs[question.id].events == first.runs[question.id].events
     assert len(kept_lines(kept)) == 2
 
@@ -84,9 +84,9 @@ def test_what_counts_as_right_may_change_without_asking_again_but_not_the_questi
     ids=["instructions", "budget", "strategy", "tools", "name", "answers"],
 )
 def test_a_changed_agent_has_another_fingerprint(changed: Agent) -> None:
-    before, after, again = (asyncio.run(fingerprint(one)) for one in (agent(), changed, agent()))
+    before, after, again = (asyncio.run(fingerprint_agent(one)) for one in (agent(), changed, agent()))
     assert before == again != after
-    assert asyncio.run(fingerprint(agent(), "more")) != before
+    assert asyncio.run(fingerprint_agent(agent(), "more")) != before
 
 
 FILE = "agents:\n  - {name: a, params: {script: [{finish: x}], tools: {Two: {callable_api: 'tools.py:two'}}}}\n"
@@ -97,8 +97,8 @@ def test_the_files_that_a_file_names_belong_to_the_fingerprint(tmp_path: Path) -
     found = []
     for code in ("return 2", "return 3", "return 2"):
         (tmp_path / "tools.py").write_text(f'def two():\n    """Returns two."""\n    {code}\n')
-        (one,) = configurations_of([tmp_path / "a.yml"])
-        found.append(asyncio.run(fingerprint(one.agent)))
+        (one,) = load_configurations([tmp_path / "a.yml"])
+        found.append(asyncio.run(fingerprint_agent(one.agent)))
     assert found[0] == found[2] != found[1]
 
 
@@ -172,7 +172,7 @@ def test_a_model_that_is_gone_ends_the_evaluation_soon(tmp_path: Path) -> None:
 def test_a_run_that_ends_without_an_answer_counts_as_wrong(tmp_path: Path) -> None:
     found = asked(tmp_path / "a", FILM, by=agent(budget=Budget(steps=1)))
     assert found.runs["film"].stop_reason is StopReason.MAX_ITERATION_EXCEEDED
-    assert not marks_of(FILM, found.runs["film"]).right
+    assert not mark_run(FILM, found.runs["film"]).right
 
 
 # ── tools of a dataset ───────────────────────────────────────────────────────────────────────────
@@ -184,7 +184,7 @@ def test_functions_of_a_question_are_offered_for_it_alone_and_do_nothing(tmp_pat
     script = ({"when": "Add", "call": {"tool": "add", "input": {"a": 2}}}, {"when": "Accepted", "finish": "Done"})
     bare = Agent(PromptModel(script=[*script, *SCRIPT]), [])
     found = asked(tmp_path / "a", sum_, RIVER, by=bare)
-    assert marks_of(sum_, found.runs["sum"]).right
+    assert mark_run(sum_, found.runs["sum"]).right
     assert found.runs["sum"].events[0].tools == ("add",)  # type: ignore[union-attr]
     assert found.runs["river"].events[0].tools == ()  # type: ignore[union-attr]
     assert bare.tools == ()
@@ -196,7 +196,7 @@ def test_several_calls_of_such_functions_are_no_run_in_circles(tmp_path: Path) -
     script = [{"when": f"all|{at - 1}}}", "times": 1, "call": {"tool": "add", "input": {"a": at}}} for at in range(6)]
     adding = Agent(PromptModel(script=[*script, {"finish": "Done"}]), [], strategy="react")
     run = asked(tmp_path / "a", question, by=adding).runs["sums"]
-    assert marks_of(question, run).right
+    assert mark_run(question, run).right
     assert [seen.note for step in run.steps for seen in step.observations] == [""] * 6
 
 
@@ -224,12 +224,12 @@ def test_configurations_are_named_by_their_agents_and_by_files_where_these_are_t
     two, one = tmp_path / "two.yml", tmp_path / "one.yml"
     two.write_text(TWO)
     one.write_text(ONE)
-    assert [each.name for each in configurations_of([two], ["b", "a", "b"])] == ["b", "a"]
-    assert [each.name for each in configurations_of([one])] == ["a"]
-    assert [each.name for each in configurations_of([two, one], ["a", "b"])] == [f"{two}:a", "b", f"{one}:a"]
+    assert [each.name for each in load_configurations([two], ["b", "a", "b"])] == ["b", "a"]
+    assert [each.name for each in load_configurations([one])] == ["a"]
+    assert [each.name for each in load_configurations([two, one], ["a", "b"])] == [f"{two}:a", "b", f"{one}:a"]
     with pytest.raises(UsageError, match="has several agents; say which: a, b"):
-        configurations_of([two])
+        load_configurations([two])
     with pytest.raises(DataError, match=r"two\.yml: unknown agent 'c'; there are: a, b"):
-        configurations_of([two], ["c"])
+        load_configurations([two], ["c"])
     with pytest.raises(DataError, match=r"unknown agent 'bb'; did you mean 'b'\?"):
-        configurations_of([two, one], ["bb"])
+        load_configurations([two, one], ["bb"])

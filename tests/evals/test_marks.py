@@ -12,8 +12,8 @@ import pytest
 from retinue import Agent, DataError, PromptModel, Tool
 from retinue.core.values import AgentAction
 from retinue.evals.datasets import open_dataset
-from retinue.evals.judge import NOT_STATED, judge_answers, verdict_key, verdict_of
-from retinue.evals.marks import Marks, count_matches, is_call, is_right, marks_of, says_not_stated
+from retinue.evals.judge import NOT_STATED, fingerprint_verdict, judge_answers, read_verdict
+from retinue.evals.marks import Marks, count_matches, is_call, is_not_stated, is_right, mark_run
 from retinue.evals.questions import ExpectedCall, Number, OneOf, Question
 
 
@@ -21,7 +21,7 @@ def marks(
     question: Question, *script: Any, tools: tuple[Tool, ...] = (), strategy: str = "react", **more: Any
 ) -> Marks:
     agent = Agent(PromptModel(script=script), tools, strategy=strategy)
-    return marks_of(question, agent.run(question.question), **more)
+    return mark_run(question, agent.run(question.question), **more)
 
 
 SEARCH = Tool("Search", lambda query: f"[Lake Orlo] It is 84 metres deep. Asked: {query}", "facts", effects="read")
@@ -77,7 +77,7 @@ def test_what_members_of_a_team_do_counts_but_not_what_they_say() -> None:
     ],
 )  # fmt: skip
 def test_an_unanswerable_question_is_answered_by_saying_so(answer: str) -> None:
-    assert says_not_stated(answer)
+    assert is_not_stated(answer)
     assert is_right(answer, Question("q", "?", unanswerable=True))
 
 
@@ -250,7 +250,7 @@ def test_bfcl_is_also_read_from_its_wheel(tmp_path: Path) -> None:
 def judged(question: Question, answer: str, kept: Path, *script: Any) -> bool | None:
     model = PromptModel(script=script)
     found = asyncio.run(judge_answers(model, [(question, answer)], kept))
-    return verdict_of(model, question, answer, found)
+    return read_verdict(model, question, answer, found)
 
 
 @pytest.mark.parametrize(
@@ -280,5 +280,9 @@ def test_a_judge_sees_what_is_accepted_and_no_protocol_in_the_answer(tmp_path: P
 
 def test_a_verdict_is_of_one_judge_question_and_answer() -> None:
     model = PromptModel(script=["x"])
-    keys = {verdict_key(model, ORLO, "a"), verdict_key(model, ORLO, "b"), verdict_key(model, SONGS, "a")}
+    keys = {
+        fingerprint_verdict(model, ORLO, "a"),
+        fingerprint_verdict(model, ORLO, "b"),
+        fingerprint_verdict(model, SONGS, "a"),
+    }
     assert len(keys) == 3

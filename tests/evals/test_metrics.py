@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from retinue.evals.marks import exact_match, f1, normalize_answer
+from retinue.evals.marks import compute_f1, is_exact_match, normalize_answer
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def test_case_punctuation_articles_and_space_do_not_count(answer: str, same: str
     ],
 )
 def test_exact_match_and_f1(answer: str, gold: str, exact: bool, score: float) -> None:
-    assert exact_match(answer, gold) is exact
-    assert f1(answer, gold) == pytest.approx(score)
+    assert is_exact_match(answer, gold) is exact
+    assert compute_f1(answer, gold) == pytest.approx(score)
 
 
 WORDS = st.lists(st.sampled_from("yes no the a cat dog 47".split())).map(" ".join)
@@ -54,7 +54,7 @@ WORDS = st.lists(st.sampled_from("yes no the a cat dog 47".split())).map(" ".joi
 
 @given(WORDS | st.text(), WORDS | st.text())
 def test_f1_is_a_symmetric_share(answer: str, gold: str) -> None:
-    assert 0.0 <= f1(answer, gold) <= 1.0
-    assert f1(answer, gold) == f1(gold, answer)
-    if exact_match(answer, gold) and normalize_answer(gold):
-        assert f1(answer, gold) == 1.0
+    assert 0.0 <= compute_f1(answer, gold) <= 1.0
+    assert compute_f1(answer, gold) == compute_f1(gold, answer)
+    if is_exact_match(answer, gold) and normalize_answer(gold):
+        assert compute_f1(answer, gold) == 1.0

@@ -8,11 +8,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from retinue import Agent, PromptModel
-from retinue.evals.comparison import Figures, Run, figures
-from retinue.evals.html_report import html_report, shares_plot, trade_plot
+from retinue.evals.comparison import Figures, Run, compute_figures
+from retinue.evals.html_report import draw_shares_plot, trade_plot, write_html_report
 from retinue.evals.marks import Marks
 from retinue.evals.questions import Question
-from retinue.evals.report_tables import markdown_report, tables
+from retinue.evals.report_tables import build_tables, write_markdown_report
 
 SVG = "{http://www.w3.org/2000/svg}"
 RESULT = Agent(PromptModel(script=[{"finish": "x"}])).run("?")
@@ -28,7 +28,7 @@ def runs(rights: Sequence[bool], seconds: float = 1.0) -> list[Run]:
 
 def compared() -> Figures:
     given = {"a": runs([True] * 8 + [False] * 2), "b | <i>": runs([False] * 5 + [True] * 5, 2.0), "none": []}
-    return figures("some set", QUESTIONS, given, {"none": 10})
+    return compute_figures("some set", QUESTIONS, given, {"none": 10})
 
 
 def test_figures_of_each_configuration_tag_and_pair() -> None:
@@ -50,13 +50,13 @@ def test_figures_of_each_configuration_tag_and_pair() -> None:
 
 
 def test_only_questions_of_both_are_compared() -> None:
-    found = figures("s", QUESTIONS, {"a": runs([True] * 10), "b": runs([True, False])}, {})
+    found = compute_figures("s", QUESTIONS, {"a": runs([True] * 10), "b": runs([True, False])}, {})
     (pair,) = found.pairs
     assert (pair.both, pair.only_first, pair.right.of) == (1, 1, 2)
 
 
 def test_tables_show_what_there_is() -> None:
-    answers, costs, tags, paired = tables(compared())
+    answers, costs, tags, paired = build_tables(compared())
     assert answers.head == ["configuration", "questions", "right", "F1"]
     assert answers.rows[0][:3] == ["a", "10", "80.0% (49.0–94.3)"]
     assert answers.rows[2] == ["none", "0 (10 more have no answer)", "", ""]
@@ -67,7 +67,7 @@ def test_tables_show_what_there_is() -> None:
 
 
 def test_markdown_cannot_be_forged_by_names() -> None:
-    report = markdown_report(compared(), ["about `x` [y](http://evil.test)"])
+    report = write_markdown_report(compared(), ["about `x` [y](http://evil.test)"])
     assert "| b \\| &lt;i&gt; | 10 |" in report
     assert "- about \\`x\\` \\[y](http://evil.test)" in report
     head, *rows = (line for line in report.splitlines() if line.startswith(("| configuration | questions", "| b \\| ")))
@@ -86,7 +86,7 @@ def drawn(svg: str) -> ET.Element:
 
 
 def test_shares_are_drawn_where_they_are() -> None:
-    svg = drawn(shares_plot(compared()))
+    svg = drawn(draw_shares_plot(compared()))
     xs = [float(one.attrib["cx"]) for one in svg.iter(f"{SVG}circle")]
     assert len(xs) == 4  # two configurations, over all questions and over those of the tag
     assert xs[0] == xs[2]  # 80 % both times
@@ -103,8 +103,8 @@ def test_what_is_taken_is_drawn_against_what_is_right() -> None:
 
 
 def test_reports_of_nothing_are_reports() -> None:
-    nothing = figures("s", QUESTIONS, {"a": []}, {"a": 10})
-    assert "10 more have no answer" in markdown_report(nothing, [])
-    page = "".join(html_report(nothing, [], QUESTIONS, {"a": []}))
+    nothing = compute_figures("s", QUESTIONS, {"a": []}, {"a": 10})
+    assert "10 more have no answer" in write_markdown_report(nothing, [])
+    page = "".join(write_html_report(nothing, [], QUESTIONS, {"a": []}))
     assert page.count("<details>") == len(QUESTIONS)
-    drawn(shares_plot(nothing))
+    drawn(draw_shares_plot(nothing))

@@ -14,7 +14,7 @@ from retinue import UsageError
 from retinue.components import PromptNode
 from retinue.core.protocols import Recalled
 from retinue.memory import ConversationMemory, EntityMemory
-from retinue.memory.conversation_turns import tokens
+from retinue.memory.conversation_turns import count_tokens
 
 
 def talk(memory: ConversationMemory, *questions: str, answer: str = "Yes.") -> None:
@@ -48,12 +48,12 @@ def test_what_is_recalled_stays_within_its_tokens(text: str) -> None:
     talk(memory, *[f"{number} {text}" for number in range(30)])
     found = recalled(memory)
     assert asked(found)[-1].startswith("29 ")
-    assert 50 <= sum(tokens(message.content) for message in found.history) <= 100
+    assert 50 <= sum(count_tokens(message.content) for message in found.history) <= 100
     talk(memory, f"begin {text * 500} end")
     found = recalled(memory)
     assert asked(found)[0].startswith("begin")
     assert asked(found)[0].endswith("end")
-    assert sum(tokens(message.content) for message in found.history) <= 100
+    assert sum(count_tokens(message.content) for message in found.history) <= 100
 
 
 def counting(prompt: str) -> str:
@@ -93,8 +93,8 @@ def test_a_summary_has_its_own_share_of_the_tokens() -> None:
     talk(memory, "one", "two")
     memory.settled()
     found = recalled(memory)
-    assert 10 <= tokens(memory.summary) <= 20
-    assert tokens(found.facts) + sum(tokens(message.content) for message in found.history) <= 80
+    assert 10 <= count_tokens(memory.summary) <= 20
+    assert count_tokens(found.facts) + sum(count_tokens(message.content) for message in found.history) <= 80
 
 
 def test_a_model_that_fails_is_logged_and_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:

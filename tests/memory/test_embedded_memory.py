@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from bench.memory import MAX_TOKENS, STALE, talk, turns
 
-from retinue.memory.conversation_turns import tokens
+from retinue.memory.conversation_turns import count_tokens
 
 PART = (0, 3, 4, 5, 9, 10, 15, 24)  # of the turns; the others are in `make memory`
 
@@ -23,5 +23,7 @@ def test_a_small_model_finds_people_places_and_facts_and_what_is_outdated(embedd
     assert [(name, words) for name, words in expected if not held.has(name, words)] == []
     assert not held.has(*STALE[0])
     assert any("New York" in fact for fact in held.outdated["User"])
-    assert all(tokens(recalled) <= MAX_TOKENS and "New York" not in recalled for recalled in held.recalled.values())
+    assert all(
+        count_tokens(recalled) <= MAX_TOKENS and "New York" not in recalled for recalled in held.recalled.values()
+    )
     assert held.recalled["How is Tom?"].startswith("Tom (person): ")

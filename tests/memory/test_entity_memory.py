@@ -13,7 +13,7 @@ from fakes import fork_server
 from fakes.memories import Replying, literal
 from retinue import UsageError
 from retinue.memory import Entity, EntityMemory
-from retinue.memory.conversation_turns import tokens
+from retinue.memory.conversation_turns import count_tokens
 from retinue.memory.known_entities import forget
 
 
@@ -138,7 +138,7 @@ def test_only_as_many_entities_as_the_prompt_has_room_for() -> None:
     memory.settled()
     found = lines(memory)
     assert 1 < len(found) < 5
-    assert tokens("\n".join(found)) <= 60
+    assert count_tokens("\n".join(found)) <= 60
     assert found[0].startswith("Person19 ")
     assert lines(memory, "Who is Person3?")[0].startswith("Person3 ")
 

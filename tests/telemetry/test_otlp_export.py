@@ -19,9 +19,9 @@ from fakes.otlp_collector import OtlpCollector
 from fakes.until import until
 from retinue import Agent, PromptModel, UsageError, telemetry
 from retinue.core.run_context import TraceParent
-from retinue.telemetry.environment import Pace, endpoint_of, sampler_of
+from retinue.telemetry.environment import Pace, read_endpoint, read_sampler
 from retinue.telemetry.otlp_exporter import OtlpExporter
-from retinue.telemetry.sdk_export import readable_span
+from retinue.telemetry.sdk_export import make_readable_span
 from retinue.telemetry.span_queue import SpanQueue
 from retinue.telemetry.span_record import CLIENT, SpanEvent, SpanRecord, Value
 
@@ -39,7 +39,7 @@ def queue_to(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[..., SpanQue
     def queue(url: str, pace: Pace = QUICK, seconds: str = "1000", **env: str) -> SpanQueue:
         given = {"OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_EXPORTER_OTLP_TIMEOUT": seconds, **env}
         made.append(
-            SpanQueue(OtlpExporter(endpoint_of(given, "TRACES"), endpoint_of(given, "METRICS"), Resource({})), pace)
+            SpanQueue(OtlpExporter(read_endpoint(given, "TRACES"), read_endpoint(given, "METRICS"), Resource({})), pace)
         )
         return made[-1]
 
@@ -55,7 +55,7 @@ VALUES = NUMBERS | st.text() | st.lists(st.text()).map(tuple)
 
 def encoded(record: SpanRecord) -> OtlpSpan:
     """The span as a collector reads it."""
-    body = encode_spans([readable_span(record, Resource({}))]).SerializeToString()
+    body = encode_spans([make_readable_span(record, Resource({}))]).SerializeToString()
     (resource,) = ExportTraceServiceRequest.FromString(body).resource_spans
     return resource.scope_spans[0].spans[0]
 
@@ -104,11 +104,11 @@ def test_headers_compression_and_paths(collector: OtlpCollector, queue_to: Calla
 
 def test_an_address_of_traces_alone_is_used_as_it_is(collector: OtlpCollector) -> None:
     env = {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"{collector.url}/here"}
-    traces = endpoint_of(env, "TRACES")
+    traces = read_endpoint(env, "TRACES")
     assert traces is not None
     assert traces.url == f"{collector.url}/here"
-    assert endpoint_of(env, "METRICS") is None
-    assert endpoint_of({**env, "OTEL_TRACES_EXPORTER": "none"}, "TRACES") is None
+    assert read_endpoint(env, "METRICS") is None
+    assert read_endpoint({**env, "OTEL_TRACES_EXPORTER": "none"}, "TRACES") is None
 
 
 def test_spans_are_sent_in_batches_without_being_asked(
@@ -216,7 +216,7 @@ def test_secrets_of_the_collector_are_in_no_line(
     ],
 )
 def test_which_traces_are_recorded(env: dict[str, str], called: bool | None, alone: bool) -> None:
-    sampler = sampler_of(env)
+    sampler = read_sampler(env)
     assert sampler(TraceParent(b"t" * 16, b"")) is alone
     for sampled in (True, False):
         wanted = sampled if called is None else called
@@ -224,8 +224,8 @@ def test_which_traces_are_recorded(env: dict[str, str], called: bool | None, alo
 
 
 def test_a_share_of_traces_is_one() -> None:
-    sampler = sampler_of({"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.25"})
+    sampler = read_sampler({"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.25"})
     ids = [(number * 0x9E3779B97F4A7C15 % 2**64).to_bytes(16) for number in range(1000)]
     assert 200 < sum(sampler(TraceParent(one, b"")) for one in ids) < 300
     with pytest.raises(UsageError, match="_ARG is '2'; want a number from 0 to 1"):
-        sampler_of({"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "2"})
+        read_sampler({"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "2"})

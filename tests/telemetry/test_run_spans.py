@@ -13,7 +13,7 @@ from retinue.core.events import Asked, Called, Event, Finished, Observed, Paused
 from retinue.core.run_context import TraceParent
 from retinue.core.values import AgentAction, Decision, Message, Observation, Reply, StopReason, Usage
 from retinue.telemetry.run_spans import RunSpans, Traced
-from retinue.telemetry.sdk_export import readable_span
+from retinue.telemetry.sdk_export import make_readable_span
 from retinue.telemetry.span_content import SpanTexts
 from retinue.telemetry.span_record import SpanRecord
 
@@ -60,7 +60,7 @@ def test_any_log_makes_a_tree(log: list[Event]) -> None:
     assert is_tree(found)
     assert sum(one.shared["gen_ai.operation.name"] == "invoke_agent" for one in found) == 1
     assert all(0 < one.start <= one.end for one in found)
-    encode_spans([readable_span(one, Resource({})) for one in found]).SerializeToString()
+    encode_spans([make_readable_span(one, Resource({})) for one in found]).SerializeToString()
 
 
 @given(st.lists(ONES, max_size=25), st.integers(0, 25), st.integers(0, 25))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..display.terminal import cells, clean
+from ..display.terminal import clean, count_cells
 from ..errors import UsageError
 from .option_types import SPAN
 from .runs_table import date
@@ -49,9 +49,11 @@ def list_(db: str, as_json: bool, tenant: str | None, since: int | None, action:
         click.echo("no entries", err=True)
         return 0
     rows = [_NAMES, *map(_cells, found)]
-    widths = [max(cells(row[at]) for row in rows) for at in range(len(_NAMES))]
+    widths = [max(count_cells(row[at]) for row in rows) for at in range(len(_NAMES))]
     for number, row in enumerate(rows):
-        line = "  ".join(cell + " " * (width - cells(cell)) for cell, width in zip(row, widths, strict=True)).rstrip()
+        line = "  ".join(
+            cell + " " * (width - count_cells(cell)) for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
         click.echo(click.style(line, bold=True) if not number else line)
     return 0
 

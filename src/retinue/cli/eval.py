@@ -13,11 +13,11 @@ from .._internal.sync_bridge import run_to_completion
 from ..config.price_file import use_prices
 from ..display.terminal import clean
 from ..errors import RetinueError, UsageError
-from ..evals.configurations import configurations_of, judge_of
+from ..evals.configurations import judge_of, load_configurations
 from ..evals.datasets import FORMATS, open_dataset
 from ..evals.evaluation import EvalProgress
 from ..evals.kept_results import ANSWERS
-from ..evals.report_tables import share_text
+from ..evals.report_tables import format_share
 from ..evals.study import SEARCHES, Findings, Study, conduct, select_questions, write_reports
 from .progress_line import Progress
 
@@ -55,7 +55,7 @@ def command(
     use_prices(beside=files[0])
     asked = select_questions(open_dataset(dataset), tags, first)
     study = Study(
-        configurations_of(files, agents),
+        load_configurations(files, agents),
         asked,
         out,
         at_once,
@@ -89,7 +89,7 @@ def _reported(study: Study, findings: Findings, *, as_json: bool) -> int:
         click.echo(json.dumps(found, ensure_ascii=False))
     else:
         for one in findings.figures.configurations:
-            right = f"right {share_text(one.shares['right'])}" if "right" in one.shares else "nothing was answered"
+            right = f"right {format_share(one.shares['right'])}" if "right" in one.shares else "nothing was answered"
             click.echo(f"{clean(one.name)}: {right} of {one.questions} questions")
         click.echo(f"The whole report is in {plain} and {page}.")
     for name, failed in findings.failed.items():

@@ -8,7 +8,7 @@ from typing import Self
 
 import click
 
-from ..display.terminal import Measure, columns, is_terminal
+from ..display.terminal import Measure, is_terminal, measure_width
 
 
 class Progress:
@@ -38,8 +38,8 @@ class Progress:
             return
         self._what, self._shown = what.split(" ")[0], time.monotonic()
         if self._terminal:
-            share = f" {self._measure.text(what, done, size, unit)}" if size else ""
-            click.echo(f"\r\x1b[K{what}{share}"[: columns(sys.stderr) + 3], nl=False, err=True)
+            share = f" {self._measure.write_bar(what, done, size, unit)}" if size else ""
+            click.echo(f"\r\x1b[K{what}{share}"[: measure_width(sys.stderr) + 3], nl=False, err=True)
         else:
             whole = f"{size:,} {unit}" if unit else f"{size / 1e6:,.0f} MB"
             click.echo(f"{what}{f' {done / size:4.0%} of {whole}' if size else ''}", err=True)

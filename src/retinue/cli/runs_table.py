@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..core.run_result import RunResult
-from ..display.terminal import cells, clean, columns
+from ..display.terminal import clean, count_cells, measure_width
 
 if TYPE_CHECKING:
     from ..store.run_row import RunRow
@@ -44,8 +44,8 @@ def runs_table(found: Sequence[RunRow], questions: Mapping[str, str], *, tenants
     several = tenants and len({run.tenant for run in found}) > 1
     names = ["RUN", "STATUS", "AGENT", *["TENANT"] * several, "MADE", "TOOK", "TOKENS", "QUESTION"]
     rows = [_row(run, questions.get(run.id, ""), tenant=several) for run in found]
-    widths = [max(cells(row[at]) for row in (names, *rows)) for at in range(len(names))]
-    width = columns(sys.stdout)
+    widths = [max(count_cells(row[at]) for row in (names, *rows)) for at in range(len(names))]
+    width = measure_width(sys.stdout)
     taken = sum(widths[:-1]) + 2 * (len(names) - 1)
     widths[-1] = min(widths[-1], max(_LEAST, width - taken) if width else _LONG)
     yield _line(names, names, widths)
@@ -74,16 +74,16 @@ def _line(row: Sequence[str], names: Sequence[str], widths: Sequence[int], colou
     shown = []
     for cell, name, width in zip(row, names, widths, strict=True):
         text = _shortened(cell, width)
-        space = " " * (width - cells(text))
+        space = " " * (width - count_cells(text))
         styled = click.style(text, fg=colour) if colour and name == "STATUS" else text
         shown.append(space + styled if name in _RIGHT else styled + space)
     return "  ".join(shown).rstrip() if colour else click.style("  ".join(shown).rstrip(), bold=True)
 
 
 def _shortened(text: str, width: int) -> str:
-    if cells(text) <= width:
+    if count_cells(text) <= width:
         return text
-    while cells(text) > width - 1:
+    while count_cells(text) > width - 1:
         text = text[:-1]
     return f"{text}…"
 

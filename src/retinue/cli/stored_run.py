@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..display.event_texts import clock_time
+from ..display.event_texts import format_clock_time
 from ..errors import UsageError
 from .event_lines import EventLine
 from .server_database import read_database
@@ -31,7 +31,7 @@ def stored_run(run_id: str, db: str, *, follow: bool = False) -> tuple[str, Iter
 
 
 def _title(run: TeamRun) -> str:
-    began = clock_time(run.created_at, "%Y-%m-%d %H:%M:%S")
+    began = format_clock_time(run.created_at, "%Y-%m-%d %H:%M:%S")
     words = [run.id, run.kind, run.status.replace("_", " "), began]
     return " · ".join([*words, f"tenant {run.tenant}"] if run.tenant != _USUAL else words)
 

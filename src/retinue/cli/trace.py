@@ -69,7 +69,7 @@ def _show_in(lines: Lines, tree: RunTree, title: str = "", show: Show | None = N
     """Show the events of a run and of its members in `tree`, which `show` does if it is given."""
     top: list[Event] = []
     times: list[float] = []
-    tree.head(title)
+    tree.write_head(title)
     for path, event, at in lines:
         (show or tree.show)(path, event, at)
         times.append(at)

@@ -20,15 +20,15 @@ _LABEL = re.compile(r"^[\s>*_#`-]*thought[ \t]*\d*[*_`]*:[*_`]*", re.IGNORECASE)
 _IN_JSON = re.compile(r'"thought"\s*+:\s*+("(?:[^"\\]|\\.)*+")')
 
 
-def thought_in(text: str) -> str:
+def read_thought(text: str) -> str:
     """Return the text of a reply before its action or answer."""
     if text.lstrip().startswith(("{", "[", "```")):
-        return _thought_in_json(text)
+        return _read_json_thought(text)
     decided = _DECIDED.search(text)
     return _LABEL.sub("", text[: decided.start()] if decided else text).strip()
 
 
-def _thought_in_json(text: str) -> str:
+def _read_json_thought(text: str) -> str:
     """Return the thought in a complete or partial JSON reply."""
     written = _IN_JSON.search(text)
     try:
@@ -37,15 +37,15 @@ def _thought_in_json(text: str) -> str:
         return ""
 
 
-def step_title(event: Asked, at: float) -> str:
+def write_step_title(event: Asked, at: float) -> str:
     """Return the title of a step, which began `at` this time (0: unknown)."""
     notes = [f"step {event.step}", "beside it" * event.aside, "the last" * event.closing]
     notes.append(f"the reply was not usable: {clean(event.problem)}" if event.problem else "")
     notes.append("the window is full: oldest observations shortened" if event.shortened else "")
-    return ", ".join(filter(None, notes)) + (f" · {clock_time(at)}" if at else "")
+    return ", ".join(filter(None, notes)) + (f" · {format_clock_time(at)}" if at else "")
 
 
-def clock_time(at: float, form: str = "%H:%M:%S") -> str:
+def format_clock_time(at: float, form: str = "%H:%M:%S") -> str:
     """Return a time of day, of Unix seconds; empty for one that no clock shows."""
     try:
         return time.strftime(form, time.localtime(at))
@@ -65,17 +65,17 @@ def _dump_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def shortened(text: str, most: int) -> str:
+def shorten_text(text: str, most: int) -> str:
     """Return at most so many characters of a text (0: all)."""
     return text if not most or len(text) <= most else f"{text[:most]} …"
 
 
-def counted(number: int, one: str, many: str = "") -> str:
+def format_count(number: int, one: str, many: str = "") -> str:
     """Return a number of things."""
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
-def tokens_text(usage: Usage) -> str:
+def format_tokens(usage: Usage) -> str:
     """Return the tokens and what they cost."""
     cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
     thought = f" ({usage.reasoning_tokens:,} of reasoning)" if usage.reasoning_tokens else ""
@@ -83,12 +83,12 @@ def tokens_text(usage: Usage) -> str:
     return f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out{thought}{cost}"
 
 
-def message_title(message: Message) -> str:
+def write_message_title(message: Message) -> str:
     """Return whose message of a prompt it is."""
     return f"result of {message.tool or 'a tool'} ({message.call_id})" if message.role == "tool" else message.role
 
 
-def message_text(message: Message) -> str:
+def format_message(message: Message) -> str:
     """Return a message of a prompt, word for word; files by their ids."""
     return _join_parts(message.content, message.calls, message.files)
 
@@ -103,6 +103,6 @@ def _join_parts(text: str, calls: Sequence[AgentAction], files: Sequence[File] =
     return "\n".join([*seen, *([text] if text or not calls else []), *map(call_text, calls)])
 
 
-def constraint_text(constraint: Constraint) -> tuple[str, str]:
+def format_constraint(constraint: Constraint) -> tuple[str, str]:
     """Return what a reply is held to, with its title."""
     return "grammar of the reply", print_gbnf(constraint.pattern).strip()

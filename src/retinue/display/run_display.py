@@ -15,7 +15,7 @@ from ..core.events import Asked, Called, Delta, Event, Observed, Paused, Replied
 from ..core.prompt import Ask
 from ..core.run_context import current_run, run_context
 from ..core.run_result import RunResult
-from .event_texts import constraint_text
+from .event_texts import format_constraint
 from .run_tree import RunTree, View
 from .status_lines import StatusLines
 from .terminal import put
@@ -44,10 +44,10 @@ class RunDisplay:
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        out = self._stack.enter_context(_room_on(self._out))
+        out = self._stack.enter_context(_take_turn_on(self._out))
         self._status = self._stack.enter_context(StatusLines(out))
         self.tree = RunTree(out, self._status.write, self._view)
-        self._stack.enter_context(progress_to(self._status.progress))
+        self._stack.enter_context(progress_to(self._status.show_progress))
         self._stack.enter_context(run_context(replace(current_run(), watch=self._show_constraint)))
         if self._asks:
             self._status.show("", "getting ready")
@@ -60,7 +60,7 @@ class RunDisplay:
         """Show one event of the run at `path`, which happened `at` this Unix time (0: unknown)."""
         if isinstance(event, Delta):
             self.tree.show(path, event)
-            self._status.text(path, self.tree.written(path))
+            self._status.show_text(path, self.tree.read_written(path))
             return
         if not isinstance(event, Asked | Called):
             self._end_activity(path, event)
@@ -74,7 +74,7 @@ class RunDisplay:
     def _show_constraint(self, run: str, request: Ask) -> None:
         """Show to what the reply is held that is requested for `run`."""
         if self._view.verbose and request.constraint is not None and run.startswith(self._key):
-            self.tree.quote(run.removeprefix(self._key).strip("/"), *constraint_text(request.constraint))
+            self.tree.quote(run.removeprefix(self._key).strip("/"), *format_constraint(request.constraint))
 
     def _begin_activity(self, path: str, event: Event) -> None:
         """Say what is under way from now on."""
@@ -120,7 +120,7 @@ class RunDisplay:
 
 
 @contextmanager
-def _room_on(out: TextIO) -> Iterator[TextIO]:
+def _take_turn_on(out: TextIO) -> Iterator[TextIO]:
     """Yield `out` if no other run is shown. Otherwise yield a buffer, whose content is shown once there is room."""
     try:
         if _TERMINAL.acquire(blocking=False):

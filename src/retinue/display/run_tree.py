@@ -33,14 +33,14 @@ from ..core.run_result import RESTING, RunResult, find_ending
 from ..core.values import AgentAction, Observation, Reply, StopReason, Usage
 from .event_texts import (
     call_text,
-    counted,
-    message_text,
-    message_title,
+    format_count,
+    format_message,
+    format_tokens,
+    read_thought,
     reply_text,
-    shortened,
-    step_title,
-    thought_in,
-    tokens_text,
+    shorten_text,
+    write_message_title,
+    write_step_title,
 )
 from .terminal import ANSWER, BOLD, DIM, DOING, GAP, GOOD, ODD, Page, Paragraph
 
@@ -63,7 +63,7 @@ class View:
     verbose: bool = False
     head: bool = True
 
-    def of_members(self) -> View:
+    def choose_member_view(self) -> View:
         """Return what is shown of a member's run."""
         return View(self.most // 2, self.verbose)
 
@@ -82,29 +82,29 @@ class RunTree:
 
     def show(self, path: str, event: Event | Delta, at: float = 0.0) -> None:
         """Show one event of the run at `path`, which happened `at` this Unix time (0: unknown)."""
-        branch = self._branch(path)
+        branch = self._find_branch(path)
         branch.show(event, at)
         if path and isinstance(event, ENDINGS):
             above, _, call = path.rpartition("/")
-            self._branch(above).calls.answered(call, branch.answer)
+            self._find_branch(above).calls.note_answered(call, branch.answer)
 
-    def head(self, title: str) -> None:
+    def write_head(self, title: str) -> None:
         """Write a line above the tree, unless it is empty."""
         if title:
-            self._section.write(self._page.lines("", "", (title, DIM)))
+            self._section.write(self._page.wrap_paragraph("", "", (title, DIM)))
 
     def quote(self, path: str, title: str, text: str) -> None:
         """Show a text word for word, set off from the rest."""
-        self._branch(path).quote(title, text)
+        self._find_branch(path).quote(title, text)
 
     def name_of(self, path: str) -> str:
         """Return the name of the member at `path`, after those of its callers."""
         ends = [at for at, one in enumerate(path) if one == "/"] + [len(path)] * bool(path)
-        return " › ".join(self._branch(path[:end]).name or "member" for end in ends)
+        return " › ".join(self._find_branch(path[:end]).name or "member" for end in ends)
 
-    def written(self, path: str) -> str:
+    def read_written(self, path: str) -> str:
         """Return what the model of the run at `path` has written of its current reply, or else thought."""
-        return self._branch(path).written or self._branch(path).reasoning
+        return self._find_branch(path).written or self._find_branch(path).reasoning
 
     def end(self, result: RunResult) -> None:
         """Close the tree with what the run took."""
@@ -114,15 +114,15 @@ class RunTree:
 
     def show_result(self, result: RunResult) -> None:
         """Show a whole run."""
-        for path, event in _events_in_order(result.events, result.children):
+        for path, event in _order_events(result.events, result.children):
             self.show(path, event)
         self.end(result)
 
-    def _branch(self, path: str) -> Branch:
+    def _find_branch(self, path: str) -> Branch:
         if path not in self._branches:
             above, _, call = path.rpartition("/")
-            section, prefix = self._branch(above).calls.place(call)
-            self._branches[path] = Branch(self._page, self._view.of_members(), section, prefix, top=False)
+            section, prefix = self._find_branch(above).calls.place(call)
+            self._branches[path] = Branch(self._page, self._view.choose_member_view(), section, prefix, top=False)
         return self._branches[path]
 
 
@@ -131,11 +131,11 @@ def _describe_totals(result: RunResult) -> list[str]:
     count, usage = len(result.steps), result.usage
     if usage.requests == 1 and result.stop_reason is StopReason.ANSWER and not count:
         return []
-    words = [counted(usage.requests, "reply", "replies")] + [counted(count, "tool step")] * bool(count)
-    return [", ".join([*words, f"{result.seconds:.1f} s", tokens_text(usage)])]
+    words = [format_count(usage.requests, "reply", "replies")] + [format_count(count, "tool step")] * bool(count)
+    return [", ".join([*words, f"{result.seconds:.1f} s", format_tokens(usage)])]
 
 
-def _events_in_order(
+def _order_events(
     log: Sequence[Event], children: Mapping[str, Sequence[Event]], path: str = ""
 ) -> Iterator[tuple[str, Event]]:
     """Yield the events of a run and of its members with their paths, a member's where it was called."""
@@ -143,7 +143,7 @@ def _events_in_order(
         yield path, event
         if isinstance(event, Called):
             below = f"{path}/{event.action.id}" if path else event.action.id
-            yield from _events_in_order(children.get(below, ()), children, below)
+            yield from _order_events(children.get(below, ()), children, below)
 
 
 class Branch:
@@ -158,7 +158,7 @@ class Branch:
         self._view = view
         self._section = section
         self._prefix = prefix
-        self._top = top
+        self._find_top = top
         self.name = ""
         self.written = ""
         self.reasoning = ""
@@ -225,23 +225,23 @@ class Branch:
         if not self._view.head:
             return
         words = [event.agent, event.strategy, event.model, ", ".join(event.tools)]
-        self._put(self._prefix, self._prefix, (shortened(" · ".join(filter(None, words)), self._view.most), DIM))
+        self._put(self._prefix, self._prefix, (shorten_text(" · ".join(filter(None, words)), self._view.most), DIM))
         if event.abilities.problem:
             problem = f"no native tool calls here: {event.abilities.problem}"
             self._put(self._prefix, self._prefix, (problem, ODD))
-        if self._top:
+        if self._find_top:
             self._put("", GAP, (f"Question: {event.question.strip()}", BOLD))
 
     def _begin_step(self, event: Asked, at: float) -> None:
         if not self._goes_on:
             self._end_step()
-            self._put_fork(step_title(event, at), BOLD)
+            self._put_fork(write_step_title(event, at), BOLD)
             self.calls.inside, self._closed = self._prefix + self._page.glyphs.bar, False
         self._goes_on = False
         self.written = ""
         if self._view.verbose:
             for message in event.messages:
-                self.quote(message_title(message), message_text(message))
+                self.quote(write_message_title(message), format_message(message))
 
     def quote(self, title: str, text: str) -> None:
         """Show a text word for word, set off from the rest."""
@@ -251,12 +251,12 @@ class Branch:
         self._put(quoted, quoted, (text, ""))
 
     def _show_delta(self, event: Delta) -> None:
-        if event.answer and self._top and not self._view.verbose:
+        if event.answer and self._find_top and not self._view.verbose:
             if self._stream is None:
                 self._say_reasoning(self.reasoning)
                 self._say_thought(self.written)
                 self._shown = ""
-                self._stream = self._page.begin(*self._edges(plain_rest=True))
+                self._stream = self._page.begin(*self._draw_edges(plain_rest=True))
                 self._section.write(self._stream.add("Answer: ", ANSWER))
             self._shown += event.answer
             self._section.write(self._stream.add(event.answer, ANSWER))
@@ -286,11 +286,11 @@ class Branch:
 
     def _say_reasoning(self, text: str) -> None:
         if text.strip():
-            self._put_line(shortened(text.strip(), 0 if self._view.verbose else self._view.most), DIM)
+            self._put_line(shorten_text(text.strip(), 0 if self._view.verbose else self._view.most), DIM)
 
     def _say_thought(self, text: str) -> None:
-        if thought := thought_in(text):
-            self._put_line(shortened(thought, self._view.most), "")
+        if thought := read_thought(text):
+            self._put_line(shorten_text(thought, self._view.most), "")
 
     # ── calls, and the end ───────────────────────────────────────────────────────────────────────
 
@@ -324,8 +324,8 @@ class Branch:
             return
         self._end_stream()
         if answer:
-            first, rest = self._edges(plain_rest=self._top)
-            text = answer if self._top else shortened(answer, self._view.most)
+            first, rest = self._draw_edges(plain_rest=self._find_top)
+            text = answer if self._find_top else shorten_text(answer, self._view.most)
             self._put(first, rest, (f"{label}: {text.strip()}", ANSWER))
 
     def _end_stream(self) -> None:
@@ -339,7 +339,7 @@ class Branch:
         self.calls.close()
         if self._usage.requests or self._seconds:
             first = f" (first word after {self._first:.1f} s)" if self._first else ""
-            cost = f"model {self._seconds:.1f} s{first} · {tokens_text(self._usage)}"
+            cost = f"model {self._seconds:.1f} s{first} · {format_tokens(self._usage)}"
             outer = self._prefix + ("" if self._closed else self._page.glyphs.bar)
             self._put(outer + (GAP if self._closed else self._page.glyphs.last), outer + GAP, (cost, DIM))
         self._usage, self._seconds, self._first = Usage(), 0.0, 0.0
@@ -347,14 +347,14 @@ class Branch:
 
     # ── lines ────────────────────────────────────────────────────────────────────────────────────
 
-    def _edges(self, *, plain_rest: bool = False) -> tuple[str, str]:
+    def _draw_edges(self, *, plain_rest: bool = False) -> tuple[str, str]:
         """Return the branches before the last lines of the run: its answer, or why it stopped."""
         first = self._prefix + (GAP if self._closed else self._page.glyphs.last)
         self._closed = True
         return first, "" if plain_rest and self._page.is_plain else self._prefix + GAP
 
     def _put_last(self, text: str, ink: str) -> None:
-        self._put(*self._edges(), (text, ink))
+        self._put(*self._draw_edges(), (text, ink))
 
     def _put_fork(self, text: str, ink: str) -> None:
         self._put(self._prefix + self._page.glyphs.fork, self._prefix + self._page.glyphs.bar, (text, ink))
@@ -363,7 +363,7 @@ class Branch:
         self._put(self.calls.inside, self.calls.inside, (text, ink))
 
     def _put(self, first: str, rest: str, *pieces: tuple[str, str]) -> None:
-        self._section.write(self._page.lines(first, rest, *pieces))
+        self._section.write(self._page.wrap_paragraph(first, rest, *pieces))
 
 
 def _describe_stop(event: Stopped) -> str:
@@ -397,7 +397,7 @@ class CallBranches:
         call = self._open_call(call_id)
         return call.section, call.inside
 
-    def answered(self, call_id: str, answer: str) -> None:
+    def note_answered(self, call_id: str, answer: str) -> None:
         """Take note of how a member ended that was called: it need not be shown again."""
         if call_id in self._open:
             call = self._open[call_id]
@@ -434,14 +434,14 @@ class CallBranches:
         """Show what came of a call."""
         call = self._open_call(seen.call_id)
         good, glyphs = seen.outcome in ("result", "repeated"), self._page.glyphs
-        took = f"{seen.seconds:.1f} s" + (f", {tokens_text(seen.usage)}" if seen.usage.requests else "")
-        text = shortened(seen.text.strip(), self._most)
+        took = f"{seen.seconds:.1f} s" + (f", {format_tokens(seen.usage)}" if seen.usage.requests else "")
+        text = shorten_text(seen.text.strip(), self._most)
         if call.ended and (not good or (call.answer and call.answer in seen.text)):  # the member's branch says it
             text = "answered" if good else "no answer"
         outcome = "" if seen.outcome == "result" else f"{seen.outcome.replace('_', ' ')} · "
         sign, ink = (glyphs.result, GOOD) if good else (glyphs.problem, ODD)
         first, rest = call.inside + sign, call.inside + " " * len(sign)
-        call.section.write(self._page.lines(first, rest, (text, ink), (f" · {outcome}{took}", DIM)))
+        call.section.write(self._page.wrap_paragraph(first, rest, (text, ink), (f" · {outcome}{took}", DIM)))
         if seen.note:
             self._put_line(call, seen.note, ODD)
         self._end(seen.call_id)
@@ -458,11 +458,11 @@ class CallBranches:
 
     def _begin_call(self, call: _OpenCall, action: AgentAction) -> None:
         call.shown = action
-        text = shortened(call_text(action), self._most)
-        call.section.write(self._page.lines(self.inside + self._page.glyphs.fork, call.inside, (text, DOING)))
+        text = shorten_text(call_text(action), self._most)
+        call.section.write(self._page.wrap_paragraph(self.inside + self._page.glyphs.fork, call.inside, (text, DOING)))
 
     def _put_line(self, call: _OpenCall, text: str, ink: str) -> None:
-        call.section.write(self._page.lines(call.inside, call.inside, (text, ink)))
+        call.section.write(self._page.wrap_paragraph(call.inside, call.inside, (text, ink)))
 
     def _end(self, call_id: str) -> None:
         self._open.pop(call_id).section.close()
@@ -485,7 +485,7 @@ class Section:
         """Add text at the end."""
         if text:
             self._parts.append(text)
-            self._top()._flush()
+            self._find_top()._flush()
 
     def begin(self) -> Section:
         """Begin a section at the end."""
@@ -496,7 +496,7 @@ class Section:
     def close(self) -> None:
         """End this section and those in it: what comes after it is not held back any more."""
         self._end()
-        self._top()._flush()
+        self._find_top()._flush()
 
     def _end(self) -> None:
         self._closed = True
@@ -504,7 +504,7 @@ class Section:
             if isinstance(part, Section):
                 part._end()
 
-    def _top(self) -> Section:
+    def _find_top(self) -> Section:
         section = self
         while section._above is not None:
             section = section._above

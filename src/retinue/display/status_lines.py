@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Self, TextIO
 
-from .terminal import Measure, cells, clean, columns, is_seen, is_terminal, put, rows
+from .terminal import Measure, clean, count_cells, is_seen, is_terminal, measure_height, measure_width, put
 
 _SIGNS = "⠋⠙⠸⠴⠦⠇"
 _PLAIN_SIGNS = "-\\|/"
@@ -76,21 +76,21 @@ class StatusLines:
                 self._thread = threading.Thread(target=self._tick, name="retinue-status-lines", daemon=True)
                 self._thread.start()
 
-    def text(self, key: str, text: str) -> None:
+    def show_text(self, key: str, text: str) -> None:
         """Show the end of a growing text beside what is called `key`."""
         with self._lock:
             if (activity := self._activities.get(key)) is not None:
                 activity.rest = text
                 self._draw_soon()
 
-    def progress(self, what: str, done: int, size: int) -> None:
+    def show_progress(self, what: str, done: int, size: int) -> None:
         """Show that `done` of `size` bytes are complete; a `Progress`."""
         if not self._live:
             return
         with self._lock:
             if "" not in self._activities or self._activities[""].what != what:
                 self.show("", what)
-            self._activities[""].rest = self._measure.text(what, done, size) if size else ""
+            self._activities[""].rest = self._measure.write_bar(what, done, size) if size else ""
             self._draw_soon()
 
     def hide(self, key: str) -> None:
@@ -154,7 +154,7 @@ class StatusLines:
             return
         above = self._count_lines()
         lines = self._draw_lines() if whole and self._live and not self._within else []
-        self._drawn = [cells(line) for line in lines]
+        self._drawn = [count_cells(line) for line in lines]
         self._at = time.monotonic()
         if not (text or lines or above):
             return
@@ -165,21 +165,21 @@ class StatusLines:
 
     def _count_lines(self) -> int:
         """Return how many lines of the screen are drawn on; a terminal may be narrower by now."""
-        width = max(1, columns(self._out))
+        width = max(1, measure_width(self._out))
         return sum(max(1, -(-one // width)) for one in self._drawn)
 
     def _draw_lines(self) -> list[str]:
-        most = max(1, min(_MOST, rows(self._out) // 2))
+        most = max(1, min(_MOST, measure_height(self._out) // 2))
         shown, sign = [self._activities[key] for key in sorted(self._activities)], next(self._signs)
         more = len(shown) - most
         lines = [self._draw_line(sign, one) for one in (shown[: most - 1] if more > 0 else shown)]
         return [*lines, f"  and {more + 1} more"] if more > 0 else lines
 
     def _draw_line(self, sign: str, activity: _Activity) -> str:
-        width = columns(self._out) - 2
+        width = measure_width(self._out) - 2
         begin = _cut_end(f"{sign} {clean(activity.what)}", width - 8) + f" {time.monotonic() - activity.began:.0f} s"
         rest = clean(" ".join(activity.rest.split()))
-        room = max(0, width - cells(begin) - 2)
+        room = max(0, width - count_cells(begin) - 2)
         return f"{begin}  {_cut_beginning(rest, room)}" if rest and room > 8 else begin
 
 
@@ -200,13 +200,13 @@ def _can_write(out: TextIO, text: str) -> bool:
 
 
 def _cut_end(text: str, room: int) -> str:
-    while text and cells(text) > max(1, room):
+    while text and count_cells(text) > max(1, room):
         text = text[:-1]
     return text
 
 
 def _cut_beginning(text: str, room: int) -> str:
     text = text[-room:] if room else ""
-    while text and cells(text) > room:
+    while text and count_cells(text) > room:
         text = text[1:]
     return text

@@ -44,7 +44,7 @@ def is_terminal(out: TextIO) -> bool:
     return is_seen(out) and os.environ.get("TERM") != "dumb"
 
 
-def columns(out: TextIO) -> int:
+def measure_width(out: TextIO) -> int:
     """Return the width of lines on `out`; 0 (unlimited) if it is not a terminal."""
     if not is_terminal(out):
         return 0
@@ -55,7 +55,7 @@ def columns(out: TextIO) -> int:
         return _WIDTH
 
 
-def rows(out: TextIO) -> int:
+def measure_height(out: TextIO) -> int:
     """Return the number of lines that `out` shows at once."""
     try:
         return os.get_terminal_size(out.fileno()).lines or _HEIGHT
@@ -63,7 +63,7 @@ def rows(out: TextIO) -> int:
         return _HEIGHT
 
 
-def cells(text: str) -> int:
+def count_cells(text: str) -> int:
     """Return the number of columns that `text` takes."""
     if text.isascii():
         return len(text)
@@ -106,7 +106,7 @@ class Wrapping:
         *whole, last = text.split("\n")
         for line in whole:
             written += self._place_words(line) + f"\n{self._indent}"
-            self._column = cells(self._indent)
+            self._column = count_cells(self._indent)
         at = _UNENDED.search(last).start() if self._width else len(last)  # type: ignore[union-attr] # it always matches
         self._held = last[at:]
         return written + self._place_words(last[:at])
@@ -120,19 +120,19 @@ class Wrapping:
         return "".join(map(self._place_word, _WORD.findall(line))) if self._width else line
 
     def _place_word(self, word: str) -> str:
-        if self._column + cells(word) <= self._width:
-            self._column += cells(word)
+        if self._column + count_cells(word) <= self._width:
+            self._column += count_cells(word)
             return word
         word = word.lstrip()
-        room = max(8, self._width - cells(self._indent))
+        room = max(8, self._width - count_cells(self._indent))
         pieces = list(_break_word(word, room))  # of a word longer than a line
-        self._column = cells(self._indent) + cells(pieces[-1])
+        self._column = count_cells(self._indent) + count_cells(pieces[-1])
         return "".join(f"\n{self._indent}{piece}" for piece in pieces)
 
 
 def _break_word(word: str, room: int) -> Iterator[str]:
-    while cells(word) > room:
-        at = next(at for at in range(len(word), 0, -1) if cells(word[:at]) <= room)
+    while count_cells(word) > room:
+        at = next(at for at in range(len(word), 0, -1) if count_cells(word[:at]) <= room)
         yield word[:at]
         word = word[at:]
     yield word
@@ -145,7 +145,7 @@ class Measure:
         self._what = ""
         self._first = (0.0, 0)
 
-    def text(self, what: str, done: int, size: int, unit: str = "", *, now: float | None = None) -> str:
+    def write_bar(self, what: str, done: int, size: int, unit: str = "", *, now: float | None = None) -> str:
         """Return a progress bar with figures for `done` of `size` bytes, or of another `unit`.
 
         The measurement restarts if the first word of `what` changes. `now` is in seconds.
@@ -184,12 +184,12 @@ class Page:
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._coloured = is_terminal(out) and not os.environ.get("NO_COLOR")
-        self.glyphs = _glyphs_for(out)
+        self.glyphs = _choose_glyphs(out)
 
     @property
     def is_plain(self) -> bool:
         """Whether lines have no width here."""
-        return not columns(self._out)
+        return not measure_width(self._out)
 
     def paint(self, text: str, ink: str) -> str:
         """Return `text` in a colour."""
@@ -199,18 +199,18 @@ class Page:
 
     def begin(self, first: str, rest: str) -> Paragraph:
         """Return a paragraph behind the branches `first`, and `rest` on its further lines."""
-        width = columns(self._out)
+        width = measure_width(self._out)
         return Paragraph(self, self._fit_branches(first, width), self._fit_branches(rest, width), width)
 
-    def lines(self, first: str, rest: str, *pieces: tuple[str, str]) -> str:
+    def wrap_paragraph(self, first: str, rest: str, *pieces: tuple[str, str]) -> str:
         """Return the lines of a paragraph of texts with their colours."""
         paragraph = self.begin(first, rest)
-        return "".join(paragraph.whole(text, ink) for text, ink in pieces) + "\n"
+        return "".join(paragraph.take_whole(text, ink) for text, ink in pieces) + "\n"
 
     def _fit_branches(self, branches: str, width: int) -> str:
         """Return the innermost branches for which there is room."""
         room = max(3, width - _LEAST)
-        while width and cells(branches) > room:
+        while width and count_cells(branches) > room:
             branches = branches[3:]
         return branches
 
@@ -220,7 +220,7 @@ class Paragraph:
 
     def __init__(self, page: Page, first: str, rest: str, width: int) -> None:
         self._page = page
-        self._wrapping = Wrapping(width, cells(first), rest)
+        self._wrapping = Wrapping(width, count_cells(first), rest)
         self._rest = rest
         self._begin = first
         self._ink = ""
@@ -230,7 +230,7 @@ class Paragraph:
         self._ink = ink
         return self._take_beginning() + self._paint_lines(self._wrapping.add(_clean_text(piece)))
 
-    def whole(self, piece: str, ink: str = "") -> str:
+    def take_whole(self, piece: str, ink: str = "") -> str:
         """Return a further piece to its last word."""
         self._ink = ink
         return self._take_beginning() + self._paint_lines(self._wrapping.add(_clean_text(piece)) + self._wrapping.end())
@@ -253,7 +253,7 @@ def _clean_text(text: str) -> str:
     return clean(text).replace("\t", _TAB)
 
 
-def _glyphs_for(out: TextIO) -> Glyphs:
+def _choose_glyphs(out: TextIO) -> Glyphs:
     """Return the lines that `out` can show."""
     try:
         "├─│╰→✗┊".encode(getattr(out, "encoding", None) or "utf-8")

@@ -18,10 +18,10 @@ _PROGRAM = f"{__package__}.text_extraction"
 
 
 async def extract_text_apart(data: bytes, media_type: str, charset: str = "", seconds: float = 10.0) -> Text:
-    """Return `extract_text(data, media_type, charset)`, at most 2,000,000 characters; of a PDF, what can be read in time.
+    """Return `extract_text(data, media_type, charset)`, at most 2,000,000 characters.
 
-    Raises `DataError` for data that cannot be read, at all or within `seconds`, and `UsageError` as `extract_text`
-    does.
+    Of a PDF, it is what can be read in time. Raises `DataError` for data that cannot be read, at all or within
+    `seconds`, and `UsageError` as `extract_text` does.
     """
     arguments = (media_type[:100], charset[:100], str(0.7 * seconds), str(MAX_TEXT))
     try:

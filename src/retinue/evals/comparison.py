@@ -11,7 +11,7 @@ from statistics import mean
 from ..core.run_result import RunResult
 from .marks import Marks
 from .questions import Question
-from .statistics import bootstrap, mcnemar, permutation, wilson
+from .statistics import compute_bootstrap_interval, compute_mcnemar_p, compute_permutation_p, compute_wilson_interval
 
 TESTED = ("f1", "tool_accuracy", "seconds", "input_tokens", "output_tokens", "cost")  # amounts with a paired test
 
@@ -97,49 +97,58 @@ class Figures:
     pairs: tuple[Pair, ...]
 
 
-def figures(
+def compute_figures(
     dataset: str, questions: Sequence[Question], runs: Mapping[str, Sequence[Run]], failed: Mapping[str, int]
 ) -> Figures:
     """Return the figures of the configurations' `runs`; `failed` is how many questions have no run."""
     tags = {
-        tag: tuple(summary(name, [one for one in its if tag in one.question.tags]) for name, its in runs.items())
+        tag: tuple(
+            summarize_configuration(name, [one for one in its if tag in one.question.tags])
+            for name, its in runs.items()
+        )
         for tag in dict.fromkeys(tag for question in questions for tag in question.tags)
     }
     return Figures(
         dataset,
         len(questions),
-        tuple(summary(name, its, failed.get(name, 0)) for name, its in runs.items()),
+        tuple(summarize_configuration(name, its, failed.get(name, 0)) for name, its in runs.items()),
         tags,
-        tuple(pair(one, other, runs) for one, other in combinations(runs, 2) if _ids(runs[one]) & _ids(runs[other])),
+        tuple(
+            compare_pair(one, other, runs)
+            for one, other in combinations(runs, 2)
+            if _collect_ids(runs[one]) & _collect_ids(runs[other])
+        ),
     )
 
 
-def summary(name: str, runs: Sequence[Run], failed: int = 0) -> Summary:
+def summarize_configuration(name: str, runs: Sequence[Run], failed: int = 0) -> Summary:
     """Return the figures of one configuration; a mark that no run has is missing."""
     shares = {
-        mark: _share([run.marks.shares[mark] for run in runs if mark in run.marks.shares])
-        for mark in _names(run.marks.shares for run in runs)
+        mark: _compute_share([run.marks.shares[mark] for run in runs if mark in run.marks.shares])
+        for mark in _collect_names(run.marks.shares for run in runs)
     }
     means = {
-        mark: Mean(*_mean_with_interval([run.marks.amounts[mark] for run in runs if mark in run.marks.amounts]))
-        for mark in _names(run.marks.amounts for run in runs)
+        mark: Mean(*_compute_mean([run.marks.amounts[mark] for run in runs if mark in run.marks.amounts]))
+        for mark in _collect_names(run.marks.amounts for run in runs)
     }
     stops = Counter(str(run.result.stop_reason) for run in runs)
     return Summary(name, len(runs), shares, means, dict(stops.most_common()), failed)
 
 
-def pair(first: str, second: str, runs: Mapping[str, Sequence[Run]]) -> Pair:
+def compare_pair(first: str, second: str, runs: Mapping[str, Sequence[Run]]) -> Pair:
     """Return the paired test of two configurations, of which each answered some of the other's questions."""
     others = {run.question.id: run.marks for run in runs[second]}
     both = [(run.marks, others[run.question.id]) for run in runs[first] if run.question.id in others]
     counts = Counter((one.right, other.right) for one, other in both)
     only_first, only_second = counts[True, False], counts[False, True]
-    right = _difference([other.right - one.right for one, other in both], mcnemar(only_first, only_second))
-    amounts = dict(_differences(both))
+    right = _make_difference(
+        [other.right - one.right for one, other in both], compute_mcnemar_p(only_first, only_second)
+    )
+    amounts = dict(_list_differences(both))
     return Pair(first, second, counts[True, True], only_first, only_second, counts[False, False], right, amounts)
 
 
-def _differences(both: Sequence[tuple[Marks, Marks]]) -> Iterator[tuple[str, Difference]]:
+def _list_differences(both: Sequence[tuple[Marks, Marks]]) -> Iterator[tuple[str, Difference]]:
     for name in TESTED:
         found = [
             other.amounts[name] - one.amounts[name]
@@ -147,25 +156,27 @@ def _differences(both: Sequence[tuple[Marks, Marks]]) -> Iterator[tuple[str, Dif
             if name in one.amounts and name in other.amounts
         ]
         if found:
-            yield name, _difference(found, permutation(found))
+            yield name, _make_difference(found, compute_permutation_p(found))
 
 
-def _difference(values: Sequence[float], p: float) -> Difference:
-    return Difference(*_mean_with_interval(values), p)
+def _make_difference(values: Sequence[float], p: float) -> Difference:
+    return Difference(*_compute_mean(values), p)
 
 
-def _mean_with_interval(values: Sequence[float]) -> tuple[float, int, float, float]:
-    low, high = bootstrap(values)
+def _compute_mean(values: Sequence[float]) -> tuple[float, int, float, float]:
+    low, high = compute_bootstrap_interval(values)
     return float(mean(values)), len(values), float(low), float(high)
 
 
-def _share(values: Sequence[bool]) -> Share:
-    return Share(sum(values), len(values), sum(values) / len(values), *wilson(sum(values), len(values)))
+def _compute_share(values: Sequence[bool]) -> Share:
+    return Share(
+        sum(values), len(values), sum(values) / len(values), *compute_wilson_interval(sum(values), len(values))
+    )
 
 
-def _ids(runs: Iterable[Run]) -> set[str]:
+def _collect_ids(runs: Iterable[Run]) -> set[str]:
     return {run.question.id for run in runs}
 
 
-def _names(marks: Iterable[Mapping[str, object]]) -> list[str]:
+def _collect_names(marks: Iterable[Mapping[str, object]]) -> list[str]:
     return list(dict.fromkeys(name for one in marks for name in one))

@@ -32,14 +32,14 @@ class Configuration:
     agent: Agent
 
 
-def configurations_of(files: Sequence[Path], names: Sequence[str] = ()) -> tuple[Configuration, ...]:
+def load_configurations(files: Sequence[Path], names: Sequence[str] = ()) -> tuple[Configuration, ...]:
     """Return the agents called `names` in the files; without names, the only agent of each file.
 
     Raises `DataError` with all problems of a file, or for a name that no file has, and `UsageError` for a file with
     several agents of which none is named.
     """
     specs = [load_spec(file) for file in files]
-    there = [_agent_names(spec) for spec in specs]
+    there = [_list_agent_names(spec) for spec in specs]
     for name in names:
         if not any(name in agents for agents in there):
             known = [one for its in there for one in its]
@@ -62,11 +62,11 @@ def judge_of(file: Path, name: str) -> Model:
     return PromptModel(name)
 
 
-async def fingerprint(agent: Agent, *more: Any) -> str:
+async def fingerprint_agent(agent: Agent, *more: Any) -> str:
     """Return a fingerprint of an agent, of the text files that its file names, and of `more`."""
     whole = agent.origin.whole if agent.origin is not None else {}
     folder = agent.origin.folder if agent.origin is not None else Path()
-    files = [(str(path), digest(path)) for path in _find_text_files(whole, folder)]
+    files = [(str(path), hash_file(path)) for path in _find_text_files(whole, folder)]
     return await fingerprint_setup(agent, take_snapshot(agent).hash, files, *more)
 
 
@@ -85,12 +85,12 @@ async def fingerprint_setup(agent: Agent, *more: Any) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
 
 
-def digest(path: Path) -> str:
+def hash_file(path: Path) -> str:
     """Return the SHA-256 of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _agent_names(spec: FileSpec) -> list[str]:
+def _list_agent_names(spec: FileSpec) -> list[str]:
     return [name for name, part in index_parts(spec).items() if isinstance(part, AgentSpec | GroupSpec | ChainSpec)]
 
 
@@ -101,10 +101,10 @@ def _find_text_files(value: Any, folder: Path) -> Iterator[Path]:
             yield from _find_text_files(one, folder)
     elif isinstance(value, str) and 0 < len(value) < 256 and value.isprintable():
         for text in dict.fromkeys((value, value.rpartition(":")[0])):
-            yield from _text_files(folder / text) if text.strip("./") else ()
+            yield from _list_text_files(folder / text) if text.strip("./") else ()
 
 
-def _text_files(path: Path) -> Iterator[Path]:
+def _list_text_files(path: Path) -> Iterator[Path]:
     if path.is_dir():
         yield from (one for one in sorted(path.rglob("*")) if one.suffix in _READ and one.is_file())
     elif path.suffix in _READ and path.is_file():

@@ -18,9 +18,9 @@ from ..core.tools.signature import build_schema_signature
 from ..core.tools.tool import Tool
 from ..core.values import StopReason
 from ..errors import ModelError, ModelRefused, ModelUnavailable, UsageError
-from .configurations import Configuration, fingerprint
+from .configurations import Configuration, fingerprint_agent
 from .kept_results import append_record, read_runs, run_record
-from .marks import marks_of
+from .marks import mark_run
 from .questions import Question
 from .search_lookup import Environment
 
@@ -72,9 +72,9 @@ async def evaluate(configuration: Configuration, questions: Sequence[Question], 
     A run that fails because the model cannot be reached is not kept; the others go on. Raises `ModelError` if the model
     fails before it has answered anything, or ten times in a row.
     """
-    setup = await fingerprint(configuration.agent, plan.more)
+    setup = await fingerprint_agent(configuration.agent, plan.more)
     agent = _isolate_agent(configuration.agent)
-    keys = {question.id: _fingerprint_question(question) for question in questions}
+    keys = {question.id: _hash_question(question) for question in questions}
     kept = read_runs(plan.kept, setup)
     tally = _Tally(configuration.name, len(questions))
     for question in questions:
@@ -86,7 +86,7 @@ async def evaluate(configuration: Configuration, questions: Sequence[Question], 
             run = await _run_question(_add_tools(agent, question, plan.environment), question)
             run = replace(run, seconds=round(run.seconds, 3))  # as it is kept
         except ModelError as error:
-            tally.failure(question, error)
+            tally.count_failure(question, error)
             return
         append_record(run_record(configuration.name, setup, keys[question.id], question, run), plan.kept)
         plan.report(tally.add(question, run))
@@ -111,7 +111,7 @@ class _Tally:
     def add(self, question: Question, run: RunResult) -> EvalProgress:
         """Note how a run ended, and return how far the evaluation is."""
         self.runs[question.id], self._in_a_row = run, 0
-        self._right += marks_of(question, run).right
+        self._right += mark_run(question, run).right
         return self.so_far
 
     @property
@@ -119,7 +119,7 @@ class _Tally:
         """How far the evaluation is."""
         return EvalProgress(self._name, len(self.runs), self._of, self._right)
 
-    def failure(self, question: Question, error: ModelError) -> None:
+    def count_failure(self, question: Question, error: ModelError) -> None:
         """Note that the model could not be reached. Raises `error` if there is no sense in going on."""
         self.failed[question.id] = str(error)
         self._in_a_row += 1
@@ -181,7 +181,7 @@ def _accept_call(**arguments: Any) -> str:
     return f"Accepted: {json.dumps(arguments, ensure_ascii=False, default=str)}"
 
 
-def _fingerprint_question(question: Question) -> str:
+def _hash_question(question: Question) -> str:
     """Return a fingerprint of the question as it is put; what counts as right may change without asking again."""
     put = [question.id, question.question, question.functions]
     return hashlib.sha256(json.dumps(put, default=str).encode()).hexdigest()[:16]

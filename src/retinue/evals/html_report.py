@@ -17,7 +17,7 @@ from ..display.run_tree import RunTree
 from ..display.terminal import clean, put
 from .comparison import Figures, Mean, Run, Share, Summary
 from .questions import Question
-from .report_tables import MEANS, SHARES, Table, tables
+from .report_tables import MEANS, SHARES, Table, build_tables
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe and Ito: told apart by all
 _WIDTH, _LEFT, _ROW, _HIGH = 760, 230, 24, 300
@@ -43,34 +43,36 @@ _HEAD = (
 _AMOUNTS = {"seconds": "seconds a question", "output_tokens": "tokens written a question"}
 
 
-def html_report(
+def write_html_report(
     figures: Figures, about: Sequence[str], questions: Iterable[Question], runs: Mapping[str, Sequence[Run]]
 ) -> Iterator[str]:
     """Yield the page in pieces: the lines `about` the evaluation, tables, plots, and each run with its trace."""
     title = f"Evaluation on {figures.dataset}"
-    yield f"{_HEAD}<title>{_text(title)}</title><style>{_STYLE}</style></head><body><h1>{_text(title)}</h1>\n"
-    yield f"<ul>{''.join(f'<li>{_text(line)}</li>' for line in about)}</ul>\n"
-    yield from map(_table, tables(figures))
-    yield f"<h2>Right, with intervals</h2>\n{shares_plot(figures)}\n"
+    heading = _escape_text(title)
+    yield f"{_HEAD}<title>{heading}</title><style>{_STYLE}</style></head><body><h1>{heading}</h1>\n"
+    yield f"<ul>{''.join(f'<li>{_escape_text(line)}</li>' for line in about)}</ul>\n"
+    yield from map(_draw_table, build_tables(figures))
+    yield f"<h2>Right, with intervals</h2>\n{draw_shares_plot(figures)}\n"
     for amount, label in _AMOUNTS.items():
         yield f"<h2>Right against {label}</h2>\n{trade_plot(figures, amount, label)}\n"
     yield "<h2>Runs</h2>\n"
     by_id = {name: {run.question.id: run for run in its} for name, its in runs.items()}
     for question in questions:
-        yield _question(question, {name: its[question.id] for name, its in by_id.items() if question.id in its})
+        yield _draw_question(question, {name: its[question.id] for name, its in by_id.items() if question.id in its})
     yield "</body></html>\n"
 
 
-def _table(table: Table) -> str:
-    head = "".join(f"<th>{_text(one)}</th>" for one in table.head)
-    rows = "".join(f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in row)}</tr>\n" for row in table.rows)
-    note = f'<p class="note">{_text(table.note)}</p>' if table.note else ""
-    return f'<h2>{_text(table.title)}</h2>{note}<div class="wide"><table><tr>{head}</tr>\n{rows}</table></div>\n'
+def _draw_table(table: Table) -> str:
+    head = "".join(f"<th>{_escape_text(one)}</th>" for one in table.head)
+    rows = "".join(f"<tr>{''.join(f'<td>{_escape_text(cell)}</td>' for cell in row)}</tr>\n" for row in table.rows)
+    note = f'<p class="note">{_escape_text(table.note)}</p>' if table.note else ""
+    return f'<h2>{_escape_text(table.title)}</h2>{note}<div class="wide"><table><tr>{head}</tr>\n{rows}</table></div>\n'
 
 
-def _question(question: Question, runs: Mapping[str, Run]) -> str:
+def _draw_question(question: Question, runs: Mapping[str, Run]) -> str:
     signs = "".join(
-        f' <span style="color:{colour(at)}">●</span>{_verdict(run.marks.right)}' for at, run in enumerate(runs.values())
+        f' <span style="color:{choose_colour(at)}">●</span>{_draw_verdict(run.marks.right)}'
+        for at, run in enumerate(runs.values())
     )
     facts = {
         "question": question.question,
@@ -80,10 +82,10 @@ def _question(question: Question, runs: Mapping[str, Run]) -> str:
         "functions": ", ".join(str(one["name"]) for one in question.functions),
         "tags": ", ".join(question.tags),
     }
-    inside = "".join(_run(name, run, colour(at)) for at, (name, run) in enumerate(runs.items()))
+    inside = "".join(_run(name, run, choose_colour(at)) for at, (name, run) in enumerate(runs.items()))
     short = question.question if len(question.question) <= 120 else f"{question.question[:120]} …"
     return (
-        f'<details><summary><span class="key">{_text(question.id)}</span> {_text(short)}{signs}</summary>'
+        f'<details><summary><span class="key">{_escape_text(question.id)}</span> {_escape_text(short)}{signs}</summary>'
         f"{_list(facts)}{inside}</details>\n"
     )
 
@@ -97,13 +99,13 @@ def _run(name: str, run: Run, fill: str) -> str:
         "marks": ", ".join(f"{mark}: {value}" for mark, value in marks.items()),
     }
     return (
-        f'<details><summary><span style="color:{fill}">●</span> <span class="key">{_text(name)}</span> '
-        f"{_verdict(run.marks.right)} {_text(run.result.answer[:120])}</summary>{_list(facts)}"
-        f"<pre>{_text(trace_text(run.result))}</pre></details>"
+        f'<details><summary><span style="color:{fill}">●</span> <span class="key">{_escape_text(name)}</span> '
+        f"{_draw_verdict(run.marks.right)} {_escape_text(run.result.answer[:120])}</summary>{_list(facts)}"
+        f"<pre>{_escape_text(write_trace(run.result))}</pre></details>"
     )
 
 
-def trace_text(run: RunResult) -> str:
+def write_trace(run: RunResult) -> str:
     """Return a run's trace as a terminal would show it, with those of the agents that it called in it."""
     out = io.StringIO()
     RunTree(out, partial(put, out)).show_result(run)
@@ -111,97 +113,101 @@ def trace_text(run: RunResult) -> str:
 
 
 def _list(facts: Mapping[str, str]) -> str:
-    return f"<dl>{''.join(f'<dt>{name}</dt><dd>{_text(value)}</dd>' for name, value in facts.items() if value)}</dl>"
+    items = (f"<dt>{name}</dt><dd>{_escape_text(value)}</dd>" for name, value in facts.items() if value)
+    return f"<dl>{''.join(items)}</dl>"
 
 
-def _verdict(right: bool) -> str:
+def _draw_verdict(right: bool) -> str:
     return '<span class="right">right</span>' if right else '<span class="wrong">wrong</span>'
 
 
-def _text(text: str) -> str:
+def _escape_text(text: str) -> str:
     return escape(clean(text))
 
 
 # ── plots ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def shares_plot(figures: Figures) -> str:
+def draw_shares_plot(figures: Figures) -> str:
     """Draw the share that is right, of all questions and of each tag, with its interval: a row a configuration."""
     groups = {"all questions": figures.configurations, **figures.tags}
     drawn, top = [], 26
     for title, summaries in groups.items():
-        drawn.append(_svg_text(4, top, title, "font-weight='600'"))
+        drawn.append(_draw_svg_text(4, top, title, "font-weight='600'"))
         for at, one in enumerate(summaries):
             top += _ROW
-            drawn.append(_svg_text(16, top, f"{_shorten_name(one.name)} ({one.questions})"))
+            drawn.append(_draw_svg_text(16, top, f"{_shorten_name(one.name)} ({one.questions})"))
             if "right" in one.shares:
-                drawn.append(_interval(one.shares["right"], top - 4, colour(at)))
+                drawn.append(_draw_interval(one.shares["right"], top - 4, choose_colour(at)))
         top += _ROW + 8
-    return _svg("How often the answer is right, with 95% intervals", top, _axis(top - 16) + "".join(drawn))
+    return _draw_svg("How often the answer is right, with 95% intervals", top, _draw_axis(top - 16) + "".join(drawn))
 
 
 def trade_plot(figures: Figures, amount: str, label: str) -> str:
     """Draw each configuration's mean `amount` (to the right) against the share that is right (upwards)."""
     points = [(at, one) for at, one in enumerate(figures.configurations) if amount in one.means]
     most = _round_up(max((one.means[amount].high for _, one in points), default=1.0))
-    grid = "".join(_level(share) for share in (0.0, 0.25, 0.5, 0.75, 1.0))
-    steps = "".join(_step(most * part / 4, part / 4) for part in range(5))
-    dots = "".join(_point(one, one.means[amount], one.shares["right"], most, colour(at)) for at, one in points)
-    caption = _svg_text(_LEFT, _HIGH + 62, label)
-    return _svg(
+    grid = "".join(_draw_level(share) for share in (0.0, 0.25, 0.5, 0.75, 1.0))
+    steps = "".join(_draw_step(most * part / 4, part / 4) for part in range(5))
+    dots = "".join(
+        _draw_point(one, one.means[amount], one.shares["right"], most, choose_colour(at)) for at, one in points
+    )
+    caption = _draw_svg_text(_LEFT, _HIGH + 62, label)
+    return _draw_svg(
         f"How often the answer is right against {label}, with 95% intervals", _HIGH + 72, grid + steps + caption + dots
     )
 
 
-def colour(at: int) -> str:
+def choose_colour(at: int) -> str:
     """Return the colour of the configuration with this number."""
     return COLOURS[at % len(COLOURS)]
 
 
-def _interval(share: Share, y: float, fill: str) -> str:
+def _draw_interval(share: Share, y: float, fill: str) -> str:
     left, middle, right = (_LEFT + one * _SCALE for one in (share.low, share.share, share.high))
-    value = _svg_text(_LEFT + _SCALE + 12, y + 4, f"{share.share:.0%}")
+    value = _draw_svg_text(_LEFT + _SCALE + 12, y + 4, f"{share.share:.0%}")
     return (
         f"<line x1='{left:.1f}' x2='{right:.1f}' y1='{y}' y2='{y}' stroke='{fill}' stroke-width='3'/>"
         f"<circle cx='{middle:.1f}' cy='{y}' r='5' fill='{fill}'/>{value}"
     )
 
 
-def _point(one: Summary, amount: Mean, share: Share, most: float, fill: str) -> str:
+def _draw_point(one: Summary, amount: Mean, share: Share, most: float, fill: str) -> str:
     x, low, high = (_LEFT + value / most * _SCALE for value in (amount.mean, amount.low, amount.high))
     y, bottom, top = (20 + (1 - value) * _HIGH for value in (share.share, share.low, share.high))
     line = f"stroke='{fill}' stroke-width='2'"
     return (
         f"<line x1='{low:.1f}' x2='{high:.1f}' y1='{y:.1f}' y2='{y:.1f}' {line}/>"
         f"<line x1='{x:.1f}' x2='{x:.1f}' y1='{bottom:.1f}' y2='{top:.1f}' {line}/>"
-        f"<circle cx='{x:.1f}' cy='{y:.1f}' r='5' fill='{fill}'/>{_svg_text(x + 8, y - 8, _shorten_name(one.name))}"
+        f"<circle cx='{x:.1f}' cy='{y:.1f}' r='5' fill='{fill}'/>"
+        f"{_draw_svg_text(x + 8, y - 8, _shorten_name(one.name))}"
     )
 
 
-def _axis(bottom: float) -> str:
+def _draw_axis(bottom: float) -> str:
     lines = []
     for part in range(5):
         x = _LEFT + part / 4 * _SCALE
         lines.append(f"<line x1='{x}' x2='{x}' y1='10' y2='{bottom}' stroke='currentColor' stroke-opacity='0.15'/>")
-        lines.append(_svg_text(x - 10, bottom + 14, f"{part / 4:.0%}"))
+        lines.append(_draw_svg_text(x - 10, bottom + 14, f"{part / 4:.0%}"))
     return "".join(lines)
 
 
-def _level(share: float) -> str:
+def _draw_level(share: float) -> str:
     y = 20 + (1 - share) * _HIGH
     line = f"<line x1='{_LEFT}' x2='{_LEFT + _SCALE}' y1='{y}' y2='{y}' stroke='currentColor' stroke-opacity='0.15'/>"
-    return line + _svg_text(_LEFT - 46, y + 4, f"{share:.0%}")
+    return line + _draw_svg_text(_LEFT - 46, y + 4, f"{share:.0%}")
 
 
-def _step(value: float, part: float) -> str:
-    return _svg_text(_LEFT + part * _SCALE - 8, _HIGH + 40, f"{value:,.4g}")
+def _draw_step(value: float, part: float) -> str:
+    return _draw_svg_text(_LEFT + part * _SCALE - 8, _HIGH + 40, f"{value:,.4g}")
 
 
-def _svg_text(x: float, y: float, text: str, style: str = "") -> str:
+def _draw_svg_text(x: float, y: float, text: str, style: str = "") -> str:
     return f"<text x='{x:.1f}' y='{y:.1f}' {style}>{escape(clean(text))}</text>"
 
 
-def _svg(title: str, height: float, inside: str) -> str:
+def _draw_svg(title: str, height: float, inside: str) -> str:
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {_WIDTH} {height:.0f}' role='img' "
         f"font-family='sans-serif' font-size='12' fill='currentColor'><title>{escape(title)}</title>{inside}</svg>"

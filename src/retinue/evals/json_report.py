@@ -21,7 +21,7 @@ _LONGEST = 4_000  # characters of an answer; its run has all of it
 _LARGEST = 50_000_000  # bytes of a report
 
 
-def json_report(
+def build_json_report(
     figures: Figures, about: Sequence[str], questions: Iterable[Question], runs: Mapping[str, Sequence[Run]]
 ) -> dict[str, Any]:
     """Return the report: the lines `about` the evaluation, its figures, and by question what each configuration
@@ -63,7 +63,7 @@ class ReportFolder:
     path: Path
     written: int | None
 
-    def report(self) -> dict[str, Any] | None:
+    def read_report(self) -> dict[str, Any] | None:
         """Return the report, or `None` if there is none that this version can read."""
         try:
             text = _read_bytes(self.path / REPORT)
@@ -72,7 +72,7 @@ class ReportFolder:
             return None
         return found if _is_report(found) else None
 
-    def kept_run(self, configuration: str, question: str) -> dict[str, Any] | None:
+    def read_run(self, configuration: str, question: str) -> dict[str, Any] | None:
         """Return the record of the run that the report has for a question, or `None` if it is not kept."""
         named: dict[str, Any] | None = None
         needle = f'"id": {json.dumps(question, ensure_ascii=False)}'.encode("utf-8", "replace")
@@ -86,23 +86,27 @@ class ReportFolder:
         return named
 
     def _find_reported_run(self, configuration: str, question: str) -> dict[str, Any] | None:
-        questions = (self.report() or {}).get("questions", [])
+        questions = (self.read_report() or {}).get("questions", [])
         runs: Iterator[dict[str, Any]] = (one["runs"] for one in questions if one["id"] == question)
         return next((one[configuration] for one in runs if configuration in one), None)
 
 
-def report_folders(root: Path) -> list[ReportFolder]:
+def list_report_folders(root: Path) -> list[ReportFolder]:
     """Return the evaluations in a folder, the newest first: the folder itself, if it is one, and those right in it.
 
     Raises `OSError` if the folder cannot be read.
     """
     with os.scandir(root) as entries:
         inside = [Path(one.path) for one in entries if one.is_dir(follow_symlinks=False)]
-    found = [_folder(one) for one in (root.absolute(), *inside) if _is_file(one / REPORT) or _is_file(one / ANSWERS)]
+    found = [
+        _make_report_folder(one)
+        for one in (root.absolute(), *inside)
+        if _is_file(one / REPORT) or _is_file(one / ANSWERS)
+    ]
     return sorted(found, key=lambda one: (-(one.written or 0), one.name))
 
 
-def _folder(path: Path) -> ReportFolder:
+def _make_report_folder(path: Path) -> ReportFolder:
     report = path / REPORT
     return ReportFolder(path.name, path, int(report.lstat().st_mtime) if _is_file(report) else None)
 

@@ -57,7 +57,7 @@ class Verdict:
 async def judge_answers(
     model: Model, asked: Sequence[tuple[Question, str]], kept: Path, at_once: int = 1
 ) -> Mapping[str, bool]:
-    """Return the judge_answers on answers, by `verdict_key`; those in the file `kept` are not asked for again.
+    """Return the judge_answers on answers, by `fingerprint_verdict`; those in the file `kept` are not asked for again.
 
     An answer that is empty is wrong. A verdict that says neither yes nor no, twice, is missing. Raises `ModelError`.
     """
@@ -66,22 +66,22 @@ async def judge_answers(
 
     async def judge(item: tuple[Question, str]) -> None:
         question, answer = item
-        key = verdict_key(model, question, answer)
+        key = fingerprint_verdict(model, question, answer)
         if answer.strip() and key not in found and (right := await _ask_judge(model, question, answer)) is not None:
             found[key] = right
             append_record(Verdict(key, model.name, right), kept)
 
     await gather_bounded(judge, [one for one in asked if _has_answer(one[0])], at_once)
-    empty = {verdict_key(model, question, answer): False for question, answer in asked if not answer.strip()}
+    empty = {fingerprint_verdict(model, question, answer): False for question, answer in asked if not answer.strip()}
     return found | empty
 
 
-def verdict_of(model: Model, question: Question, answer: str, found: Mapping[str, bool]) -> bool | None:
+def read_verdict(model: Model, question: Question, answer: str, found: Mapping[str, bool]) -> bool | None:
     """Return the verdict on an answer; `None` if there is none."""
-    return found.get(verdict_key(model, question, answer)) if _has_answer(question) else None
+    return found.get(fingerprint_verdict(model, question, answer)) if _has_answer(question) else None
 
 
-def verdict_key(model: Model, question: Question, answer: str) -> str:
+def fingerprint_verdict(model: Model, question: Question, answer: str) -> str:
     """Return a fingerprint of the model, and of all that it is shown."""
     return hashlib.sha256(f"{model.name}\n{_write_prompt(question, answer)}".encode("utf-8", "replace")).hexdigest()[
         :24

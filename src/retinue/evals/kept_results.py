@@ -26,10 +26,10 @@ def append_record(record: DataclassInstance, path: Path) -> None:
     """Append a record to the file at once."""
     text = f"{json.dumps(asdict(record), ensure_ascii=False)}\n".encode("utf-8", "replace")
     with path.open("ab") as out:
-        out.write(text if _ends_with_a_line(path) else b"\n" + text)  # leaves a truncated line as it is
+        out.write(text if _is_last_line_whole(path) else b"\n" + text)  # leaves a truncated line as it is
 
 
-def _ends_with_a_line(path: Path) -> bool:
+def _is_last_line_whole(path: Path) -> bool:
     with path.open("rb") as file:
         if not file.seek(0, SEEK_END):
             return True

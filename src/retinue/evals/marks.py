@@ -54,7 +54,7 @@ class Marks:
         return self.shares["right"]
 
 
-def marks_of(question: Question, result: RunResult, judged: bool | None = None, *, priced: bool = False) -> Marks:
+def mark_run(question: Question, result: RunResult, judged: bool | None = None, *, priced: bool = False) -> Marks:
     """Return the marks of a run. `judged` is the verdict of a model, if there is one; `priced`: the cost is known."""
     shares = _measure_shares(question, result)
     if judged is not None:
@@ -76,51 +76,51 @@ def _measure_shares(question: Question, result: RunResult) -> dict[str, bool]:
     answer = result.answer
     texts = [one for one in question.answers if isinstance(one, str)]
     numbers = [one for one in question.answers if isinstance(one, Number)]
-    made = _made_calls(result)
+    made = _list_all_calls(result)
     exactly = count_matches(question.calls, made) == len(question.calls) == len(made)
     calls_only = not question.answers and not question.unanswerable
     shares = {"right": exactly if calls_only else is_right(answer, question)}
     if texts:
-        shares["exact_match"] = any(exact_match(answer, one) for one in texts)
-        shares["contains"] = any(contains(answer, one) for one in texts)
+        shares["exact_match"] = any(is_exact_match(answer, one) for one in texts)
+        shares["contains"] = any(is_contained(answer, one) for one in texts)
     if numbers:
-        shares["numeric"] = any(states(answer, one) for one in numbers)
+        shares["numeric"] = any(is_number_stated(answer, one) for one in numbers)
     if question.unanswerable:
-        shares["said_not_stated"] = says_not_stated(answer)
+        shares["said_not_stated"] = is_not_stated(answer)
     elif not calls_only:
-        shares["said_not_stated_wrongly"] = not shares["right"] and says_not_stated(answer)
+        shares["said_not_stated_wrongly"] = not shares["right"] and is_not_stated(answer)
     return shares
 
 
 def _measure_amounts(question: Question, result: RunResult) -> dict[str, float]:
     amounts: dict[str, float] = {}
     if texts := [one for one in question.answers if isinstance(one, str)]:
-        amounts["f1"] = max(f1(result.answer, one) for one in texts)
+        amounts["f1"] = max(compute_f1(result.answer, one) for one in texts)
     if question.evidence:
-        seen = " ".join(_observed_texts(result))
-        amounts["evidence_found"] = sum(contains(seen, one) for one in question.evidence) / len(question.evidence)
+        seen = " ".join(_list_observed_texts(result))
+        amounts["evidence_found"] = sum(is_contained(seen, one) for one in question.evidence) / len(question.evidence)
     if question.calls:
-        amounts["tool_accuracy"] = count_matches(question.calls, _made_calls(result)) / len(question.calls)
+        amounts["tool_accuracy"] = count_matches(question.calls, _list_all_calls(result)) / len(question.calls)
     return amounts
 
 
-def _logs(result: RunResult) -> Mapping[str, Sequence[Event]]:
+def _index_logs(result: RunResult) -> Mapping[str, Sequence[Event]]:
     """Return the logs of a run and of the agents that it called, by what their calls' paths begin with."""
     return {"": result.events, **{f"{path}/": log for path, log in result.children.items()}}
 
 
-def _observed_texts(result: RunResult) -> Iterator[str]:
+def _list_observed_texts(result: RunResult) -> Iterator[str]:
     """Yield what tools returned; what an agent that was called said is none of it."""
-    for path, log in _logs(result).items():
+    for path, log in _index_logs(result).items():
         for event in log:
             if isinstance(event, Observed) and f"{path}{event.observation.call_id}" not in result.children:
                 yield event.observation.text
 
 
-def _made_calls(result: RunResult) -> list[AgentAction]:
+def _list_all_calls(result: RunResult) -> list[AgentAction]:
     """Return the calls of tools, also by agents that were called."""
-    logs = _logs(result).items()
-    return [call for path, log in logs for call in made_calls(log) if f"{path}{call.id}" not in result.children]
+    logs = _index_logs(result).items()
+    return [call for path, log in logs for call in list_calls(log) if f"{path}{call.id}" not in result.children]
 
 
 def count_unusable_replies(result: RunResult) -> int:
@@ -138,12 +138,12 @@ def normalize_answer(answer: str) -> str:
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
 
 
-def exact_match(answer: str, gold: str) -> bool:
+def is_exact_match(answer: str, gold: str) -> bool:
     """Return whether the normalized answers are equal."""
     return normalize_answer(answer) == normalize_answer(gold)
 
 
-def f1(answer: str, gold: str) -> float:
+def compute_f1(answer: str, gold: str) -> float:
     """Return the harmonic mean of word precision and recall, 0 to 1; yes and no match entirely or not at all."""
     left, right = normalize_answer(answer), normalize_answer(gold)
     if left != right and (left in _CLOSED or right in _CLOSED):
@@ -152,7 +152,7 @@ def f1(answer: str, gold: str) -> float:
     return 2 * shared / (len(left.split()) + len(right.split())) if shared else 0.0
 
 
-def contains(answer: str, gold: str) -> bool:
+def is_contained(answer: str, gold: str) -> bool:
     """Return whether the normalized `gold` occurs in the answer as whole words."""
     wanted = normalize_answer(gold)
     if not wanted:  # nothing but signs and articles
@@ -160,13 +160,13 @@ def contains(answer: str, gold: str) -> bool:
     return f" {wanted} " in f" {normalize_answer(answer)} "
 
 
-def states(answer: str, wanted: Number) -> bool:
+def is_number_stated(answer: str, wanted: Number) -> bool:
     """Return whether a number in the answer is within the tolerance of the wanted one; commas group its digits."""
     found = (float(one.replace(",", "")) for one in _NUMBER.findall(answer.replace("−", "-")))
     return any(abs(number - wanted.number) <= wanted.within + 1e-9 for number in found)
 
 
-def says_not_stated(answer: str) -> bool:
+def is_not_stated(answer: str) -> bool:
     """Return whether the answer says that the sources do not state what was asked.
 
     It does so in one of the usual phrases: *not stated*, *not mentioned*, *cannot be determined*, *no information*, *do
@@ -179,18 +179,19 @@ def is_right(answer: str, question: Question) -> bool:
     """Return whether an answer is right: it contains an accepted text or number and none of the rivals; for an
     unanswerable question, it says that this is not stated."""
     if question.unanswerable:
-        return says_not_stated(answer)
-    if any(contains(answer, rival) for rival in question.rivals):
+        return is_not_stated(answer)
+    if any(is_contained(answer, rival) for rival in question.rivals):
         return False
     return any(
-        contains(answer, wanted) if isinstance(wanted, str) else states(answer, wanted) for wanted in question.answers
+        is_contained(answer, wanted) if isinstance(wanted, str) else is_number_stated(answer, wanted)
+        for wanted in question.answers
     )
 
 
 # ── whether the expected calls were made ──────────────────────────────────────────────────────────
 
 
-def made_calls(log: Iterable[Event]) -> list[AgentAction]:
+def list_calls(log: Iterable[Event]) -> list[AgentAction]:
     """Return the calls in a run's log: those with a result of their own, and those that wait for somebody."""
     calls: dict[str, AgentAction] = {}
     for event in log:

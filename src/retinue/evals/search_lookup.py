@@ -29,7 +29,7 @@ def search_lookup(path: Path) -> Environment:
     def similar(entity: str) -> list[str]:
         return [str(one.meta["title"]) for one in found.search(entity, _SIMILAR)]
 
-    return lambda: _Browser(pages, similar).tools()
+    return lambda: _Browser(pages, similar).make_tools()
 
 
 class _Browser:
@@ -41,14 +41,14 @@ class _Browser:
         self._page: list[str] = []
         self._looked_for, self._shown = "", 0
 
-    def tools(self) -> list[Tool]:
+    def make_tools(self) -> list[Tool]:
         search = (
             "opens the page of an entity (a person, place, work or event) by its exact name, and returns its beginning"
         )
         lookup = "returns the next sentence of the open page that contains a text"
         return [
             Tool("Search", self.search, search, effects="idempotent", polls=True),
-            Tool("Lookup", self.lookup, lookup, effects="idempotent", polls=True),
+            Tool("Lookup", self.find_text, lookup, effects="idempotent", polls=True),
         ]
 
     def search(self, entity: str) -> str:
@@ -59,7 +59,7 @@ class _Browser:
         self._page, self._looked_for, self._shown = _SENTENCES.split(" ".join(text.split())), "", 0
         return f"[{entity.strip()}] {' '.join(self._page[:_FIRST])}"
 
-    def lookup(self, text: str) -> str:
+    def find_text(self, text: str) -> str:
         """Find a text in the open page; the same text again finds its next occurrence."""
         if not self._page:
             return "No page is open. Search first."

@@ -30,7 +30,7 @@ _TRIES = 20_000  # of the others, drawn at random
 _EXACT = 1e-9  # sums of the same differences in another order
 
 
-def wilson(count: int, of: int, level: float = LEVEL) -> tuple[float, float]:
+def compute_wilson_interval(count: int, of: int, level: float = LEVEL) -> tuple[float, float]:
     """Return the interval of a share of `count` out of `of`, without continuity correction; of none, 0 to 1."""
     if not of:
         return 0.0, 1.0
@@ -41,7 +41,9 @@ def wilson(count: int, of: int, level: float = LEVEL) -> tuple[float, float]:
     return (0.0 if count == 0 else middle - half), (1.0 if count == of else middle + half)
 
 
-def bootstrap(values: Sequence[float], level: float = LEVEL, resamples: int = RESAMPLES) -> tuple[float, float]:
+def compute_bootstrap_interval(
+    values: Sequence[float], level: float = LEVEL, resamples: int = RESAMPLES
+) -> tuple[float, float]:
     """Return the interval of the mean of `values`. Raises `ValueError` if there are none."""
     if not values:
         raise ValueError("the mean of no values has no interval")
@@ -53,14 +55,14 @@ def bootstrap(values: Sequence[float], level: float = LEVEL, resamples: int = RE
     return means[cut], means[-1 - cut]
 
 
-def mcnemar(only_first: int, only_second: int) -> float:
+def compute_mcnemar_p(only_first: int, only_second: int) -> float:
     """Return the two-sided p of so many questions that only the first, and only the second, has right."""
     differ = only_first + only_second
     fewer = sum(math.comb(differ, count) for count in range(min(only_first, only_second) + 1))
     return min(1.0, float(2 * fewer / 2**differ))
 
 
-def permutation(differences: Sequence[float]) -> float:
+def compute_permutation_p(differences: Sequence[float]) -> float:
     """Return the two-sided p of paired differences: how often their sum is as far from 0 with signs at random.
 
     All signs are tried for up to 16 differences other than 0; more get 20,000 seeded draws, of which the data are one.
@@ -68,17 +70,17 @@ def permutation(differences: Sequence[float]) -> float:
     sizes = [abs(one) for one in differences if one]
     seen = abs(math.fsum(differences)) - _EXACT * (1 + sum(sizes))
     if len(sizes) <= _ALL:
-        sums = _signed_sums(sizes)
+        sums = _list_signed_sums(sizes)
         return sum(abs(one) >= seen for one in sums) / len(sums)
     draw = random.Random(_SEED)
     eights = [
-        _signed_sums([*sizes[at : at + 8], *[0.0] * 7][:8]) for at in range(0, len(sizes), 8)
+        _list_signed_sums([*sizes[at : at + 8], *[0.0] * 7][:8]) for at in range(0, len(sizes), 8)
     ]  # a byte has the signs
     drawn = (sum(map(getitem, eights, draw.randbytes(len(eights)))) for _ in range(_TRIES))
     return (sum(abs(one) >= seen for one in drawn) + 1) / (_TRIES + 1)
 
 
-def _signed_sums(sizes: Sequence[float]) -> list[float]:
+def _list_signed_sums(sizes: Sequence[float]) -> list[float]:
     """Return the sums of the sizes with all combinations of signs."""
     sums = [0.0]
     for size in sizes:

@@ -15,16 +15,16 @@ from ..core.prices import FREE, Price, find_price
 from ..core.protocols import Model
 from ..errors import DataError, UsageError
 from ..tools import passages
-from .comparison import Figures, Run, figures
-from .configurations import Configuration, digest
+from .comparison import Figures, Run, compute_figures
+from .configurations import Configuration, hash_file
 from .evaluation import EvalProgress, Evaluated, Plan, evaluate
-from .html_report import html_report
-from .json_report import REPORT, json_report
-from .judge import judge_answers, verdict_of
+from .html_report import write_html_report
+from .json_report import REPORT, build_json_report
+from .judge import judge_answers, read_verdict
 from .kept_results import ANSWERS, VERDICTS
-from .marks import marks_of
+from .marks import mark_run
 from .questions import Dataset
-from .report_tables import markdown_report
+from .report_tables import write_markdown_report
 from .search_lookup import Environment, search_lookup
 
 SEARCHES = ("passages", "lookup")
@@ -79,7 +79,7 @@ async def conduct(study: Study, report: Callable[[EvalProgress], None] = lambda 
     runs = {one.configuration.name: await _mark_runs(study, one) for one in asked}
     failed = {one.configuration.name: one.failed for one in asked if one.failed}
     counts = {name: len(its) for name, its in failed.items()}
-    return Findings(figures(study.dataset.name, study.dataset.questions, runs, counts), runs, failed)
+    return Findings(compute_figures(study.dataset.name, study.dataset.questions, runs, counts), runs, failed)
 
 
 def write_reports(study: Study, findings: Findings) -> tuple[Path, Path]:
@@ -88,10 +88,10 @@ def write_reports(study: Study, findings: Findings) -> tuple[Path, Path]:
     plain, page = study.out / "report.md", study.out / "report.html"
     about = list(_describe_study(study))
     with plain.open("w", encoding="utf-8", errors="replace") as file:
-        file.write(markdown_report(findings.figures, about))
+        file.write(write_markdown_report(findings.figures, about))
     with page.open("w", encoding="utf-8", errors="replace") as file:
-        file.writelines(html_report(findings.figures, about, study.dataset.questions, findings.runs))
-    made = json_report(findings.figures, about, study.dataset.questions, findings.runs)
+        file.writelines(write_html_report(findings.figures, about, study.dataset.questions, findings.runs))
+    made = build_json_report(findings.figures, about, study.dataset.questions, findings.runs)
     (study.out / REPORT).write_text(json.dumps(made, ensure_ascii=False), encoding="utf-8", errors="replace")
     return plain, page
 
@@ -102,22 +102,22 @@ async def _mark_runs(study: Study, asked: Evaluated) -> list[Run]:
     if study.judge is not None:
         answers = [(one, asked.runs[one.id].answer) for one in questions]
         found = await judge_answers(study.judge, answers, study.out / VERDICTS, study.at_once)
-    prices = list(_prices(asked.configuration.agent))
+    prices = list(_list_prices(asked.configuration.agent))
     priced = None not in prices and any(one != FREE for one in prices)
     runs = []
     for one in questions:
         result = asked.runs[one.id]
-        judged = verdict_of(study.judge, one, result.answer, found) if study.judge is not None else None
-        runs.append(Run(one, result, marks_of(one, result, judged, priced=priced)))
+        judged = read_verdict(study.judge, one, result.answer, found) if study.judge is not None else None
+        runs.append(Run(one, result, mark_run(one, result, judged, priced=priced)))
     return runs
 
 
-def _prices(agent: Agent) -> Iterator[Price | None]:
+def _list_prices(agent: Agent) -> Iterator[Price | None]:
     """Yield the prices of an agent's model, and of those of the agents that it calls."""
     yield find_price(agent.model)
     for tool in agent.tools:
         if isinstance(tool.something, Agent):
-            yield from _prices(tool.something)
+            yield from _list_prices(tool.something)
 
 
 def _make_environment(study: Study) -> tuple[Environment, str]:
@@ -127,7 +127,7 @@ def _make_environment(study: Study) -> tuple[Environment, str]:
     path = study.dataset.passages
     if path is None:
         raise UsageError(f"--search {study.search}: {study.dataset.name} has no passages.jsonl beside its questions")
-    known = f"{study.search} {digest(path)}"
+    known = f"{study.search} {hash_file(path)}"
     if study.search == "lookup":
         return search_lookup(path), known
     tool = passages(path)

@@ -11,8 +11,18 @@ from ..components import PromptNode, PromptTemplate
 from ..core.protocols import Model, Recalled
 from ..core.schema.patterns import Constraint, build_json_pattern, seq
 from ..errors import ModelUnavailable, UsageError
-from .conversation_turns import BYTES, cut, fitting, messages, newest, not_done, tokens, transcript, turn
-from .json_record import ask_for_record, line, record, text
+from .conversation_turns import (
+    BYTES,
+    count_fitting,
+    count_tokens,
+    cut,
+    format_transcript,
+    list_not_done,
+    make_messages,
+    make_turn,
+    select_newest,
+)
+from .json_record import ask_for_record, build_text_schema, clean_line, record
 from .stored_memory import StateFile, StoredMemory, StoredTurn, dump_state, load_state
 
 _SHARE = 4  # the summary may take 1/4 of the tokens
@@ -78,9 +88,9 @@ class ConversationMemory(StoredMemory[Conversation]):
         self._window = window
         self._node = summary if isinstance(summary, PromptNode | None) else PromptNode(summary)
         self._for_summary = max_tokens // _SHARE if self._node else 0
-        self._for_turns = max_tokens - self._for_summary - (tokens(_LABEL) if self._node else 0)
+        self._for_turns = max_tokens - self._for_summary - (count_tokens(_LABEL) if self._node else 0)
         characters = max(1, self._for_summary * BYTES)
-        schema = record(summary=text(characters))
+        schema = record(summary=build_text_schema(characters))
         self._form = Constraint(seq(" ", build_json_pattern(schema, characters), "\n"), schema)
         self._keep(StateFile(Conversation, path))
 
@@ -98,24 +108,24 @@ class ConversationMemory(StoredMemory[Conversation]):
     async def recall(self, question: str) -> Recalled:
         """Return the turns that fit, and the summary; the same for every question."""
         turns = self.turns
-        last = turns[len(turns) - fitting(turns, len(turns), self._for_turns) :]
+        last = turns[len(turns) - count_fitting(turns, len(turns), self._for_turns) :]
         if not last and turns:
             last = (StoredTurn(*(cut(text, self._for_turns // 2) for text in (turns[-1].question, turns[-1].answer))),)
         said = self.summary
-        return Recalled(messages(last), f"{_LABEL}{said}" if said else "")
+        return Recalled(make_messages(last), f"{_LABEL}{said}" if said else "")
 
     def note(self, question: str, answer: str) -> None:
         """Add a turn, without saving."""
         with self._kept.lock:
             turns = self._kept.state.turns
-            turns.append(turn(question, answer))
+            turns.append(make_turn(question, answer))
             kept = self._window * (_WAITING if self._node else 1)
             del turns[: max(0, len(turns) - kept)]
 
     def shrink(self, most: int) -> None:
         """Drop the oldest turns that are more than `most` tokens together and are not recalled, without saving."""
         with self._kept.lock:
-            self._kept.state.turns = newest(self._kept.state.turns, max(most, self._for_turns))
+            self._kept.state.turns = select_newest(self._kept.state.turns, max(most, self._for_turns))
 
     def rebase(self, began: str, now: str) -> Self | None:
         """Return a memory with what this one has caught up with since its state was `began`, and the turns that have
@@ -124,23 +134,23 @@ class ConversationMemory(StoredMemory[Conversation]):
         if before.summary != after.summary:
             return None
         own = self._kept.state
-        left = not_done(before.turns, own.turns, after.turns)
+        left = list_not_done(before.turns, own.turns, after.turns)
         return self.with_state(dump_state(Conversation(left, own.summary)))
 
-    def _unsummarized_turns(self) -> Sequence[StoredTurn]:
+    def _list_unsummarized_turns(self) -> Sequence[StoredTurn]:
         """Return the turns waiting for the summary."""
         turns = self.turns
-        return turns[: len(turns) - fitting(turns, self._window, self._for_turns)] if self._node else ()
+        return turns[: len(turns) - count_fitting(turns, self._window, self._for_turns)] if self._node else ()
 
     def is_due(self) -> bool:
         """Return whether turns have left the window that the summary lacks."""
-        return bool(self._unsummarized_turns())
+        return bool(self._list_unsummarized_turns())
 
     async def catch_up(self) -> None:
         """Merge the turns that have left the window into the summary. Raises `ModelError`."""
         assert self._node is not None
-        fallen = self._unsummarized_turns()[: self._window]
-        said = transcript(fallen, _LINE)
+        fallen = self._list_unsummarized_turns()[: self._window]
+        said = format_transcript(fallen, _LINE)
         prompt = (self._node.default_prompt_template or _PROMPT).fill(
             summary=self.summary or "(none)", conversation=said, words=self._for_summary // 2
         )
@@ -149,6 +159,6 @@ class ConversationMemory(StoredMemory[Conversation]):
         if not summary:
             raise ModelUnavailable("the model returned no summary")
         with self._kept.lock:
-            self._kept.state.summary = cut(line(summary), self._for_summary)
+            self._kept.state.summary = cut(clean_line(summary), self._for_summary)
             done = {id(one) for one in fallen}
             self._kept.state.turns = [one for one in self._kept.state.turns if id(one) not in done]

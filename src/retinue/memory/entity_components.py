@@ -17,8 +17,8 @@ from ..errors import UsageError
 from ..models import PromptModel
 from ..strategies.prompting.injection_guard import neutralize
 from .conversation_turns import cut
-from .json_record import ask_for_record, line, record, text
-from .known_entities import USER, content, words
+from .json_record import ask_for_record, build_text_schema, clean_line, record
+from .known_entities import USER, select_content_words, split_words
 
 KINDS = ("person", "place", "organization", "animal", "event", "other")
 ABOUT = ("name", "home", "work", "origin", "relation", "plans", "date", "age", "health", "likes", "other")
@@ -180,7 +180,12 @@ _EXTRACTION_HEAD = (
 
 def _make_constraint() -> Constraint:
     """Return the constraint: rows, with half the tokens of objects; for engines with JSON Schema only, objects."""
-    said = {"entity": text(_NAME_CHARS), "kind": {"enum": KINDS}, "fact": text(_FACT_CHARS), "about": {"enum": ABOUT}}
+    said = {
+        "entity": build_text_schema(_NAME_CHARS),
+        "kind": {"enum": KINDS},
+        "fact": build_text_schema(_FACT_CHARS),
+        "about": {"enum": ABOUT},
+    }
     cells: list[Pattern | str] = [", "] * 7
     cells[::2] = [build_json_pattern(schema) for schema in said.values()]
     row = seq("[", *cells, "]")
@@ -223,7 +228,7 @@ def _read_rows(values: Iterable[Any]) -> Iterator[_Row]:
 
 def _read_row(cells: list[Any]) -> Iterator[_Row]:
     if len(cells) == len(_Row._fields) and all(isinstance(cell, str) and cell.strip() for cell in cells):
-        entity, kind, fact, about = (line(cell) for cell in cells)
+        entity, kind, fact, about = (clean_line(cell) for cell in cells)
         yield _Row(
             entity[:_NAME_CHARS],
             kind if kind in KINDS else "other",
@@ -236,11 +241,11 @@ def _is_stated(row: _Row, said: str, before: str) -> bool:
     """Return whether the user said that: the entity was named, and the fact shares words with the user's text beyond
     the name. Relations of a person may come from the text before.
     """
-    named = set(words(row.entity)) - {"s"}
-    if not any(word[0].isalpha() for word in named) or not named <= set(words(f"{said} {before} {USER}")):
+    named = set(split_words(row.entity)) - {"s"}
+    if not any(word[0].isalpha() for word in named) or not named <= set(split_words(f"{said} {before} {USER}")):
         return False
-    source = f"{said} {before}" if row.about == "relation" and named <= set(words(said)) else said
-    return bool((content(row.fact) - content(row.entity)) & content(source))
+    source = f"{said} {before}" if row.about == "relation" and named <= set(split_words(said)) else said
+    return bool((select_content_words(row.fact) - select_content_words(row.entity)) & select_content_words(source))
 
 
 class Summary(TypedDict):
@@ -274,7 +279,7 @@ class EntitySummarizer(Component):
         self.name = name
         self._model: Model = PromptModel(model) if isinstance(model, str) else model
         self._characters = characters
-        schema = record(summary=text(characters))
+        schema = record(summary=build_text_schema(characters))
         self._form = Constraint(seq(" ", build_json_pattern(schema, characters), "\n"), schema)
 
     async def run_async(self, entities: Sequence[Mapping[str, Any]] | str) -> Summarized:
@@ -287,19 +292,21 @@ class EntitySummarizer(Component):
         Raises `ModelError`.
         """
         given = _parse_facts(entities) if isinstance(entities, str) else entities
-        return Summarized(entities=[await self._summary(entity) for entity in given])
+        return Summarized(entities=[await self._write_summary(entity) for entity in given])
 
     def run(self, entities: Sequence[Mapping[str, Any]] | str) -> Summarized:
         """Run `run_async` and block."""
         return run_blocking(self.run_async(entities))
 
-    async def _summary(self, entity: Mapping[str, Any]) -> Summary:
-        name, kind = (line(entity.get(key, "")) for key in ("name", "kind"))
-        facts = [neutralize(line(one["fact"] if isinstance(one, Mapping) else one)) for one in entity.get("facts", ())]
-        known = neutralize(line(entity.get("summary", "")))
+    async def _write_summary(self, entity: Mapping[str, Any]) -> Summary:
+        name, kind = (clean_line(entity.get(key, "")) for key in ("name", "kind"))
+        facts = [
+            neutralize(clean_line(one["fact"] if isinstance(one, Mapping) else one)) for one in entity.get("facts", ())
+        ]
+        known = neutralize(clean_line(entity.get("summary", "")))
         prompt = f"{_SUMMARY_HEAD}{_write_request(name, kind, known, facts)}"
         values = await ask_for_record(self._model, prompt, self._form, self._characters // 2 + 20)
-        said = next((line(one["summary"]) for one in values if isinstance(one, dict) and "summary" in one), "")
+        said = next((clean_line(one["summary"]) for one in values if isinstance(one, dict) and "summary" in one), "")
         if not said or _is_invented(said, " ".join([name, kind, known, *facts])):
             said = "; ".join([*([known] if known else []), *facts])
         return Summary(name=name, kind=kind, summary=said[: self._characters])
@@ -307,7 +314,7 @@ class EntitySummarizer(Component):
 
 def _is_invented(summary: str, source: str) -> bool:
     """Return whether the summary contains a name or a number that its sources do not."""
-    there = {*words(source), *_BEGINNINGS}
+    there = {*split_words(source), *_BEGINNINGS}
     return any(word.casefold() not in there for word in _NAMES.findall(summary))
 
 

@@ -16,9 +16,9 @@ from ..core.protocols import Model, Recalled
 from ..core.schema.patterns import Chars, Constraint, Repeat, choice, seq
 from ..errors import UsageError
 from ..strategies.prompting.injection_guard import neutralize
-from .conversation_turns import newest, not_done, tokens, transcript, turn
+from .conversation_turns import count_tokens, format_transcript, list_not_done, make_turn, select_newest
 from .entity_components import EntityExtractor, EntitySummarizer
-from .json_record import record, text
+from .json_record import build_text_schema, record
 from .known_entities import Entity, forget, merge, select
 from .stored_memory import StateFile, StoredMemory, StoredTurn, dump_state, load_state
 
@@ -97,7 +97,7 @@ class EntityMemory(StoredMemory[Entities]):
         """The known entities, most important first."""
         with self._kept.lock:
             state = self._kept.state
-            return tuple(sorted(state.entities, key=lambda one: -one.importance(state.turn, self._half_life)))
+            return tuple(sorted(state.entities, key=lambda one: -one.compute_importance(state.turn, self._half_life)))
 
     async def recall(self, question: str) -> Recalled:
         """Return the facts about the entities most relevant to `question`, one line each."""
@@ -112,7 +112,7 @@ class EntityMemory(StoredMemory[Entities]):
         with self._kept.lock:
             state = self._kept.state
             state.turn += 1
-            state.waiting = [*state.waiting, turn(question, answer)][-_WAITING:]
+            state.waiting = [*state.waiting, make_turn(question, answer)][-_WAITING:]
             for one in state.entities:
                 if one.is_in(f"{question} {answer}"):
                     one.mentions, one.last = one.mentions + 1, state.turn
@@ -122,7 +122,7 @@ class EntityMemory(StoredMemory[Entities]):
         that are, without saving."""
         with self._kept.lock:
             state = self._kept.state
-            state.waiting = newest(state.waiting, most)
+            state.waiting = select_newest(state.waiting, most)
             forget(state.entities, _ENTITIES, state.turn, self._half_life, most)
 
     def rebase(self, began: str, now: str) -> Self | None:
@@ -132,7 +132,7 @@ class EntityMemory(StoredMemory[Entities]):
         if before.before != after.before:
             return None
         own = self._kept.state
-        left = not_done(before.waiting, own.waiting, after.waiting)
+        left = list_not_done(before.waiting, own.waiting, after.waiting)
         return self.with_state(dump_state(Entities(after.turn, left, own.before, own.entities)))
 
     async def settled_async(self) -> None:
@@ -157,22 +157,22 @@ class EntityMemory(StoredMemory[Entities]):
 
         The work is in this order because an engine caches only the beginning of the last prompt.
         """
-        while (first := self._first_waiting()) is not None:
+        while (first := self._find_first_waiting()) is not None:
             await self._extract(*first)
         for entity in self.entities:
             await self._compare(entity)
         for entity in self.entities:
-            if not entity.summary and tokens(entity.line) > _PLAIN:
+            if not entity.summary and count_tokens(entity.line) > _PLAIN:
                 await self._summarize(entity)
 
-    def _first_waiting(self) -> tuple[StoredTurn, int] | None:
+    def _find_first_waiting(self) -> tuple[StoredTurn, int] | None:
         """Return the turn that has waited longest, and its number."""
         with self._kept.lock:
             state = self._kept.state
             return (state.waiting[0], state.turn - len(state.waiting) + 1) if state.waiting else None
 
     async def _extract(self, said: StoredTurn, number: int) -> None:
-        text = transcript([said], _LINE)
+        text = format_transcript([said], _LINE)
         found = await self._extractor.run_async(text, self._kept.state.before)
         with self._kept.lock:
             state = self._kept.state
@@ -183,7 +183,7 @@ class EntityMemory(StoredMemory[Entities]):
 
     async def _compare(self, entity: Entity) -> None:
         for fact in entity.holding:
-            for old in [] if fact.compared else entity.doubtful(fact):
+            for old in [] if fact.compared else entity.list_doubtful(fact):
                 if await are_consistent(self._extractor.model, old.fact, fact.fact):
                     continue
                 with self._kept.lock:
@@ -212,7 +212,9 @@ async def are_consistent(model: Model, old: str, new: str) -> bool:
 def _make_constraint() -> Constraint:
     topic = seq(" ", Repeat(Chars(r"^\n.>-"), 3, _TOPIC_CHARS), ".")
     verdict = {"type": "string", "enum": [_OUTDATED, _TRUE]}
-    schema = record(old_says=text(_TOPIC_CHARS), new_says=text(_TOPIC_CHARS), the_old_is=verdict)
+    schema = record(
+        old_says=build_text_schema(_TOPIC_CHARS), new_says=build_text_schema(_TOPIC_CHARS), the_old_is=verdict
+    )
     return Constraint(seq(topic, " New says:", topic, " -> ", choice(_OUTDATED, _TRUE), "\n"), schema)
 
 

@@ -26,11 +26,11 @@ def record(**properties: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties} | needed
 
 
-def line(value: Any) -> str:
+def clean_line(value: Any) -> str:
     """Return a text as stored: on one line, and valid for every file and engine."""
     return " ".join(str(value).encode(errors="replace").decode().split())
 
 
-def text(most: int) -> dict[str, Any]:
+def build_text_schema(most: int) -> dict[str, Any]:
     """Return the schema of a text with at most `most` characters."""
     return {"type": "string", "minLength": 1, "maxLength": most}

@@ -10,7 +10,7 @@ from itertools import accumulate
 from math import log2
 from typing import Any
 
-from .conversation_turns import cut, tokens
+from .conversation_turns import count_tokens, cut
 
 USER = "User"
 CHANGING = (("home", "origin", "plans"), ("work",), ("age",), ("date",))  # models confuse those in a group
@@ -62,7 +62,7 @@ class Entity:
         """The facts that are not outdated."""
         return [one for one in self.facts if one.until is None]
 
-    def importance(self, turn: int, half_life: float) -> float:
+    def compute_importance(self, turn: int, half_life: float) -> float:
         """Return its importance, which grows with mentions, and halves in `half_life` turns without one."""
         return log2(1 + self.mentions) * float(0.5 ** ((turn - self.last) / half_life))
 
@@ -75,16 +75,18 @@ class Entity:
     @property
     def size(self) -> int:
         """The tokens of all that is kept of it."""
-        return tokens("".join([self.name, self.summary, *self.others, *[one.fact for one in self.facts]]))
+        return count_tokens("".join([self.name, self.summary, *self.others, *[one.fact for one in self.facts]]))
 
     def is_in(self, text: str) -> bool:
         """Return whether a text names it."""
-        spoken = f" {' '.join(words(text))} "
-        return any(f" {' '.join(words(name))} " in spoken for name in (self.name, *self.others) if words(name))
+        spoken = f" {' '.join(split_words(text))} "
+        return any(
+            f" {' '.join(split_words(name))} " in spoken for name in (self.name, *self.others) if split_words(name)
+        )
 
     def learn(self, about: str, fact: str, turn: int) -> None:
         """Add a fact, if it is new."""
-        if any(words(one.fact) == words(fact) for one in self.holding):
+        if any(split_words(one.fact) == split_words(fact) for one in self.holding):
             return
         self.facts.append(Fact(about, fact, turn))
         self.summary = ""
@@ -97,11 +99,11 @@ class Entity:
         del self.others[:-_NAMES]
         self.facts = [one for one in self.facts if not any(one is other for other in gone)]
 
-    def doubtful(self, fact: Fact) -> list[Fact]:
+    def list_doubtful(self, fact: Fact) -> list[Fact]:
         """Return facts that `fact` may outdate: older ones of a kind that changes, or in similar words."""
-        said, kinds = content(fact.fact), next((kinds for kinds in CHANGING if fact.about in kinds), ())
+        said, kinds = select_content_words(fact.fact), next((kinds for kinds in CHANGING if fact.about in kinds), ())
         older = [one for one in self.holding if one.since < fact.since]
-        return [one for one in older if one.about in kinds or _are_alike(content(one.fact), said)]
+        return [one for one in older if one.about in kinds or _are_alike(select_content_words(one.fact), said)]
 
     def outdate(self, old: Fact, by: Fact) -> None:
         """Mark `old` as outdated."""
@@ -109,14 +111,14 @@ class Entity:
         self.summary = ""
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Return the words in lower case."""
     return _WORD.findall(text.casefold())
 
 
-def content(text: str) -> frozenset[str]:
+def select_content_words(text: str) -> frozenset[str]:
     """Return the significant words, approximately stemmed."""
-    return frozenset(word[:5] for word in words(text) if word not in _SMALL)
+    return frozenset(word[:5] for word in split_words(text) if word not in _SMALL)
 
 
 def _are_alike(one: frozenset[str], other: frozenset[str]) -> bool:
@@ -125,12 +127,12 @@ def _are_alike(one: frozenset[str], other: frozenset[str]) -> bool:
 
 def find(entities: Iterable[Entity], name: str, kind: str) -> Entity | None:
     """Return the entity of that name, or the only one of its kind with a longer or shorter form of the name."""
-    wanted = words(name)
+    wanted = split_words(name)
     near = []
     for one in entities:
-        if any(words(known) == wanted for known in (one.name, *one.others)):
+        if any(split_words(known) == wanted for known in (one.name, *one.others)):
             return one
-        known = set(words(one.name))
+        known = set(split_words(one.name))
         if one.kind == kind and one.name != USER and (known <= set(wanted) or known >= set(wanted)):
             near.append(one)
     return near[0] if len(near) == 1 else None
@@ -154,7 +156,7 @@ def merge(entities: list[Entity], found: Iterable[Mapping[str, Any]], turn: int)
 
 def forget(entities: list[Entity], most: int, turn: int, half_life: float, budget: float = math.inf) -> None:
     """Keep only the `most` most important entities, within `budget` tokens, and the user."""
-    ranked = sorted(entities, key=lambda one: -one.importance(turn, half_life))
+    ranked = sorted(entities, key=lambda one: -one.compute_importance(turn, half_life))
     kept = min(most, sum(size <= budget for size in accumulate(one.size for one in ranked)))
     gone = {id(one) for one in ranked[kept:] if one.name != USER}
     entities[:] = [one for one in entities if id(one) not in gone]
@@ -168,7 +170,7 @@ def select(entities: Iterable[Entity], question: str, turn: int, half_life: floa
     """
     ranked = []
     for one in entities:
-        importance = one.importance(turn, half_life)
+        importance = one.compute_importance(turn, half_life)
         if one.is_in(question):
             importance += 2 * _FIRST
         elif one.name == USER:
@@ -178,7 +180,7 @@ def select(entities: Iterable[Entity], question: str, turn: int, half_life: floa
     lines, most = [], budget // 2
     for _, one in sorted(ranked, key=lambda pair: -pair[0]):
         line = cut(one.line, most)
-        if tokens(line) + 1 <= budget:  # plus the line break
-            budget -= tokens(line) + 1
+        if count_tokens(line) + 1 <= budget:  # plus the line break
+            budget -= count_tokens(line) + 1
             lines.append(line)
     return lines

@@ -34,7 +34,7 @@ async def recall_history(memories: Sequence[Memory], question: str) -> tuple[Mes
     """
     found = [await _recall_memory(memory, question) for memory in memories]
     turns = [replace(message, content=neutralize(message.content)) for one in found for message in one.history]
-    return (*_facts_message(found), *turns)
+    return (*_make_facts_message(found), *turns)
 
 
 def without_turns(found: Sequence[Message], history: Sequence[Message]) -> Iterator[Message]:
@@ -57,7 +57,7 @@ async def _recall_memory(memory: Memory, question: str) -> Recalled:
         raise RetinueError(f"the memory {type(memory).__name__} failed: {describe_error(error)}") from error
 
 
-def _facts_message(found: Sequence[Recalled]) -> tuple[Message, ...]:
+def _make_facts_message(found: Sequence[Recalled]) -> tuple[Message, ...]:
     lines = [line.strip() for one in found for line in neutralize(one.facts).splitlines() if line.strip()]
     return (Message("user", "\n".join([_HEAD, *(f"- {line}" for line in lines)])),) if lines else ()
 
@@ -68,7 +68,7 @@ async def remember(memories: Sequence[Memory], log: Sequence[Event], before: Seq
 
     A call with an unknown outcome is included. Errors of a memory are logged and do not affect the run.
     """
-    if not memories or (before and _is_over(fold_result(before))) or (turn := completed_turn(log)) is None:
+    if not memories or (before and _is_over(fold_result(before))) or (turn := find_completed_turn(log)) is None:
         return
     for memory in memories:
         try:
@@ -77,19 +77,19 @@ async def remember(memories: Sequence[Memory], log: Sequence[Event], before: Seq
             logger.exception("a turn was not remembered")
 
 
-def completed_turn(log: Sequence[Event]) -> tuple[str, str] | None:
+def find_completed_turn(log: Sequence[Event]) -> tuple[str, str] | None:
     """Return the question and the answer to remember of a run with this log, or `None` if it may go on."""
     run = fold_result(log)
     if not _is_over(run):
         return None
-    return run.question, "\n".join([run.answer or NO_ANSWER, *map(_UNKNOWN.format, _unknown_calls(log))])
+    return run.question, "\n".join([run.answer or NO_ANSWER, *map(_UNKNOWN.format, _list_unknown_calls(log))])
 
 
 def _is_over(run: RunResult) -> bool:
     return bool(run.answer) or not run.resumable
 
 
-def _unknown_calls(log: Sequence[Event]) -> list[str]:
+def _list_unknown_calls(log: Sequence[Event]) -> list[str]:
     """Return the calls with an unknown outcome."""
     called: dict[str, str] = {}
     unknown: dict[str, None] = {}

@@ -118,7 +118,7 @@ class Background:
 
     async def _run(self) -> None:
         try:
-            while self._goes_on():
+            while self._should_go_on():
                 await self._work()
         except BaseException as error:
             with self._lock:
@@ -128,7 +128,7 @@ class Background:
             unknown = not isinstance(error, RetinueError)
             logger.warning("%s was not brought up to date: %s", self._name, error, exc_info=unknown)
 
-    def _goes_on(self) -> bool:
+    def _should_go_on(self) -> bool:
         with self._lock:
             if not self._due():
                 self._running = None
@@ -187,7 +187,7 @@ def _read_state(kind: type[S], path: Path) -> S:
             raise ValueError(f"it is larger than {_MAX_BYTES:,} bytes")
         content = path.read_bytes()
     except (OSError, ValueError) as error:
-        raise _unreadable_error(path, str(error)) from error
+        raise _make_unreadable_error(path, str(error)) from error
     return load_state(kind, content, path)
 
 
@@ -202,13 +202,13 @@ def load_state(kind: type[S], content: str | bytes, place: object) -> S:
         state: S = TypeAdapter(kind).validate_json(content, strict=True)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
-        raise _unreadable_error(place, f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}") from error
+        raise _make_unreadable_error(place, f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}") from error
     except (ValueError, RecursionError) as error:
-        raise _unreadable_error(place, str(error)) from error
+        raise _make_unreadable_error(place, str(error)) from error
     return state
 
 
-def _unreadable_error(place: object, problem: str) -> DataError:
+def _make_unreadable_error(place: object, problem: str) -> DataError:
     return DataError(f"{place} is not a readable memory: {problem} (move it away to start a new one)")
 
 

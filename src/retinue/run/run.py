@@ -33,7 +33,7 @@ from ..errors import ModelError, RetinueError, UsageError
 from ..memory.recall import recall_history, remember
 from ..net.file_source import FileSource, load_files
 from ..strategies.auto import Auto
-from ..telemetry.activation import live_spans
+from ..telemetry.activation import make_live_spans
 from .recorded_effects import ContinuedRun
 from .spec import Specified, check_prices
 
@@ -152,7 +152,7 @@ class Run:
         self._since = time.perf_counter()
         self._nested.listener = self.listener
         if not self.recorded:
-            self._spans = live_spans(self.key, self._spec.model, self._begun, member=self.member)
+            self._spans = make_live_spans(self.key, self._spec.model, self._begun, member=self.member)
         self._context = current_run()
         try:
             return self._prepare_drive(await self._make_started())

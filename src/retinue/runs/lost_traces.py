@@ -16,7 +16,7 @@ from ..store.ended_runs import last_ended_by, run_tree
 from ..store.event_log import read_events
 from ..store.processes import dead_processes
 from ..store.run_row import RunRow
-from ..telemetry.activation import recorder
+from ..telemetry.activation import find_recorder
 from .run_traces import nanoseconds, place_of_run
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class LostTraces:
 
     async def find_dead(self) -> Sequence[str]:
         """Return the processes that were found dead since the last time. Call it before they are forgotten."""
-        if recorder() is None:
+        if find_recorder() is None:
             return ()
         return await self._database.read(self._dead)
 
@@ -54,7 +54,7 @@ class LostTraces:
         await self._send(partial(run_tree, run_id=run.id))
 
     async def _send(self, chosen: partial[list[RunRow]]) -> None:
-        here = recorder()
+        here = find_recorder()
         if here is None:
             return
 
@@ -71,14 +71,14 @@ def _export(connection: Connection, here: Recorder, run: RunRow) -> None:
     """Send the spans of a run that has ended, unless this process has sent them all."""
     log = read_events(connection, run.id)
     last = log[-1].seq if log else 0
-    if run.active or (last and here.exported(run.id) >= last):
+    if run.active or (last and here.find_last_exported(run.id) >= last):
         return
-    known = here.exported(run.id)
+    known = here.find_last_exported(run.id)
 
     def again(record: SpanRecord) -> None:
         here.queue.put(record._replace(again=True))
 
-    spans = here.spans(here.decided(place_of_run(run)), "", again)
+    spans = here.make_spans(here.decide_recording(place_of_run(run)), "", again)
     if spans is None:
         return
     spans.replay([(nanoseconds(one.at), one.event) for one in log if one.seq <= known], ())

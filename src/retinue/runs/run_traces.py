@@ -19,7 +19,7 @@ from ..core.run_context import (
 )
 from ..store.event_log import Entry
 from ..store.run_row import RunRow
-from ..telemetry.activation import provider_of, recorder
+from ..telemetry.activation import find_recorder, name_provider
 
 if TYPE_CHECKING:
     from ..telemetry.recorder import Recorder
@@ -37,7 +37,7 @@ class RunTrace:
         self._recorder = recorder
         self._spans = spans
         self._run = run
-        sent = recorder.exported(run.id)
+        sent = recorder.find_last_exported(run.id)
         before = [(nanoseconds(one.at), one.event) for one in log]
         known = sum(one.seq <= sent for one in log)
         spans.replay(before[:known], before[known:])
@@ -53,13 +53,13 @@ class RunTrace:
 def trace_run(run: RunRow, log: Sequence[Entry], model: object = None) -> RunTrace | None:
     """Return what records a run that the current task drives, and have the servers that it calls told of its span;
     `None` if telemetry is off, or its trace is not recorded. `model` is its agent's, if that is known."""
-    here = recorder()
+    here = find_recorder()
     if here is None:
         _enter_trace(read_stored_parent(run.request))  # what the caller said is passed on
         return None
-    traced = here.decided(place_of_run(run))
+    traced = here.decide_recording(place_of_run(run))
     _enter_trace(traced.span)
-    spans = here.spans(traced, provider_of(model))
+    spans = here.make_spans(traced, name_provider(model))
     return None if spans is None else RunTrace(here, spans, run, log)
 
 

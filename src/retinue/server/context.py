@@ -21,7 +21,7 @@ from ..store.run_counts import TIERS
 from ..store.run_row import RunRow
 from ..store.storage_use import texts_kept
 from ..store.tenant_view import Quota, TenantView
-from ..telemetry.activation import recorder
+from ..telemetry.activation import find_recorder
 from .call_circles import ServerId, incoming_call
 from .deployment import Deployment
 from .fair_batches import FairBatches
@@ -89,7 +89,7 @@ class Server:
         self.runs.interrupt_members()
         if not run.active and self.runs.meter is not None:
             self.runs.meter.ended(run)
-        if not run.active and recorder() is not None:
+        if not run.active and find_recorder() is not None:
             self.runs.beside("spans of a run that was ended", partial(self.runs.traces.send_ended, run))
         if run.status in ("in_progress", "cancelling") and not driven:
             self.runs.dispatch(run.id)  # nobody drives it: whoever did has died

@@ -18,7 +18,7 @@ from ..core.values import Message
 from ..errors import DataError, RetinueError
 from ..memory import ConversationMemory, EntityMemory
 from ..memory.conversation_turns import cut
-from ..memory.recall import completed_turn, recall_history, without_turns
+from ..memory.recall import find_completed_turn, recall_history, without_turns
 from ..store.database import Database
 from ..store.event_log import Entry
 from ..store.memory_states import MemoryState, Owner, owner_of, put_state, read_states
@@ -60,7 +60,7 @@ class ServedMemory:
         """Remember the turn of a run that is over, in the transaction that ends it."""
         owner = owner_of(run)
         memories = dict(self._memories(run))
-        turn = completed_turn([entry.event for entry in log]) if owner is not None and memories else None
+        turn = find_completed_turn([entry.event for entry in log]) if owner is not None and memories else None
         if owner is None or turn is None:
             return
         if bytes_used(connection, run.tenant, memory_rows) > self.most:

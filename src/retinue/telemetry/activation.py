@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.events import Event
 from ..core.run_context import current_run, enter_run_context
 from ..errors import RetinueError, UsageError
-from .conventions import version
+from .conventions import read_version
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
@@ -87,7 +87,7 @@ def disable(seconds: float = _PATIENCE) -> bool:
 
 def flush(seconds: float = 10.0) -> bool:
     """Send what was recorded so far, and wait for that at most so long. Return whether it was sent."""
-    here = recorder()
+    here = find_recorder()
     return here is None or here.queue.flush(seconds)
 
 
@@ -101,20 +101,20 @@ def _switch_recorder(new: Recorder) -> None:
 
 
 def _make_recorder(exporter: Callable[[], Exporter], content: bool | None) -> Recorder:
-    from .environment import Pace, sampler_of, wants_content
+    from .environment import Pace, read_sampler, should_record_content
     from .recorder import Recorder
     from .span_queue import SpanQueue
 
-    wanted = wants_content(os.environ) if content is None else content
-    sampler, pace = sampler_of(os.environ), Pace.of(os.environ)
+    wanted = should_record_content(os.environ) if content is None else content
+    sampler, pace = read_sampler(os.environ), Pace.of(os.environ)
     return Recorder(SpanQueue(exporter(), pace), sampler, content=wanted)
 
 
 def _make_otlp_exporter(env: Mapping[str, str], base: str) -> Exporter:
-    from .environment import endpoint_of
+    from .environment import read_endpoint
     from .otlp_exporter import OtlpExporter
 
-    return OtlpExporter(endpoint_of(env, "TRACES", base), endpoint_of(env, "METRICS", base), _describe_process())
+    return OtlpExporter(read_endpoint(env, "TRACES", base), read_endpoint(env, "METRICS", base), _describe_process())
 
 
 def _describe_process() -> Resource:
@@ -123,39 +123,39 @@ def _describe_process() -> Resource:
 
     found = dict(Resource.create({"service.instance.id": str(uuid.uuid4())}).attributes)
     if str(found.get("service.name", "unknown_service")).startswith("unknown_service"):
-        found |= {"service.name": "retinue", "service.version": version()}
+        found |= {"service.name": "retinue", "service.version": read_version()}
     return Resource(found)
 
 
 # ── what runs ask for ─────────────────────────────────────────────────────────────────────────────
 
 
-def recorder() -> Recorder | None:
+def find_recorder() -> Recorder | None:
     """Return what records runs, if telemetry is on."""
     return _active[0] if _active else None
 
 
 def set_recorder(new: Recorder | None) -> Recorder | None:
     """Switch telemetry on or off. Return what recorded runs before."""
-    before = recorder()
+    before = find_recorder()
     _active[:] = [] if new is None else [new]
     return before
 
 
-def live_spans(key: str, model: object, begun: Sequence[Event], *, member: bool) -> LiveSpans | None:
+def make_live_spans(key: str, model: object, begun: Sequence[Event], *, member: bool) -> LiveSpans | None:
     """Return what records a run of the library that begins now, as a `member`'s or for itself; `None` if telemetry is
     off. `begun` is the log that it continues."""
     if not _active:
         return None
     from .recorder import place_of
 
-    traced = _active[0].decided(place_of(key, member=member, part=len(begun)))
+    traced = _active[0].decide_recording(place_of(key, member=member, part=len(begun)))
     enter_run_context(replace(current_run(), trace=traced.span))
-    spans = _active[0].spans(traced, provider_of(model))
-    return None if spans is None else _active[0].live(spans, begun)
+    spans = _active[0].make_spans(traced, name_provider(model))
+    return None if spans is None else _active[0].make_live_spans(spans, begun)
 
 
-def provider_of(model: object) -> str:
+def name_provider(model: object) -> str:
     """Return the name of a model's provider: that of its engine; empty if it is not known. Models may wrap others."""
     for _ in range(_DEPTH):
         engine = getattr(model, "engine", None)

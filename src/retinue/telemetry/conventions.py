@@ -47,6 +47,6 @@ RUNS_METRIC = "retinue.runs"
 TOOL_CALLS_METRIC = "retinue.tool.calls"
 
 
-def version() -> str:
+def read_version() -> str:
     """Return Retinue's. Its package, which stands on this one, is always there."""
     return str(getattr(sys.modules["retinue"], "__version__", ""))

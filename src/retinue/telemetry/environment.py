@@ -54,12 +54,12 @@ class Pace:
         )
 
 
-def wants_content(env: Mapping[str, str]) -> bool:
+def should_record_content(env: Mapping[str, str]) -> bool:
     """Whether spans are to have the texts of people, models and tools."""
     return env.get(CONTENT, "").strip().lower() in _TRUE
 
 
-def endpoint_of(env: Mapping[str, str], signal: str, base: str = "") -> Endpoint | None:
+def read_endpoint(env: Mapping[str, str], signal: str, base: str = "") -> Endpoint | None:
     """Return where a signal (`TRACES`, `METRICS`) is sent; `None` if it is not. `base` is an address that counts
     instead of the environment's. Raises `UsageError` for values that are none."""
     if env.get(f"OTEL_{signal}_EXPORTER", "otlp").strip().lower() == "none":
@@ -103,7 +103,7 @@ def _read_number(env: Mapping[str, str], name: str, usual: float) -> float:
     return number
 
 
-def sampler_of(env: Mapping[str, str]) -> Sampler:
+def read_sampler(env: Mapping[str, str]) -> Sampler:
     """Return the function that says whether a trace is recorded, given the caller's span. Raises `UsageError`."""
     said = env.get(_VARIABLE, "").strip().lower() or "parentbased_always_on"
     kind = said.removeprefix("parentbased_")

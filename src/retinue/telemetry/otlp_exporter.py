@@ -22,7 +22,7 @@ from ..net.connection_pool import FAILURES, ConnectionPool, describe_failure, re
 from ..net.proxy_route import Route, route
 from ..net.retry import TimeLimits, parse_retry_after
 from .environment import Endpoint
-from .sdk_export import Instruments, readable_span
+from .sdk_export import Instruments, make_readable_span
 from .span_record import SpanRecord
 
 _AGAIN = (408, 429, 502, 503, 504)
@@ -76,7 +76,7 @@ class OtlpExporter:
     def send(self, records: Sequence[SpanRecord]) -> None:
         """Send spans. Raises `NotSent`."""
         if self._traces is not None:
-            spans = [readable_span(record, self._resource) for record in records]
+            spans = [make_readable_span(record, self._resource) for record in records]
             self._runner.run(self._traces.post(encode_spans(spans).SerializeToString()))
 
     def measure(self, record: SpanRecord) -> None:
@@ -114,7 +114,7 @@ class _Poster:
         self.status = 0
         self._wait = 0.0
         if endpoint.authority or endpoint.certificate:
-            _tls_context(endpoint)
+            _make_tls_context(endpoint)
 
     async def post(self, body: bytes) -> None:
         """Post a body. Raises `NotSent`."""
@@ -132,7 +132,7 @@ class _Poster:
     async def _read_answer(self, request: bytes) -> bytes:
         """Return the answer's body; one that is too large is cut, and its connection closed."""
         self.status = 0
-        self._pool = self._pool or ConnectionPool(self._way, self._limits, lambda: _tls_context(self._endpoint))
+        self._pool = self._pool or ConnectionPool(self._way, self._limits, lambda: _make_tls_context(self._endpoint))
         try:
             async with asyncio.timeout(self._endpoint.seconds):
                 connection = await self._pool.ask(request)
@@ -161,7 +161,7 @@ def _route_to(endpoint: Endpoint) -> Route:
         raise UsageError(f"{redact(endpoint.url)[:200]!r} is no address for telemetry") from None
 
 
-def _tls_context(endpoint: Endpoint) -> ssl.SSLContext:
+def _make_tls_context(endpoint: Endpoint) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=endpoint.authority or None)
         if endpoint.certificate:

@@ -35,17 +35,17 @@ class Recorder:
         for one in list(self._live):
             one.fold()
 
-    def live(self, spans: RunSpans, begun: Sequence[Event]) -> LiveSpans:
+    def make_live_spans(self, spans: RunSpans, begun: Sequence[Event]) -> LiveSpans:
         """Return what records a run of the library that goes on with the log `begun`."""
         live = LiveSpans(spans, begun, self._live.discard)
         self._live.add(live)
         return live
 
-    def decided(self, traced: Traced) -> Traced:
+    def decide_recording(self, traced: Traced) -> Traced:
         """Return the place of a run, with the decision whether its trace is recorded."""
         return traced._replace(parent=traced.parent._replace(sampled=self._sampler(traced.parent)))
 
-    def spans(
+    def make_spans(
         self, traced: Traced, provider: str = "", emit: Callable[[SpanRecord], None] | None = None
     ) -> RunSpans | None:
         """Return what folds the events of a run into spans; `None` if its trace is not recorded. `provider` is that of
@@ -54,7 +54,7 @@ class Recorder:
             return None
         return RunSpans(traced, emit or self.queue.put, provider, SpanTexts() if self._content else None)
 
-    def exported(self, run: str) -> int:
+    def find_last_exported(self, run: str) -> int:
         """Return the number of the last event of a stored run of which this process has made spans."""
         return self._exported.get(run, 0)
 
@@ -113,11 +113,11 @@ def place_of(key: str, *, member: bool, part: int) -> Traced:
     if call and outer is not None:
         parent = outer._replace(span_id=derive_span_id("tool", call))
     else:
-        parent = _span_of_app() or TraceParent(derive_trace_id(key), b"")
+        parent = _find_app_span() or TraceParent(derive_trace_id(key), b"")
     return Traced(key, key, parent, part=part)
 
 
-def _span_of_app() -> TraceParent | None:
+def _find_app_span() -> TraceParent | None:
     """Return the current span of OpenTelemetry, if the app has one."""
     api = sys.modules.get("opentelemetry.trace")
     context = None if api is None else api.get_current_span().get_span_context()

@@ -84,7 +84,7 @@ class RunSpans:
         self._used: list[Usage] = []
         self._events: list[SpanEvent] = []
         self._chat_name = names.CHAT
-        self._chats, self._tools = _shared_values(traced.run, traced.conversation, provider, None)
+        self._chats, self._tools = _collect_shared_values(traced.run, traced.conversation, provider, None)
         self._ended = self._replays = False
         self._unsure: list[SpanRecord] = []
 
@@ -117,7 +117,9 @@ class RunSpans:
     def _start(self, at: int, event: Started) -> None:
         self._started = event
         self._chat_name = f"{names.CHAT} {event.model}"
-        self._chats, self._tools = _shared_values(self.traced.run, self.traced.conversation, self._provider, event)
+        self._chats, self._tools = _collect_shared_values(
+            self.traced.run, self.traced.conversation, self._provider, event
+        )
         if self._texts is not None:
             self._texts.note(event)
 
@@ -143,8 +145,8 @@ class RunSpans:
         if chat is None:
             return
         span = ((self._first_chat + chat.number) % 2**64 or 1).to_bytes(8)
-        content = None if self._texts is None or event is None else self._texts.of_chat(event)
-        values = _chat_values(chat, event)
+        content = None if self._texts is None or event is None else self._texts.list_chat_texts(event)
+        values = _collect_chat_values(chat, event)
         name, within = self._chat_name, self._within
         self._put_span(SpanRecord(within, span, name, CLIENT, chat.at, at, self._chats, values, error, "", (), content))
 
@@ -171,7 +173,7 @@ class RunSpans:
         again = "" if times == 1 else f"#{times}"  # such a log is not ours, but ids have to differ
         span = derive_span_id("tool", f"{self.traced.name}/{action.id}{again}")
         name = f"{names.EXECUTE_TOOL} {action.tool}"
-        content = None if self._texts is None else self._texts.of_call(action, event)
+        content = None if self._texts is None else self._texts.list_call_texts(action, event)
         values = _call_values(call, action, outcome, event)
         within = self._within
         self._put_span(
@@ -215,7 +217,7 @@ class RunSpans:
         for record in self._unsure:
             self._emit(record)
         self._unsure.clear()
-        content = None if self._texts is None or event is None else self._texts.of_run(event)
+        content = None if self._texts is None or event is None else self._texts.list_run_texts(event)
         shared = self._chats | {names.OPERATION: names.INVOKE_AGENT}
         values = _run_values(self._started, end.reason, self._steps, self._used)
         name = names.INVOKE_AGENT if self._started is None else f"{names.INVOKE_AGENT} {self._started.agent}"
@@ -250,7 +252,9 @@ _FOLDS: dict[type[Event], Callable[[RunSpans, int, Any], None]] = {
 # ── attributes ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _shared_values(run: str, conversation: str, provider: str, started: Started | None) -> tuple[Values, Values]:
+def _collect_shared_values(
+    run: str, conversation: str, provider: str, started: Started | None
+) -> tuple[Values, Values]:
     """Return what all requests to the model have in common, and all calls."""
     common: Values = {names.RUN: run}
     if conversation:
@@ -262,12 +266,12 @@ def _shared_values(run: str, conversation: str, provider: str, started: Started 
     return chats | common, {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_TYPE: "function"} | common
 
 
-def _chat_values(chat: _Open, event: Replied | None) -> Values:
+def _collect_chat_values(chat: _Open, event: Replied | None) -> Values:
     """Return those of a request to the model; `event` is the reply, if there was one."""
     values: Values = {names.STEP: chat.step}
     if event is not None:
         reply = event.reply
-        values |= _usage_values(reply.usage)
+        values |= _collect_usage_values(reply.usage)
         values[names.FINISH_REASONS] = ("tool_calls",) if reply.calls else (reply.finish,)
         if reply.model:
             values[names.RESPONSE_MODEL] = reply.model
@@ -293,13 +297,13 @@ def _call_values(call: _Open, action: AgentAction, outcome: str, event: Observed
 
 def _run_values(started: Started | None, reason: StopReason, steps: int, used: Sequence[Usage]) -> Values:
     """Return those of a run that has ended: what it used counts its members'."""
-    values: Values = {names.STOP_REASON: reason.value, names.STEPS: steps, **_usage_values(sum_usages(used))}
+    values: Values = {names.STOP_REASON: reason.value, names.STEPS: steps, **_collect_usage_values(sum_usages(used))}
     if started is not None and started.strategy:
         values[names.STRATEGY] = started.strategy
     return values
 
 
-def _usage_values(usage: Usage) -> Values:
+def _collect_usage_values(usage: Usage) -> Values:
     """Return the tokens, and their cost if it is known."""
     values: Values = {
         names.INPUT_TOKENS: usage.input_tokens,

@@ -14,10 +14,10 @@ from opentelemetry.trace.status import Status, StatusCode
 
 from ..errors import UsageError
 from . import conventions as names
-from .span_content import written
+from .span_content import write_value
 from .span_record import CLIENT, SpanRecord, Value
 
-_SCOPE = InstrumentationScope("retinue", names.version())
+_SCOPE = InstrumentationScope("retinue", names.read_version())
 _LONGEST = 1_000  # characters of an attribute that is no content
 _LARGEST = 2**63 - 1  # of a whole number in OTLP
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
@@ -30,7 +30,7 @@ class SdkExporter:
     `UsageError` for a provider that is not the SDK's."""
 
     def __init__(self, tracers: TracerProvider | None, meters: MeterProvider | None) -> None:
-        tracer = None if tracers is None else tracers.get_tracer("retinue", names.version())
+        tracer = None if tracers is None else tracers.get_tracer("retinue", names.read_version())
         if tracer is not None and not isinstance(tracer, Tracer):
             raise UsageError("tracer_provider: want a TracerProvider of opentelemetry.sdk.trace")
         self._tracer = tracer
@@ -40,7 +40,7 @@ class SdkExporter:
         """Pass on spans."""
         if self._tracer is not None:
             for record in records:
-                self._tracer.span_processor.on_end(readable_span(record, self._tracer.resource))
+                self._tracer.span_processor.on_end(make_readable_span(record, self._tracer.resource))
 
     def measure(self, record: SpanRecord) -> None:
         """Record what a span says."""
@@ -57,26 +57,26 @@ class SdkExporter:
 # ── spans ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def readable_span(record: SpanRecord, resource: Resource) -> ReadableSpan:
+def make_readable_span(record: SpanRecord, resource: Resource) -> ReadableSpan:
     """Return a span as processors and encoders of the SDK read it."""
     parent = record.parent
     trace_id = int.from_bytes(parent.trace_id)
     state = TraceState.from_header([parent.state]) if parent.state else TraceState()
     flags = TraceFlags(TraceFlags.SAMPLED)
-    values = _attributes(record.shared) | _attributes(record.own)
+    values = _encode_attributes(record.shared) | _encode_attributes(record.own)
     if record.content is not None:
-        values |= {name: _encodable(written(value)) for name, value in record.content.values.items()}
+        values |= {name: _drop_surrogates(write_value(value)) for name, value in record.content.values.items()}
     if record.error:
-        values[names.ERROR_TYPE] = _encodable(record.error)
+        values[names.ERROR_TYPE] = _drop_surrogates(record.error)
     caller = SpanContext(trace_id, int.from_bytes(parent.span_id), True, flags, state) if parent.span_id else None
-    problem = _encodable(written(record.problem)) or None
+    problem = _drop_surrogates(write_value(record.problem)) or None
     return ReadableSpan(
-        name=_encodable(record.name[:_LONGEST]),
+        name=_drop_surrogates(record.name[:_LONGEST]),
         context=SpanContext(trace_id, int.from_bytes(record.span_id), False, flags, state),
         parent=caller,
         resource=resource,
         attributes=values,
-        events=[Event(one.name, _attributes(one.values), one.at) for one in record.events],
+        events=[Event(one.name, _encode_attributes(one.values), one.at) for one in record.events],
         kind=SpanKind.CLIENT if record.kind == CLIENT else SpanKind.INTERNAL,
         status=Status(StatusCode.ERROR, problem) if record.error else Status(StatusCode.UNSET),
         start_time=record.start,
@@ -85,22 +85,22 @@ def readable_span(record: SpanRecord, resource: Resource) -> ReadableSpan:
     )
 
 
-def _attributes(values: Mapping[str, Value]) -> dict[str, Any]:
-    return {_encodable(name): _attribute(value) for name, value in values.items()}
+def _encode_attributes(values: Mapping[str, Value]) -> dict[str, Any]:
+    return {_drop_surrogates(name): _encode_attribute(value) for name, value in values.items()}
 
 
-def _attribute(value: Value) -> Value:
+def _encode_attribute(value: Value) -> Value:
     match value:
         case str():
-            return _encodable(value[:_LONGEST])
+            return _drop_surrogates(value[:_LONGEST])
         case bool() | float():
             return value
         case int():
             return max(~_LARGEST, min(value, _LARGEST))
-    return tuple(_encodable(one[:_LONGEST]) for one in value)
+    return tuple(_drop_surrogates(one[:_LONGEST]) for one in value)
 
 
-def _encodable(text: str) -> str:
+def _drop_surrogates(text: str) -> str:
     """Return a text without halves of surrogate pairs, which a model may write."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
@@ -130,7 +130,7 @@ class Instruments:
     """What spans say in numbers: how long requests took and how many tokens, how runs ended, what came of calls."""
 
     def __init__(self, meters: MeterProvider) -> None:
-        meter = meters.get_meter("retinue", names.version())
+        meter = meters.get_meter("retinue", names.read_version())
         self._counters: dict[str, Counter] = {}
         self._histograms: dict[str, Histogram] = {}
         for one in METRICS:
@@ -143,16 +143,16 @@ class Instruments:
 
     def measure(self, record: SpanRecord) -> None:
         """Record what a span says."""
-        for name, value, labels in _measurements(record):
+        for name, value, labels in _list_measurements(record):
             if name in self._counters:
                 self._counters[name].add(value, labels)
             else:
                 self._histograms[name].record(value, labels)
 
 
-def _measurements(record: SpanRecord) -> Iterator[tuple[str, float, dict[str, Any]]]:
+def _list_measurements(record: SpanRecord) -> Iterator[tuple[str, float, dict[str, Any]]]:
     """Yield the metrics to which a span adds: how much, and with which attributes."""
-    shared, own = _attributes(record.shared), _attributes(record.own)
+    shared, own = _encode_attributes(record.shared), _encode_attributes(record.own)
     operation = shared[names.OPERATION]
     if operation == names.EXECUTE_TOOL:
         outcome = own[names.OUTCOME]

@@ -35,32 +35,32 @@ class SpanTexts:
                 self._prompt = prompt
                 self._prompts.setdefault(prompt, []).extend(messages)
 
-    def of_chat(self, event: Replied) -> Content:
+    def list_chat_texts(self, event: Replied) -> Content:
         """Return those of a request to the model."""
         asked, reply = self._prompts.get(self._prompt, []), event.reply
         said = Message("assistant", reply.text, calls=reply.calls)
-        answer = {**_message_value(said), "finish_reason": "tool_call" if reply.calls else reply.finish}
+        answer = {**_encode_message(said), "finish_reason": "tool_call" if reply.calls else reply.finish}
         if reply.reasoning:
             answer["parts"].insert(0, {"type": "reasoning", "content": _shorten(reply.reasoning)})
         return Content({names.INPUT_MESSAGES: Messages(tuple(asked)), names.OUTPUT_MESSAGES: [answer]})
 
-    def of_call(self, action: AgentAction, event: Observed | None) -> Content:
+    def list_call_texts(self, action: AgentAction, event: Observed | None) -> Content:
         """Return those of a call."""
         values: dict[str, object] = {names.ARGUMENTS: action.tool_input}
         return Content(values if event is None else values | {names.RESULT: event.observation.text})
 
-    def of_run(self, event: Finished | Stopped) -> Content:
+    def list_run_texts(self, event: Finished | Stopped) -> Content:
         """Return those of the run."""
         values: dict[str, object] = {}
         if (started := self._started) is not None:
             asked = (*started.history, Message("user", started.question))
             values[names.INPUT_MESSAGES] = Messages(asked)
             if started.instructions:
-                values[names.INSTRUCTIONS] = [_text_part(started.instructions)]
+                values[names.INSTRUCTIONS] = [_encode_text(started.instructions)]
         if event.answer:
             reason = event.reason if isinstance(event, Stopped) else None
             cut = next((finish for finish, one in CUT_SHORT.items() if one is reason), "stop")
-            answer = {**_message_value(Message("assistant", event.answer)), "finish_reason": cut}
+            answer = {**_encode_message(Message("assistant", event.answer)), "finish_reason": cut}
             values[names.OUTPUT_MESSAGES] = [answer]
         return Content(values)
 
@@ -70,22 +70,22 @@ class Messages(tuple[Message, ...]):
 
     __slots__ = ()
 
-    def shown(self) -> list[Part]:
+    def list_shown(self) -> list[Part]:
         """Return them; of a long prompt, the first and the last."""
         if len(self) <= _MESSAGES:
-            return [_message_value(one) for one in self]
+            return [_encode_message(one) for one in self]
         left_out = f"({len(self) - _MESSAGES} messages are left out)"
-        return [_message_value(self[0]), {"role": "system", "parts": [_text_part(left_out)]}] + [
-            _message_value(one) for one in self[1 - _MESSAGES :]
+        return [_encode_message(self[0]), {"role": "system", "parts": [_encode_text(left_out)]}] + [
+            _encode_message(one) for one in self[1 - _MESSAGES :]
         ]
 
 
-def _message_value(message: Message) -> dict[str, Any]:
+def _encode_message(message: Message) -> dict[str, Any]:
     parts: list[Part] = []
     if message.role == "tool":
         parts.append({"type": "tool_call_response", "id": message.call_id, "response": _shorten(message.content)})
     elif message.content:
-        parts.append(_text_part(message.content))
+        parts.append(_encode_text(message.content))
     parts += [{"type": "blob", "modality": "image", "mime_type": one.media_type} for one in message.files]
     parts += [
         {"type": "tool_call", "id": one.id, "name": one.tool, "arguments": _shorten_values(one.tool_input)}
@@ -94,7 +94,7 @@ def _message_value(message: Message) -> dict[str, Any]:
     return {"role": message.role, "parts": parts}
 
 
-def _text_part(text: str) -> Part:
+def _encode_text(text: str) -> Part:
     return {"type": "text", "content": _shorten(text)}
 
 
@@ -112,11 +112,11 @@ def _shorten_values(value: Any) -> Any:
     return [_shorten_values(one) for one in value] if isinstance(value, Sequence) else value
 
 
-def written(value: object) -> str:
+def write_value(value: object) -> str:
     """Return the value of an attribute as text: texts as they are, everything else as JSON; without secrets."""
     if isinstance(value, str):
         return _shorten(value)
-    shown: Any = value.shown() if isinstance(value, Messages) else _shorten_values(value)
+    shown: Any = value.list_shown() if isinstance(value, Messages) else _shorten_values(value)
     while len(text := json.dumps(shown, ensure_ascii=False, default=str)) > _WHOLE:
         if not isinstance(shown, list) or len(shown) < 2:
             return f"{text[:_WHOLE]} …"

@@ -21,13 +21,13 @@ from .question_file import (
     Line,
     are_texts,
     describe_value,
+    find_id_problems,
     find_problems,
-    id_of,
-    id_problems,
     is_text,
     open_folder,
-    question_of,
+    read_id,
     read_lines,
+    read_question,
 )
 
 LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
@@ -52,21 +52,21 @@ def open_hotpotqa(path: Path) -> Dataset:
     whole = open_folder(path)
     file = path / "questions.jsonl" if path.is_dir() else path
     supporting = file.parent / "supporting.jsonl"
-    titles = dict(read_lines(supporting, _title_problems, _read_titles)) if supporting.is_file() else {}
+    titles = dict(read_lines(supporting, _find_title_problems, _read_titles)) if supporting.is_file() else {}
     asked = [
         replace(one, evidence=titles.get(one.id, one.evidence))
-        for one in read_lines(file, find_problems, _tagged_question)
+        for one in read_lines(file, find_problems, _read_tagged_question)
     ]
     return replace(whole, questions=tuple(asked))
 
 
-def _tagged_question(line: Line) -> Question:
+def _read_tagged_question(line: Line) -> Question:
     tags = [line[key] for key in ("type", "level") if is_text(line.get(key))]
-    question = question_of(line)
+    question = read_question(line)
     return replace(question, tags=(*question.tags, *tags))
 
 
-def _title_problems(line: Line) -> Iterator[str]:
+def _find_title_problems(line: Line) -> Iterator[str]:
     if not is_text(line.get("id")):
         yield f"id: {describe_value(line, 'id')}; want a text"
     if not are_texts(line.get("titles")):
@@ -74,7 +74,7 @@ def _title_problems(line: Line) -> Iterator[str]:
 
 
 def _read_titles(line: Line) -> tuple[str, tuple[str, ...]]:
-    return id_of(line), tuple(line["titles"])
+    return read_id(line), tuple(line["titles"])
 
 
 def open_fever(path: Path) -> Dataset:
@@ -87,7 +87,7 @@ def open_fever(path: Path) -> Dataset:
 
 
 def _claim_problems(line: Line) -> Iterator[str]:
-    yield from id_problems(line, "claim")
+    yield from find_id_problems(line, "claim")
     if line.get("label") not in LABELS:
         yield f"label: {describe_value(line, 'label')}; want {', '.join(LABELS)}"
     if not isinstance(line.get("evidence", []), list):
@@ -97,22 +97,22 @@ def _claim_problems(line: Line) -> Iterator[str]:
 def _claim_question(line: Line) -> Question:
     label = line["label"]
     return Question(
-        id_of(line),
+        read_id(line),
         _CLAIM_PROMPT.format(claim=line["claim"].strip()),
         (label,),
-        evidence=_evidence_titles(line.get("evidence", [])),
+        evidence=_find_evidence_titles(line.get("evidence", [])),
         tags=(label.lower(),),
         rivals=tuple(one for one in LABELS if one != label),
     )
 
 
-def _evidence_titles(sets: list[Any]) -> tuple[str, ...]:
+def _find_evidence_titles(sets: list[Any]) -> tuple[str, ...]:
     """Return the pages of the smallest set of sentences that suffices; those of `NOT ENOUGH INFO` name none."""
-    pages = [tuple(dict.fromkeys(filter(None, map(_page_title, one)))) for one in sets if isinstance(one, list)]
+    pages = [tuple(dict.fromkeys(filter(None, map(_find_page_title, one)))) for one in sets if isinstance(one, list)]
     return min(filter(None, pages), key=len, default=())
 
 
-def _page_title(sentence: Any) -> str:
+def _find_page_title(sentence: Any) -> str:
     """Return the title of the page in `[annotation, evidence, page, sentence]`."""
     page = sentence[2] if isinstance(sentence, list) and len(sentence) > 2 else None
     if not isinstance(page, str):
@@ -148,19 +148,19 @@ def _open_place(path: Path) -> Place:
 
 
 def _read_category(asked: Place, answers: Place, category: str) -> list[Question]:
-    expected = dict(read_lines(answers, _answer_problems, _expected_calls))
+    expected = dict(read_lines(answers, _answer_problems, _read_expected_calls))
     questions = []
-    for line in read_lines(asked, _function_call_problems, dict):
+    for line in read_lines(asked, _find_function_call_problems, dict):
         if line["id"] not in expected:
             raise DataError(f"{answers}: no answer to {line['id']!r}")
-        functions = tuple(map(_function_of, line["function"]))
+        functions = tuple(map(_read_function, line["function"]))
         text = "\n".join(message["content"] for message in line["question"][0])
         questions.append(Question(line["id"], text, tags=(category,), calls=expected[line["id"]], functions=functions))
     return questions
 
 
-def _function_call_problems(line: Line) -> Iterator[str]:
-    yield from id_problems({**line, "question": "?"})
+def _find_function_call_problems(line: Line) -> Iterator[str]:
+    yield from find_id_problems({**line, "question": "?"})
     turns = line.get("question")
     if not (isinstance(turns, list) and turns and isinstance(turns[0], list) and all(map(_is_message, turns[0]))):
         yield "question: want a list of turns, of which each is a list of messages"
@@ -174,7 +174,7 @@ def _is_message(message: Any) -> bool:
 
 
 def _answer_problems(line: Line) -> Iterator[str]:
-    yield from id_problems({**line, "question": "?"})
+    yield from find_id_problems({**line, "question": "?"})
     calls = line.get("ground_truth")
     if not isinstance(calls, list) or not all(map(_is_call, calls)):
         yield "ground_truth: want a list of {function: {argument: [accepted values]}}"
@@ -187,48 +187,48 @@ def _is_call(call: Any) -> bool:
     return isinstance(arguments, dict) and all(isinstance(one, list) for one in arguments.values())
 
 
-def _expected_calls(line: Line) -> tuple[str, tuple[ExpectedCall, ...]]:
+def _read_expected_calls(line: Line) -> tuple[str, tuple[ExpectedCall, ...]]:
     calls = (next(iter(call.items())) for call in line["ground_truth"])
     return line["id"], tuple(
-        ExpectedCall(_tool_name(name), _accepted_arguments(arguments)) for name, arguments in calls
+        ExpectedCall(_make_tool_name(name), _read_accepted_arguments(arguments)) for name, arguments in calls
     )
 
 
-def _accepted_arguments(accepted: Mapping[str, Any]) -> dict[str, Any]:
+def _read_accepted_arguments(accepted: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments of which each has a list of accepted values; the empty text says that it may be left out."""
     return {
-        name: OneOf(tuple(_accepted_value(one) for one in values if one != ""), "" in values)
+        name: OneOf(tuple(_read_accepted_value(one) for one in values if one != ""), "" in values)
         for name, values in accepted.items()
     }
 
 
-def _accepted_value(value: Any) -> Any:
+def _read_accepted_value(value: Any) -> Any:
     if isinstance(value, dict):
-        return _accepted_arguments({name: one if isinstance(one, list) else [one] for name, one in value.items()})
-    return [_accepted_value(one) for one in value] if isinstance(value, list) else value
+        return _read_accepted_arguments({name: one if isinstance(one, list) else [one] for name, one in value.items()})
+    return [_read_accepted_value(one) for one in value] if isinstance(value, list) else value
 
 
-def _function_of(function: Mapping[str, Any]) -> dict[str, Any]:
-    parameters = _json_schema(function.get("parameters", {}))
+def _read_function(function: Mapping[str, Any]) -> dict[str, Any]:
+    parameters = _convert_schema(function.get("parameters", {}))
     return {
-        "name": _tool_name(function["name"]),
+        "name": _make_tool_name(function["name"]),
         "description": function.get("description", ""),
         "parameters": parameters,
     }
 
 
-def _json_schema(written: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_schema(written: Mapping[str, Any]) -> dict[str, Any]:
     """Return a JSON Schema for the leaderboard's, which names types as Python does."""
     schema = {key: written[key] for key in _SCHEMA_KEYS if key in written}
     if (kind := written.get("type")) not in (None, "any"):
         schema["type"] = _SCHEMA_TYPES.get(kind, kind)
     if isinstance(written.get("properties"), dict):
-        schema["properties"] = {name: _json_schema(one) for name, one in written["properties"].items()}
+        schema["properties"] = {name: _convert_schema(one) for name, one in written["properties"].items()}
     if isinstance(written.get("items"), dict):
-        schema["items"] = _json_schema(written["items"])
+        schema["items"] = _convert_schema(written["items"])
     return schema
 
 
-def _tool_name(name: str) -> str:
+def _make_tool_name(name: str) -> str:
     """Return a function's name as tools may be called; the leaderboard itself replaces dots for such models."""
     return re.sub(r"[^A-Za-z0-9_]", "_", name)[:64]

@@ -100,12 +100,12 @@ def is_number(value: Any) -> bool:
         return False
 
 
-def id_of(line: Line) -> str:
+def read_id(line: Line) -> str:
     """Return a line's id, which may be written as a whole number."""
     return str(line["id"])
 
 
-def id_problems(line: Line, key: str = "question") -> Iterator[str]:
+def find_id_problems(line: Line, key: str = "question") -> Iterator[str]:
     """Yield what is wrong with a line's `id`, and with the text under `key`."""
     number = line.get("id")
     if not is_text(number) and (not isinstance(number, int) or isinstance(number, bool)):
@@ -121,7 +121,7 @@ def describe_value(line: Line, key: str) -> str:
 
 def read_questions(path: Path) -> list[Question]:
     """Return the questions in a JSONL file. Raises `DataError` with all mistakes, each with file and line."""
-    return read_lines(path, find_problems, question_of)
+    return read_lines(path, find_problems, read_question)
 
 
 def open_folder(path: Path) -> Dataset:
@@ -132,11 +132,11 @@ def open_folder(path: Path) -> Dataset:
     return Dataset(str(path), tuple(read_questions(file)), passages if passages.is_file() else None)
 
 
-def question_of(line: Line) -> Question:
+def read_question(line: Line) -> Question:
     """Return the question in a line without problems. Other keys than `KEYS` are the dataset's own."""
     answers = [line["answer"]] if "answer" in line else line.get("answers", [])
     return Question(
-        id_of(line),
+        read_id(line),
         line["question"].strip(),
         tuple(
             one if isinstance(one, str) else Number(float(one["number"]), float(one.get("within", 0.0)))
@@ -153,14 +153,14 @@ def question_of(line: Line) -> Question:
 
 def find_problems(line: Line) -> Iterator[str]:
     """Yield what is wrong with a line."""
-    yield from id_problems(line)
+    yield from find_id_problems(line)
     yield from _answer_problems(line)
     if not isinstance(line.get("unanswerable", False), bool):
         yield f"unanswerable: {describe_value(line, 'unanswerable')}; want true or false"
     for key in ("evidence", "tags", "rivals"):
         if not are_texts(line.get(key, [])):
             yield f"{key}: {describe_value(line, key)}; want a list of texts"
-    yield from _tool_problems(line)
+    yield from _find_tool_problems(line)
     for key in line:
         if key not in KEYS and (near := nearest(key, KEYS, 0.75)) and near not in line:
             yield f"unknown key {key!r:.60}; did you mean {near!r}?"
@@ -195,7 +195,7 @@ def _answer_hint(answer: Any) -> str:
     return ""
 
 
-def _tool_problems(line: Line) -> Iterator[str]:
+def _find_tool_problems(line: Line) -> Iterator[str]:
     tools, functions = line.get("tools", []), line.get("functions", [])
     if not isinstance(tools, list) or not all(map(_is_call, tools)):
         yield f'tools: {describe_value(line, "tools")}; want a list of {{"name": …, "arguments": {{…}}}}'

@@ -8,7 +8,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from ...evals.json_report import ReportFolder, report_folders
+from ...evals.json_report import ReportFolder, list_report_folders
 from ..context import Context, ContextDep
 from ..wire.api_errors import ApiError, not_found
 from ..wire.objects import Object
@@ -29,7 +29,7 @@ async def list_evaluations(context: ContextDep) -> Object:
 async def retrieve_evaluation(context: ContextDep, evaluation: str) -> Object:
     """Retrieve a report: the figures with their intervals, and each question with what was answered."""
     folder = await _folder(context, evaluation)
-    report = await asyncio.to_thread(folder.report)
+    report = await asyncio.to_thread(folder.read_report)
     if report is None:
         message = f"The evaluation '{evaluation}' has no report yet: run the same `retinue eval` again to write it."
         raise ApiError(409, message, code="no_report")
@@ -40,7 +40,7 @@ async def retrieve_evaluation(context: ContextDep, evaluation: str) -> Object:
 async def retrieve_evaluation_run(context: ContextDep, evaluation: str, configuration: str, question: str) -> Object:
     """Retrieve the log of one run of an evaluation: the events in order, and those of its members by their calls."""
     folder = await _folder(context, evaluation)
-    kept = await asyncio.to_thread(folder.kept_run, configuration, question)
+    kept = await asyncio.to_thread(folder.read_run, configuration, question)
     if kept is None:
         raise not_found("run of this evaluation", f"{configuration}/{question}")
     members = {path: _events(log) for path, log in (kept.get("children") or {}).items()}
@@ -52,7 +52,7 @@ async def _folders(context: Context) -> list[ReportFolder]:
     if root is None:
         return []
     try:
-        return await asyncio.to_thread(report_folders, root)
+        return await asyncio.to_thread(list_report_folders, root)
     except OSError as error:
         raise ApiError(503, f"The folder of --evals cannot be read: {error.strerror}.", kind="server_error") from error
 
@@ -69,7 +69,7 @@ def _named(folder: ReportFolder) -> Object:
 
 
 def _summary(folder: ReportFolder) -> Object:
-    figures = (folder.report() or {}).get("figures")
+    figures = (folder.read_report() or {}).get("figures")
     if figures is None:
         return _named(folder) | {"dataset": None, "questions": None, "configurations": []}
     configurations = [
