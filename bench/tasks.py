@@ -17,7 +17,7 @@ from statistics import mean
 import click
 
 from bench.report import replace_section
-from retinue._internal.message_text import suggestion
+from retinue._internal.message_text import suggest_name
 from retinue.agent import Agent
 from retinue.core.budgets import Budget
 from retinue.core.run_result import RunResult
@@ -130,7 +130,7 @@ def _names(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()] or [one for one in STRATEGIES if one != "auto"]
     for name in names:
         if name not in STRATEGIES:
-            raise click.BadParameter(f"no strategy {name!r}; {suggestion(name, STRATEGIES)}")
+            raise click.BadParameter(f"no strategy {name!r}; {suggest_name(name, STRATEGIES)}")
     return names
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, Unpack, cast
 
 from ._internal.concurrency import gather_bounded
-from ._internal.message_text import nearest, one_line_repr, suggestion
+from ._internal.message_text import find_nearest, format_repr, suggest_name
 from ._internal.sync_bridge import iterate_blocking, run_blocking
 from ._internal.yaml_io import YamlSerializable, load_section
 from .core.budgets import Budget, Limits, with_limits
@@ -28,7 +28,7 @@ from .models import PromptModel
 from .models.reply_limits import limit_replies
 from .net.file_source import FileSource
 from .run.run import Earlier, Run as Run
-from .run.spec import RunSpec, suggested
+from .run.spec import RunSpec, check_suggested
 from .strategies import STRATEGIES
 from .strategies.auto import Auto
 from .strategies.react import React
@@ -109,7 +109,7 @@ class Agent(YamlSerializable):
         **limits: Unpack[Limits],
     ) -> None:
         if isinstance(strategy, str) and strategy not in STRATEGIES:
-            raise UsageError(f"no strategy {strategy!r}; {suggestion(strategy, STRATEGIES)}")
+            raise UsageError(f"no strategy {strategy!r}; {suggest_name(strategy, STRATEGIES)}")
         _check_names(limits)
         strategy = STRATEGIES[strategy] if isinstance(strategy, str) else strategy
         if prompt_node is not None and model != "local":
@@ -133,9 +133,9 @@ class Agent(YamlSerializable):
             memories=as_tuple(memory),
             trace=trace,
             prompt_node=prompt_node,
-            questions=suggested(questions),
+            questions=check_suggested(questions),
         )
-        for tool in _listed(tools):
+        for tool in _check_tools(tools):
             self.add_tool(tool)
 
     def add_tool(self, tool: Any, something: Any = None, description: str = "", **options: Any) -> None:
@@ -145,7 +145,9 @@ class Agent(YamlSerializable):
         `options` are those of `Tool`. Raises `UsageError` for an invalid or duplicate name.
         """
         if isinstance(tool, str) and something is None:
-            raise UsageError(f"{tool!r} is only a name; a tool is a function, or anything with `run`{_bundled(tool)}")
+            raise UsageError(
+                f"{tool!r} is only a name; a tool is a function, or anything with `run`{_suggest_import(tool)}"
+            )
         new = Tool(tool, something, description, **options) if isinstance(tool, str) else make_tool(tool, **options)
         if self.require_human_feedback is True or new.name in (self.require_human_feedback or ()):
             new = replace(new, approval=True)
@@ -192,7 +194,7 @@ class Agent(YamlSerializable):
 
     def __repr__(self) -> str:
         tools = [tool.name for tool in self.tools]
-        return one_line_repr(self, self.name, model=self.model.name, strategy=self.strategy.name, tools=tools)
+        return format_repr(self, self.name, model=self.model.name, strategy=self.strategy.name, tools=tools)
 
     def state(self) -> Any:
         """Return the settings, which may have changed since construction."""
@@ -312,7 +314,7 @@ class Agent(YamlSerializable):
         return run_blocking(self.resume_async(log, decisions, budget=budget, files=files, key=key, children=children))
 
 
-def _listed(tools: Any) -> Iterable[Any]:
+def _check_tools(tools: Any) -> Iterable[Any]:
     if not isinstance(tools, Iterable) or isinstance(tools, str):
         raise UsageError(f"tools: want a list of them, such as [calculator], not {tools!r:.80}")
     return tools
@@ -321,10 +323,10 @@ def _listed(tools: Any) -> Iterable[Any]:
 def _check_names(limits: Mapping[str, Any]) -> None:
     if unknown := [name for name in limits if name not in Limits.__annotations__]:
         known = [*inspect.signature(Agent).parameters, *Limits.__annotations__]
-        raise UsageError(f"Agent takes no {unknown[0]!r}; {suggestion(unknown[0], known)}")
+        raise UsageError(f"Agent takes no {unknown[0]!r}; {suggest_name(unknown[0], known)}")
 
 
-def _bundled(name: str) -> str:
+def _suggest_import(name: str) -> str:
     """Return a hint on where to import the built-in tool that `name` probably means."""
-    near = nearest(name, ("calculator", "passages"))
+    near = find_nearest(name, ("calculator", "passages"))
     return f"; did you mean `from retinue.tools import {near}`?" if near else ""

@@ -307,7 +307,7 @@ def test_secrets_are_not_in_a_pinned_file(tmp_path: Path, monkeypatch: pytest.Mo
     text = (tmp_path / "run.json").read_text()
     for secret in (*shapes, named, "u:pass"):
         assert secret not in text
-    assert PinnedRun.read(tmp_path / "run.json").problem(agent) == ""
+    assert PinnedRun.read(tmp_path / "run.json").find_problem(agent) == ""
 
 
 def test_the_plugin_loads_nothing_of_retinue_until_it_is_used() -> None:

@@ -295,7 +295,7 @@ def test_a_tool_with_packages_runs_in_the_environment_it_was_locked_in(
         asked.append((lock, wanted))
         return Path(sys.executable)
 
-    monkeypatch.setattr("retinue.config.tool_files.installed", python_for)
+    monkeypatch.setattr("retinue.config.tool_files.find_installed", python_for)
     text = "a: {callable_api: 'code.py:run', description: d, pip_dependencies: 'numpy==1, no_module ,'}"
     tools = tools_of(tmp_path, text, "import no_module\ndef run(): ...\n")
     assert asked == [(tmp_path / "locked" / "a.txt", ("numpy==1", "no_module"))]

@@ -24,7 +24,7 @@ from retinue.core.tools.signature import Argument, build_signature
 from retinue.mcp import MCPTools
 from retinue.net.retry import Retries
 from retinue.teams import a2a_connection, remote_agent
-from retinue.tools.endpoint import endpoint
+from retinue.tools.endpoint import make_endpoint
 
 Way = Mapping[str, Any]
 CODES = (
@@ -145,7 +145,7 @@ def test_an_endpoint() -> None:
     ways = [way for way in BODIES if "drops" in way or way.get("status", 0) >= 300]
     takes = build_signature("act", {"way": Argument(str)})
     with Served(app) as server:
-        tool = Tool("act", endpoint(f"{server.url}/mcp"), takes=takes)
+        tool = Tool("act", make_endpoint(f"{server.url}/mcp"), takes=takes)
         check(tool, [{"status": 200}, *ways], lambda way: effects.count(json.dumps(way)), [{"status": 200}])
 
 
@@ -171,7 +171,7 @@ def test_what_a_server_says_of_a_session_otherwise_loses_the_session_and_no_cert
 
 def test_what_was_not_sent_may_be_sent_again() -> None:
     takes = build_signature("act", {"way": Argument(str)})
-    refused = Tool("act", endpoint("http://127.0.0.1:1/"), takes=takes)
+    refused = Tool("act", make_endpoint("http://127.0.0.1:1/"), takes=takes)
     with OddServer() as server:
         odd = MCPTools("odd", url=f"{server.url}/mcp", seconds=0.2)
         (tool,) = odd.tools()

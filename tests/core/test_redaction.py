@@ -9,11 +9,11 @@ import pytest
 from retinue import PromptModel
 from retinue._internal import redaction
 from retinue._internal.redaction import (
-    address_without_secrets,
     redact,
     register_named_secrets,
     register_secret,
     register_url_secrets,
+    strip_address_secrets,
 )
 from retinue.config.environment import mask_secrets
 from retinue.store.engines import engine_of
@@ -65,7 +65,7 @@ def test_of_a_databases_address_the_password_is_a_secret_and_the_user_is_none() 
 def test_an_address_is_shown_and_exported_without_what_its_parameters_hold() -> None:
     for name in ("key", "tok", "code", "auth", "sig", "api-key", "x_token", "pwd", "access"):
         url = f"http://u:p@host:8000/v1?{name}=s3cret-of-{name}&version=2024-06-01#s3cret"
-        assert address_without_secrets(url) == "http://***@host:8000/v1"
+        assert strip_address_secrets(url) == "http://***@host:8000/v1"
         exported = mask_secrets({"base_url": url}, "M")["base_url"]
         assert f"{name}=${{M_BASE_URL_KEY}}&version=2024-06-01" in exported
         model = PromptModel(engine="vllm", base_url=url.replace("u:p@", ""))

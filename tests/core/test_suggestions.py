@@ -7,7 +7,7 @@ import traceback
 import pytest
 
 from retinue import Agent, ModelRefused
-from retinue._internal.message_text import nearest, suggestion
+from retinue._internal.message_text import find_nearest, suggest_name
 from retinue.core.prompt import Ask
 from retinue.core.protocols import Chunks
 from retinue.core.values import Capabilities
@@ -25,13 +25,13 @@ NAMES = ["react", "react_json", "tool_calling"]
     ],
 )
 def test_a_name_that_is_near_is_suggested_and_else_all_there_are(name: str, said: str) -> None:
-    assert suggestion(name, NAMES) == said
+    assert suggest_name(name, NAMES) == said
 
 
 def test_of_many_names_some_are_listed_and_of_none_it_is_said() -> None:
-    assert suggestion("x", map(str, range(100))).endswith("18, 19, …")
-    assert suggestion("x", ()) == "there are none"
-    assert nearest("", NAMES) == ""
+    assert suggest_name("x", map(str, range(100))).endswith("18, 19, …")
+    assert suggest_name("x", ()) == "there are none"
+    assert find_nearest("", NAMES) == ""
 
 
 class Refusing:

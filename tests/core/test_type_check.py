@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from retinue import Document
-from retinue._internal.type_check import mismatch
+from retinue._internal.type_check import describe_mismatch
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ class Bag:
     ],
 )
 def test_what_fits(value: Any, hint: Any) -> None:
-    assert mismatch(value, hint) == ""
+    assert describe_mismatch(value, hint) == ""
 
 
 @pytest.mark.parametrize(
@@ -84,10 +84,10 @@ def test_what_fits(value: Any, hint: Any) -> None:
     ],
 )
 def test_what_does_not_fit_and_how_that_is_said(value: Any, hint: Any, problem: str) -> None:
-    assert problem in mismatch(value, hint)
+    assert problem in describe_mismatch(value, hint)
 
 
 def test_nothing_is_used_up_by_looking() -> None:
     numbers = iter([1, 2])
-    assert mismatch(numbers, Iterable[int]) == ""
+    assert describe_mismatch(numbers, Iterable[int]) == ""
     assert list(numbers) == [1, 2]

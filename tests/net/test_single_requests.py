@@ -16,7 +16,7 @@ from retinue.net.http1 import UnreadableAnswerError
 from retinue.net.proxy_route import Route
 from retinue.net.retry import TimeLimits
 from retinue.net.url_policy import WebAddress
-from retinue.tools.endpoint import endpoint
+from retinue.tools.endpoint import make_endpoint
 
 LIMITS = TimeLimits(5.0, 5.0, 5.0)
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n"
@@ -76,7 +76,7 @@ def test_who_has_a_connection_by_no_time_has_sent_nothing() -> None:
 def test_a_user_in_an_endpoints_address_is_sent_as_its_login_unless_a_header_has_one() -> None:
     async def call(**headers: str) -> bytes:
         async with RawServer(HEAD % 2 + b"\r\nhi") as server:
-            post = endpoint(server.url.replace("//", "//me:word@"), headers=headers)
+            post = make_endpoint(server.url.replace("//", "//me:word@"), headers=headers)
             assert await post(a=1) == "hi"
             return server.requests[0]
 
@@ -92,7 +92,7 @@ def test_a_user_in_an_endpoints_address_is_sent_as_its_login_unless_a_header_has
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/", "http://127.0.0.1:x/", "http://a b/"])
 def test_an_endpoint_that_nothing_was_sent_to_has_done_nothing(url: str) -> None:
     async def call() -> None:
-        await endpoint(url)()
+        await make_endpoint(url)()
 
     with pytest.raises(NotDone, match="the endpoint cannot be reached"):
         asyncio.run(call())
@@ -101,7 +101,7 @@ def test_an_endpoint_that_nothing_was_sent_to_has_done_nothing(url: str) -> None
 def test_an_endpoint_that_breaks_off_may_have_done_it() -> None:
     async def call() -> None:
         async with RawServer(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhi" + CLOSE) as server:
-            await endpoint(server.url)()
+            await make_endpoint(server.url)()
 
     with pytest.raises(ToolError, match="the endpoint broke off the connection") as raised:
         asyncio.run(call())

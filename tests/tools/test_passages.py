@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from retinue import DataError, Document
-from retinue.tools.passages import RANKED, Passages, cut, excerpt, passages
+from retinue.tools.passages import RANKED, Passages, cut, passages, shorten_to_excerpt
 
 FRANCE = Document("Paris is the capital of France. It lies on the Seine.", meta={"title": "Paris"})
 TEXAS = Document("Paris is a town in Texas.", meta={"title": "Paris, Texas"})
@@ -117,7 +117,7 @@ def test_passages_that_are_not_utf_8_are_named(tmp_path: Path) -> None:
 
 def test_a_folders_texts_may_be_of_an_older_encoding_and_are_texts(tmp_path: Path) -> None:
     (tmp_path / "p.txt").write_bytes(b"caf\xe9")
-    assert [one.content for one in Passages.load(tmp_path).documents()] == ["caf\xe9"]
+    assert [one.content for one in Passages.load(tmp_path).list_documents()] == ["caf\xe9"]
     (tmp_path / "q.txt").write_bytes(b"a\0b")
     with pytest.raises(DataError, match=r"q\.txt: not a text file"):
         Passages.load(tmp_path)
@@ -161,7 +161,7 @@ PROSE = st.lists(st.sampled_from(["Paris is big.", "It rains!", "Why?", "no end"
 
 @given(PROSE | st.text(), st.text(max_size=10), st.integers(0, 60))
 def test_an_excerpt_is_bounded_and_made_of_the_text(text: str, query: str, most: int) -> None:
-    short = excerpt(text, query, most)
+    short = shorten_to_excerpt(text, query, most)
     assert len(short) <= most
     whole = " ".join(text.split())
     assert short == whole or len(whole) > most
@@ -171,7 +171,7 @@ def test_an_excerpt_is_bounded_and_made_of_the_text(text: str, query: str, most:
 
 def test_an_excerpt_keeps_the_first_sentence_and_those_that_fit_the_query() -> None:
     text = "Ada was a countess. She liked horses. She was born in London. She died young."
-    assert excerpt(text, "where was Ada born", 50) == "Ada was a countess. She was born in London."
+    assert shorten_to_excerpt(text, "where was Ada born", 50) == "Ada was a countess. She was born in London."
 
 
 @given(PROSE | st.text() | st.lists(PROSE).map("\n\n".join), st.integers(1, 50))

@@ -14,7 +14,7 @@ def cache_folder() -> Path:
     return Path(chosen) if chosen else user_cache_path("retinue", appauthor=False)
 
 
-def state_folder() -> Path:
+def find_state_folder() -> Path:
     """Return `$RETINUE_CACHE`, or a folder in the system's location for the state of programs."""
     chosen = os.environ.get("RETINUE_CACHE")
     return Path(chosen) if chosen else user_state_path("retinue", appauthor=False)

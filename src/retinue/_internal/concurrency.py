@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from ..errors import UsageError
 from .containment import call_contained
-from .processes import in_forked_child
+from .processes import call_in_forked_child
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -45,12 +45,12 @@ async def gather_bounded(work: Callable[[T], Awaitable[R]], items: Iterable[T], 
             for _ in range(min(at_once, len(items))):
                 group.create_task(worker())
     except ExceptionGroup as group_of_errors:
-        error = first_error(group_of_errors)
+        error = find_first_error(group_of_errors)
         raise error from error.__cause__
     return [results[number] for number in sorted(results)]
 
 
-def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+def find_first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """Return the first error in a nested exception group."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
@@ -60,7 +60,7 @@ def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 _MOST_IDLE = 64  # threads that wait for a call; others exit
 _idle: deque[SimpleQueue[Callable[[], None]]] = deque()  # a queue for each idle thread
-in_forked_child(_idle.clear)
+call_in_forked_child(_idle.clear)
 
 
 async def run_in_thread(function: Callable[..., T], *arguments: Any) -> T:

@@ -42,7 +42,7 @@ def call_contained(function: Callable[..., T], *arguments: Any, **options: Any) 
         exit_forked_child(process, error)
         if isinstance(error, Exception) or is_ours(error):
             raise
-        raise foreign_exit(error) from error
+        raise make_foreign_exit(error) from error
     exit_forked_child(process)
     return value
 
@@ -54,7 +54,7 @@ async def await_contained(work: Awaitable[T]) -> T:
     except BaseException as error:
         if isinstance(error, Exception) or is_ours(error):
             raise
-        raise foreign_exit(error) from error
+        raise make_foreign_exit(error) from error
 
 
 async def await_isolated(work: Awaitable[T], seconds: float | None = None) -> T:
@@ -73,7 +73,7 @@ async def await_isolated(work: Awaitable[T], seconds: float | None = None) -> T:
         if expired := not task.done():
             await _cancel_task(task)
     if not task.done() or task.cancelled():
-        raise TimedOut if expired else foreign_exit(asyncio.CancelledError())
+        raise TimedOut if expired else make_foreign_exit(asyncio.CancelledError())
     value, error = task.result()
     try:
         if error is None:
@@ -82,18 +82,18 @@ async def await_isolated(work: Awaitable[T], seconds: float | None = None) -> T:
             raise TimedOut from error
         if isinstance(error, Exception):
             raise error
-        raise foreign_exit(error) from error
+        raise make_foreign_exit(error) from error
     finally:
         del error, task  # the error's traceback references this frame
 
 
-def foreign_exit(error: BaseException) -> ForeignExit:
+def make_foreign_exit(error: BaseException) -> ForeignExit:
     """Return the replacement for an error that is not an `Exception`."""
     within = isinstance(error, asyncio.CancelledError)
     return ForeignExit("it was cancelled from within" if within else describe_error(error))
 
 
-def contained_task_factory(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Future[Any]:
+def make_contained_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Future[Any]:
     """Task factory for our event loops: tasks created by foreign code cannot end the loop either."""
     if not _FOREIGN.get():
         return asyncio.Task(work, loop=loop, **options)
@@ -108,7 +108,7 @@ def is_ours(error: BaseException) -> bool:
     """
     match error:
         case asyncio.CancelledError():
-            task = _current_task()
+            task = _find_current_task()
             return task is not None and task.cancelling() > 0
         case GeneratorExit():  # our own frames below were closed before this one
             return error.__traceback__ is None or error.__traceback__.tb_next is None
@@ -146,7 +146,7 @@ async def _run_guarded(work: Awaitable[T]) -> T:
     except (SystemExit, KeyboardInterrupt) as error:
         if is_ours(error):
             raise
-        raise foreign_exit(error) from error
+        raise make_foreign_exit(error) from error
 
 
 async def _read_outcome(work: Awaitable[T]) -> tuple[T | None, BaseException | None]:
@@ -192,7 +192,7 @@ async def _cancel_task(task: asyncio.Task[Any]) -> None:
             logger.warning("a tool or component ignored its cancellation and still runs; its result is discarded")
 
 
-def _current_task() -> asyncio.Task[Any] | None:
+def _find_current_task() -> asyncio.Task[Any] | None:
     try:
         return asyncio.current_task()
     except RuntimeError:  # this thread has no loop

@@ -34,7 +34,7 @@ def _refuse(text: str) -> Any:
 STRICT = json.JSONDecoder(parse_float=_read_finite, parse_constant=_refuse)
 
 
-def _unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _build_unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object. Duplicate keys are refused, since parsers differ on which value counts."""
     value = dict(pairs)
     if len(value) != len(pairs):
@@ -43,7 +43,7 @@ def _unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-STRICTEST = json.JSONDecoder(parse_float=_read_finite, parse_constant=_refuse, object_pairs_hook=_unique_object)
+STRICTEST = json.JSONDecoder(parse_float=_read_finite, parse_constant=_refuse, object_pairs_hook=_build_unique_object)
 """Refuses duplicate keys, too."""
 
 
@@ -83,7 +83,7 @@ def _is_deeper(value: Any, levels: int) -> bool:
     return True
 
 
-def well_formed(text: str) -> str:
+def make_well_formed(text: str) -> str:
     """Return `text` with halves joined, and lone ones replaced by U+FFFD."""
     if text.isascii():
         return text
@@ -94,10 +94,10 @@ def well_formed(text: str) -> str:
     return text
 
 
-def well_formed_json(value: Any) -> Any:
+def make_json_well_formed(value: Any) -> Any:
     """Return a JSON value with all its texts, keys included, well-formed."""
     written = json.dumps(value, ensure_ascii=False)
-    made = well_formed(written)
+    made = make_well_formed(written)
     return value if made is written else json.loads(made)
 
 
@@ -114,8 +114,8 @@ class TextPieces:
         piece, self._half = self._half + piece, ""
         if piece and "\ud800" <= piece[-1] <= "\udbff":
             piece, self._half = piece[:-1], piece[-1]
-        return well_formed(piece)
+        return make_well_formed(piece)
 
     def flush(self) -> str:
         """Return the rest at the end of the text."""
-        return well_formed(self._half)
+        return make_well_formed(self._half)

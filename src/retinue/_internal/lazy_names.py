@@ -16,7 +16,7 @@ def lazy_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[
     Its names are written once, for type checkers and for this: `from .module import name as name` under
     `if TYPE_CHECKING:`.
     """
-    homes = dict(_names_for_type_checkers(Path(file).read_text("utf-8")))
+    homes = dict(_list_lazy_names(Path(file).read_text("utf-8")))
     names = sorted(homes)
 
     def import_name(name: str) -> Any:
@@ -29,7 +29,7 @@ def lazy_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[
     return import_name, lambda: sorted({*vars(modules[package]), *names}), names
 
 
-def _names_for_type_checkers(source: str) -> Iterator[tuple[str, str]]:
+def _list_lazy_names(source: str) -> Iterator[tuple[str, str]]:
     """Yield the names that a module imports for type checkers, each with its home."""
     for block in ast.parse(source).body:
         if isinstance(block, ast.If) and isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING":

@@ -19,7 +19,7 @@ from weakref import WeakMethod
 _resets: dict[int, WeakMethod[MethodType]] = {}  # of objects that live, by the ids of the references
 
 
-def in_forked_child(reset: Callable[[], None]) -> None:
+def call_in_forked_child(reset: Callable[[], None]) -> None:
     """Call `reset` in each forked child, before anything else runs there. A method is called while its object lives."""
     if isinstance(reset, MethodType):
         method = WeakMethod(reset, lambda gone: _resets.pop(id(gone), None))
@@ -34,7 +34,7 @@ def _reset_objects() -> None:
             reset()
 
 
-in_forked_child(_reset_objects)
+call_in_forked_child(_reset_objects)
 
 
 def keep_from_parent(inherited: object) -> None:

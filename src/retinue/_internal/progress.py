@@ -10,7 +10,7 @@ Progress = Callable[[str, int, int], None]  # current activity, bytes done, tota
 _LISTENER: ContextVar[Progress | None] = ContextVar("retinue_progress", default=None)
 
 
-def progress_listener() -> Progress | None:
+def find_progress_listener() -> Progress | None:
     """Return the current listener, or `None`."""
     return _LISTENER.get()
 

@@ -68,7 +68,7 @@ def register_url_secrets(url: str) -> None:
     register_named_secrets(parse_qsl(parts.query), PARAMETERS)
 
 
-def address_without_secrets(url: str) -> str:
+def strip_address_secrets(url: str) -> str:
     """Return a server's address for messages, logs and events: without a user, and without a query, any part of which
     may be a key."""
     return redact(re.sub("//[^/?#]*@", "//***@", re.split("[?#]", url, maxsplit=1)[0]))
@@ -79,7 +79,7 @@ def redact(text: str) -> str:
     return _any_form[0].sub("***", text) if _any_form else text
 
 
-def redacted_excerpt(text: str, most: int = 60) -> str:
+def redact_excerpt(text: str, most: int = 60) -> str:
     """Return the beginning of a text from a file, such as an address, without the secrets in it."""
     register_url_secrets(text)
     return redact(text)[:most]

@@ -24,8 +24,8 @@ from types import TracebackType
 from typing import Any, TypeVar, cast
 
 from ..errors import RetinueError, UsageError
-from .containment import contained_task_factory, describe_error, exit_forked_child, is_ours
-from .processes import in_forked_child, keep_from_parent
+from .containment import describe_error, exit_forked_child, is_ours, make_contained_task
+from .processes import call_in_forked_child, keep_from_parent
 
 T = TypeVar("T")
 E = TypeVar("E", bound=RetinueError)
@@ -69,7 +69,7 @@ def limit_exit(seconds: float = 5.0) -> None:
 def _run_loop(loop: asyncio.AbstractEventLoop, over: Callable[[], bool]) -> None:
     """Run `loop` until it is `over`, whatever is raised in it. Raises a person's `KeyboardInterrupt`."""
     process = os.getpid()
-    loop.set_task_factory(contained_task_factory)
+    loop.set_task_factory(make_contained_task)
     while not over() and not loop.is_closed():
         try:
             loop.run_forever()
@@ -130,7 +130,7 @@ def start_in_background(work: Coroutine[Any, Any, T]) -> Future[T]:
 def iterate_blocking(source: AsyncGenerator[T, None]) -> Iterator[T]:
     """Yield the items of `source` as they arrive."""
     try:
-        while (item := run_blocking(_next_item(source))) is not _END:
+        while (item := run_blocking(_fetch_next(source))) is not _END:
             yield cast(T, item)
     finally:
         run_blocking(source.aclose())
@@ -139,7 +139,7 @@ def iterate_blocking(source: AsyncGenerator[T, None]) -> Iterator[T]:
 _END = object()
 
 
-async def _next_item(source: AsyncGenerator[T, None]) -> T | object:
+async def _fetch_next(source: AsyncGenerator[T, None]) -> T | object:
     return await anext(source, _END)
 
 
@@ -188,7 +188,7 @@ class _BackgroundLoop:
 
 _background = _BackgroundLoop()
 atexit.register(_background.end)  # before whatever uses it registers itself, so after that at the exit
-in_forked_child(_background.reset)
+call_in_forked_child(_background.reset)
 
 
 async def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, is_type
 Misfit = tuple[tuple[Any, ...], Any]  # location within the value, and what was found there
 
 
-def mismatch(value: Any, hint: Any) -> str:
+def describe_mismatch(value: Any, hint: Any) -> str:
     """Describe what `value` should be and where it differs; empty if it fits `hint`.
 
     Nothing is converted. Whatever cannot be checked (a protocol, an iterator's items) fits.

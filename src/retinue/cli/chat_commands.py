@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from .._internal.message_text import suggestion
+from .._internal.message_text import suggest_name
 from ..display.terminal import clean
 from ..errors import UsageError
 from .conversation import Conversation
@@ -23,7 +23,7 @@ def obey(text: str, conversation: Conversation) -> bool:
     """Do what a line says that begins with a slash. Return whether the chat goes on. Raises `UsageError`."""
     name, _, words = text.partition(" ")
     if name not in _WORK:
-        raise UsageError(f"no command {clean(name)!r}; {suggestion(name, _WORK)}")
+        raise UsageError(f"no command {clean(name)!r}; {suggest_name(name, _WORK)}")
     return _WORK[name](conversation, words.strip())
 
 

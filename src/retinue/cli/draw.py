@@ -43,7 +43,7 @@ def _pipeline(spec: FileSpec, name: str | None, *, svg: bool) -> str:
     name = select_part(spec, "pipelines", name)
     found = next(one for one in spec.pipelines or () if one.name == name)
     nodes = [Node(None, node.name, node.inputs) for node in found.nodes]
-    return diagram.svg(nodes) if svg else diagram.text(nodes)
+    return diagram.draw_svg(nodes) if svg else diagram.draw_text(nodes)
 
 
 def _group(spec: FileSpec, name: str | None, *, svg: bool) -> str:

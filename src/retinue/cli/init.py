@@ -11,7 +11,7 @@ from shlex import quote
 
 import click
 
-from .._internal.message_text import suggestion
+from .._internal.message_text import suggest_name
 from ..errors import UsageError
 
 _SUFFIXES = (".yml", ".yaml", ".py", ".md", ".csv")
@@ -75,7 +75,7 @@ def command(folder: Path, template: str, *, list_: bool) -> int:
         click.echo(_listed())
         return 0
     if template not in TEMPLATES:
-        raise UsageError(f"no template {template!r}; {suggestion(template, list(TEMPLATES))}")
+        raise UsageError(f"no template {template!r}; {suggest_name(template, list(TEMPLATES))}")
     chosen = TEMPLATES[template]
     _write({folder / path: text for path, text in contents(chosen).items()}, folder)
     enter = "" if folder == Path() else f"cd {quote(str(folder))} && "

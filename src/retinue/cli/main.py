@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from .. import __version__
-from .._internal.message_text import nearest
+from .._internal.message_text import find_nearest
 from ..errors import RetinueError
 from ..telemetry.activation import disable, enable_from_environment
 from .error_line import show_error
@@ -77,7 +77,7 @@ class _Lazy(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
-            near = nearest(cmd_name, _COMMANDS)
+            near = find_nearest(cmd_name, _COMMANDS)
             ctx.fail(f"No such command {cmd_name!r}." + (f" Did you mean {near!r}?" if near else ""))
         if cmd_name not in ("serve", "studio", "worker"):  # which have options for logging
             _show_warnings()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from .._internal.message_text import suggestion
+from .._internal.message_text import suggest_name
 from ..core.prices import Price
 from ..errors import ModelUnavailable, UsageError
 from ..models import weights
@@ -95,7 +95,7 @@ def show(model: str) -> None:
     """Show what is published about a hosted model: its window, longest reply, abilities and prices."""
     engine, _, name = model.partition(":")
     if engine not in (known := list_vendors()) or not name:
-        raise UsageError(f"want ENGINE:MODEL, such as openai:gpt-5-mini; {suggestion(engine, known)}")
+        raise UsageError(f"want ENGINE:MODEL, such as openai:gpt-5-mini; {suggest_name(engine, known)}")
     facts, sources = find_facts(engine, name), describe_sources()
     if not sources:
         raise UsageError("facts about hosted models need the extra 'facts': pip install 'retinue[facts]'")

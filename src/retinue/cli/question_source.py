@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
-from .._internal.cache import state_folder
+from .._internal.cache import find_state_folder
 from ..errors import UsageError
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _history() -> History:
     """Return the history of what was typed, which only the user can read; of this chat alone if it cannot be kept."""
     from prompt_toolkit.history import FileHistory, InMemoryHistory
 
-    path = state_folder() / "chat_history"
+    path = find_state_folder() / "chat_history"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .._internal.message_text import suggestion
+from .._internal.message_text import suggest_name
 from .._internal.sync_bridge import run_to_completion
 from ..display.terminal import clean
 from ..errors import StoreConflict, UsageError
@@ -124,7 +124,7 @@ def _agent(agents: Mapping[str, Agent], run: RecordedRun, name: str | None) -> A
     if agent is None and name is None and len(agents) == 1 and run.is_anonymous:
         return next(iter(agents.values()))
     if agent is None:
-        raise UsageError(f"the file has no agent {path[:80]!r}; {suggestion(path, agents)}")
+        raise UsageError(f"the file has no agent {path[:80]!r}; {suggest_name(path, agents)}")
     return agent
 
 

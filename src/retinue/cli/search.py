@@ -12,7 +12,7 @@ from ..documents.embedding import MiniLM
 from ..documents.folder_index import STORE
 from ..documents.retrieval import retrieve
 from ..errors import DataError
-from ..tools.passages import excerpt
+from ..tools.passages import shorten_to_excerpt
 
 
 @click.command("search")
@@ -33,5 +33,5 @@ def command(store: Path, query: str, top_k: int, *, vectors: bool) -> int:
         )
     for document in found:
         click.echo(f"{click.style(clean(document.id), bold=True)}  {document.score or 0:.2f}")
-        click.echo(f"  {clean(excerpt(document.content, query, 300))}")
+        click.echo(f"  {clean(shorten_to_excerpt(document.content, query, 300))}")
     return 0 if found else 1

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
-from .._internal.message_text import suggestion
+from .._internal.message_text import suggest_name
 from ..core.component import Component, ComponentReference
 from ..core.values import Document
 from ..documents.document_store import Store, check_store
@@ -149,7 +149,7 @@ class Retriever(Component):
         name: str = "Retriever",
     ) -> None:
         if mode not in MODES:
-            raise UsageError(f"{name}: no mode {mode!r}; {suggestion(mode, MODES)}")
+            raise UsageError(f"{name}: no mode {mode!r}; {suggest_name(mode, MODES)}")
         if mode != "keyword" and embedder is None:
             raise UsageError(f"{name}: the mode {mode!r} needs an embedder")
         if top_k < 1:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Literal, Self, TypedDict
 from urllib.parse import parse_qsl, quote, urlencode
 
-from .._internal.message_text import suggestion
+from .._internal.message_text import suggest_name
 from ..core.component import Component, QueryComponent
 from ..core.tools.tool import Tool
 from ..core.values import Document
@@ -65,7 +65,7 @@ class GitHubAPI(QueryComponent[Searched]):
         seconds: float = 20.0,
     ) -> None:
         if operation not in OPERATIONS:
-            raise UsageError(f"GitHubAPI: no operation {operation!r}; {suggestion(operation, OPERATIONS)}")
+            raise UsageError(f"GitHubAPI: no operation {operation!r}; {suggest_name(operation, OPERATIONS)}")
         if top_k < 1:
             raise UsageError(f"GitHubAPI: top_k must be at least 1, not {top_k}")
         if repository is not None and not REPOSITORY.fullmatch(repository):

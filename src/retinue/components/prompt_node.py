@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from .._internal.concurrency import gather_bounded
-from .._internal.message_text import one_line_repr
+from .._internal.message_text import format_repr
 from .._internal.sync_bridge import run_blocking
 from ..core.completion import ask_once
 from ..core.component import Configurable, DeclaredComponent, Input
@@ -168,7 +168,7 @@ class PromptNode(Configurable):
 
     def __repr__(self) -> str:
         template = self.default_prompt_template and self.default_prompt_template.prompt_text
-        return one_line_repr(self, model=self.model.name, template=template, output_variable=self.output_variable)
+        return format_repr(self, model=self.model.name, template=template, output_variable=self.output_variable)
 
     async def prompt_async(self, template: PromptTemplate | str | None = None, **variables: Any) -> list[str]:
         """Return the replies to `template`, or to the default template, filled with `variables`.

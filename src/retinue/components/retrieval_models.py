@@ -9,7 +9,7 @@ from functools import cached_property
 from math import log
 from typing import TYPE_CHECKING, Any
 
-from .._internal.message_text import suggestion
+from .._internal.message_text import suggest_name
 from .._internal.sync_bridge import run_blocking
 from ..documents.cross_encoders import CrossEncoder, EmbeddingScorer, OnnxCrossEncoder
 from ..documents.embedding import Embedder, MiniLM, OnnxEmbedder, normalize_vectors
@@ -115,7 +115,7 @@ class HostedReranker:
         seconds: float = 30.0,
     ) -> None:
         if service not in RERANKERS:
-            raise UsageError(f"no service {service!r} reranks; {suggestion(service, RERANKERS)}")
+            raise UsageError(f"no service {service!r} reranks; {suggest_name(service, RERANKERS)}")
         self._reranking = known = RERANKERS[service]
         if known.base_url and not model:
             raise UsageError(f"{service}: name the model")

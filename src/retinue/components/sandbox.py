@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from threading import BoundedSemaphore
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from .._internal.message_text import suggestion
+from .._internal.message_text import suggest_name
 from ..errors import ToolError, UsageError
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class SandboxLimits:
         """Return the defaults, overridden by the limits in `given`. Raises `UsageError`."""
         names = [one.name for one in fields(cls)]
         if unknown := [name for name in given if name not in names]:
-            raise UsageError(f"limits: no limit {unknown[0]!r}; {suggestion(unknown[0], names)}")
+            raise UsageError(f"limits: no limit {unknown[0]!r}; {suggest_name(unknown[0], names)}")
         values: dict[str, Any] = dict(given)
         return cls(**values)
 

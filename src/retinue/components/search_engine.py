@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Annotated
 
-from .._internal.message_text import suggestion
+from .._internal.message_text import suggest_name
 from ..core.component import QueryComponent
 from ..core.tools.tool import ExampleCall, ToolExample
 from ..core.values import Document
@@ -69,7 +69,7 @@ class SearchEngine(QueryComponent[Searched]):
         seconds: float = 20.0,
     ) -> None:
         if isinstance(provider, str) and provider not in PROVIDERS:
-            raise UsageError(f"{name}: there is no provider {provider!r}; {suggestion(provider, PROVIDERS)}")
+            raise UsageError(f"{name}: there is no provider {provider!r}; {suggest_name(provider, PROVIDERS)}")
         domains = (allowed_domains,) if isinstance(allowed_domains, str) else tuple(allowed_domains)
         self.given["allowed_domains"] = domains
         for domain in domains:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Annotated, Any, Literal, Protocol
 
 from .._internal.concurrency import gather_bounded, run_in_thread
-from .._internal.message_text import suggestion
+from .._internal.message_text import suggest_name
 from ..core.component import ComponentReference, QueryComponent
 from ..core.values import Document
 from ..documents.document_store import Store
@@ -81,7 +81,7 @@ class WebRetriever(QueryComponent[Searched]):
         name: str = "WebRetriever",
     ) -> None:
         if mode not in _MODES:
-            raise UsageError(f"{name}: there is no mode {mode!r}; {suggestion(mode, _MODES)}")
+            raise UsageError(f"{name}: there is no mode {mode!r}; {suggest_name(mode, _MODES)}")
         for what, number in (("top_k", top_k), ("top_search_results", top_search_results), ("size", size)):
             if number < 1:
                 raise UsageError(f"{name}: {what} must be at least 1, not {number}")

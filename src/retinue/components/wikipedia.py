@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from copy import copy
 from typing import Any, Self
 
-from .._internal.message_text import suggestion
+from .._internal.message_text import suggest_name
 from ..core.component import QueryComponent
 from ..core.run_context import current_run
 from ..core.tools.signature import InvalidInput
@@ -72,7 +72,7 @@ class Wikipedia(QueryComponent[Searched]):
         seconds: float = 20.0,
     ) -> None:
         if operation not in OPERATIONS:
-            raise UsageError(f"Wikipedia: no operation {operation!r}; {suggestion(operation, OPERATIONS)}")
+            raise UsageError(f"Wikipedia: no operation {operation!r}; {suggest_name(operation, OPERATIONS)}")
         if not re.fullmatch(r"[a-z-]{2,20}", language):
             raise UsageError(f"Wikipedia: want a language code from its addresses, such as en or de, not {language!r}")
         if not contact.isascii() or not contact.isprintable():

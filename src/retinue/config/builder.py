@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .._internal.message_text import suggestion
+from .._internal.message_text import suggest_name
 from .._internal.yaml_io import YamlSerializable
 from ..agent import Agent
 from ..core.budgets import Budget, Limits, with_limits
@@ -25,7 +25,7 @@ from ..mcp.tool_pins import PINS
 from ..models import PromptModel
 from ..models.reply_limits import limit_replies
 from ..net.retry import TimeLimits
-from ..pipelines import Node, Pipeline, problems
+from ..pipelines import Node, Pipeline, find_problems
 from ..run.handoff import handoff
 from ..strategies import STRATEGIES
 from ..strategies.auto import Auto
@@ -184,7 +184,9 @@ class Builder:
     def _build_pipeline(self, pipeline: PipelineSpec) -> Pipeline:
         nodes = [Node(self._build_part(node.name), node.name, node.inputs) for node in pipeline.nodes]
         place = (*self._paths[pipeline.name], "name")
-        fail(self.spec.source.locate_problem(Found(place, f"{pipeline.name}: {wrong}")) for wrong in problems(nodes))
+        fail(
+            self.spec.source.locate_problem(Found(place, f"{pipeline.name}: {wrong}")) for wrong in find_problems(nodes)
+        )
         return Pipeline(nodes, name=pipeline.name)
 
     # ── agents ───────────────────────────────────────────────────────────────────────────────────
@@ -358,4 +360,4 @@ def _check_output(ref: ToolRef, something: Any) -> None:
     outputs = None if isinstance(something, Agent) else component(something).outputs
     if outputs and ref.output_variable not in outputs:
         wrong = f"{ref.pipeline_or_node} has no output {ref.output_variable!r}"
-        raise UsageError(f"output_variable: {wrong}; {suggestion(str(ref.output_variable), outputs)}")
+        raise UsageError(f"output_variable: {wrong}; {suggest_name(str(ref.output_variable), outputs)}")

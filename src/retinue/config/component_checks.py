@@ -11,7 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import islice
 from pathlib import Path
 
-from .._internal.message_text import nearest
+from .._internal.message_text import find_nearest
 from ..mcp.server_address import find_server_problems
 from .problems import MAX_FOUND, Found, Node, Source, describe_unknown, format_value, validate
 from .registry import COMPONENTS, ROOTS
@@ -56,7 +56,7 @@ def check_components(root: Node, folder: Path) -> Iterator[Found]:
     for component in root.at("components"):
         type_ = component.at("type").text
         if type_ and type_ not in COMPONENTS:
-            own = "" if nearest(type_, COMPONENTS) else _OWN
+            own = "" if find_nearest(type_, COMPONENTS) else _OWN
             yield Found(component.at("type").path, describe_unknown("type of component", type_, COMPONENTS) + own)
         if type_ not in COMPONENTS:
             continue
@@ -89,7 +89,9 @@ def check_reference(named: Node, components: Mapping[str, Node], types: tuple[st
         type_ = component.at("type").text
         if type_ in COMPONENTS and type_ not in types:
             yield Found(named.path, f"{key}: {named.text!r} is a {type_}; want a {wanted}")
-    elif near := nearest(named.text, (name for name, one in components.items() if one.at("type").text in types), 0.8):
+    elif near := find_nearest(
+        named.text, (name for name, one in components.items() if one.at("type").text in types), 0.8
+    ):
         yield Found(named.path, f"{key}: no component is called {format_value(named.text)}; did you mean {near!r}?")
 
 

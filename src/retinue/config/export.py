@@ -25,7 +25,7 @@ from ..mcp.mcp_tools import Remote
 from ..mcp.tool_pins import PINS
 from ..models import PromptModel
 from ..models.reply_limits import Limited
-from ..pipelines import Pipeline, inputs_of
+from ..pipelines import Pipeline, list_inputs
 from ..run.spec import RunSpec
 from ..strategies import STRATEGIES
 from ..strategies.given_actions import GivenActions
@@ -178,7 +178,7 @@ class SpecWriter:
             self._add_origin(pipeline.origin)
             return pipeline.name
         name = self._remember_name(pipeline, self._find_free_name(pipeline.name))
-        if pipeline.inputs != inputs_of(pipeline.nodes):
+        if pipeline.inputs != list_inputs(pipeline.nodes):
             raise UsageError(
                 f"pipeline {name}: cannot be written; in a file, its input is a query, or file paths from 'File'"
             )

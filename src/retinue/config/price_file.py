@@ -16,7 +16,7 @@ from typing import Any
 
 from platformdirs import user_config_path
 
-from .._internal.message_text import suggestion
+from .._internal.message_text import suggest_name
 from ..core.prices import Price, PriceList, use_price_list
 from ..errors import UsageError
 from .problems import Found, Source, fail
@@ -61,7 +61,7 @@ def _read_prices(source: Source, prices: dict[str, Price]) -> Iterator[Found]:
         return
     for name in whole:
         if name not in _KEYS:
-            yield Found((name,), f"unknown key {name!r:.80}; {suggestion(name, _KEYS)}", at_key=True)
+            yield Found((name,), f"unknown key {name!r:.80}; {suggest_name(name, _KEYS)}", at_key=True)
     if not isinstance(whole.get("currency", ""), str):
         yield Found(("currency",), "want a text, such as USD")
     for name, given in whole["models"].items():

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, get_args, get_origin
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from .._internal.message_text import nearest as nearest, suggestion
+from .._internal.message_text import find_nearest as nearest, suggest_name
 from ..errors import DataError
 from .registry import COMPONENTS
 
@@ -169,7 +169,7 @@ def fail(problems: Iterable[Problem]) -> None:
 
 def describe_unknown(what: str, name: str, known: Iterable[str]) -> str:
     """Return `unknown WHAT 'name'`, with the nearest known name or all known names."""
-    return f"unknown {what} {format_value(name)}; {suggestion(name, known)}"
+    return f"unknown {what} {format_value(name)}; {suggest_name(name, known)}"
 
 
 def format_value(value: Any) -> str:

@@ -17,15 +17,15 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
-from .._internal.message_text import nearest, suggestion
-from .._internal.redaction import redacted_excerpt
+from .._internal.message_text import find_nearest, suggest_name
+from .._internal.redaction import redact_excerpt
 from ..core.tools.signature import Argument, Signature, build_signature
 from ..core.tools.tool import Tool, make_tool
 from ..errors import DataError, UsageError
-from ..tools.endpoint import endpoint, header_problems
-from ..tools.function_loader import described_tools, function_of, load_module, pick_output, tool_of_module
-from ..tools.packages import installed, lock_file, requirements
-from ..tools.subprocess_tool import in_subprocess
+from ..tools.endpoint import find_header_problems, make_endpoint
+from ..tools.function_loader import find_function, find_tool, load_module, pick_output, read_described_tools
+from ..tools.packages import find_installed, lock_file, parse_requirements
+from ..tools.subprocess_tool import make_subprocess_function
 from .environment import resolve
 from .problems import Found, Node, Problem, Source, describe_unknown, fail, format_value, validate
 from .registry import PYTHON_ROOTS, TOOLS, TypeEntry, fits
@@ -88,10 +88,10 @@ def parse_callable(text: str, folder: Path) -> Target:
     parts = text.split(".")
     if any(module == root or module.startswith(f"{root}.") for root in PYTHON_ROOTS) and all(map(_is_public, parts)):
         return ModuleTool(module, attribute)
-    near = nearest(text, TOOLS)
+    near = find_nearest(text, TOOLS)
     others = f"a tool under {' or '.join(PYTHON_ROOTS)}, or one of {', '.join(TOOLS)}"
     hint = f"did you mean {near!r}?" if near else f"want http://…, https://…, file.py:function, {others}"
-    raise ValueError(f"{redacted_excerpt(text)!r} is not allowed; {hint}")
+    raise ValueError(f"{redact_excerpt(text)!r} is not allowed; {hint}")
 
 
 def resolve_existing_path(folder: Path, name: str) -> Path:
@@ -138,7 +138,7 @@ def _check_url(text: str) -> str:
     except ValueError:
         whole = False
     if (not whole and "${" not in text) or any(not c.isprintable() or c.isspace() for c in text):
-        raise ValueError(f"{redacted_excerpt(text)!r} is not a URL (want http://host:port/path)")
+        raise ValueError(f"{redact_excerpt(text)!r} is not a URL (want http://host:port/path)")
     return text
 
 
@@ -146,7 +146,7 @@ def _is_public(part: str) -> bool:
     return part.isidentifier() and not part.startswith("_")
 
 
-_LISTS: Mapping[str, Callable[[str], Any]] = {"env": parse_environment, "pip_dependencies": requirements}
+_LISTS: Mapping[str, Callable[[str], Any]] = {"env": parse_environment, "pip_dependencies": parse_requirements}
 
 
 def check_entries(entries: Node, folder: Path) -> Iterator[Found]:
@@ -197,7 +197,7 @@ def _check_headers(headers: Node, what: object) -> Iterator[Found]:
     if headers.value and not isinstance(what, Endpoint):
         yield Found(headers.path, "headers: only for URLs", at_key=True)
     for header in headers:
-        for problem in header_problems({str(header.path[-1]): header.text}):
+        for problem in find_header_problems({str(header.path[-1]): header.text}):
             yield Found(header.path, problem)
 
 
@@ -359,16 +359,16 @@ def _build_tool(name: str, entry: ToolEntry, place: _Call, modules: _Modules) ->
     what = parse_callable(place.api, place.folder)
     if isinstance(what, Endpoint):
         takes = takes or build_signature(name, {"query": Argument(str, "the question")})
-        call = endpoint(what.url, entry.return_output, headers=place.headers)
+        call = make_endpoint(what.url, entry.return_output, headers=place.headers)
         return Tool(name, call, described, takes=takes, **entry.options)
     if isinstance(what, BuiltIn):
         return _with_options(_build_built_in_tool(what, entry, place.folder), name, entry)
     if isinstance(what, ModuleTool):
-        return _with_options(tool_of_module(what.module, what.attribute), name, entry)
+        return _with_options(find_tool(what.module, what.attribute), name, entry)
     if place.env or entry.pip_dependencies:
         function = _build_process_function(name, what, entry, place)
         return Tool(name, function, described, takes=takes or build_signature(name, {}), **entry.options)
-    found = function_of(modules[what.file], what.function)
+    found = find_function(modules[what.file], what.function)
     if isinstance(found, Tool):
         return _with_options(found, name, entry)
     if takes is not None:
@@ -387,16 +387,16 @@ def _check_arguments(name: str, function: Callable[..., Any], takes: Signature) 
     named = {one: parameter for one, parameter in parameters.items() if parameter.kind not in variable}
     takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
     if unknown := [one for one in declared if one not in named and not takes_all]:
-        raise UsageError(f"args_schema: {name} has no parameter {unknown[0]!r}; {suggestion(unknown[0], named)}")
+        raise UsageError(f"args_schema: {name} has no parameter {unknown[0]!r}; {suggest_name(unknown[0], named)}")
     for one, parameter in named.items():
         if parameter.default is parameter.empty and one not in declared:
             raise UsageError(f"args_schema: {name} needs {one!r}, which is not declared")
 
 
 def _build_process_function(name: str, what: FileFunction, entry: ToolEntry, place: _Call) -> Callable[..., Any]:
-    wanted = requirements(entry.pip_dependencies or "")
-    python = installed(lock_file(place.folder, name), wanted) if wanted else Path(sys.executable)
-    return pick_output(in_subprocess(what.file, what.function, place.env, python), entry.return_output)
+    wanted = parse_requirements(entry.pip_dependencies or "")
+    python = find_installed(lock_file(place.folder, name), wanted) if wanted else Path(sys.executable)
+    return pick_output(make_subprocess_function(what.file, what.function, place.env, python), entry.return_output)
 
 
 def _read_signature(name: str, entry: ToolEntry) -> Signature | None:
@@ -424,7 +424,7 @@ def _with_options(tool: Tool, name: str, entry: ToolEntry) -> Tool:
 
 def _build_module_tools(file: Path, modules: _Modules) -> list[Tool]:
     try:
-        return [make_tool(one) for one in described_tools(modules[file.resolve()])]
+        return [make_tool(one) for one in read_described_tools(modules[file.resolve()])]
     except UsageError as error:
         raise DataError(f"{file}: {error}") from error
 

@@ -9,7 +9,7 @@ from typing import Any
 from .._internal.yaml_io import YamlSerializable
 from ..core.loop.effects import Human
 from ..errors import DataError, UsageError
-from ..tools.packages import lock_file, requirements
+from ..tools.packages import lock_file, parse_requirements
 from .builder import Builder
 from .export import write_atomically, write_file_value
 from .file_check import load_spec
@@ -101,5 +101,5 @@ def _list_file_packages(path: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
 
 def _list_entry_packages(entries: Mapping[str, ToolEntry], folder: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
     for name, entry in entries.items():
-        if wanted := requirements(entry.pip_dependencies or ""):
+        if wanted := parse_requirements(entry.pip_dependencies or ""):
             yield lock_file(folder, name), wanted

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypedDict, TypeVar
 
-from .._internal.message_text import suggestion
+from .._internal.message_text import suggest_name
 from ..errors import UsageError
 from .events import Asked, Event, Replied, request_usage
 from .values import Observation, StopReason, Usage
@@ -113,7 +113,7 @@ def with_limits(budget: Budget, limits: Mapping[str, Any]) -> Budget:
     said: dict[str, str] = {}
     for name, value in limits.items():
         if name not in _MEANS:
-            raise UsageError(f"there is no limit {name!r}; {suggestion(name, _MEANS)}")
+            raise UsageError(f"there is no limit {name!r}; {suggest_name(name, _MEANS)}")
         means = _MEANS[name]
         if means in said or getattr(budget, means) != getattr(Budget(), means):
             raise UsageError(f"{name} is the same limit as {said.get(means) or f'{means} of budget'}; set only one")

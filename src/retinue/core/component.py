@@ -14,7 +14,7 @@ from typing import Any, Generic, Self, TypeVar
 from .._internal.concurrency import gather_bounded, run_in_thread
 from .._internal.containment import await_contained
 from .._internal.sync_bridge import run_blocking
-from .._internal.type_check import describe_value, mismatch
+from .._internal.type_check import describe_mismatch, describe_value
 from ..errors import UsageError
 
 FIRST = "output_1"
@@ -222,7 +222,7 @@ class DeclaredComponent(Component):
                 raise UsageError(f"{self.name!r} needs {name!r}, which is missing (available: {_join_names(values)})")
         for name, declared in inputs.items():
             if name in taken and taken[name] is not declared.default:
-                wrong = mismatch(taken[name], declared.kind)
+                wrong = describe_mismatch(taken[name], declared.kind)
                 if wrong:
                     raise UsageError(f"{self.name!r}: {name!r} {wrong}")
         return taken
@@ -234,7 +234,7 @@ class DeclaredComponent(Component):
             raise UsageError(f"{self.name!r} chose {branch}, but has only {self.branches} (output_1 to …)")
         for name, kind in (self.outputs or {}).items():
             if name in outputs:
-                wrong = mismatch(outputs[name], kind)
+                wrong = describe_mismatch(outputs[name], kind)
                 if wrong:
                     raise UsageError(f"{self.name!r}: its output {name!r} {wrong}")
             elif name in self.always:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from .._internal.message_text import suggestion
+from .._internal.message_text import suggest_name
 from ..errors import UsageError
 from .values import Usage
 
@@ -34,7 +34,7 @@ class Price:
         """Return the prices in a mapping; cached input costs as much as other, unless it says otherwise. Raises
         `UsageError`."""
         if unknown := [name for name in given if name not in _NAMES]:
-            raise UsageError(f"price: there is no {unknown[0]!r}; {suggestion(unknown[0], _NAMES)}")
+            raise UsageError(f"price: there is no {unknown[0]!r}; {suggest_name(unknown[0], _NAMES)}")
         if missing := [name for name in _NAMES[:2] if name not in given]:
             raise UsageError(f"price: {missing[0]!r} is missing; want {{input: …, output: …}} per million tokens")
         for name, value in given.items():

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ..errors import DataError
-from ..tools.keyword_search import stems
+from ..tools.keyword_search import stem_words
 from .embedding import Embedder, MiniLM
 from .onnx import MAX_TOKENS, load_model
 
@@ -86,7 +86,7 @@ class EmbeddingScorer:
         if not texts:
             return []
         vectors = self._embedder.embed([query, *texts]).astype(numpy.float64)
-        asked, told = _read_word_weights(stems(query), [stems(text) for text in texts])
+        asked, told = _read_word_weights(stem_words(query), [stem_words(text) for text in texts])
         first = _standardize(_standardize(vectors[1:] @ vectors[0]) + _standardize(told @ asked))
         untold = told * (asked == 0)
         links = untold @ untold.T * (1 - numpy.eye(len(texts)))

@@ -13,11 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, runtime_checkable
 
-from .._internal.message_text import one_line_repr
+from .._internal.message_text import format_repr
 from ..core.component import Configurable
 from ..core.values import Document
 from ..errors import UsageError
-from ..tools.keyword_search import TITLE_WEIGHT, match_expression, storable
+from ..tools.keyword_search import TITLE_WEIGHT, make_storable, match_expression
 from .store_database import Database, Where, build_sql_condition
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class DocumentStore(Configurable):
                 _fix_dimensions(connection, dimensions)
 
     def __repr__(self) -> str:
-        return one_line_repr(self, str(self.path), dimensions=self.given["dimensions"])
+        return format_repr(self, str(self.path), dimensions=self.given["dimensions"])
 
     def write(
         self,
@@ -147,7 +147,7 @@ class DocumentStore(Configurable):
                 f"SELECT id, content, meta, NULL FROM documents WHERE {_ALIVE} AND id IN ({_write_placeholders(some)})"
             )
             found |= {document.id: document for document in self._read_documents(sql, [time.time(), *some])}
-        return [found[one] for one in map(storable, wanted) if one in found]
+        return [found[one] for one in map(make_storable, wanted) if one in found]
 
     def delete(self, where: Where | None = None, *, ids: Iterable[str] | None = None) -> int:
         """Delete documents that match `where` and have one of `ids`; return how many there were.
@@ -174,7 +174,7 @@ class DocumentStore(Configurable):
 
         A word in the title (`meta["title"]`) counts twice.
         """
-        wanted = match_expression(storable(query))
+        wanted = match_expression(make_storable(query))
         allowed, bound = _permitted_rows(where)
         if not wanted:
             return []
@@ -249,9 +249,9 @@ def _read_row(document: Document) -> _Row:
         meta = json.dumps(dict(document.meta), sort_keys=True, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"the meta of {document.id or document.content[:40]!r} is not JSON: {error}") from error
-    content = storable(document.content)
+    content = make_storable(document.content)
     made = hashlib.sha256(f"{meta}\n{content}".encode()).hexdigest()[:32]
-    return storable(document.id) or made, meta, storable(str(document.meta.get("title") or "")), content
+    return make_storable(document.id) or made, meta, make_storable(str(document.meta.get("title") or "")), content
 
 
 def _pack_vectors(vectors: Vectors, count: int) -> list[bytes]:
@@ -314,7 +314,7 @@ def _check_count(top_k: int) -> int:
 
 def _split_ids(ids: list[str]) -> Iterator[list[str]]:
     for start in range(0, len(ids), _AT_ONCE):
-        yield [storable(one) for one in ids[start : start + _AT_ONCE]]
+        yield [make_storable(one) for one in ids[start : start + _AT_ONCE]]
 
 
 def _write_placeholders(values: Sequence[Any]) -> str:

@@ -10,9 +10,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from .._internal.processes import in_forked_child, keep_from_parent
+from .._internal.processes import call_in_forked_child, keep_from_parent
 from ..errors import DataError, UsageError
-from ..tools.keyword_search import storable
+from ..tools.keyword_search import make_storable
 
 if TYPE_CHECKING:
     import numpy
@@ -58,7 +58,7 @@ class OnnxModel:
         self.folder = folder
         self._file = _find_model_file(folder)
         self._session = _make_session(self._file)
-        in_forked_child(self._forget_session)
+        call_in_forked_child(self._forget_session)
         self._load_tokenizer, self._pad = _load_tokenizer(folder / "tokenizer.json", max_tokens)
         self._types = {given.name: given.type for given in self._session.get_inputs()}
         if not {"input_ids"} <= set(self._types) <= _INPUTS:
@@ -91,7 +91,7 @@ class OnnxModel:
 
     def _encode(self, text: str | tuple[str, str]) -> Any:
         one, *other = (text,) if isinstance(text, str) else text
-        return self._load_tokenizer.encode(storable(one), *map(storable, other))
+        return self._load_tokenizer.encode(make_storable(one), *map(make_storable, other))
 
     def _run(self, numbers: list[int], encodings: list[Any]) -> Batch:
         import numpy

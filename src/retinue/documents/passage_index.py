@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..core.values import Document
-from ..tools.keyword_search import stems, storable
+from ..tools.keyword_search import make_storable, stem_words
 from .document_store import DocumentStore
 from .splitter import cut_windows
 
@@ -50,7 +50,7 @@ class PassageIndex:
 
         `chunks`: maximum characters of a piece, and how many of them overlap.
         """
-        text = storable(text)
+        text = make_storable(text)
         pieces = [
             Document(text[start:end], f"{key}#{number}", {"key": key, "title": title, "start": start})
             for number, (start, end) in enumerate(cut_windows(text, *chunks))
@@ -101,7 +101,7 @@ class PassageIndex:
         with self._open(collection) as store:
             found = store.keyword(query, _CANDIDATES * top_k, where)
         best = max((one.score or 0.0 for one in found), default=0.0)
-        wanted = stems(query) or {query}
+        wanted = stem_words(query) or {query}
         scored = [Passage(one.meta["key"], one.content, round(_score(one, best, wanted), 4)) for one in found]
         return sorted(scored, key=lambda one: -one.score)[:top_k]
 
@@ -130,7 +130,7 @@ class PassageIndex:
 
 
 def _score(found: Document, best: float, wanted: set[str]) -> float:
-    there = stems(f"{found.meta.get('title', '')} {found.content}")
+    there = stem_words(f"{found.meta.get('title', '')} {found.content}")
     share = len(wanted & there) / len(wanted)
     return ((found.score or 0.0) / best + share) / 2 if best > 0 else share / 2
 

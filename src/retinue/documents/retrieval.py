@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 from urllib.parse import quote
 
-from .._internal.message_text import suggestion
+from .._internal.message_text import suggest_name
 from ..core.values import Document
 from ..errors import UsageError
-from ..tools.passages import excerpt
+from ..tools.passages import shorten_to_excerpt
 from .document_store import Store
 from .embedding import Embedder, add_title
 
@@ -45,7 +45,7 @@ def retrieve(
     Raises `UsageError`.
     """
     if mode not in MODES:
-        raise UsageError(f"no mode {mode!r} of retrieval; {suggestion(mode, MODES)}")
+        raise UsageError(f"no mode {mode!r} of retrieval; {suggest_name(mode, MODES)}")
     if mode == "keyword":
         return store.keyword(query, top_k, where)
     if embedder is None:
@@ -88,7 +88,7 @@ def format_results(documents: Sequence[Document], query: str, sources: str | Non
 def _format_line(document: Document, query: str, sources: str | None) -> str:
     title, link = document.meta.get("title"), "" if sources is None else _link(document, sources)
     head = f"[{title or link}]({link}) " if link else f"[{title}] " if title else ""
-    return head + excerpt(document.content, query, SHOWN_CHARS)
+    return head + shorten_to_excerpt(document.content, query, SHOWN_CHARS)
 
 
 def _link(document: Document, sources: str) -> str:

@@ -16,10 +16,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._internal.message_text import suggestion
-from .._internal.processes import in_forked_child, keep_from_parent
+from .._internal.message_text import suggest_name
+from .._internal.processes import call_in_forked_child, keep_from_parent
 from ..errors import DataError, UsageError
-from ..tools.keyword_search import TOKENIZE, storable
+from ..tools.keyword_search import TOKENIZE, make_storable
 
 if TYPE_CHECKING:
     import apsw
@@ -84,7 +84,7 @@ class Database:
         self._connection: apsw.Connection | None = None
         self._is_closed = False
         self._connect()
-        in_forked_child(self._forget_connection)
+        call_in_forked_child(self._forget_connection)
 
     def _connect(self) -> None:
         with self._translate_errors():
@@ -214,11 +214,11 @@ def build_sql_condition(where: Where | None) -> tuple[str, list[Any]]:
 
 def _translate_condition(key: str, operator: str, value: Any) -> Iterator[tuple[str, list[Any]]]:
     if operator not in _OPERATORS:
-        raise UsageError(f"where: {key}: no operator {str(operator)[:80]!r}; {suggestion(str(operator), _OPERATORS)}")
+        raise UsageError(f"where: {key}: no operator {str(operator)[:80]!r}; {suggest_name(str(operator), _OPERATORS)}")
     if operator == "in":
         if not isinstance(value, list | tuple | set | frozenset):
             raise UsageError(f"where: {key}: 'in' requires a list of values, not {value!r:.80}")
-        texts = [storable(one) for one in value if isinstance(one, str)]
+        texts = [make_storable(one) for one in value if isinstance(one, str)]
         each = [_translate_comparison(key, "eq", one) for one in value if not isinstance(one, str)]
         each += [_match_any(key, texts)] if texts else []
         yield f"({' OR '.join(text for text, _ in each) or '0'})", [one for _, values in each for one in values]
@@ -242,7 +242,7 @@ def _translate_comparison(key: str, operator: str, value: Any) -> tuple[str, lis
     if operator == "eq" and (value is None or isinstance(value, bool)):
         return "coalesce(json_type(meta, ?), 'null') = ?", [path, {None: "null", True: "true", False: "false"}[value]]
     if isinstance(value, str):
-        kinds, value = "'text'", storable(value)
+        kinds, value = "'text'", make_storable(value)
     elif isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value):
         kinds, value = "'integer', 'real'", value if abs(value) < _LARGEST else float(value)
     else:

@@ -24,7 +24,7 @@ def search_lookup(path: Path) -> Environment:
     Raises `DataError` as `Passages.load` does.
     """
     found = Passages.load(path)
-    pages = {_fold_case(one.meta["title"]): one.content for one in found.documents()}
+    pages = {_fold_case(one.meta["title"]): one.content for one in found.list_documents()}
 
     def similar(entity: str) -> list[str]:
         return [str(one.meta["title"]) for one in found.search(entity, _SIMILAR)]

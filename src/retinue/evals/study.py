@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from .. import __version__
-from .._internal.message_text import suggestion
+from .._internal.message_text import suggest_name
 from ..agent import Agent
 from ..core.prices import FREE, Price, find_price
 from ..core.protocols import Model
@@ -62,7 +62,7 @@ def select_questions(dataset: Dataset, tags: Sequence[str], first: int | None) -
     there = dict.fromkeys(tag for one in dataset.questions for tag in one.tags)
     for tag in tags:
         if tag not in there:
-            raise DataError(f"{dataset.name}: no question has the tag {tag!r}; {suggestion(tag, there)}")
+            raise DataError(f"{dataset.name}: no question has the tag {tag!r}; {suggest_name(tag, there)}")
     kept = [one for one in dataset.questions if not tags or set(tags) & set(one.tags)]
     return replace(dataset, questions=tuple(kept[:first]))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from .._internal.redaction import redacted_excerpt, register_named_secrets, register_url_secrets
+from .._internal.redaction import redact_excerpt, register_named_secrets, register_url_secrets
 from ..net.ssrf_guard import SsrfGuard
 
 _NAME = re.compile(r"[A-Za-z0-9_]{1,32}")
@@ -50,7 +50,7 @@ def find_server_problems(name: str, given: Mapping[str, Any]) -> Iterator[tuple[
     elif given.get("command") == "":
         yield "command", "the command is empty"
     elif (url := given.get("url")) is not None and not _is_address(url):
-        yield "url", f"url: want http://… or https://…, without a user name, not {redacted_excerpt(url)!r}"
+        yield "url", f"url: want http://… or https://…, without a user name, not {redact_excerpt(url)!r}"
     else:
         yield from _find_settings_problems(given)
 

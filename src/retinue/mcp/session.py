@@ -28,7 +28,7 @@ from mcp_types import (
     ToolListChangedNotification,
 )
 
-from .._internal.processes import in_forked_child, keep_from_parent
+from .._internal.processes import call_in_forked_child, keep_from_parent
 from .._internal.sync_bridge import run_blocking
 from ..errors import NotDone
 from ..net.error_mapping import call_failure
@@ -66,7 +66,7 @@ class Session:
         self.offered: Offered | None = None
         self._changed: set[str] = set()
         self._begin_unconnected()
-        in_forked_child(self._forget_connection)
+        call_in_forked_child(self._forget_connection)
 
     def _begin_unconnected(self) -> None:
         self._owner: asyncio.Task[None] | None = None
@@ -328,4 +328,4 @@ def _stop_all() -> None:
 
 
 atexit.register(_stop_all)  # and so before the background loop ends, which was registered earlier
-in_forked_child(_live.clear)
+call_in_forked_child(_live.clear)

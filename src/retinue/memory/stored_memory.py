@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Generic, Self, TypeVar
 
 from .._internal.concurrency import run_in_thread
-from .._internal.processes import in_forked_child
+from .._internal.processes import call_in_forked_child
 from .._internal.sync_bridge import run_blocking, start_in_background
 from ..core.component import Configurable
 from ..errors import DataError, RetinueError, UsageError
@@ -97,7 +97,7 @@ class Background:
         self._due = due
         self._work = work
         self._begin_idle()
-        in_forked_child(self._begin_idle)
+        call_in_forked_child(self._begin_idle)
 
     def _begin_idle(self) -> None:
         """Note that no work runs: a forked child's is done by its parent."""
@@ -155,7 +155,7 @@ class StateFile(Generic[S]):
     def __init__(self, kind: type[S], path: str | Path | None, state: S | None = None) -> None:
         self.path = None if path is None else Path(path).expanduser()
         self._make_locks()
-        in_forked_child(self._make_locks)
+        call_in_forked_child(self._make_locks)
         self.state = state or (kind() if self.path is None or not self.path.exists() else _read_state(kind, self.path))
 
     def _make_locks(self) -> None:

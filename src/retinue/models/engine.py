@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any, get_args
 from urllib.parse import urlsplit
 
-from .._internal.foreign_text import well_formed_json
-from .._internal.message_text import suggestion
+from .._internal.foreign_text import make_json_well_formed
+from .._internal.message_text import suggest_name
 from ..core.prices import Price, is_counted_in_dollars
 from ..core.prompt import Ask, Prompt, PromptCache
 from ..core.protocols import Chunks, list_kinds
@@ -91,7 +91,7 @@ class HttpEngine:
         self._sees = None if settings.sees is None else list_kinds(settings.sees)
         self._heads: list[tuple[Any, tuple[bytes, Mapping[str, str]]]] = []
         if self._dialect and self._dialect not in DIALECTS:
-            raise UsageError(f"no dialect {self._dialect!r}; {suggestion(self._dialect, DIALECTS)}")
+            raise UsageError(f"no dialect {self._dialect!r}; {suggest_name(self._dialect, DIALECTS)}")
 
     @property
     def name(self) -> str:
@@ -332,7 +332,7 @@ class HttpEngine:
         key = *differs, request.constraint, request.options, encoded.unfit
         head = next((head for known, head in self._heads if known == key), None)
         if head is None:
-            parameters = well_formed_json(self._build_parameters(request, wire, adapted, encoded.unfit))
+            parameters = make_json_well_formed(self._build_parameters(request, wire, adapted, encoded.unfit))
             headers = wire.take_headers(parameters)
             head = json.dumps(parameters)[:-1].encode(), headers
             self._heads = [(key, head), *self._heads[:1]]

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import get_args
 
-from .._internal.message_text import suggestion
+from .._internal.message_text import suggest_name
 from ..core.prices import Price, find_price
 from ..core.prompt import Ask
 from ..core.protocols import Chunks, Model, Retry, list_readable_kinds
@@ -42,7 +42,7 @@ class Fallbacks:
     def __init__(self, models: Iterable[Model], reasons: Sequence[str] = FALL_BACK_ON) -> None:
         known = get_args(Reason)
         if unknown := [one for one in reasons if one not in known]:
-            raise UsageError(f"fall_back_on: there is no reason {unknown[0]!r}; {suggestion(str(unknown[0]), known)}")
+            raise UsageError(f"fall_back_on: there is no reason {unknown[0]!r}; {suggest_name(str(unknown[0]), known)}")
         self._models = tuple(models)
         self._reasons = frozenset(reasons)
         names = [f"{engine}:{one.name}" if (engine := getattr(one, "engine", "")) else one.name for one in self._models]

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from .._internal.cache import state_folder
-from .._internal.message_text import suggestion
+from .._internal.cache import find_state_folder
+from .._internal.message_text import suggest_name
 from ..core.prompt import Ask, Prompt
 from ..core.protocols import Chunks
 from ..core.tools.tool import Tool
@@ -127,7 +127,7 @@ async def suggest_model(client: HttpClient, vendor: Vendor, model: str, refused:
     names = [name.removeprefix("models/") for name in named]
     if not names or model in names:  # the server's own message says more
         return refused
-    return ModelNotFound(f"{client.shown} has no model {model!r}; {suggestion(model, names)}")
+    return ModelNotFound(f"{client.shown} has no model {model!r}; {suggest_name(model, names)}")
 
 
 async def _get_json(client: HttpClient, path: str, body: bytes | None = None) -> Any:
@@ -321,7 +321,7 @@ def remember(identity: Identity) -> None:
 
 
 def _find_file() -> Path:
-    return state_folder() / "servers.json"
+    return find_state_folder() / "servers.json"
 
 
 def _read_file() -> dict[str, dict[str, Any]]:

@@ -24,8 +24,8 @@ from time import monotonic
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from .._internal.processes import in_forked_child
-from .._internal.progress import Progress, progress_listener
+from .._internal.processes import call_in_forked_child
+from .._internal.progress import Progress, find_progress_listener
 from ..core.prompt import Ask, Prompt, PromptCache
 from ..core.protocols import Chunks
 from ..core.values import Capabilities, Kind, Reply
@@ -105,7 +105,7 @@ def _sum_busy_ticks(spent: list[str]) -> int:
 
 _KEY = secrets.token_urlsafe(32)
 _loading = SimpleNamespace(turn=threading.Lock())
-in_forked_child(lambda: setattr(_loading, "turn", threading.Lock()))
+call_in_forked_child(lambda: setattr(_loading, "turn", threading.Lock()))
 _LOADED: set[tuple[Path, int]] = set()
 _LOAD = CpuLoad()
 _THREADS = "RETINUE_THREADS"  # in the environment: always so many
@@ -226,7 +226,7 @@ def _correct_usage(reply: Reply, read: int) -> Reply:
 
 def _load_server(path: Path, context: int, threads: int) -> RunningServer:
     with _loading.turn:  # concurrent callers wait for the load instead of repeating it
-        if (progress := progress_listener()) is not None and (path, context) not in _LOADED:
+        if (progress := find_progress_listener()) is not None and (path, context) not in _LOADED:
             _read_ahead(path, progress)
         server = _start_server(path, context, threads, os.getpid())
         _LOADED.add((path, context))

@@ -8,8 +8,8 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Annotated, Any, Protocol
 
-from .._internal.message_text import nearest, one_line_repr, suggestion
-from .._internal.redaction import address_without_secrets
+from .._internal.message_text import find_nearest, format_repr, suggest_name
+from .._internal.redaction import strip_address_secrets
 from .._internal.sync_bridge import run_blocking, shorten_traceback
 from ..core.completion import ask_once
 from ..core.component import Configurable
@@ -80,9 +80,9 @@ class PromptModel(Configurable):
             engine = name.partition(":")[0]  # names of models at other servers may contain a colon
         kind = engine or named or ("openai" if name or base_url else "scripted" if "script" in settings else "local")
         self._kind = kind
-        self._about: dict[str, Any] = {"engine": kind, "base_url": base_url and address_without_secrets(base_url)}
+        self._about: dict[str, Any] = {"engine": kind, "base_url": base_url and strip_address_secrets(base_url)}
         if kind not in ENGINES:
-            raise UsageError(f"no engine {kind!r}; {suggestion(kind, ENGINES)}")
+            raise UsageError(f"no engine {kind!r}; {suggest_name(kind, ENGINES)}")
         if not (named or engine or base_url):
             _check_spelling(name)
         self._engine = _make_engine(kind, {"model": name, "base_url": base_url, "api_key": api_key, **settings})
@@ -101,7 +101,7 @@ class PromptModel(Configurable):
 
     def __repr__(self) -> str:
         engine = getattr(self, "_engine", None)  # there is none if the constructor raised
-        return one_line_repr(self, engine and engine.name, **getattr(self, "_about", {}))
+        return format_repr(self, engine and engine.name, **getattr(self, "_about", {}))
 
     @property
     def name(self) -> str:
@@ -173,7 +173,7 @@ def _make_engine(kind: str, settings: Mapping[str, Any]) -> Engine:
         raise shorten_traceback(error) from error.__cause__
     except TypeError as error:
         known = Settings.__dataclass_fields__
-        unknown = [f"{name}; {suggestion(name, known)}" for name in settings if name not in known]
+        unknown = [f"{name}; {suggest_name(name, known)}" for name in settings if name not in known]
         raise UsageError(f"PromptModel: unknown setting {', '.join(unknown) or error}") from None
 
 
@@ -188,7 +188,7 @@ def _check_spelling(name: str) -> None:
     """Raise `UsageError` for a name of a model, at an address that is not given, that is almost one of an engine."""
     elsewhere = bool(os.environ.get("OPENAI_BASE_URL"))  # there, names may contain a colon: `llama3:8b`
     written = name.partition(":")[0] if elsewhere else name
-    near = nearest(written, ENGINES, 0.8 if elsewhere else 0.75)
+    near = find_nearest(written, ENGINES, 0.8 if elsewhere else 0.75)
     if near and written not in ENGINES and (near[0] == written[0].lower() or not elsewhere):
         hint = "" if elsewhere else f" (openai:{name} is a model of OpenAI)"
         raise UsageError(f"no engine {written!r}; did you mean {near!r}?{hint}")

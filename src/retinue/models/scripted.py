@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .._internal.message_text import suggestion
+from .._internal.message_text import suggest_name
 from ..core.events import Delta
 from ..core.prompt import Ask, Decided
 from ..core.protocols import Chunks, list_kinds
@@ -144,7 +144,7 @@ def _find_problems(rule: Any) -> Iterator[str]:
         return
     unknown = [key for key in rule if key not in _KEYS]
     if unknown:
-        yield f"unknown key {unknown[0]!r}; {suggestion(str(unknown[0]), _KEYS)}"
+        yield f"unknown key {unknown[0]!r}; {suggest_name(str(unknown[0]), _KEYS)}"
     if "call" in rule and not _are_calls(rule["call"]):
         yield "call: want {tool: NAME, input: …}, or a list of these"
     if "raw" in rule and not isinstance(rule["raw"], str):

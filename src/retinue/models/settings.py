@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from .._internal.message_text import suggestion
+from .._internal.message_text import suggest_name
 from ..core.protocols import list_kinds
 from ..core.values import Kind
 from ..errors import UsageError
@@ -61,4 +61,4 @@ class Settings:
         for name, kind in (("api", Api), ("effort", Effort), ("verbosity", Verbosity), ("summary", Summary)):
             given: str | None = getattr(self, name)
             if given and given not in get_args(kind):
-                raise UsageError(f"no {name} {given!r}; {suggestion(given, get_args(kind))}")
+                raise UsageError(f"no {name} {given!r}; {suggest_name(given, get_args(kind))}")

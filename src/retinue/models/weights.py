@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, Literal
 from zipfile import BadZipFile, ZipFile
 
 from .._internal.cache import cache_folder
-from .._internal.message_text import nearest, suggestion
+from .._internal.message_text import find_nearest, suggest_name
 from ..errors import DataError, ModelUnavailable, UsageError
 
 Source = Literal["hub", "wheels"]
@@ -248,7 +248,7 @@ def find_weights(name: str) -> Weights:
     parts = name.split("/")
     if len(parts) < 3 or not name.endswith(".gguf"):
         names = [name for one in read_catalogue() for name in (one.tier, one.name) if name]
-        near = suggestion(name, [*names, *read_bundles()])
+        near = suggest_name(name, [*names, *read_bundles()])
         raise UsageError(f"there are no weights {name!r}; {near} (others: OWNER/REPO/FILE.gguf)")
     return Weights(Path(name).stem, "/".join(parts[:2]), "/".join(parts[2:]))
 
@@ -276,7 +276,7 @@ def find(name: str) -> Path:
             title = "the embedded model" if known is EMBEDDED else known.name
             raise UsageError(f"{title} is not here yet; fetch it ({(known.size or 0) / 1e9:.1f} GB) with: {command}")
         here = ", ".join(file.stem for file in list_present_files() if file.suffix == ".gguf") or "none"
-        near = nearest(name, [file.stem for file in list_present_files()])
+        near = find_nearest(name, [file.stem for file in list_present_files()])
         meant = f"did you mean {near!r}?" if near else f"pulled so far: {here}"
         raise UsageError(f"no model {name!r}: {path} does not exist ({meant})")
     with path.open("rb") as file:

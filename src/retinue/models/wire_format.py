@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, cast
 
-from .._internal.foreign_text import LENIENT, check_depth, well_formed, well_formed_json
+from .._internal.foreign_text import LENIENT, check_depth, make_json_well_formed, make_well_formed
 from ..core.tools.tool import Tool
 from ..core.values import MAX_COUNT, AgentAction, File, Finish, Kind, Message, ToolInput, Usage
 from ..errors import ModelRefused, UsageError
@@ -113,8 +113,8 @@ class PartialCall:
 
     def finish_action(self, number: int) -> AgentAction:
         """Return the action; if the engine assigns no id, it is derived from the call's `number` in the reply."""
-        given = read_arguments(self.arguments) if self.given is None else well_formed_json(self.given)
-        return AgentAction(well_formed(self.name), given, id=well_formed(self.id) or f"call_{number}")
+        given = read_arguments(self.arguments) if self.given is None else make_json_well_formed(self.given)
+        return AgentAction(make_well_formed(self.name), given, id=make_well_formed(self.id) or f"call_{number}")
 
 
 @dataclass(slots=True)
@@ -397,14 +397,14 @@ def read_arguments(text: str) -> ToolInput:
 
     The object may be in a fence, encoded twice, alone in a list, or followed by the model's control tokens.
     """
-    text = well_formed(text)
+    text = make_well_formed(text)
     given = _decode(text.strip())
     if isinstance(given, list) and len(given) == 1 and isinstance(given[0], dict):
         given = given[0]
     if given in (None, []):  # an empty object, as PHP writes it
         return {}
     if isinstance(given, dict):
-        return cast("dict[str, Any]", well_formed_json(given))
+        return cast("dict[str, Any]", make_json_well_formed(given))
     return given if isinstance(given, str) and given != text.strip() else text
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from .._internal.foreign_text import well_formed
+from .._internal.foreign_text import make_well_formed
 from ..errors import ModelError, ModelNotFound, ModelRefused, ModelUnavailable, NotDone, ToolError, WindowExceeded
 from .retry import parse_retry_after
 
@@ -202,7 +202,7 @@ def _read_parts(body: Any, redacted: Callable[[str], str] = str) -> tuple[str, s
             message = f"{message} (parameter: '{parameter}')"
     else:
         message, mark = error, str(body.get("error_type", "")) if isinstance(body, dict) else ""  # TGI
-    return " ".join(redacted(well_formed(str(message))).split())[:500], mark
+    return " ".join(redacted(make_well_formed(str(message))).split())[:500], mark
 
 
 def _describe_filter(error: Mapping[str, Any]) -> str:

@@ -13,8 +13,8 @@ from hashlib import sha256
 from typing import Any
 from weakref import WeakKeyDictionary, finalize, ref
 
-from .._internal.foreign_text import TooDeepError, read_strict_json, well_formed_json
-from .._internal.redaction import address_without_secrets, redact, register_secret, register_url_secrets
+from .._internal.foreign_text import TooDeepError, make_json_well_formed, read_strict_json
+from .._internal.redaction import redact, register_secret, register_url_secrets, strip_address_secrets
 from ..errors import ModelError, ModelRefused, ModelUnavailable, UsageError
 from .connection_pool import (
     FAILURES,
@@ -96,7 +96,7 @@ class HttpClient:
         register_url_secrets(base_url)
         self._address, mark, query = base_url.partition("?")
         self._query = mark + query
-        self.shown = address_without_secrets(base_url)
+        self.shown = strip_address_secrets(base_url)
         self._limits = limits
         self._keepers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Keeper] = WeakKeyDictionary()
 
@@ -104,7 +104,7 @@ class HttpClient:
         """Return the JSON at `path`, or that a POST of `body` returns. Raises `ModelError`."""
         async with aclosing(self.exchange(path, body)) as reads:
             async for bodies in reads:
-                return well_formed_json(bodies[0])
+                return make_json_well_formed(bodies[0])
         raise ModelUnavailable(f"{self.shown}{path} returned an empty response")
 
     async def exchange(

@@ -1,6 +1,6 @@
 """Pipelines: directed graphs of components."""
 
-from .graph import Node, inputs_of, problems
+from .graph import Node, find_problems, list_inputs
 from .pipeline import Pipeline
 
-__all__ = ["Node", "Pipeline", "inputs_of", "problems"]
+__all__ = ["Node", "Pipeline", "find_problems", "list_inputs"]

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from html import escape
 
 from ..core.component import FIRST
-from .graph import ROOT, Node, Wire, root_of, topological_order
+from .graph import ROOT, Node, Wire, find_root_name, sort_topologically
 
 _WIDTH = 100  # of a line of text
 _BOX, _LAYER, _GAP, _MARGIN = 34, 78, 28, 16  # height of a box, height of a layer, gap between boxes, outer margin
 _LETTER = 7.6
 
 
-def text(nodes: Iterable[Node]) -> str:
+def draw_text(nodes: Iterable[Node]) -> str:
     """Draw one layer per line; each node is followed by its sources in brackets."""
-    ordered = topological_order(nodes)
-    lines = [root_of(ordered)]
-    for layer in _layers(ordered):
+    ordered = sort_topologically(nodes)
+    lines = [find_root_name(ordered)]
+    for layer in _assign_layers(ordered):
         lines.append("  ↓")
         line = ""
         for node in layer:
@@ -35,7 +35,7 @@ def _label(wire: Wire) -> str:
     return str(wire) + (f".{wire.key}" if wire.key else "")
 
 
-def _layers(nodes: Sequence[Node]) -> list[list[Node]]:
+def _assign_layers(nodes: Sequence[Node]) -> list[list[Node]]:
     """Assign each node to the layer below its lowest source. `nodes` must be in topological order."""
     depth = {ROOT: 0}
     layers: list[list[Node]] = []
@@ -62,17 +62,17 @@ class _Place:
         return len(self.name) * _LETTER + 24 if self.name else 8.0
 
 
-def svg(nodes: Iterable[Node]) -> str:
+def draw_svg(nodes: Iterable[Node]) -> str:
     """Draw boxes in layers with arrows between them, without scripts or external references."""
-    ordered = topological_order(nodes)
-    layers = _placed(_layers(ordered), _Place(root_of(ordered), round=True))
+    ordered = sort_topologically(nodes)
+    layers = _place_elements(_assign_layers(ordered), _Place(find_root_name(ordered), round=True))
     width = max(_MARGIN * 2 + sum(place.width + _GAP for place in layer) - _GAP for layer in layers)
     for number, layer in enumerate(layers):
         _spread(layer, number, width)
     places = [place for layer in layers for place in layer]
     height = _MARGIN * 2 + _LAYER * (len(layers) - 1) + _BOX
-    lines = [_line(above, below, label) for below in places for above, label in below.above]
-    boxes = [_box(place) for place in places if place.name]
+    lines = [_draw_line(above, below, label) for below in places for above, label in below.above]
+    boxes = [_draw_box(place) for place in places if place.name]
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
@@ -86,7 +86,7 @@ def svg(nodes: Iterable[Node]) -> str:
     )
 
 
-def _placed(layers: list[list[Node]], root: _Place) -> list[list[_Place]]:
+def _place_elements(layers: list[list[Node]], root: _Place) -> list[list[_Place]]:
     """Return the elements of all layers: boxes, and points where edges pass through.
 
     Edges from the same branch of a node share their points.
@@ -99,13 +99,13 @@ def _placed(layers: list[list[Node]], root: _Place) -> list[list[_Place]]:
             place = _Place(node.name)
             for wire in node.wires:
                 label = wire.branch if wire.explicit or wire.branch != FIRST else ""
-                place.above.append((_led_down(wire, *at[wire.source], places[:number], bends), label))
+                place.above.append((_lead_edge_down(wire, *at[wire.source], places[:number], bends), label))
             places[number].append(place)
             at[node.name] = number, place
     return places
 
 
-def _led_down(
+def _lead_edge_down(
     wire: Wire, depth: int, above: _Place, places: list[list[_Place]], bends: dict[tuple[str, str, int], _Place]
 ) -> _Place:
     """Return the element in the last of the layers `places` on an edge from `above`, which is in the layer `depth`."""
@@ -128,7 +128,7 @@ def _spread(layer: list[_Place], number: int, width: float) -> None:
         x += place.width + _GAP
 
 
-def _line(above: _Place, below: _Place, label: str) -> str:
+def _draw_line(above: _Place, below: _Place, label: str) -> str:
     x1, y1, x2, y2 = above.x, above.y + _BOX, below.x, below.y
     middle = (y1 + y2) / 2
     through = "" if below.name else f" L{x2:.1f},{y2 + _BOX:.1f}"  # a passing edge continues
@@ -142,7 +142,7 @@ def _line(above: _Place, below: _Place, label: str) -> str:
     return path
 
 
-def _box(place: _Place) -> str:
+def _draw_box(place: _Place) -> str:
     left, round_ = place.x - place.width / 2, _BOX / 2 if place.round else 6
     return (
         f'<rect x="{left:.1f}" y="{place.y:.1f}" width="{place.width:.1f}" height="{_BOX}" rx="{round_}" '

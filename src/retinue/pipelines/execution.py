@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from .._internal.concurrency import first_error, run_in_thread
+from .._internal.concurrency import find_first_error, run_in_thread
 from .._internal.containment import await_contained, call_contained, describe_error
 from ..core.component import FIRST, DeclaredComponent
 from ..core.values import Document
 from ..errors import NodeFailed, UsageError
-from .graph import ROOT, Node, Wire, topological_order
+from .graph import ROOT, Node, Wire, sort_topologically
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Plan:
     ends: tuple[int, ...]
 
 
-def needed_nodes(nodes: Mapping[str, Node], targets: Iterable[str]) -> list[Node]:
+def find_needed_nodes(nodes: Mapping[str, Node], targets: Iterable[str]) -> list[Node]:
     """Return `targets` and all nodes before them."""
     found: set[str] = set()
     todo = list(targets)
@@ -46,7 +46,7 @@ def needed_nodes(nodes: Mapping[str, Node], targets: Iterable[str]) -> list[Node
 
 def make_plan(nodes: Iterable[Node], targets: Iterable[str] = ()) -> Plan:
     """Return the plan of a valid pipeline."""
-    ordered = topological_order(nodes)
+    ordered = sort_topologically(nodes)
     number = {ROOT: 0} | {node.name: at for at, node in enumerate(ordered, 1)}
     sources = [(), *(tuple(number[name] for name in node.sources) for node in ordered)]
     before = [0]
@@ -72,7 +72,7 @@ def make_plan(nodes: Iterable[Node], targets: Iterable[str] = ()) -> Plan:
 Seen = Mapping[str, tuple[int, Any]]  # by name: the node that produced the value, and the value
 
 
-def bare_values(seen: Seen) -> dict[str, Any]:
+def strip_nodes(seen: Seen) -> dict[str, Any]:
     """Return the values without their nodes."""
     return {name: value for name, (_, value) in seen.items()}
 
@@ -135,13 +135,13 @@ class Execution:
                 for node in range(1, len(self._plan.names)):
                     self._tasks.append(group.create_task(self._run(node)))
         except ExceptionGroup as failed:
-            error = first_error(failed)
+            error = find_first_error(failed)
             raise error from error.__cause__
-        ends = [seen for node in self._ends() if (seen := self._seen[node]) is not None]
+        ends = [seen for node in self._find_ends() if (seen := self._seen[node]) is not None]
         here = len(self._plan.names)
-        return bare_values(merge(here, ends, self._plan.before))
+        return strip_nodes(merge(here, ends, self._plan.before))
 
-    def _ends(self) -> list[int]:
+    def _find_ends(self) -> list[int]:
         """Return the nodes where the run ended: its targets, or nodes whose chosen branch has no successor."""
         if self._plan.ends:
             return list(self._plan.ends)
@@ -154,26 +154,26 @@ class Execution:
         for source, _ in self._plan.wires[node]:
             if source:
                 await self._tasks[source - 1]
-        if not self._reached(node):
+        if not self._is_reached(node):
             return
-        arguments = self._arguments(node, component)
+        arguments = self._collect_arguments(node, component)
         try:
             if component.is_async:
                 value = await await_contained(component.function(**arguments))
             else:
                 value = await run_in_thread(partial(call_contained, component.function, **arguments))
         except Exception as error:
-            raise _node_error(component, error) from error
+            raise _make_node_error(component, error) from error
         self._note(node, component, value)
 
-    def _reached(self, node: int) -> bool:
+    def _is_reached(self, node: int) -> bool:
         """Return whether one of a node's inputs was chosen; other inputs were not, or their nodes did not run."""
         return any(self._is_live(source, wire.branch) for source, wire in self._plan.wires[node])
 
     def _is_live(self, source: int, branch: str) -> bool:
         return self._seen[source] is not None and self._branches[source] == branch
 
-    def _arguments(self, node: int, component: DeclaredComponent) -> dict[str, Any]:
+    def _collect_arguments(self, node: int, component: DeclaredComponent) -> dict[str, Any]:
         inputs: dict[int, Seen] = {}
         mapped: dict[str, Any] = {}
         for source, wire in self._plan.wires[node]:
@@ -188,11 +188,11 @@ class Execution:
         arriving = merge(node, list(inputs.values()), self._plan.before)
         self._arriving[node] = arriving
         if component.takes_all or not component.required <= arriving.keys():
-            values = bare_values(arriving)  # all values: to select from, or to list in an error
+            values = strip_nodes(arriving)  # all values: to select from, or to list in an error
         else:
             values = {name: arriving[name][1] for name in component.inputs if name in arriving}
         if "inputs" in component.inputs and "inputs" not in values:
-            values["inputs"] = [bare_values(seen) for seen in inputs.values()]
+            values["inputs"] = [strip_nodes(seen) for seen in inputs.values()]
         try:
             return component.select_arguments({**values, **mapped, **self._params.get(component.name, {})})
         except UsageError as error:
@@ -206,6 +206,6 @@ class Execution:
         self._seen[node] = with_outputs(self._arriving.pop(node), node, outputs)
 
 
-def _node_error(component: DeclaredComponent, error: Exception) -> NodeFailed:
+def _make_node_error(component: DeclaredComponent, error: Exception) -> NodeFailed:
     told = isinstance(error, NodeFailed | UsageError)
     return NodeFailed(component.name, str(error) if told else describe_error(error))

@@ -73,7 +73,7 @@ class Node:
         return tuple(dict.fromkeys(wire.source for wire in self.wires))
 
 
-def root_of(nodes: Iterable[Node]) -> str:
+def find_root_name(nodes: Iterable[Node]) -> str:
     """Return the name that the nodes use for the root."""
     named = (wire.shown for node in nodes for wire in node.wires if wire.source == ROOT)
     return next(named, ROOT)
@@ -89,19 +89,19 @@ def _read_wire(node: str, text: str, parameter: str, named: bool) -> Wire:
     return Wire(meant, branch or FIRST, bool(branch), parameter, found["key"] or "", source)
 
 
-def inputs_of(nodes: Iterable[Node]) -> tuple[str, ...]:
+def list_inputs(nodes: Iterable[Node]) -> tuple[str, ...]:
     """Return what the root provides under the name that these nodes use; nodes with unreadable wires are ignored."""
-    return INPUTS[root_of(node for node in nodes if not any(unreadable_wires(node)))]
+    return INPUTS[find_root_name(node for node in nodes if not any(find_wire_errors(node)))]
 
 
-def problems(nodes: Iterable[Node], inputs: Collection[str] | None = None) -> list[str]:
+def find_problems(nodes: Iterable[Node], inputs: Collection[str] | None = None) -> list[str]:
     """Return all problems of a pipeline with these `nodes`, in any order. Nothing is run."""
     found: list[str] = []
     nodes = list(nodes)
-    inputs = inputs_of(nodes) if inputs is None else inputs
+    inputs = list_inputs(nodes) if inputs is None else inputs
     readable: dict[str, Node] = {}
     for node in nodes:
-        wrong = [*bad_name(node.name, readable), *unreadable_wires(node)]
+        wrong = [*find_name_problems(node.name, readable), *find_wire_errors(node)]
         found += wrong
         if not wrong:
             readable[node.name] = node
@@ -110,17 +110,19 @@ def problems(nodes: Iterable[Node], inputs: Collection[str] | None = None) -> li
     for node in readable.values():
         if not node.wires and node.name in used:
             found.append(f"node {node.name!r} has no inputs, so it is a second root beside {ROOT!r}; want only one")
-        found += bad_wires(node, readable, names, used)
-    found += [f"{' → '.join([*loop, loop[0]])} is a cycle; a pipeline may not have one" for loop in cycles(readable)]
+        found += find_wire_problems(node, readable, names, used)
+    found += [
+        f"{' → '.join([*loop, loop[0]])} is a cycle; a pipeline may not have one" for loop in find_cycles(readable)
+    ]
     if not found:
         visible: dict[str, Visible] = {ROOT: frozenset(inputs)}
-        for node in topological_order(readable.values()):
-            found += missing_inputs(node, visible)
-            visible[node.name] = visible_after(node, visible)
+        for node in sort_topologically(readable.values()):
+            found += find_missing_inputs(node, visible)
+            visible[node.name] = find_visible_after(node, visible)
     return found
 
 
-def bad_name(name: str, taken: Collection[str]) -> Iterator[str]:
+def find_name_problems(name: str, taken: Collection[str]) -> Iterator[str]:
     """Yield why `name` is not valid for a node."""
     if not isinstance(name, str) or not name.isprintable() or not name.strip() or "." in name:
         yield f"a node cannot be called {name!r}: want a text without dots and line breaks"
@@ -130,7 +132,7 @@ def bad_name(name: str, taken: Collection[str]) -> Iterator[str]:
         yield f"two nodes are called {name!r}; names must be unique"
 
 
-def unreadable_wires(node: Node) -> Iterator[str]:
+def find_wire_errors(node: Node) -> Iterator[str]:
     """Yield why a node's component or inputs cannot be read."""
     try:
         _ = node.component
@@ -142,7 +144,7 @@ def unreadable_wires(node: Node) -> Iterator[str]:
         yield str(error)
 
 
-def bad_wires(
+def find_wire_problems(
     node: Node, nodes: Mapping[str, Node], names: Collection[str], used: Collection[str] = ()
 ) -> Iterator[str]:
     """Yield problems of one node's inputs. `names` includes nodes with unreadable wires."""
@@ -150,7 +152,7 @@ def bad_wires(
         yield f"node {node.name!r} is not connected: it has no inputs; the root is {ROOT!r}"
     seen: set[str] = set()
     for wire in node.wires:
-        yield from _bad_source(node, wire, nodes, names)
+        yield from _find_source_problems(node, wire, nodes, names)
         if not wire.parameter and str(wire) in seen:
             yield f"node {node.name!r}: its input {str(wire)!r} is listed twice"
         seen.add(str(wire))
@@ -158,7 +160,7 @@ def bad_wires(
             yield f"node {node.name!r} has no input {wire.parameter!r}; it has: {_join_names(node.component.inputs)}"
 
 
-def _bad_source(node: Node, wire: Wire, nodes: Mapping[str, Node], names: Collection[str]) -> Iterator[str]:
+def _find_source_problems(node: Node, wire: Wire, nodes: Mapping[str, Node], names: Collection[str]) -> Iterator[str]:
     if wire.source not in names:
         near = get_close_matches(wire.source, names, 1)
         known = f"do you mean {near[0]!r}?" if near else f"there are: {_join_names(names)}"
@@ -175,7 +177,7 @@ def _bad_source(node: Node, wire: Wire, nodes: Mapping[str, Node], names: Collec
             yield f"node {node.name!r}: {wire.source!r} has no {wire.branch}, only {branches}"
 
 
-def cycles(nodes: Mapping[str, Node]) -> list[list[str]]:
+def find_cycles(nodes: Mapping[str, Node]) -> list[list[str]]:
     """Return cycles among `nodes`, one per strongly connected component, in the direction of the values."""
     left = {name: [source for source in node.sources if source in nodes] for name, node in nodes.items()}
     found: list[list[str]] = []
@@ -190,7 +192,7 @@ def cycles(nodes: Mapping[str, Node]) -> list[list[str]]:
             return found
 
 
-def topological_order(nodes: Iterable[Node]) -> list[Node]:
+def sort_topologically(nodes: Iterable[Node]) -> list[Node]:
     """Sort `nodes` topologically; otherwise their order is kept."""
     nodes = list(nodes)
     place = {node.name: at for at, node in enumerate(nodes)}
@@ -209,7 +211,7 @@ def topological_order(nodes: Iterable[Node]) -> list[Node]:
     return ordered
 
 
-def missing_inputs(node: Node, visible: Mapping[str, Visible]) -> Iterator[str]:
+def find_missing_inputs(node: Node, visible: Mapping[str, Visible]) -> Iterator[str]:
     """Yield required inputs of a node that nothing before it provides."""
     mapped = set()
     for wire in node.wires:
@@ -218,7 +220,7 @@ def missing_inputs(node: Node, visible: Mapping[str, Visible]) -> Iterator[str]:
             mapped.add(wire.parameter)
             if given is not None and wire.key not in given:
                 yield f"node {node.name!r}: {wire.source!r} has no output {wire.key!r}; it has: {_join_names(given)}"
-    there = _visible_before(node, visible)
+    there = _find_visible_before(node, visible)
     if there is None:
         return
     for name in node.component.inputs:
@@ -229,9 +231,9 @@ def missing_inputs(node: Node, visible: Mapping[str, Visible]) -> Iterator[str]:
             )
 
 
-def visible_after(node: Node, visible: Mapping[str, Visible]) -> Visible:
+def find_visible_after(node: Node, visible: Mapping[str, Visible]) -> Visible:
     """Return the values available after `node`."""
-    before = _visible_before(node, visible)
+    before = _find_visible_before(node, visible)
     outputs = node.component.outputs
     return None if before is None or outputs is None else before | outputs.keys()
 
@@ -243,14 +245,14 @@ def from_root(nodes: Iterable[Node], inputs: Collection[str]) -> frozenset[str]:
     for node in nodes:
         mapped = {wire.parameter for wire in node.wires}
         needed |= {wire.key for wire in node.wires if wire.parameter and wire.source == ROOT}
-        there = _visible_before(node, visible)
+        there = _find_visible_before(node, visible)
         if there is not None:
             needed |= node.component.required - there - mapped
-        visible[node.name] = visible_after(node, visible)
+        visible[node.name] = find_visible_after(node, visible)
     return frozenset(needed & set(inputs))
 
 
-def _visible_before(node: Node, visible: Mapping[str, Visible]) -> Visible:
+def _find_visible_before(node: Node, visible: Mapping[str, Visible]) -> Visible:
     before: frozenset[str] = frozenset()
     for source in node.sources:
         given = visible[source]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from .._internal.concurrency import gather_bounded as batch_in_order
-from .._internal.message_text import one_line_repr, suggestion
+from .._internal.message_text import format_repr, suggest_name
 from .._internal.sync_bridge import run_blocking
 from .._internal.yaml_io import YamlSerializable, load_section
 from ..core.component import DeclaredComponent, Input
@@ -16,7 +16,7 @@ from ..core.component_declaration import component
 from ..core.tools.tool import Tool
 from ..errors import UsageError
 from . import diagram, graph
-from .execution import Execution, Plan, make_plan, needed_nodes
+from .execution import Execution, Plan, find_needed_nodes, make_plan
 from .graph import ROOT, Node
 
 Params = Mapping[str, Mapping[str, Any]]
@@ -37,13 +37,13 @@ class Pipeline(YamlSerializable):
     ) -> None:
         self.name = name
         nodes = list(nodes)
-        inputs = graph.inputs_of(nodes) if inputs is None else inputs
+        inputs = graph.list_inputs(nodes) if inputs is None else inputs
         self.inputs = (inputs,) if isinstance(inputs, str) else tuple(inputs)
-        graph.raise_problems(name, graph.problems(nodes, self.inputs))
+        graph.raise_problems(name, graph.find_problems(nodes, self.inputs))
         self._nodes: dict[str, Node] = {}
         self._visible: dict[str, graph.Visible] = {ROOT: frozenset(self.inputs)}
         self._plans: dict[tuple[str, ...], Plan] = {}
-        for node in graph.topological_order(nodes):
+        for node in graph.sort_topologically(nodes):
             self._add(node)
 
     @classmethod
@@ -53,7 +53,7 @@ class Pipeline(YamlSerializable):
         return pipeline
 
     def __repr__(self) -> str:
-        return one_line_repr(self, self.name, inputs=list(self.inputs), nodes=list(self._nodes))
+        return format_repr(self, self.name, inputs=list(self.inputs), nodes=list(self._nodes))
 
     def state(self) -> Any:
         """Return the settings, which may have changed since construction."""
@@ -74,9 +74,9 @@ class Pipeline(YamlSerializable):
         if inputs is None:
             inputs = [next(reversed(self._nodes), ROOT)]
         node = Node(component, name, inputs)
-        found = [*graph.bad_name(name, self._nodes), *graph.unreadable_wires(node)]
-        found = found or list(graph.bad_wires(node, self._nodes, self._visible))
-        found = found or list(graph.missing_inputs(node, self._visible))
+        found = [*graph.find_name_problems(name, self._nodes), *graph.find_wire_errors(node)]
+        found = found or list(graph.find_wire_problems(node, self._nodes, self._visible))
+        found = found or list(graph.find_missing_inputs(node, self._visible))
         graph.raise_problems(self.name, found)
         self._add(node)
 
@@ -84,7 +84,7 @@ class Pipeline(YamlSerializable):
         if isinstance(node.something, Pipeline) and node.something.holds(self):
             raise UsageError(f"pipeline {self.name!r}: node {node.name!r} would make it contain itself")
         self._nodes[node.name] = node
-        self._visible[node.name] = graph.visible_after(node, self._visible)
+        self._visible[node.name] = graph.find_visible_after(node, self._visible)
         self._plans.clear()
 
     def _name_for(self, something: Any) -> str:
@@ -165,7 +165,7 @@ class Pipeline(YamlSerializable):
             self._check_names(wanted or self._nodes, "targets")
             if not self._nodes:
                 raise UsageError(f"pipeline {self.name!r} has no nodes; add some with add_node(component)")
-            self._plans[wanted] = make_plan(needed_nodes(self._nodes, wanted or self._nodes), wanted)
+            self._plans[wanted] = make_plan(find_needed_nodes(self._nodes, wanted or self._nodes), wanted)
         return self._plans[wanted]
 
     def _check_params(self, params: Params) -> None:
@@ -185,7 +185,7 @@ class Pipeline(YamlSerializable):
                 [node.name for node in self.nodes if unknown[0] in node.component.inputs] if what == "params" else []
             )
             hint = f"{takers[0]!r} has it: params={{{takers[0]!r}: {{{unknown[0]!r}: …}}}}" if takers else ""
-            hint = hint or suggestion(unknown[0], self._nodes)
+            hint = hint or suggest_name(unknown[0], self._nodes)
             raise UsageError(f"pipeline {self.name!r}: {what}: no node {unknown[0]!r}; {hint}")
 
     # ── seen from outside ────────────────────────────────────────────────────────────────────────
@@ -193,7 +193,7 @@ class Pipeline(YamlSerializable):
     @property
     def output_variable(self) -> str:
         """The name of the main output, which a tool shows the model: that of the last node."""
-        return self._ends()[-1].component.output if self._nodes else "results"
+        return self._find_ends()[-1].component.output if self._nodes else "results"
 
     @property
     def effects(self) -> str:
@@ -204,29 +204,29 @@ class Pipeline(YamlSerializable):
     @property
     def output_variables(self) -> tuple[str, ...]:
         """The main outputs of all nodes at which the pipeline ends."""
-        return tuple(dict.fromkeys(node.component.output for node in self._ends())) or ("results",)
+        return tuple(dict.fromkeys(node.component.output for node in self._find_ends())) or ("results",)
 
     def as_component(self) -> DeclaredComponent:
         """Return this pipeline's declaration as a component of another."""
         needs = graph.from_root(self._nodes.values(), self.inputs)
         inputs = {name: Input(required=name in needs) for name in self.inputs}
         inputs |= {"params": Input(required=False, default=None)}
-        visible = [self._visible[node.name] for node in self._ends()]
+        visible = [self._visible[node.name] for node in self._find_ends()]
         known = [names for names in visible if names is not None]
         outputs = {name: Any for names in known for name in names} if len(known) == len(visible) else None
         return DeclaredComponent(self.name, self.run_async, inputs, outputs, output=self.output_variable, branches=1)
 
-    def _ends(self) -> list[Node]:
+    def _find_ends(self) -> list[Node]:
         used = {source for node in self._nodes.values() for source in node.sources}
         return [node for name, node in self._nodes.items() if name not in used]
 
     def draw(self) -> str:
         """Draw a diagram as text: layer by layer, from the root down."""
-        return diagram.text(self.nodes)
+        return diagram.draw_text(self.nodes)
 
     def draw_svg(self) -> str:
         """Draw a diagram as SVG."""
-        return diagram.svg(self.nodes)
+        return diagram.draw_svg(self.nodes)
 
     def _repr_svg_(self) -> str:
         return self.draw_svg()
@@ -258,7 +258,7 @@ def bind_parameters(tools: Iterable[Tool], params: Mapping[str, Mapping[str, Any
     names = {id(tool): {node.name for node in tool.something.nodes} for tool in tools if _is_pipeline(tool)}
     known = set().union(*names.values())
     if unknown := [name for name in params if name not in known]:
-        there = suggestion(unknown[0], sorted(known))
+        there = suggest_name(unknown[0], sorted(known))
         raise UsageError(f"params: no pipeline among the tools has a node {unknown[0]!r}; {there}")
     return [_bind(tool, {name: params[name] for name in params if name in names.get(id(tool), ())}) for tool in tools]
 

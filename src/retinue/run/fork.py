@@ -119,14 +119,14 @@ def fork_log(log: Sequence[Event], point: ForkPoint) -> list[KeptEvent]:
     return kept
 
 
-def step_of(log: Sequence[KeptEvent]) -> int:
+def find_last_step(log: Sequence[KeptEvent]) -> int:
     """Return the last step of a fork's log."""
-    return max((_step_of(one.event) or 0 for one in log), default=0)
+    return max((_read_step(one.event) or 0 for one in log), default=0)
 
 
 def _cut_after_step(kept: list[KeptEvent], log: Sequence[Event], step: int | None) -> list[KeptEvent]:
     """Return the events up to the end of a step."""
-    steps = {number for event in log if (number := _step_of(event)) is not None}
+    steps = {number for event in log if (number := _read_step(event)) is not None}
     final = max(steps, default=0)
     if step is None and not _is_decided(log[-1]):
         return kept
@@ -135,7 +135,7 @@ def _cut_after_step(kept: list[KeptEvent], log: Sequence[Event], step: int | Non
         raise UsageError(f"the run has no step {step}: its last one is {final}")
     if step >= final and _is_decided(log[-1]):
         raise UsageError(f"step {step} is the run's last, which ended it: fork it from step 0 to {max(0, final - 1)}")
-    return list(takewhile(lambda one: (_step_of(one.event) or 0) <= step, kept))
+    return list(takewhile(lambda one: (_read_step(one.event) or 0) <= step, kept))
 
 
 def _edit_observations(kept: list[KeptEvent], log: Sequence[Event], point: ForkPoint) -> list[KeptEvent]:
@@ -205,7 +205,7 @@ def _is_decided(event: Event) -> bool:
     return isinstance(event, Finished) or (isinstance(event, Stopped) and event.reason not in RESUMABLE)
 
 
-def _step_of(event: Event) -> int | None:
+def _read_step(event: Event) -> int | None:
     return getattr(event, "step", None)
 
 

@@ -83,7 +83,7 @@ class PinnedRun:
         found = run_blocking(replay_team(spec, recording, self.members))
         return {"": found, **found.members}
 
-    def problem(self, source: AgentSource) -> str:
+    def find_problem(self, source: AgentSource) -> str:
         """Return where the run is decided otherwise by now, as a diff; an empty string if it is not."""
         try:
             found = self.replay(source)

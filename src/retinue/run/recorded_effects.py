@@ -186,19 +186,19 @@ class ContinuedRun(RecordedEffects):
     async def tell(self, event: Event | Delta) -> None:
         """Emit `event` unless it is recorded. Raises `LogMismatch` if the log has a different one."""
         recorded = self._next
-        if recorded is not None and self._matches(recorded, event):
+        if recorded is not None and self._is_recorded(recorded, event):
             self._at += 1
             return
         await tell(self._prompts.translate(event) if isinstance(event, Asked) else event)
 
-    def _matches(self, recorded: Event, event: Event | Delta) -> bool:
+    def _is_recorded(self, recorded: Event, event: Event | Delta) -> bool:
         """Return whether `event` is the `recorded` one. Answers come from the log; requests must be equal."""
         match event:
             case Asked() if self._skip_request(event):
                 return True
             case Started() | Asked():
                 if recorded != event and not (self._regardless and type(recorded) is type(event)):
-                    raise self._mismatch(recorded, event)
+                    raise self._make_mismatch(recorded, event)
                 return True
             case Retried() | Replied():
                 return True
@@ -208,10 +208,10 @@ class ContinuedRun(RecordedEffects):
 
     def _ask_further(self, request: Ask) -> Chunks:
         if self._next is not None:
-            raise self._mismatch(self._next, request)
+            raise self._make_mismatch(self._next, request)
         return self._world.ask(request)
 
-    def _mismatch(self, recorded: Event, event: object) -> LogMismatch:
+    def _make_mismatch(self, recorded: Event, event: object) -> LogMismatch:
         return LogMismatch(
             f"the log does not fit this run: its event {self._at} is {recorded!r:.200}, here comes {event!r:.200}"
         )

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .._internal.containment import describe_error, is_own_error
-from .._internal.message_text import one_line_repr
+from .._internal.message_text import format_repr
 from .._internal.sync_bridge import shorten_traceback
 from ..core.events import ENDINGS, Delta, Event, Started, Stopped, find_started
 from ..core.files import check_together, load_event_files, load_message_files, with_data
@@ -55,7 +55,7 @@ class Earlier:
     decisions: Mapping[str, Decision] = field(default_factory=dict)
     children: Mapping[str, Sequence[Event]] = field(default_factory=dict)
 
-    def of(self, call: str) -> Earlier:
+    def select_call(self, call: str) -> Earlier:
         """Return what belongs to the member's run of this call."""
         inside = f"{call}/"
         return Earlier(
@@ -112,7 +112,7 @@ class Run:
         self._spans: LiveSpans | None = None
 
     def __repr__(self) -> str:
-        return one_line_repr(self, self._task.question, agent=self._spec.name, key=self.key, events=len(self.log))
+        return format_repr(self, self._task.question, agent=self._spec.name, key=self.key, events=len(self.log))
 
     async def events(self) -> AsyncGenerator[Event | Delta, None]:
         """Drive the run and yield its events as they happen.
@@ -319,7 +319,7 @@ class NestedRuns:
         call, spec = member.call, member.tool.something.run_spec()
         spec = replace(spec, budget=member.budget(spec.budget), human=spec.human or self._human)
         task = self._task if member.passes_conversation else Task(member.question)
-        run = Run(spec, task.question, task.history, self._earlier.of(call), f"{self._key}/{call}")
+        run = Run(spec, task.question, task.history, self._earlier.select_call(call), f"{self._key}/{call}")
         run.member = True
         run.listener = partial(self._pass_on, call)
         try:

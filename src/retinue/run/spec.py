@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from .._internal.containment import call_contained, describe_error, is_own_error
-from .._internal.message_text import suggestion
+from .._internal.message_text import suggest_name
 from ..core.budgets import Budget
 from ..core.events import Started
 from ..core.loop.effects import Human
@@ -56,7 +56,7 @@ class RunSpec:
         if asked and asked is not True:
             names = [tool.name for tool in self.tools]
             if unknown := [name for name in asked if name not in names]:
-                raise UsageError(f"require_human_feedback: no tool {unknown[0]!r}; {suggestion(unknown[0], names)}")
+                raise UsageError(f"require_human_feedback: no tool {unknown[0]!r}; {suggest_name(unknown[0], names)}")
         if self.answers is None:
             return self
         return replace(self, tools=tuple(replace(tool, return_direct=False) for tool in self.tools))  # none may answer
@@ -155,7 +155,7 @@ def as_question(text: str) -> str:
     return question
 
 
-def suggested(questions: Iterable[str]) -> tuple[str, ...]:
+def check_suggested(questions: Iterable[str]) -> tuple[str, ...]:
     """Return suggested questions for an agent. Raises `UsageError`."""
     wanted = f"want a list of at most {MOST} texts, such as ['What can you do?']"
     if isinstance(questions, str) or not isinstance(questions, Iterable):

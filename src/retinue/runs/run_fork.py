@@ -13,10 +13,10 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from .._internal.message_text import suggestion
+from .._internal.message_text import suggest_name
 from ..core.events import Started
 from ..errors import UsageError
-from ..run.fork import ForkPoint, KeptEvent, fork_log, step_of
+from ..run.fork import ForkPoint, KeptEvent, find_last_step, fork_log
 from ..store.clock import CLOCK
 from ..store.event_log import Entry, append_entries, read_events
 from ..store.run_copies import copy_belongings
@@ -108,7 +108,7 @@ def _row(run: RunRow, edits: ForkEdits, kept: Sequence[KeptEvent], ttl: int) -> 
 
 def _request(run: RunRow, edits: ForkEdits, kept: Sequence[KeptEvent]) -> dict[str, Any]:
     """Return the request of a fork: that of the run, with what is edited."""
-    request = {**run.request, "forked_from": {"run_id": run.id, "step": step_of(kept)}}
+    request = {**run.request, "forked_from": {"run_id": run.id, "step": find_last_step(kept)}}
     if edits.agent is not None:
         request["model"] = edits.agent
     if edits.point.instructions is not None:
@@ -119,7 +119,7 @@ def _request(run: RunRow, edits: ForkEdits, kept: Sequence[KeptEvent]) -> dict[s
     known = {*had, *edits.known_tools}
     for name in (*(edits.tools or ()), *edits.without_tools):
         if name not in known:
-            raise UsageError(f"the run has no tool {name[:80]!r}; {suggestion(name, sorted(known))}")
+            raise UsageError(f"the run has no tool {name[:80]!r}; {suggest_name(name, sorted(known))}")
     left = edits.tools if edits.tools is not None else had
     request["only_tools"] = [name for name in left if name not in edits.without_tools]
     return request

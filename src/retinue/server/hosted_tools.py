@@ -17,7 +17,7 @@ from ..errors import ToolError, UsageError
 from ..runs.citations import FILE_SEARCH, mark
 from ..store.tables import contents
 from ..store.tenant_view import TenantView
-from ..tools.keyword_search import stems
+from ..tools.keyword_search import stem_words
 from .assistants.hosted_steps import CODE_INTERPRETER
 from .assistants.tool_resources import Resources
 from .files.attachment import store_of
@@ -134,9 +134,9 @@ def excerpt(text: str, query: str) -> str:
     """Return the text, or of a long one the part that shares the most words with the query."""
     if len(text) <= _EXCERPT:
         return text
-    wanted = stems(query)
+    wanted = stem_words(query)
     starts = range(0, len(text) - _EXCERPT // 2, _EXCERPT // 2)
-    start = max(starts, key=lambda at: (len(wanted & stems(text[at : at + _EXCERPT])), -at))
+    start = max(starts, key=lambda at: (len(wanted & stem_words(text[at : at + _EXCERPT])), -at))
     words = re.search(r"\s\S", text[start:]) if start else None
     start += words.start() + 1 if words is not None and words.start() < 40 else 0
     return text[start : start + _EXCERPT]

@@ -24,7 +24,7 @@ from ..store.database import Database
 from ..store.run_row import RunRow
 from ..store.single_insert import insert_once
 from ..store.tables import registered_tools, run_tools
-from ..tools.endpoint import endpoint
+from ..tools.endpoint import make_endpoint
 from .tenant_shares import TenantShares
 
 HTTP, MCP = "http", "mcp"
@@ -90,7 +90,7 @@ def _taken(connection: Connection, run: RunRow) -> Sequence[Definition]:
 
 def _of_endpoint(one: Definition, guard: SsrfGuard) -> list[Tool]:
     takes = build_schema_signature(convert_schema(one.get("parameters") or _NO_ARGUMENTS))
-    call = endpoint(one["url"], one.get("output"), guard)
+    call = make_endpoint(one["url"], one.get("output"), guard)
     options = {name: one[name] for name in ("effects", "timeout", "approval") if one.get(name) is not None}
     return [Tool(one["name"], call, one["description"], takes=takes, **options)]
 

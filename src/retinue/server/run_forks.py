@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from pydantic import Field
 from sqlalchemy import Connection
 
-from .._internal.message_text import suggestion
+from .._internal.message_text import suggest_name
 from ..errors import UsageError
 from ..run.fork import ForkPoint, fork_log
 from ..run.recorded_effects import NumberedEvent
@@ -60,7 +60,7 @@ async def fork(run_id: str, body: RunFork, context: ContextDep) -> Object:
     )
     agents = context.server.deployment.agents
     if body.model is not None and body.model not in agents:
-        message = f"The model '{body.model}' does not exist; {suggestion(body.model, agents)}"
+        message = f"The model '{body.model}' does not exist; {suggest_name(body.model, agents)}"
         raise ApiError(400, message, param="model", code="model_not_found")
     edits = await _checked(context, run_id, edits)
 
@@ -120,7 +120,7 @@ async def _checked(context: Context, run_id: str, edits: ForkEdits) -> ForkEdits
     known = [tool.name for tool in spec.tools]
     for name in edits.tools or ():
         if name not in known:
-            message = f"The agent '{spec.name}' has no tool '{name}'; {suggestion(name, known)}"
+            message = f"The agent '{spec.name}' has no tool '{name}'; {suggest_name(name, known)}"
             raise ApiError(400, message, param="tools")
     edits = replace(edits, known_tools=known)
     if edits.agent is None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple, get_origin, get_type_hints
 
-from .._internal.message_text import suggestion
-from .._internal.type_check import mismatch
+from .._internal.message_text import suggest_name
+from .._internal.type_check import describe_mismatch
 from ..core.tools.tool import Tool
 from ..errors import UsageError
 from .graph_plan import WHOLE_STATE, RolePlan, reach_of
@@ -85,12 +85,12 @@ def _name_problems(roles: Sequence[str], where: Where, head: str, tails: Iterabl
     if head == END:
         yield GraphProblem((*where, "head"), f"nothing follows {END}")
     elif head != START and head not in roles:
-        yield GraphProblem((*where, "head"), f"no role {head!r}; {suggestion(head, [START, *roles])}")
+        yield GraphProblem((*where, "head"), f"no role {head!r}; {suggest_name(head, [START, *roles])}")
     for tail in tails:
         if tail == START:
             yield GraphProblem((*where, "tail"), f"nothing leads to {START}")
         elif tail != END and tail not in roles:
-            yield GraphProblem((*where, "tail"), f"no role {tail!r}; {suggestion(tail, [*roles, END])}")
+            yield GraphProblem((*where, "tail"), f"no role {tail!r}; {suggest_name(tail, [*roles, END])}")
 
 
 def _find_path_problems(outline: GraphOutline) -> Iterator[GraphProblem]:
@@ -208,7 +208,7 @@ class _Reader:
         if given is not None:
             takes = dict(given) if isinstance(given, Mapping) else {name: name for name in given}
             if wrong := [name for name in takes if name not in parameters]:
-                raise UsageError(f"input: no parameter {wrong[0]!r}; {suggestion(wrong[0], parameters)}")
+                raise UsageError(f"input: no parameter {wrong[0]!r}; {suggest_name(wrong[0], parameters)}")
             if lacking := [name for name in needed if name not in takes]:
                 raise UsageError(f"input: its parameter {lacking[0]!r} gets nothing; name a field for it")
             return takes
@@ -231,14 +231,14 @@ def _find_field_problems(role: Role | HumanGate, plan: RolePlan, found: RolePlan
     reads = [*(plan.reads or ()), *plan.takes.values()]
     for name in dict.fromkeys(reads):
         if name not in found.fields and name != WHOLE_STATE:
-            yield f"input: no field {name!r}; {suggestion(name, found.fields)}"
+            yield f"input: no field {name!r}; {suggest_name(name, found.fields)}"
     if isinstance(role, HumanGate):
         return
     yield from _find_type_problems(found.tools[-1], plan, found.fields)
     if is_json_speaker(role.something) and len(plan.writes) == 1 and not own:
         kind = _return_type(role.something)
         to = found.fields[plan.writes[0]]
-        if kind in _SAMPLES and to.reducer in ("replace", "merge") and mismatch(_SAMPLES[kind], to.type):
+        if kind in _SAMPLES and to.reducer in ("replace", "merge") and describe_mismatch(_SAMPLES[kind], to.type):
             yield f"it returns {kind.__name__}, and its field {plan.writes[0]!r} holds {_name_type(to.type)}"
 
 
@@ -250,7 +250,7 @@ def _find_type_problems(tool: Tool, plan: RolePlan, fields: Mapping[str, StateFi
         kind = get_origin(kind) or kind
         if wanted is None or kind not in _SAMPLES:
             continue
-        if mismatch(_SAMPLES[kind], wanted):
+        if describe_mismatch(_SAMPLES[kind], wanted):
             yield f"its parameter {parameter!r} wants {wanted.__name__}, and the field {name!r} holds {kind.__name__}"
 
 
@@ -283,14 +283,14 @@ def find_selector_problems(
         wanted = [to for _, to in selector.cases] + ([selector.otherwise] if selector.otherwise else [])
         for word in dict.fromkeys(wanted):
             if word not in tails:
-                yield f"{word!r} is no candidate; {suggestion(word, tails)}"
+                yield f"{word!r} is no candidate; {suggest_name(word, tails)}"
         for name in dict.fromkeys(name for tree in selector.trees for name in list_field_names(tree)):
             if name not in fields:
-                yield f"no field {name!r}; {suggestion(name, fields)}"
+                yield f"no field {name!r}; {suggest_name(name, fields)}"
     if isinstance(selector, ModelChoice):
         for name in selector.shows:
             if name not in fields:
-                yield f"shows: no field {name!r}; {suggestion(name, fields)}"
+                yield f"shows: no field {name!r}; {suggest_name(name, fields)}"
 
 
 def _name_type(type_: Any) -> str:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from .._internal.message_text import suggestion
-from .._internal.type_check import mismatch
+from .._internal.message_text import suggest_name
+from .._internal.type_check import describe_mismatch
 from ..errors import UsageError
 
 Values = Mapping[str, Any]
@@ -49,16 +49,16 @@ class StateField:
     def __post_init__(self) -> None:
         if isinstance(self.type, str):
             if self.type not in TYPES:
-                raise UsageError(f"no type {self.type!r}; {suggestion(self.type, TYPES)}")
+                raise UsageError(f"no type {self.type!r}; {suggest_name(self.type, TYPES)}")
             object.__setattr__(self, "type", TYPES[self.type])
         if not callable(self.reducer) and self.reducer not in REDUCERS:
-            raise UsageError(f"no reducer {self.reducer!r}; {suggestion(str(self.reducer), REDUCERS)}")
+            raise UsageError(f"no reducer {self.reducer!r}; {suggest_name(str(self.reducer), REDUCERS)}")
         wanted = _NATURAL.get(self.reducer) if isinstance(self.reducer, str) else None
         if wanted is not None and self.type is Any:
             object.__setattr__(self, "type", wanted)
         if wanted is not None and wanted not in (self.type, getattr(self.type, "__origin__", None)):
             raise UsageError(f"the reducer {self.reducer} needs a {wanted.__name__}, not {_name_type(self.type)}")
-        if self.default is not UNSET and (problem := mismatch(self.default, self.type)):
+        if self.default is not UNSET and (problem := describe_mismatch(self.default, self.type)):
             raise UsageError(f"its default {problem}")
 
     @property
@@ -107,7 +107,7 @@ def write_field(values: Values, fields: Mapping[str, StateField], name: str, val
     field = fields[name]
     item = _NATURAL.get(str(field.reducer)) is list
     (inner,) = get_args(field.type) or (Any,) if item else (field.type,)
-    if problem := mismatch(value, inner):
+    if problem := describe_mismatch(value, inner):
         raise StateError(f"the field {name!r} {problem}")
     if name not in values:
         return {**values, name: value}
@@ -116,7 +116,7 @@ def write_field(values: Values, fields: Mapping[str, StateField], name: str, val
         new = reduce(values[name], value)
     except Exception as error:  # a reducer may be anybody's
         raise StateError(f"the reducer of the field {name!r} failed: {error!r:.200}") from error
-    problem = mismatch(new, field.type) or _describe_json_problem(new)
+    problem = describe_mismatch(new, field.type) or _describe_json_problem(new)
     if problem:
         raise StateError(f"the field {name!r} {problem}")
     return {**values, name: new}
@@ -125,7 +125,7 @@ def write_field(values: Values, fields: Mapping[str, StateField], name: str, val
 def replace_field(values: Values, fields: Mapping[str, StateField], name: str, value: Any) -> dict[str, Any]:
     """Return the state after a person gave the field `name` another value. Raises `StateError`."""
     new = read_value(value, fields[name]) if isinstance(value, str) else value
-    if problem := mismatch(new, fields[name].type):
+    if problem := describe_mismatch(new, fields[name].type):
         raise StateError(f"the field {name!r} {problem}")
     return {**values, name: new}
 

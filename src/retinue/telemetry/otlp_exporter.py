@@ -15,8 +15,8 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.metrics.view import View
 from opentelemetry.sdk.resources import Resource
 
-from .._internal.processes import in_forked_child
-from .._internal.redaction import address_without_secrets, redact
+from .._internal.processes import call_in_forked_child
+from .._internal.redaction import redact, strip_address_secrets
 from ..errors import UsageError
 from ..net.connection_pool import FAILURES, ConnectionPool, describe_failure, read_body
 from ..net.proxy_route import Route, route
@@ -65,7 +65,7 @@ class OtlpExporter:
         self._posters = [one for one in (self._traces, self._metrics) if one is not None]
         self._resource = resource
         self._begin_metrics()
-        in_forked_child(self._begin_metrics)  # the parent sends what was measured before
+        call_in_forked_child(self._begin_metrics)  # the parent sends what was measured before
 
     def _begin_metrics(self) -> None:
         views = [View(instrument_name="*", aggregation_cardinality_limit=_MOST_SERIES)]
@@ -125,7 +125,7 @@ class _Poster:
         said = await self._read_answer(self._way.request("POST", endpoint.url, headers, body))
         if self.status >= 300:
             shown = redact(said.decode("utf-8", "replace"))[:200].strip()
-            address, told = address_without_secrets(endpoint.url), f": {shown!r}" if shown.isprintable() else ""
+            address, told = strip_address_secrets(endpoint.url), f": {shown!r}" if shown.isprintable() else ""
             problem = f"{address} answered {self.status}{told}"
             raise NotSent(problem, again=self.status in _AGAIN, seconds=self._wait)
 
@@ -141,7 +141,7 @@ class _Poster:
                 finally:
                     self._pool.release(connection)
         except FAILURES as error:
-            shown = address_without_secrets(self._endpoint.url)
+            shown = strip_address_secrets(self._endpoint.url)
             raise NotSent(f"{shown} {describe_failure(error)}", again=True) from None
         self.status = connection.status
         self._wait = parse_retry_after(connection.headers.get("retry-after")) or 0.0

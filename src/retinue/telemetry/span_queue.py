@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from .._internal.processes import in_forked_child
+from .._internal.processes import call_in_forked_child
 from ..net.retry import Attempts, Retries
 from .environment import Pace
 from .otlp_exporter import Exporter, NotSent
@@ -37,7 +37,7 @@ class SpanQueue:
         self._metrics_at = time.monotonic() + pace.metrics
         self._said_at = -_QUIET
         self._start()
-        in_forked_child(self._restart)
+        call_in_forked_child(self._restart)
 
     def _start(self) -> None:
         self._wake, self._flushed = threading.Event(), threading.Condition()

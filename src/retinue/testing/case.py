@@ -58,15 +58,15 @@ class Case(Generic[S]):
         except unittest.SkipTest:
             raise
         except AssertionError as error:
-            raise self._broken(str(error) or "an assertion failed") from error
+            raise self._make_error(str(error) or "an assertion failed") from error
         except Exception as error:
             late = isinstance(error, TimeoutError) and limit.expired()
             problem = (
                 f"this took longer than {timeout:g} seconds" if late else f"unexpectedly raised {describe_error(error)}"
             )
-            raise self._broken(problem) from error
+            raise self._make_error(problem) from error
 
-    def _broken(self, problem: str) -> AssertionError:
+    def _make_error(self, problem: str) -> AssertionError:
         return AssertionError(f"{self.contract}: {self.name}: {problem}")
 
 
@@ -114,7 +114,7 @@ def skip(reason: str) -> NoReturn:
     raise unittest.SkipTest(reason)
 
 
-def shown(value: object, most: int = 200) -> str:
+def format_value(value: object, most: int = 200) -> str:
     """Return the `repr` of `value` for an error message, truncated to `most` characters."""
     text = repr(value)
     return text if len(text) <= most else f"{text[: most - 2]} …"

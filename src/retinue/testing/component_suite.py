@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .._internal.type_check import mismatch
+from .._internal.type_check import describe_mismatch
 from ..agent import Agent
 from ..config.registry import COMPONENTS
 from ..core.component import DeclaredComponent
@@ -20,7 +20,7 @@ from ..core.tools.tool import Tool
 from ..errors import NodeFailed, UsageError
 from ..models import PromptModel
 from ..pipelines import Pipeline
-from .case import Case, collect_cases, require, require_same, shown, skip
+from .case import Case, collect_cases, format_value, require, require_same, skip
 
 Values = Mapping[str, Any]
 
@@ -55,27 +55,27 @@ def component_cases() -> tuple[Case[ComponentSubject], ...]:
     return collect_cases("component", globals())
 
 
-def _given(values: Values) -> dict[str, Any]:
+def _copy_values(values: Values) -> dict[str, Any]:
     return copy.deepcopy(dict(values))
 
 
-def _repeatable(subject: ComponentSubject) -> None:
+def _require_repeatable(subject: ComponentSubject) -> None:
     if not subject.repeatable:
         skip("ComponentSubject.repeatable is false")
 
 
-async def _alone(subject: ComponentSubject) -> list[Any]:
+async def _run_alone(subject: ComponentSubject) -> list[Any]:
     """Return the outcome of each of the inputs, run one after the other."""
-    return [await subject.component().run_async(**_given(values)) for values in subject.inputs]
+    return [await subject.component().run_async(**_copy_values(values)) for values in subject.inputs]
 
 
-async def _refusal(subject: ComponentSubject, values: Values) -> str:
+async def _find_refusal(subject: ComponentSubject, values: Values) -> str:
     """Return the message of the `UsageError` that these values raise."""
     try:
         found = await subject.component().run_async(**values)
     except UsageError as error:
         return str(error)
-    raise AssertionError(f"given {shown(values)}, want a UsageError; it gave {shown(found)}")
+    raise AssertionError(f"given {format_value(values)}, want a UsageError; it gave {format_value(found)}")
 
 
 # ── what it takes and gives ──────────────────────────────────────────────────────────────────────
@@ -101,9 +101,9 @@ async def its_outputs_are_those_it_declares(subject: ComponentSubject) -> None:
     """It returns the outputs that it declares, and no others."""
     declared = subject.component()
     require(subject.inputs, "ComponentSubject.inputs is empty; want values with which it runs")
-    for found in await _alone(subject):
+    for found in await _run_alone(subject):
         outputs = found[0] if isinstance(found, tuple) else found
-        require(isinstance(outputs, dict), f"it gave {shown(outputs)}; want outputs by name")
+        require(isinstance(outputs, dict), f"it gave {format_value(outputs)}; want outputs by name")
         extra = [name for name in outputs if declared.outputs is not None and name not in declared.outputs]
         require(not extra, f"it gave {', '.join(extra)}, and declares {', '.join(declared.outputs or ())}")
 
@@ -112,7 +112,7 @@ async def a_missing_input_is_named(subject: ComponentSubject) -> None:
     """If a required input is missing, the run is refused with the input's name."""
     for name in subject.component().required:
         values = {key: value for key, value in subject.inputs[0].items() if key != name}
-        said = await _refusal(subject, values)
+        said = await _find_refusal(subject, values)
         require(repr(name) in said, f"without {name!r} it says {said!r}; want the name in it")
 
 
@@ -120,22 +120,22 @@ async def an_unknown_input_is_named(subject: ComponentSubject) -> None:
     """An unknown input is refused with its name."""
     if subject.component().takes_all:
         skip("it takes whatever it is given")
-    said = await _refusal(subject, {**_given(subject.inputs[0]), "no_such_input": 1})
+    said = await _find_refusal(subject, {**_copy_values(subject.inputs[0]), "no_such_input": 1})
     require("'no_such_input'" in said, f"given no_such_input it says {said!r}; want the name in it")
 
 
 async def an_input_of_a_wrong_type_is_named(subject: ComponentSubject) -> None:
     """An input that does not match its type hint is refused with its name."""
     for name, declared in subject.component().inputs.items():
-        if mismatch(wrong := object(), declared.kind):
-            said = await _refusal(subject, {**_given(subject.inputs[0]), name: wrong})
+        if describe_mismatch(wrong := object(), declared.kind):
+            said = await _find_refusal(subject, {**_copy_values(subject.inputs[0]), name: wrong})
             require(repr(name) in said, f"of a wrong {name!r} it says {said!r}; want the name in it")
 
 
 async def its_inputs_are_not_changed(subject: ComponentSubject) -> None:
     """A run does not modify its inputs, which other nodes may share."""
     for values in subject.inputs:
-        given = _given(values)
+        given = _copy_values(values)
         await subject.component().run_async(**given)
         require_same(dict(values), given, "the inputs before and after")
 
@@ -145,13 +145,17 @@ async def its_inputs_are_not_changed(subject: ComponentSubject) -> None:
 
 async def blocking_and_awaited_are_the_same(subject: ComponentSubject) -> None:
     """If it has both `run` and `run_async`, they return the same."""
-    _repeatable(subject)
+    _require_repeatable(subject)
     something = subject.make()
-    for values, awaited in zip(subject.inputs, await _alone(subject), strict=True):
-        require_same(awaited, await asyncio.to_thread(_blocking, something, _given(values)), "awaited, and blocking")
+    for values, awaited in zip(subject.inputs, await _run_alone(subject), strict=True):
+        require_same(
+            awaited,
+            await asyncio.to_thread(_run_blocking_variant, something, _copy_values(values)),
+            "awaited, and blocking",
+        )
 
 
-def _blocking(something: Any, values: dict[str, Any]) -> Any:
+def _run_blocking_variant(something: Any, values: dict[str, Any]) -> Any:
     """Return the result of its own `run`, if it has one, interpreted as its component does."""
     declared = component(something)
     if isinstance(something, DeclaredComponent) or getattr(something, "run", None) is None:
@@ -164,41 +168,45 @@ async def any_event_loop_will_do(subject: ComponentSubject) -> None:
     """A component may be run from different event loops in turn, as scripts and servers do."""
     declared = subject.component()
     for _ in range(2):
-        await asyncio.to_thread(lambda: asyncio.run(_once(declared, subject.inputs[0])))
-    await _once(declared, subject.inputs[0])
+        await asyncio.to_thread(lambda: asyncio.run(_run_once(declared, subject.inputs[0])))
+    await _run_once(declared, subject.inputs[0])
 
 
-async def _once(declared: DeclaredComponent, values: Values) -> Any:
-    return await declared.run_async(**_given(values))
+async def _run_once(declared: DeclaredComponent, values: Values) -> Any:
+    return await declared.run_async(**_copy_values(values))
 
 
 async def a_batch_keeps_its_order(subject: ComponentSubject) -> None:
     """The results of a batch are in the order of its inputs."""
-    _repeatable(subject)
-    batch = [_given(values) for values in subject.inputs] * 3
-    require_same(await _alone(subject) * 3, await subject.component().run_batch_async(batch), "alone, and as a batch")
+    _require_repeatable(subject)
+    batch = [_copy_values(values) for values in subject.inputs] * 3
+    require_same(
+        await _run_alone(subject) * 3, await subject.component().run_batch_async(batch), "alone, and as a batch"
+    )
 
 
 async def runs_side_by_side_are_independent(subject: ComponentSubject) -> None:
     """A component may be run many times at once; it is stateless."""
-    _repeatable(subject)
+    _require_repeatable(subject)
     declared = subject.component()
-    runs = [_once(declared, values) for values in subject.inputs for _ in range(3)]
-    alone = [found for found in await _alone(subject) for _ in range(3)]
+    runs = [_run_once(declared, values) for values in subject.inputs for _ in range(3)]
+    alone = [found for found in await _run_alone(subject) for _ in range(3)]
     require_same(alone, list(await asyncio.gather(*runs)), "alone, and at once")
 
 
 async def a_copy_gives_the_same(subject: ComponentSubject) -> None:
     """A copy (`copy.copy`) is a component that returns the same."""
-    _repeatable(subject)
+    _require_repeatable(subject)
     copied = component(copy.copy(subject.make()))
-    require_same(await _alone(subject), [await _once(copied, one) for one in subject.inputs], "it, and its copy")
+    require_same(
+        await _run_alone(subject), [await _run_once(copied, one) for one in subject.inputs], "it, and its copy"
+    )
 
 
 # ── in pipelines and files ───────────────────────────────────────────────────────────────────────
 
 
-def _pipeline(subject: ComponentSubject, values: Values) -> Pipeline:
+def _make_pipeline(subject: ComponentSubject, values: Values) -> Pipeline:
     pipeline = Pipeline(inputs=list(values))
     pipeline.add_node(subject.make(), "Node", ["Query"])
     return pipeline
@@ -206,9 +214,9 @@ def _pipeline(subject: ComponentSubject, values: Values) -> Pipeline:
 
 async def a_pipeline_may_be_made_of_it(subject: ComponentSubject) -> None:
     """As the node of a pipeline it returns the same as alone."""
-    _repeatable(subject)
-    for values, alone in zip(subject.inputs, await _alone(subject), strict=True):
-        found = await _pipeline(subject, values).run_async(**_given(values))
+    _require_repeatable(subject)
+    for values, alone in zip(subject.inputs, await _run_alone(subject), strict=True):
+        found = await _make_pipeline(subject, values).run_async(**_copy_values(values))
         outputs = alone[0] if isinstance(alone, tuple) else alone
         require_same(outputs, {name: found.get(name) for name in outputs}, "alone, and in a pipeline")
 
@@ -219,11 +227,11 @@ async def what_it_raises_names_its_node(subject: ComponentSubject) -> None:
         skip("ComponentSubject.failing is not given")
     for values in subject.failing:
         try:
-            found = await _pipeline(subject, values).run_async(**_given(values))
+            found = await _make_pipeline(subject, values).run_async(**_copy_values(values))
         except NodeFailed as error:
             require(error.node == "Node" and error.__cause__ is not None, f"it says {error!r} of the node 'Node'")
         else:
-            require(False, f"given {shown(values)}, want an error; it gave {shown(found)}")
+            require(False, f"given {format_value(values)}, want an error; it gave {format_value(found)}")
 
 
 async def a_file_can_say_it(subject: ComponentSubject) -> None:
@@ -231,14 +239,14 @@ async def a_file_can_say_it(subject: ComponentSubject) -> None:
     something = subject.make()
     if type(something).__name__ not in COMPONENTS or not subject.yaml:
         skip(f"files know no {type(something).__name__}, or ComponentSubject.yaml is false")
-    first, second, read = _written_and_read(something)
+    first, second, read = _write_and_read(something)
     require_same(first, second, "as it was written, and is written again")
     if subject.repeatable:
-        found = [await _once(component(read), one) for one in subject.inputs]
-        require_same(await _alone(subject), found, "as it was, and as it is read")
+        found = [await _run_once(component(read), one) for one in subject.inputs]
+        require_same(await _run_alone(subject), found, "as it was, and as it is read")
 
 
-def _written_and_read(something: Any) -> tuple[str, str, Any]:
+def _write_and_read(something: Any) -> tuple[str, str, Any]:
     """Return its file, the file of the object read back, and that object: an agent's tool."""
     with tempfile.TemporaryDirectory() as folder:
         first, second = Path(folder, "a.yml"), Path(folder, "b.yml")
@@ -255,6 +263,6 @@ async def a_secret_is_not_shown(subject: ComponentSubject) -> None:
     require(subject.secret not in repr(subject.make()), "its repr has the key in it")
     for values in subject.failing:
         try:
-            await subject.component().run_async(**_given(values))
+            await subject.component().run_async(**_copy_values(values))
         except Exception as error:
             require(subject.secret not in f"{error} {error!r}", f"a {type(error).__name__} has the key in it")

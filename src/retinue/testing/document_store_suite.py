@@ -14,7 +14,7 @@ from ..core.values import Document
 from ..documents.document_store import Store
 from ..documents.store_database import Where
 from ..errors import UsageError
-from .case import Case, collect_cases, require, require_same, shown, skip
+from .case import Case, collect_cases, format_value, require, require_same, skip
 
 YEARS = (
     Document("The first text.", "a", {"year": 2019, "kind": "page", "draft": True}),
@@ -113,7 +113,7 @@ def _read_refusal(use: Callable[[], object], what: str) -> str:
         value = use()
     except UsageError as error:
         return str(error)
-    raise AssertionError(f"{what}: want a UsageError, it gave {shown(value)}")
+    raise AssertionError(f"{what}: want a UsageError, it gave {format_value(value)}")
 
 
 def document_store_cases() -> tuple[Case[DocumentStoreSubject], ...]:
@@ -249,14 +249,14 @@ async def many_threads_may_use_it(subject: DocumentStoreSubject) -> None:
 # ── searching ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _for(ability: bool, name: str) -> None:
+def _require_ability(ability: bool, name: str) -> None:
     if not ability:
         skip(f"DocumentStoreSubject.{name} is false")
 
 
 async def words_are_found_best_first(subject: DocumentStoreSubject) -> None:
     """`keyword` finds documents by their words, best first and by descending score; a filter applies here, too."""
-    _for(subject.keyword, "keyword")
+    _require_ability(subject.keyword, "keyword")
     river = Document("The river flows through the town, and the river is deep.", "river", {"kind": "page"})
     town = Document("A town at a river, with many other things to see.", "town", {"kind": "book"})
     with _open_store(subject, town, river, Document("A lake.", "lake", {"kind": "page"})) as store:
@@ -276,7 +276,7 @@ async def words_are_found_best_first(subject: DocumentStoreSubject) -> None:
 
 async def any_text_is_a_query(subject: DocumentStoreSubject) -> None:
     """Any text is a valid query: none of it is interpreted as the store's own query language."""
-    _for(subject.keyword, "keyword")
+    _require_ability(subject.keyword, "keyword")
     with _open_store(subject, *YEARS) as store:
         for query in (
             "",
@@ -291,14 +291,14 @@ async def any_text_is_a_query(subject: DocumentStoreSubject) -> None:
             "?" * 999,
         ):
             found = _list_ids(store.keyword(query))
-            require(set(found) <= set("abc"), f"{shown(query, 40)} finds {found}")
+            require(set(found) <= set("abc"), f"{format_value(query, 40)} finds {found}")
 
 
 async def vectors_are_found_nearest_first(subject: DocumentStoreSubject) -> None:
     """`nearest` finds documents by the direction of their vectors; `score` is the cosine similarity. A document changed
     without a vector loses its vector.
     """
-    _for(subject.nearest, "nearest")
+    _require_ability(subject.nearest, "nearest")
     with _open_store(subject) as store:
         require_same(store.nearest([1.0, 0.0]), [], "what an empty store finds")
         require_same(store.write(YEARS, VECTORS), 3, "how many were new")
@@ -314,7 +314,7 @@ async def vectors_are_found_nearest_first(subject: DocumentStoreSubject) -> None
 
 async def vectors_that_do_not_fit_are_refused(subject: DocumentStoreSubject) -> None:
     """There is one vector for each document, all of the same length, of finite numbers that are not all 0."""
-    _for(subject.nearest, "nearest")
+    _require_ability(subject.nearest, "nearest")
     with _open_store(subject) as store:
         store.write(YEARS[:1], VECTORS[:1])
         for vectors in MISFITS:
@@ -325,7 +325,7 @@ async def vectors_that_do_not_fit_are_refused(subject: DocumentStoreSubject) -> 
 
 async def top_k_is_at_least_one(subject: DocumentStoreSubject) -> None:
     """A search for fewer documents than one is refused, and one for more than there are finds all."""
-    _for(subject.keyword or subject.nearest, "keyword")
+    _require_ability(subject.keyword or subject.nearest, "keyword")
     with _open_store(subject, *YEARS) as store:
         if subject.keyword:
             _read_refusal(lambda: store.keyword("text", 0), "top_k=0")
@@ -338,7 +338,7 @@ async def top_k_is_at_least_one(subject: DocumentStoreSubject) -> None:
 
 async def what_has_expired_is_not_there(subject: DocumentStoreSubject) -> None:
     """An expired document is neither found nor counted."""
-    _for(subject.expires, "expires")
+    _require_ability(subject.expires, "expires")
     with _open_store(subject) as store:
         store.write(YEARS[:1], expires=time.time() - 1)
         store.write(YEARS[1:], expires=time.time() + 1_000)

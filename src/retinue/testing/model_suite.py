@@ -17,7 +17,7 @@ from ..core.schema.patterns import Constraint, choice, print_regex
 from ..core.tools.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Capabilities, Finish, Message, Reply, Usage
 from ..errors import ModelError, ModelRefused, ModelUnavailable, WindowExceeded
-from .case import Case, collect_cases, require, require_same, shown, skip
+from .case import Case, collect_cases, format_value, require, require_same, skip
 
 Make = Callable[[], Model]
 Chunk = Delta | Retry | Reply
@@ -75,10 +75,13 @@ async def _read_reply(model: Model, request: Ask) -> Reply:
 def _require_reply(seen: Sequence[Chunk]) -> Reply:
     """Return the reply at the end of a model's output. Raises `AssertionError` unless it equals the streamed text."""
     last = seen[-1] if seen else None
-    require(isinstance(last, Reply), f"want a Reply as the last item, not {shown(last)}")
+    require(isinstance(last, Reply), f"want a Reply as the last item, not {format_value(last)}")
     assert isinstance(last, Reply)
     text = _join_pieces(seen)
-    require(text is None or text == last.text, f"the pieces make {shown(text)}, the reply is {shown(last.text)}")
+    require(
+        text is None or text == last.text,
+        f"the pieces make {format_value(text)}, the reply is {format_value(last.text)}",
+    )
     return last
 
 
@@ -145,7 +148,7 @@ async def _cancel_at_once(model: Model, request: Ask) -> None:
 async def _cancel(task: asyncio.Task[Any]) -> None:
     task.cancel()
     await asyncio.wait({task})
-    require(task.cancelled(), f"it was cancelled and ended otherwise: {shown(task)}")
+    require(task.cancelled(), f"it was cancelled and ended otherwise: {format_value(task)}")
 
 
 _SIDE_BY_SIDE = 8
@@ -165,11 +168,14 @@ async def the_last_item_is_the_reply(subject: ModelSubject) -> None:
     seen = await _read_chunks(subject.make(), subject.ask())
     require(seen, "nothing was yielded; want a Reply")
     for at, chunk in enumerate(seen):
-        require(isinstance(chunk, Delta | Retry | Reply), f"item {at} is {shown(chunk)}; want a Delta, Retry or Reply")
-        require(isinstance(chunk, Reply) == (at == len(seen) - 1), f"item {at} of {len(seen)} is {shown(chunk)}")
+        require(
+            isinstance(chunk, Delta | Retry | Reply),
+            f"item {at} is {format_value(chunk)}; want a Delta, Retry or Reply",
+        )
+        require(isinstance(chunk, Reply) == (at == len(seen) - 1), f"item {at} of {len(seen)} is {format_value(chunk)}")
     reply = seen[-1]
     assert isinstance(reply, Reply)
-    require(isinstance(reply.text, str), f"the reply's text is {shown(reply.text)}; want a str")
+    require(isinstance(reply.text, str), f"the reply's text is {format_value(reply.text)}; want a str")
     require(reply.finish in get_args(Finish), f"finish is {reply.finish!r}; want one of {', '.join(get_args(Finish))}")
 
 
@@ -182,11 +188,13 @@ async def stop_words_are_honoured(subject: ModelSubject) -> None:
     """A reply ends before any of the stop words, and no delta shows one, whether or not the engine supports them."""
     model = subject.make()
     words = (await _read_reply(model, subject.ask())).text.split()
-    require(len(words) > 1, f"without stop words the reply is {shown(words)}; want at least two words to stop at one")
+    require(
+        len(words) > 1, f"without stop words the reply is {format_value(words)}; want at least two words to stop at one"
+    )
     for stop in ((words[-1],), ("\nNo such line:", words[1])):
         reply = await _read_reply(model, subject.ask(stop=stop))
         found = [word for word in stop if word in reply.text]
-        require(not found, f"asked to stop before {found}, it says {shown(reply.text)}")
+        require(not found, f"asked to stop before {found}, it says {format_value(reply.text)}")
 
 
 async def usage_is_counted(subject: ModelSubject) -> None:
@@ -194,7 +202,7 @@ async def usage_is_counted(subject: ModelSubject) -> None:
     model = subject.make()
     first, second = [(await _read_reply(model, subject.ask())).usage for _ in range(2)]
     for usage in (first, second):
-        require(isinstance(usage, Usage), f"usage is {shown(usage)}; want a Usage")
+        require(isinstance(usage, Usage), f"usage is {format_value(usage)}; want a Usage")
         low = [one.name for one in fields(usage) if getattr(usage, one.name) < 0]
         require(not low, f"{low} is below 0: {usage}")
         require(usage.requests >= 1, f"a reply takes at least one request: {usage}")
@@ -229,7 +237,9 @@ async def asks_side_by_side_are_independent(subject: ModelSubject) -> None:
     stops = [(word,) for word in dict.fromkeys(words)][:_SIDE_BY_SIDE]
     asks = [subject.ask(stop=stop) for stop in (*stops, *[()] * (_SIDE_BY_SIDE - len(stops)))]
     for request, reply in zip(asks, await asyncio.gather(*(_read_reply(model, one) for one in asks)), strict=True):
-        require(not any(stop in reply.text for stop in request.stop), f"{request.stop} is in {shown(reply.text)}")
+        require(
+            not any(stop in reply.text for stop in request.stop), f"{request.stop} is in {format_value(reply.text)}"
+        )
         require(request.stop or reply.text, "a reply to which nobody gave a stop word is empty")
 
 
@@ -266,10 +276,10 @@ async def any_event_loop_will_do(subject: ModelSubject) -> None:
 async def abilities_are_told(subject: ModelSubject) -> None:
     """A model has a name and reports its capabilities; if native calls do not work, it says what happened instead."""
     model = subject.make()
-    require(isinstance(model.name, str) and model.name, f"name is {shown(model.name)}; want a text")
+    require(isinstance(model.name, str) and model.name, f"name is {format_value(model.name)}; want a text")
     able, native = await model.abilities(), await (subject.calls or subject.make)().abilities(native=True)
     for one in (able, native):
-        require(isinstance(one, Capabilities), f"abilities() gives {shown(one)}; want Capabilities")
+        require(isinstance(one, Capabilities), f"abilities() gives {format_value(one)}; want Capabilities")
         require(one.window is None or one.window > 0, f"the window is {one.window!r} tokens; want more than 0, or None")
     require(native.calls_tools or native.problem, "calls_tools is false, and problem does not say why")
     require(not (native.calls_tools and native.problem), f"calls_tools is true, with the problem {native.problem!r}")
@@ -284,7 +294,7 @@ async def a_constraint_is_honoured(subject: ModelSubject) -> None:
     schema = {"type": "string", "enum": ["yes", "no"]}
     constraint = Constraint(choice("yes", "no"), schema)
     text = (await _read_reply(model, subject.ask("Is water wet? Answer in French.", constraint=constraint))).text
-    require(re.fullmatch(print_regex(constraint.pattern), text), f"held to yes or no, it says {shown(text)}")
+    require(re.fullmatch(print_regex(constraint.pattern), text), f"held to yes or no, it says {format_value(text)}")
 
 
 async def calls_have_names_inputs_and_ids(subject: ModelSubject) -> None:
@@ -294,10 +304,10 @@ async def calls_have_names_inputs_and_ids(subject: ModelSubject) -> None:
     reply = await _read_reply(
         subject.calls(), subject.ask("What is 19 + 23?", tools=(_make_tool(),), tool_choice="required")
     )
-    require(reply.calls, f"it must call a tool, and says {shown(reply.text)}")
+    require(reply.calls, f"it must call a tool, and says {format_value(reply.text)}")
     for call in reply.calls:
         require(call.tool == "add", f"it was offered add, and calls {call.tool!r}")
-        require(isinstance(call.tool_input, dict), f"the call's input is {shown(call.tool_input)}; want a dict")
+        require(isinstance(call.tool_input, dict), f"the call's input is {format_value(call.tool_input)}; want a dict")
     ids = [call.id for call in reply.calls]
     require(all(ids) and len(set(ids)) == len(ids), f"the calls' ids are {ids}; want one for each, all different")
 
@@ -318,7 +328,7 @@ async def _read_failure(subject: ModelSubject, what: str) -> tuple[ModelError, l
     except ModelError as error:
         require(str(error), f"a {type(error).__name__} without a message")
         return error, [one for one in seen if isinstance(one, Retry)]
-    raise AssertionError(f"want a ModelError, it replied: {shown(seen[-1:])}")
+    raise AssertionError(f"want a ModelError, it replied: {format_value(seen[-1:])}")
 
 
 async def a_passing_failure_is_asked_again(subject: ModelSubject) -> None:
@@ -328,7 +338,9 @@ async def a_passing_failure_is_asked_again(subject: ModelSubject) -> None:
     seen = await _read_chunks(subject.flaky(), subject.ask())
     retries = [one for one in seen if isinstance(one, Retry)]
     require(retries, "it was asked again without a Retry")
-    require(all(one.problem and one.seconds >= 0 for one in retries), f"want a problem and seconds: {shown(retries)}")
+    require(
+        all(one.problem and one.seconds >= 0 for one in retries), f"want a problem and seconds: {format_value(retries)}"
+    )
     _require_reply(seen)
 
 
@@ -346,7 +358,9 @@ async def an_engine_that_is_away_is_unavailable(subject: ModelSubject) -> None:
     assert isinstance(error, ModelUnavailable)
     wait = error.retry_after
     require(wait is None or wait >= 0, f"retry_after is {wait!r}; want seconds, or None")
-    require(all(one.problem and one.seconds >= 0 for one in retries), f"want a problem and seconds: {shown(retries)}")
+    require(
+        all(one.problem and one.seconds >= 0 for one in retries), f"want a problem and seconds: {format_value(retries)}"
+    )
 
 
 async def a_prompt_that_is_too_long_is_told_apart(subject: ModelSubject) -> None:

@@ -36,7 +36,7 @@ def pinned_run(request: pytest.FixtureRequest) -> Callable[[str | Path, AgentSou
         file = request.path.parent / path
         try:
             run = PinnedRun.read(file)
-            problem = run.problem(agent)
+            problem = run.find_problem(agent)
             if problem and request.config.getoption("--update-runs"):
                 run.accept_changes(agent).write(file)
                 problem = ""

@@ -18,7 +18,7 @@ from ..core.tools.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Capabilities, Decision, Finish, Message, Reply, StopReason, Usage
 from ..models import PromptModel
 from ..run.replay import replay_async
-from .case import Case, collect_cases, require, require_same, shown
+from .case import Case, collect_cases, format_value, require, require_same
 
 QUESTION = "Who knows whom?"
 ANSWER = "47 of them"
@@ -148,7 +148,7 @@ def _approve(action: AgentAction, problem: str) -> Decision:
     return Decision("approve")
 
 
-def _lookup(name: str) -> str:
+def _look_up(name: str) -> str:
     return f"{name} is known to many"
 
 
@@ -156,7 +156,7 @@ def _add(a: int, b: int) -> int:
     return a + b
 
 
-LOOKUP = Tool("lookup", _lookup, "Look somebody up", effects="read")
+LOOKUP = Tool("lookup", _look_up, "Look somebody up", effects="read")
 ADD = Tool("add", _add, "Add two numbers", effects="read")
 
 
@@ -173,16 +173,17 @@ def strategy_cases() -> tuple[Case[StrategySubject], ...]:
 
 
 def _require_answer(result: RunResult, answer: str = ANSWER) -> None:
+    ending = f"{result.stop_reason} with {format_value(result.answer)} {result.error}"
     require(
         (result.answer, result.stop_reason) == (answer, StopReason.ANSWER),
-        f"want the answer {answer!r}; it ended as {result.stop_reason} with {shown(result.answer)} {result.error}",
+        f"want the answer {answer!r}; it ended as {ending}",
     )
 
 
 async def it_has_a_name(subject: StrategySubject) -> None:
     """A strategy has a name, under which its runs are recorded."""
     name = subject.make().name
-    require(isinstance(name, str) and name, f"name is {shown(name)}; want a text")
+    require(isinstance(name, str) and name, f"name is {format_value(name)}; want a text")
 
 
 async def an_answer_is_returned(subject: StrategySubject) -> None:
@@ -198,7 +199,7 @@ async def the_question_and_the_conversation_are_shown(subject: StrategySubject) 
     await _run(subject, model, history=history)
     text = model.asked[0].prompt.text if model.asked else ""
     for said in (history[0].content, history[1].content, QUESTION):
-        require(said in text, f"{said!r} is not in the first prompt: {shown(text, 2_000)}")
+        require(said in text, f"{said!r} is not in the first prompt: {format_value(text, 2_000)}")
     require(text.index("Hello Ada.") < text.rindex(QUESTION), "the question stands before the conversation")
 
 
@@ -209,13 +210,13 @@ async def what_tools_say_is_told(subject: StrategySubject) -> None:
     result = await _run(subject, model)
     _require_answer(result)
     made = [(one.tool, one.tool_input) for one in _find_calls(result.events)]
-    require(made and made[0][0] == "lookup", f"lookup was asked for first; called were: {shown(made)}")
+    require(made and made[0][0] == "lookup", f"lookup was asked for first; called were: {format_value(made)}")
     texts = [str(value) for value in (made[0][1].values() if isinstance(made[0][1], dict) else [made[0][1]])]
-    require(texts == ["Ada"], f"lookup was asked for with 'Ada', and called with {shown(made[0][1])}")
+    require(texts == ["Ada"], f"lookup was asked for with 'Ada', and called with {format_value(made[0][1])}")
     told = "".join(one.prompt.text for one in model.asked[1:])
     for step in result.steps:
         for seen in step.observations:
-            require(seen.text in told, f"the model is not told that a tool said {shown(seen.text)}")
+            require(seen.text in told, f"the model is not told that a tool said {format_value(seen.text)}")
 
 
 async def without_tools_it_answers(subject: StrategySubject) -> None:
@@ -246,10 +247,13 @@ async def any_reply_ends_the_run_cleanly(subject: StrategySubject) -> None:
         model = _make_model(subject, lambda request, odd=odd: Reply(odd))  # type: ignore[misc]
         result = await _run(subject, model)
         clean = result.stop_reason is not StopReason.ERROR
-        require(clean, f"after {shown(odd, 60)} it ended as ERROR: {result.error}")
-        require(odd.strip() or not result.answer.strip(), f"of blank replies it made the answer {shown(result.answer)}")
+        require(clean, f"after {format_value(odd, 60)} it ended as ERROR: {result.error}")
+        require(
+            odd.strip() or not result.answer.strip(),
+            f"of blank replies it made the answer {format_value(result.answer)}",
+        )
         steps = sum(not request.aside for request in model.asked)
-        require(steps <= 8, f"of a budget of 8 replies it used {steps}, after {shown(odd, 60)}")
+        require(steps <= 8, f"of a budget of 8 replies it used {steps}, after {format_value(odd, 60)}")
 
 
 async def the_closing_question_is_answered(subject: StrategySubject) -> None:
@@ -273,7 +277,9 @@ async def a_call_that_was_cut_is_not_made(subject: StrategySubject) -> None:
         model = _make_model(subject, _cut_call(whole, cut))
         for call in _find_calls((await _run(subject, model)).events):
             given = call.tool_input.values() if isinstance(call.tool_input, dict) else (call.tool_input,)
-            require(list(given) == [whole], f"cut after {cut} characters, it called {call.tool} with {shown(given)}")
+            require(
+                list(given) == [whole], f"cut after {cut} characters, it called {call.tool} with {format_value(given)}"
+            )
         length = max((len(one.write((AgentAction("lookup", whole),)).text) for one in model.asked), default=0)
         if cut >= length:
             return
@@ -320,8 +326,8 @@ async def what_a_tool_returns_is_no_decision(subject: StrategySubject) -> None:
         result = await _run(subject, model, tools=(_make_lookup(f"{BEGIN}\n{forged}\n{END}"), DELETE))
         require(echoed, "what the tool said is not shown to the model")
         tools = {call.tool for call in _find_calls(result.events)}
-        require("delete_all" not in tools, f"a tool returned {shown(forged)}, and delete_all was called")
-        require(result.answer.strip() != PWNED, f"a tool returned {shown(forged)}, which became the answer")
+        require("delete_all" not in tools, f"a tool returned {format_value(forged)}, and delete_all was called")
+        require(result.answer.strip() != PWNED, f"a tool returned {format_value(forged)}, which became the answer")
 
 
 async def _write_forgeries(subject: StrategySubject) -> list[str]:
@@ -359,8 +365,10 @@ async def an_answer_that_is_shown_stays(subject: StrategySubject) -> None:
         text, before = request.write(FINISH).text, ""
         for end in range(len(text) + 1):
             now = request.answer(text[:end])
-            require(now.startswith(before), f"after {shown(text[:end])}, {before!r} was shown, and now {now!r}")
-            require(ANSWER.startswith(now), f"of the answer {ANSWER!r}, {now!r} is shown after {shown(text[:end])}")
+            require(now.startswith(before), f"after {format_value(text[:end])}, {before!r} was shown, and now {now!r}")
+            require(
+                ANSWER.startswith(now), f"of the answer {ANSWER!r}, {now!r} is shown after {format_value(text[:end])}"
+            )
             before = now
 
 
@@ -393,7 +401,9 @@ async def a_recorded_run_goes_on_from_any_event(subject: StrategySubject) -> Non
         again = await _make_agent(subject, _make_scripted_model(subject, *rules)).resume_async(whole.events[:cut])
         _require_answer(again)
         made = [call.tool_input for call in _find_calls(again.events)]
-        require(made == wanted, f"cut off after event {cut}, it called {shown(made)}; want {shown(wanted)}")
+        require(
+            made == wanted, f"cut off after event {cut}, it called {format_value(made)}; want {format_value(wanted)}"
+        )
     differs = (await replay_async(_make_agent(subject, _make_scripted_model(subject, *rules)), whole)).differs
     require(differs is None, f"replayed without a model, it decides differently: {differs}")
 

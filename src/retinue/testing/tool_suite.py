@@ -18,7 +18,7 @@ from ..core.tools.tool import Tool, make_tool
 from ..core.tools.toolbox import Toolbox
 from ..core.values import AgentAction, Observation, StopReason, ToolInput
 from ..models import PromptModel
-from .case import Case, collect_cases, require, require_same, shown, skip
+from .case import Case, collect_cases, format_value, require, require_same, skip
 
 _TURNS = 100  # iterations of the event loop within which a call starts
 
@@ -54,18 +54,18 @@ def tool_cases() -> tuple[Case[ToolSubject], ...]:
     return collect_cases("tool", globals())
 
 
-async def _seen(tool: Tool, tool_input: ToolInput) -> Observation:
+async def _observe_call(tool: Tool, tool_input: ToolInput) -> Observation:
     """Return the observation of a call made as by an agent."""
     return await Toolbox([tool]).run(AgentAction(tool.name, tool_input, id="call_1"))
 
 
-async def _result(tool: Tool, tool_input: ToolInput) -> str:
-    seen = await _seen(tool, tool_input)
-    require(seen.outcome == "result", f"{shown(tool_input)} came to {seen.outcome}: {shown(seen.text)}")
+async def _call_tool(tool: Tool, tool_input: ToolInput) -> str:
+    seen = await _observe_call(tool, tool_input)
+    require(seen.outcome == "result", f"{format_value(tool_input)} came to {seen.outcome}: {format_value(seen.text)}")
     return seen.text
 
 
-def _given(subject: ToolSubject, what: str) -> Sequence[ToolInput]:
+def _list_given(subject: ToolSubject, what: str) -> Sequence[ToolInput]:
     given: Sequence[ToolInput] = getattr(subject, what)
     if not given:
         skip(f"ToolSubject.{what} is not given")
@@ -105,7 +105,7 @@ async def its_examples_fit_its_schema(subject: ToolSubject) -> None:
         try:
             tool.signature.arguments(tool_input)
         except InvalidInput as error:
-            require(False, f"the input {shown(tool_input)} in an example is not valid: {error}")
+            require(False, f"the input {format_value(tool_input)} in an example is not valid: {error}")
 
 
 # ── inputs ───────────────────────────────────────────────────────────────────────────────────────
@@ -113,34 +113,34 @@ async def its_examples_fit_its_schema(subject: ToolSubject) -> None:
 
 async def a_valid_input_comes_to_a_result(subject: ToolSubject) -> None:
     """A successful call returns a text."""
-    for tool_input in _given(subject, "valid"):
-        text = await _result(subject.tool(), copy.deepcopy(tool_input))
-        require(isinstance(text, str), f"the result is {shown(text)}; want a text")
+    for tool_input in _list_given(subject, "valid"):
+        text = await _call_tool(subject.tool(), copy.deepcopy(tool_input))
+        require(isinstance(text, str), f"the result is {format_value(text)}; want a text")
 
 
 async def an_input_may_be_written_as_json(subject: ToolSubject) -> None:
     """Values by name may also be one JSON text, as models write them, unless the tool takes a plain text."""
     if subject.tool().signature.text_argument is not None:
         skip("it takes just a text")
-    for tool_input in _given(subject, "valid"):
+    for tool_input in _list_given(subject, "valid"):
         if isinstance(tool_input, dict):
-            await _result(subject.tool(), json.dumps(tool_input))
+            await _call_tool(subject.tool(), json.dumps(tool_input))
 
 
 async def the_input_is_not_changed(subject: ToolSubject) -> None:
     """A call does not modify its input, which is part of the run's log."""
-    for tool_input in _given(subject, "valid"):
+    for tool_input in _list_given(subject, "valid"):
         given = copy.deepcopy(tool_input)
-        await _result(subject.tool(), given)
+        await _call_tool(subject.tool(), given)
         require_same(tool_input, given, "the input before and after")
 
 
 async def a_wrong_input_is_an_observation(subject: ToolSubject) -> None:
     """An invalid input leads to no call; the model is told what is wrong with it."""
-    for tool_input in _given(subject, "invalid"):
+    for tool_input in _list_given(subject, "invalid"):
         tool = subject.tool()
-        seen = await _seen(tool, copy.deepcopy(tool_input))
-        told = f"{shown(tool_input)} came to {seen.outcome}: {shown(seen.text)}"
+        seen = await _observe_call(tool, copy.deepcopy(tool_input))
+        told = f"{format_value(tool_input)} came to {seen.outcome}: {format_value(seen.text)}"
         require(seen.outcome == "invalid_input", f"{told}; want invalid_input")
         require(tool.name in seen.text, f"{told}; want the tool's name in it")
 
@@ -148,13 +148,15 @@ async def a_wrong_input_is_an_observation(subject: ToolSubject) -> None:
 async def any_input_is_an_observation(subject: ToolSubject) -> None:
     """Any input leads to an observation. A tool with effects is only given inputs that its schema refuses."""
     tool = subject.tool()
-    for tool_input in _odd_inputs(tool):
+    for tool_input in _list_odd_inputs(tool):
         if tool.effects == "read" or _is_refused(tool, tool_input):
-            seen = await _seen(subject.tool(), tool_input)
-            require(seen.text or seen.outcome == "result", f"{shown(tool_input)} came to {seen.outcome}, and no word")
+            seen = await _observe_call(subject.tool(), tool_input)
+            require(
+                seen.text or seen.outcome == "result", f"{format_value(tool_input)} came to {seen.outcome}, and no word"
+            )
 
 
-def _odd_inputs(tool: Tool) -> Iterator[ToolInput]:
+def _list_odd_inputs(tool: Tool) -> Iterator[ToolInput]:
     yield from ("", " \n", "x", "null", "[1, 2]", "{", '{"a": {}}', "\x00\ud800", "?" * 10_000)
     yield from ({}, {"": None}, {"no such argument": 1}, {"\ud800": "\ud800"})
     values: tuple[Any, ...] = (None, "", -1, 1e308, True, [], {}, "\x00\ud800", "?" * 10_000)
@@ -175,7 +177,7 @@ def _is_refused(tool: Tool, tool_input: ToolInput) -> bool:
 
 async def what_it_raises_is_an_observation(subject: ToolSubject) -> None:
     """Whatever it raises is reported to the model, and the run continues to its answer."""
-    for tool_input in _given(subject, "failing"):
+    for tool_input in _list_given(subject, "failing"):
         tool = subject.tool()
         rules = [
             {"when": "^Go on", "call": {"tool": tool.name, "input": copy.deepcopy(tool_input)}},
@@ -189,7 +191,8 @@ async def what_it_raises_is_an_observation(subject: ToolSubject) -> None:
         seen = result.steps[0].observations[0]
         wanted = ("unknown", "failed") if tool.effects == "once" else ("failed",)
         require(
-            seen.outcome in wanted, f"{shown(tool_input)} came to {seen.outcome}: {shown(seen.text)}; want {wanted}"
+            seen.outcome in wanted,
+            f"{format_value(tool_input)} came to {seen.outcome}: {format_value(seen.text)}; want {wanted}",
         )
         require(seen.text.strip(), "the model is told nothing of it")
 
@@ -204,10 +207,10 @@ async def a_read_repeated_gives_the_same(subject: ToolSubject) -> None:
     tool = subject.tool()
     if tool.effects == "once":
         skip("its effects are `once`: it is not repeated")
-    for tool_input in _given(subject, "valid"):
-        first, second = [await _result(tool, copy.deepcopy(tool_input)) for _ in range(2)]
+    for tool_input in _list_given(subject, "valid"):
+        first, second = [await _call_tool(tool, copy.deepcopy(tool_input)) for _ in range(2)]
         if tool.effects == "read" and not tool.polls:
-            require_same(first, second, f"the results of {shown(tool_input)}")
+            require_same(first, second, f"the results of {format_value(tool_input)}")
 
 
 async def calls_side_by_side_are_independent(subject: ToolSubject) -> None:
@@ -215,9 +218,9 @@ async def calls_side_by_side_are_independent(subject: ToolSubject) -> None:
     tool = subject.tool()
     if tool.effects != "read" or tool.polls:
         skip("its effects are not `read`, or it polls")
-    inputs = [copy.deepcopy(one) for one in _given(subject, "valid") for _ in range(3)]
-    alone = [await _result(tool, one) for one in inputs]
-    require_same(alone, list(await asyncio.gather(*(_result(tool, one) for one in inputs))), "alone, and at once")
+    inputs = [copy.deepcopy(one) for one in _list_given(subject, "valid") for _ in range(3)]
+    alone = [await _call_tool(tool, one) for one in inputs]
+    require_same(alone, list(await asyncio.gather(*(_call_tool(tool, one) for one in inputs))), "alone, and at once")
 
 
 async def blocking_code_may_call_it(subject: ToolSubject) -> None:
@@ -225,7 +228,7 @@ async def blocking_code_may_call_it(subject: ToolSubject) -> None:
     tool = subject.tool()
     if tool.effects != "read" or tool.polls:
         skip("its effects are not `read`, or it polls")
-    for tool_input in _given(subject, "valid"):
+    for tool_input in _list_given(subject, "valid"):
         awaited = await tool.run_async(copy.deepcopy(tool_input))
         require_same(awaited, await asyncio.to_thread(tool.run, copy.deepcopy(tool_input)), "awaited, and blocking")
 
@@ -235,35 +238,35 @@ async def blocking_code_may_call_it(subject: ToolSubject) -> None:
 
 async def a_time_limit_is_kept(subject: ToolSubject) -> None:
     """A call that takes longer than `timeout` is abandoned, and the model is told."""
-    hanging = _hanging(subject)
+    hanging = _require_hanging_input(subject)
     before = asyncio.all_tasks()
-    seen = await _seen(subject.tool(timeout=0.01), hanging)
-    require(seen.outcome in ("timed_out", "unknown"), f"it came to {seen.outcome}: {shown(seen.text)}")
-    _nothing_left(before)
+    seen = await _observe_call(subject.tool(timeout=0.01), hanging)
+    require(seen.outcome in ("timed_out", "unknown"), f"it came to {seen.outcome}: {format_value(seen.text)}")
+    _check_nothing_left(before)
 
 
 async def a_cancelled_call_ends(subject: ToolSubject) -> None:
     """A call ends when its run is cancelled, and leaves no task behind."""
-    hanging, before = _hanging(subject), asyncio.all_tasks()
-    call = asyncio.ensure_future(_seen(subject.tool(), hanging))
+    hanging, before = _require_hanging_input(subject), asyncio.all_tasks()
+    call = asyncio.ensure_future(_observe_call(subject.tool(), hanging))
     for _ in range(_TURNS):
         await asyncio.sleep(0)
     require(not call.done(), "the input in `hanging` comes to an end; want one with which a call never ends")
     call.cancel()
     await asyncio.wait({call})
-    require(call.cancelled(), f"it was cancelled and ended otherwise: {shown(call)}")
-    _nothing_left(before | {call})
+    require(call.cancelled(), f"it was cancelled and ended otherwise: {format_value(call)}")
+    _check_nothing_left(before | {call})
 
 
-def _hanging(subject: ToolSubject) -> ToolInput:
+def _require_hanging_input(subject: ToolSubject) -> ToolInput:
     if subject.hanging is None:
         skip("ToolSubject.hanging is not given")
     return copy.deepcopy(subject.hanging)
 
 
-def _nothing_left(before: set[asyncio.Task[Any]]) -> None:
+def _check_nothing_left(before: set[asyncio.Task[Any]]) -> None:
     left = asyncio.all_tasks() - before
-    require(not left, f"its call goes on: {', '.join(shown(task.get_coro()) for task in left)}")
+    require(not left, f"its call goes on: {', '.join(format_value(task.get_coro()) for task in left)}")
 
 
 async def a_secret_is_not_shown(subject: ToolSubject) -> None:
@@ -273,6 +276,6 @@ async def a_secret_is_not_shown(subject: ToolSubject) -> None:
     tool = subject.tool()
     told = [repr(tool), tool.description, json.dumps(tool.signature.parameters)]
     inputs = copy.deepcopy((*subject.valid, *subject.invalid, *subject.failing))
-    told += [(await _seen(subject.tool(), one)).text for one in inputs]
+    told += [(await _observe_call(subject.tool(), one)).text for one in inputs]
     for text in told:
-        require(subject.secret not in text, f"the key is in {shown(text.replace(subject.secret, '***'))}")
+        require(subject.secret not in text, f"the key is in {format_value(text.replace(subject.secret, '***'))}")

@@ -152,17 +152,17 @@ def number_of(conversation: Any) -> str:
     return re.sub(r"\W", "", seal(conversation))[:8]
 
 
-def pieces(text: str, size: int = 5) -> list[str]:
+def cut_pieces(text: str, size: int = 5) -> list[str]:
     """Return `text` in the pieces in which it is streamed."""
     return [text[at : at + size] for at in range(0, len(text), size)]
 
 
-def sse(event: Any, name: str = "") -> bytes:
+def encode_sse(event: Any, name: str = "") -> bytes:
     """Return a server-sent event."""
     return f"{f'event: {name}' + chr(10) if name else ''}data: {json.dumps(event)}\n\n".encode()
 
 
-def unknown_names(given: Mapping[str, Any], known: str) -> list[str]:
+def find_unknown_names(given: Mapping[str, Any], known: str) -> list[str]:
     """Return the names in `given` that are not among the `known` ones."""
     return sorted(set(given) - set(known.split()))
 
@@ -236,22 +236,22 @@ class VendorServer:
             if self.tamper:
                 self.tamper(asked)
             self.asked.append(asked)
-            if found := self._refusal(asked):
+            if found := self._find_refusal(asked):
                 name, status, code, message = found
                 self.refusals.append(Refusal(name, message))
                 return status, self.vendor.wire.error(status, code, message)
-            reply, issued = self.vendor.wire.reply(asked, self._turn(asked.body))
+            reply, issued = self.vendor.wire.reply(asked, self._find_turn(asked.body))
             self._issued |= issued
         return 200, self.vendor.wire.stream(reply) if asked.streams else reply
 
-    def _refusal(self, asked: Asked) -> tuple[str, int, str, str] | None:
+    def _find_refusal(self, asked: Asked) -> tuple[str, int, str, str] | None:
         place = re.fullmatch(self.vendor.path, asked.path)
         if not place:
             return "no such path", 404, "not_found", f"Not found: {asked.path}"
         asked.model = str(asked.body.get("model") or unquote(place.groupdict().get("model") or ""))
         asked.traits = frozenset(self.vendor.models.get(asked.model, "").split())
         asked.issued = self._issued
-        kind = self.fail.pop(0) if self.fail else self._failure(asked)
+        kind = self.fail.pop(0) if self.fail else self._find_failure(asked)
         if kind:
             return kind, *self.vendor.failures[kind]
         for rule in self.vendor.rules:
@@ -263,14 +263,14 @@ class VendorServer:
                 return rule.name, *self.vendor.refusal, problem
         return None
 
-    def _failure(self, asked: Asked) -> str:
+    def _find_failure(self, asked: Asked) -> str:
         if self.vendor.key and not any(self.key in asked.headers.get(name, "") for name in self.vendor.key.split()):
             return "wrong_key"
         if asked.model not in self.vendor.models:
             return "unknown_model"
         return "too_long" if self.window and len(json.dumps(asked.body)) > self.window else ""
 
-    def _turn(self, body: Json) -> Turn:
+    def _find_turn(self, body: Json) -> Turn:
         """Return what the model says next."""
         tools, turns = self.vendor.wire.tools(body), self.vendor.wire.turns(body)
         if not tools:
@@ -346,12 +346,12 @@ def count_turns(body: Json) -> int:
     return len(open_turns(body))
 
 
-def tools_of(body: Json) -> Mapping[str, Json]:
+def read_tools(body: Json) -> Mapping[str, Json]:
     """Return the schemas of the offered tools by name."""
     return {tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in body.get("tools") or []}
 
 
-def calls_of(message: Json) -> list[Json]:
+def read_calls(message: Json) -> list[Json]:
     """Return the calls of a message."""
     return message.get("tool_calls") or []
 
@@ -401,45 +401,47 @@ def chat_wire(
         head = {"id": f"chatcmpl-{number}", "created": 1, "model": asked.model, "usage": usage}
         return head | {"object": "chat.completion", "choices": [choice]}, {call["id"]: message for call in calls}
 
-    return Wire(count_turns, tools_of, reply, lambda whole: _stream(whole, whole_calls), error or openai_error)
+    return Wire(count_turns, read_tools, reply, lambda whole: _stream(whole, whole_calls), error or make_openai_error)
 
 
 def _stream(reply: Json, whole_calls: bool) -> Iterator[bytes]:
     head = {key: reply[key] for key in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
     (choice,) = reply["choices"]
-    for delta in [{"role": "assistant", "content": ""}, *_deltas(choice["message"], whole_calls), {}]:
+    for delta in [{"role": "assistant", "content": ""}, *_list_deltas(choice["message"], whole_calls), {}]:
         end = None if delta else choice["finish_reason"]
-        yield sse(head | {"choices": [{"index": 0, "delta": delta, "finish_reason": end}]})
-    yield sse(head | {"choices": [], "usage": reply["usage"]})
+        yield encode_sse(head | {"choices": [{"index": 0, "delta": delta, "finish_reason": end}]})
+    yield encode_sse(head | {"choices": [], "usage": reply["usage"]})
     yield b"data: [DONE]\n\n"
 
 
-def _deltas(message: Json, whole_calls: bool) -> Iterator[Json]:
+def _list_deltas(message: Json, whole_calls: bool) -> Iterator[Json]:
     """Yield a message as it is streamed: what was thought, what was said, and the calls."""
     for name in ("reasoning_content", "reasoning"):
-        yield from ({name: piece} for piece in pieces(message.get(name) or "") if "reasoning_details" not in message)
+        yield from (
+            {name: piece} for piece in cut_pieces(message.get(name) or "") if "reasoning_details" not in message
+        )
     for detail in message.get("reasoning_details", []):  # the signature comes last, beside an empty text
         bare = {key: value for key, value in detail.items() if key != "signature"}
-        texts = pieces(detail.get("text", ""))
+        texts = cut_pieces(detail.get("text", ""))
         yield from ({"reasoning": one, "reasoning_details": [bare | {"text": one}]} for one in texts)
         yield {"reasoning_details": [detail | ({"text": ""} if "text" in detail else {})]}
     content = message["content"] or ""
     parts: list[Json] = content if isinstance(content, list) else [{"type": "text", "text": content}]
     for part in parts:
         if part["type"] == "thinking":
-            texts = pieces(part["thinking"][0]["text"])
+            texts = cut_pieces(part["thinking"][0]["text"])
             thinking = [{"type": "thinking", "thinking": [{"type": "text", "text": one}]} for one in texts]
             yield from ({"content": [one]} for one in thinking)
         else:
-            yield from ({"content": piece} for piece in pieces(part["text"]))
+            yield from ({"content": piece} for piece in cut_pieces(part["text"]))
     if "extra_content" in message:  # of a text, beside an empty one at its end
         yield {"content": "", "extra_content": message["extra_content"]}
-    for index, call in enumerate(calls_of(message)):
+    for index, call in enumerate(read_calls(message)):
         if whole_calls:
             yield {"tool_calls": [call | {"index": index}]}
             continue
         yield {"tool_calls": [call | {"index": index, "function": call["function"] | {"arguments": ""}}]}
-        for piece in pieces(call["function"]["arguments"]):
+        for piece in cut_pieces(call["function"]["arguments"]):
             yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
 
 
@@ -462,7 +464,7 @@ def results_follow_their_calls(asked: Asked) -> Problems:
                 f" 'tool_call_id'. The following tool_call_ids did not have response messages: {', '.join(waiting)}"
             )
         else:
-            waiting = [call["id"] for call in calls_of(message)]
+            waiting = [call["id"] for call in read_calls(message)]
 
 
 def calls_are_unmodified(asked: Asked) -> Problems:
@@ -470,12 +472,12 @@ def calls_are_unmodified(asked: Asked) -> Problems:
     https://developers.openai.com/api/docs/guides/function-calling
     """
     for at, message, issued in with_calls(asked, enumerate(asked.body["messages"])):
-        made, sent = ([(one["id"], essence_of(one)) for one in calls_of(turn)] for turn in (issued, message))
+        made, sent = ([(one["id"], read_essence(one)) for one in read_calls(turn)] for turn in (issued, message))
         if issued and made != sent:
             yield f"messages.[{at}].tool_calls: they are not as the model made them"
 
 
-def essence_of(call: Json) -> str:
+def read_essence(call: Json) -> str:
     """Return the name and the arguments of a call, however they are written."""
     given = call["function"]["arguments"]
     return json.dumps([call["function"]["name"], json.loads(given) if isinstance(given, str) else given])
@@ -496,11 +498,11 @@ def schemas_are_valid(asked: Asked) -> Problems:
 def with_calls(asked: Asked, messages: Iterable[tuple[int, Json]]) -> Iterator[tuple[int, Json, Json]]:
     """Yield each message with calls: its index, itself, and what was issued, which is empty if others made it."""
     for at, message in messages:
-        if calls := calls_of(message):
+        if calls := read_calls(message):
             yield at, message, asked.made(*(call["id"] for call in calls)) or {}
 
 
-def openai_error(status: int, code: str, message: str) -> Any:
+def make_openai_error(status: int, code: str, message: str) -> Any:
     """Return an error in OpenAI's envelope."""
     kind = "invalid_request_error" if status < 429 else "rate_limit_error" if status == 429 else "server_error"
     return {"error": {"message": message, "type": kind, "param": None, "code": code or None}}

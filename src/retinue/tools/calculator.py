@@ -27,30 +27,30 @@ Number = int | float
 _CONSTANTS: Mapping[str, float] = {"pi": math.pi, "π": math.pi, "e": math.e, "tau": math.tau}
 
 
-def _root(value: Number) -> Number:
+def _compute_root(value: Number) -> Number:
     exact = math.isqrt(value) if isinstance(value, int) and value >= 0 else -1
     return exact if exact >= 0 and exact * exact == value else math.sqrt(value)
 
 
-def _factorial(value: Number) -> int:
+def _compute_factorial(value: Number) -> int:
     if value != int(value) or not 0 <= value <= 450:
-        raise ToolError(f"a factorial needs a whole number from 0 to 450, not {_written(value)}")
+        raise ToolError(f"a factorial needs a whole number from 0 to 450, not {_format_number(value)}")
     return math.factorial(int(value))
 
 
-def _rounded(value: Number, digits: int | None = None) -> Number:
+def _round_number(value: Number, digits: int | None = None) -> Number:
     if digits is not None and abs(digits) > MAX_DIGITS:
         raise ToolError(f"round takes at most {MAX_DIGITS:,} digits")
     return round(value, digits)
 
 
 _FUNCTIONS: Mapping[str, Callable[..., Number]] = {
-    "sqrt": _root, "√": _root, "cbrt": math.cbrt, "abs": abs, "round": _rounded, "floor": math.floor,
-    "ceil": math.ceil, "exp": math.exp, "ln": math.log, "log": lambda x, base=10: math.log(x, base),
-    "log10": math.log10, "log2": math.log2, "sin": math.sin, "cos": math.cos, "tan": math.tan,
-    "asin": math.asin, "acos": math.acos, "atan": math.atan, "degrees": math.degrees,
-    "radians": math.radians, "factorial": _factorial, "min": min, "max": max,
-    "pow": lambda base, exponent: _power(base, exponent), "gcd": math.gcd, "lcm": math.lcm,
+    "sqrt": _compute_root, "√": _compute_root, "cbrt": math.cbrt, "abs": abs, "round": _round_number,
+    "floor": math.floor, "ceil": math.ceil, "exp": math.exp, "ln": math.log,
+    "log": lambda x, base=10: math.log(x, base), "log10": math.log10, "log2": math.log2,
+    "sin": math.sin, "cos": math.cos, "tan": math.tan, "asin": math.asin, "acos": math.acos, "atan": math.atan, "degrees": math.degrees,
+    "radians": math.radians, "factorial": _compute_factorial, "min": min, "max": max,
+    "pow": lambda base, exponent: _raise_to_power(base, exponent), "gcd": math.gcd, "lcm": math.lcm,
     "sum": lambda *values: sum(values), "mean": lambda *values: sum(values) / len(values),
 }  # fmt: skip
 _FUNCTIONS = {**_FUNCTIONS, "average": _FUNCTIONS["mean"], "avg": _FUNCTIONS["mean"], "fabs": abs, "ceiling": math.ceil}
@@ -92,7 +92,7 @@ def calculate(expression: str) -> str:
     if len(expression) > MAX_CHARS:
         raise ToolError(f"the expression has {len(expression):,} characters; at most {MAX_CHARS:,} are read")
     try:
-        return _written(_Reader(_plain(expression)).value())
+        return _format_number(_Reader(_normalize_expression(expression)).read_value())
     except ZeroDivisionError:
         raise ToolError("division by zero") from None
     except OverflowError:
@@ -101,7 +101,7 @@ def calculate(expression: str) -> str:
         raise ToolError(f"cannot compute {expression!r}: {error}") from error
 
 
-def _plain(expression: str) -> str:
+def _normalize_expression(expression: str) -> str:
     text = expression.strip().strip("\"'`").strip()
     for sign, rewritten in _REWRITTEN.items():
         text = text.replace(sign, rewritten)
@@ -122,12 +122,12 @@ class _Reader:
         self._at = 0
         self._depth = 0
 
-    def value(self) -> Number:
+    def read_value(self) -> Number:
         if not self._tokens:
             raise ToolError("the expression is empty; write arithmetic such as 1.5^4")
-        value = self._sum()
+        value = self._read_sum()
         if self._at < len(self._tokens):
-            raise ToolError(f"cannot read the expression at {self._next()!r}")
+            raise ToolError(f"cannot read the expression at {self._peek_token()!r}")
         return value
 
     @staticmethod
@@ -149,11 +149,11 @@ class _Reader:
             at = match.end()
         return tokens
 
-    def _next(self) -> str:
+    def _peek_token(self) -> str:
         return self._tokens[self._at] if self._at < len(self._tokens) else ""
 
     def _take(self, *wanted: str) -> str:
-        token = self._next()
+        token = self._peek_token()
         if token and token.lower() in wanted:
             self._at += 1
             return token.lower()
@@ -161,91 +161,91 @@ class _Reader:
 
     def _need(self, token: str) -> None:
         if not self._take(token):
-            raise ToolError(f"{token!r} is missing before {self._next() or 'the end'!r}")
+            raise ToolError(f"{token!r} is missing before {self._peek_token() or 'the end'!r}")
 
     @contextmanager
-    def _deeper(self) -> Iterator[None]:
+    def _nest_deeper(self) -> Iterator[None]:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             raise ToolError(f"the expression is nested more than {_MAX_DEPTH} deep")
         yield
         self._depth -= 1
 
-    def _sum(self) -> Number:
-        with self._deeper():
-            value = self._product()
+    def _read_sum(self) -> Number:
+        with self._nest_deeper():
+            value = self._read_product()
             while sign := self._take("+", "-"):
-                other = self._product()
-                value = _checked(value + other if sign == "+" else value - other)
+                other = self._read_product()
+                value = _check_size(value + other if sign == "+" else value - other)
             return value
 
-    def _product(self) -> Number:
-        value = self._signed()
+    def _read_product(self) -> Number:
+        value = self._read_signed()
         while True:
             if sign := self._take("*", "/", "//", "%", "mod"):
-                value = _checked(_multiplied(value, sign, self._signed()))
-            elif self._next() == "(" or self._next()[:1].isalpha() or self._next() == "√":
-                value = _checked(value * self._power())
+                value = _check_size(_multiply(value, sign, self._read_signed()))
+            elif self._peek_token() == "(" or self._peek_token()[:1].isalpha() or self._peek_token() == "√":
+                value = _check_size(value * self._read_power())
             else:
                 return value
 
-    def _signed(self) -> Number:
+    def _read_signed(self) -> Number:
         negative = False
         while sign := self._take("-", "+"):
             negative ^= sign == "-"
-        value = self._power()
+        value = self._read_power()
         return -value if negative else value
 
-    def _power(self) -> Number:
-        value = self._postfix()
+    def _read_power(self) -> Number:
+        value = self._read_postfix()
         if self._take("^", "**"):
-            with self._deeper():
-                value = _power(value, self._signed())
+            with self._nest_deeper():
+                value = _raise_to_power(value, self._read_signed())
         return value
 
-    def _postfix(self) -> Number:
-        value = self._atom()
+    def _read_postfix(self) -> Number:
+        value = self._read_atom()
         while True:
             if self._take("!"):
-                value = _factorial(value)
-            elif self._next() == "%" and self._ends_percentage():
+                value = _compute_factorial(value)
+            elif self._peek_token() == "%" and self._is_percentage():
                 self._at += 1
                 value = value / 100
             else:
                 return value
 
-    def _ends_percentage(self) -> bool:
+    def _is_percentage(self) -> bool:
         """Return whether this "%" is a percentage, i.e. no operand follows, and not a remainder."""
         after = self._tokens[self._at + 1] if self._at + 1 < len(self._tokens) else ""
         return not (after and (after[0].isalnum() or after[0] in "(.π√"))
 
-    def _atom(self) -> Number:
-        token = self._next()
+    def _read_atom(self) -> Number:
+        token = self._peek_token()
         self._at += 1
         if token == "(":
-            value = self._sum()
+            value = self._read_sum()
             self._need(")")
             return value
         if token[:1].isdigit() or token.startswith("."):
             return _number(token)
         name = token.lower()
         if name in _FUNCTIONS:
-            return self._function(name)
+            return self._read_function(name)
         if name in _CONSTANTS:
             return _CONSTANTS[name]
         if name.isalpha():
             raise ToolError(f"unknown name {token!r}; there are: {', '.join([*_CONSTANTS, *_FUNCTIONS])}")
         raise ToolError(f"a number is missing before {token or 'the end'!r}")
 
-    def _function(self, name: str) -> Number:
+    def _read_function(self, name: str) -> Number:
         if not self._take("("):
-            with self._deeper():
-                return _checked(_FUNCTIONS[name](self._power()))
-        arguments = [self._sum()]
+            with self._nest_deeper():
+                return _check_size(_FUNCTIONS[name](self._read_power()))
+        arguments = [self._read_sum()]
         while self._take(","):
-            arguments.append(self._sum())
+            arguments.append(self._read_sum())
         self._need(")")
-        return _checked(_FUNCTIONS[name](*arguments))
+        return _check_size(_FUNCTIONS[name](*arguments))
 
 
 def _number(token: str) -> Number:
@@ -255,7 +255,7 @@ def _number(token: str) -> Number:
     return int(digits) if digits.isdigit() else float(digits)
 
 
-def _multiplied(left: Number, sign: str, right: Number) -> Number:
+def _multiply(left: Number, sign: str, right: Number) -> Number:
     if sign == "*":
         return left * right
     if sign == "//":
@@ -266,7 +266,7 @@ def _multiplied(left: Number, sign: str, right: Number) -> Number:
     return left // right if exact else left / right
 
 
-def _power(base: Number, exponent: Number) -> Number:
+def _raise_to_power(base: Number, exponent: Number) -> Number:
     if isinstance(base, int) and isinstance(exponent, int):
         if abs(base) > 1 and exponent * math.log2(abs(base)) > _MAX_BITS:
             raise ToolError(f"the result would have more than {MAX_DIGITS:,} digits")
@@ -274,17 +274,17 @@ def _power(base: Number, exponent: Number) -> Number:
             return float(base) ** exponent
     value = base**exponent
     if isinstance(value, complex):
-        raise ToolError(f"{_written(base)} to the power {_written(exponent)} is not a real number")
-    return _checked(value)
+        raise ToolError(f"{_format_number(base)} to the power {_format_number(exponent)} is not a real number")
+    return _check_size(value)
 
 
-def _checked(value: Number) -> Number:
+def _check_size(value: Number) -> Number:
     if isinstance(value, int) and value.bit_length() > _MAX_BITS:
         raise ToolError(f"the result would have more than {MAX_DIGITS:,} digits")
     return value
 
 
-def _written(value: Number) -> str:
+def _format_number(value: Number) -> str:
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e16:
         return str(int(value))
     if isinstance(value, float) and not math.isfinite(value):

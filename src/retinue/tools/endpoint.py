@@ -37,7 +37,7 @@ _OURS = (
 )  # fmt: skip
 
 
-def endpoint(
+def make_endpoint(
     url: str, output: str | None = None, guard: SsrfGuard | None = None, headers: Mapping[str, str] = _NO_HEADERS
 ) -> Callable[..., Awaitable[Any]]:
     """Return a function that posts its arguments to `url`, wherever that is, or where `guard` allows it.
@@ -46,7 +46,7 @@ def endpoint(
     `ToolError`, and `NotDone` by the rule in `net/error_mapping.py`: if the endpoint cannot be reached. `headers` are
     sent with each call. Raises `UsageError` for headers that cannot be sent.
     """
-    if problem := next(header_problems(headers), None):
+    if problem := next(find_header_problems(headers), None):
         raise UsageError(problem)
     register_url_secrets(url)
     register_named_secrets(headers)
@@ -73,7 +73,7 @@ def endpoint(
     return call
 
 
-def header_problems(headers: Mapping[str, str]) -> Iterator[str]:
+def find_header_problems(headers: Mapping[str, str]) -> Iterator[str]:
     """Yield what is wrong with headers for an endpoint."""
     for name, value in headers.items():
         if not _TOKEN.fullmatch(name) or name.lower() in _OURS:

@@ -34,21 +34,21 @@ def load_module(file: Path) -> ModuleType:
     return module
 
 
-def function_of(module: ModuleType, name: str) -> Any:
+def find_function(module: ModuleType, name: str) -> Any:
     """Return the function or `Tool` called `name` that `module` itself defines. Raises `DataError`."""
     found = getattr(module, name, None)
     if found is None:
-        raise DataError(f"{_called(module)} has no {name!r}")
+        raise DataError(f"{_name_module(module)} has no {name!r}")
     home = getattr(found.something if isinstance(found, Tool) else found, "__module__", None)
     if home != module.__name__ or not (callable(found) or isinstance(found, Tool)):
-        raise DataError(f"{name!r} is not a function defined by {_called(module)}")
+        raise DataError(f"{name!r} is not a function defined by {_name_module(module)}")
     return found
 
 
-def tool_of_module(module: str, name: str) -> Tool:
+def find_tool(module: str, name: str) -> Tool:
     """Return the `Tool` called `name` from a module that may be imported. Raises `DataError`."""
     try:
-        found = function_of(call_contained(import_module, module), name)
+        found = find_function(call_contained(import_module, module), name)
     except (ImportError, ForeignExit) as error:
         raise DataError(f"{module} cannot be imported: {error}") from error
     if not isinstance(found, Tool):
@@ -56,17 +56,17 @@ def tool_of_module(module: str, name: str) -> Tool:
     return found
 
 
-def described_tools(module: ModuleType) -> list[Any]:
+def read_described_tools(module: ModuleType) -> list[Any]:
     """Return the result of the module's `tools_descriptions()`. Raises `DataError`."""
     give = getattr(module, "tools_descriptions", None)
     if not callable(give):
-        raise DataError(f"{_called(module)} has no function tools_descriptions()")
+        raise DataError(f"{_name_module(module)} has no function tools_descriptions()")
     try:
         given = call_contained(give)
     except Exception as error:
-        raise DataError(f"{_called(module)}: tools_descriptions() failed: {describe_error(error)}") from error
+        raise DataError(f"{_name_module(module)}: tools_descriptions() failed: {describe_error(error)}") from error
     if not isinstance(given, list | tuple):
-        raise DataError(f"{_called(module)}: tools_descriptions() returned a {type(given).__name__}; want a list")
+        raise DataError(f"{_name_module(module)}: tools_descriptions() returned a {type(given).__name__}; want a list")
     return list(given)
 
 
@@ -89,5 +89,5 @@ def pick_output(function: Callable[..., Any], output: str | None) -> Callable[..
     return now
 
 
-def _called(module: ModuleType) -> str:
+def _name_module(module: ModuleType) -> str:
     return Path(module.__file__).name if module.__file__ else module.__name__

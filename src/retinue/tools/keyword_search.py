@@ -26,11 +26,11 @@ def match_expression(query: str) -> str:
     return " OR ".join(f'"{word}"' for word in words)
 
 
-def stems(text: str) -> set[str]:
+def stem_words(text: str) -> set[str]:
     """Return the first six letters of each significant word."""
     return {word[:6] for word in _WORD.findall(text.lower()) if word not in _STOP_WORDS}
 
 
-def storable(text: str) -> str:
+def make_storable(text: str) -> str:
     """Make `text` valid for SQLite: JSON may contain lone surrogates."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -27,7 +27,7 @@ _OPTIONS = ("--disable-pip-version-check", "--no-input", "--quiet", "--only-bina
 _HEAD = "# for: "
 
 
-def requirements(text: str) -> tuple[str, ...]:
+def parse_requirements(text: str) -> tuple[str, ...]:
     """Parse the requirements in `pip_dependencies`, separated by commas: `pandas>=2,<3, yfinance`.
 
     Raises `ValueError` for anything other than a name with versions: no addresses, paths or options.
@@ -54,7 +54,7 @@ def lock(path: Path, wanted: Sequence[str]) -> None:
 
     Raises `UsageError` if pip is missing, and `DataError` if no suitable wheels are found.
     """
-    said = _pip("--dry-run", "--ignore-installed", "--report", "-", *wanted)
+    said = _run_pip("--dry-run", "--ignore-installed", "--report", "-", *wanted)
     lines = []
     for item in json.loads(said)["install"]:
         named = f"{item['metadata']['name']}=={item['metadata']['version']}"
@@ -69,43 +69,43 @@ def install(lock: Path) -> Path:
 
     Raises `DataError` if a package cannot be fetched or does not match its hash.
     """
-    home = _home(lock.read_text("utf-8"))
+    home = _find_home(lock.read_text("utf-8"))
     if not (home / "complete").exists():
         rmtree(home, ignore_errors=True)  # left over from an interrupted installation
         venv.create(home, symlinks=os.name != "nt")
-        _pip("--no-deps", "--require-hashes", "--requirement", str(lock), python=_python(home))
+        _run_pip("--no-deps", "--require-hashes", "--requirement", str(lock), python=_find_python(home))
         (home / "complete").touch()
-    return _python(home)
+    return _find_python(home)
 
 
-def installed(lock: Path, wanted: Sequence[str]) -> Path:
+def find_installed(lock: Path, wanted: Sequence[str]) -> Path:
     """Return the interpreter created by `install`. Raises `DataError` that says what is not locked or installed."""
     if not lock.is_file():
         raise DataError(f"{', '.join(wanted)}: not locked yet; run: retinue lock FILE")
     text = lock.read_text("utf-8")
     if not _is_for(text, wanted):
         raise DataError(f"{', '.join(wanted)}: {lock} locks other packages; run: retinue lock FILE")
-    home = _home(text)
+    home = _find_home(text)
     if not (home / "complete").exists():
         raise DataError(f"{', '.join(wanted)}: locked, but not installed here; run: retinue lock FILE")
-    return _python(home)
+    return _find_python(home)
 
 
 def _is_for(text: str, wanted: Sequence[str]) -> bool:
     return text.partition("\n")[0] == f"{_HEAD}{', '.join(wanted)}"
 
 
-def _home(text: str) -> Path:
+def _find_home(text: str) -> Path:
     """Return the environment's folder, which depends on the lock, Python and the machine."""
     said = f"{text}\n{sys.version}\n{sysconfig.get_platform()}\n{sys.base_prefix}"
     return cache_folder() / "tools" / hashlib.sha256(said.encode()).hexdigest()[:16]
 
 
-def _python(home: Path) -> Path:
+def _find_python(home: Path) -> Path:
     return home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
-def _pip(*arguments: str, python: Path | None = None) -> str:
+def _run_pip(*arguments: str, python: Path | None = None) -> str:
     """Return the output of `pip install`, run for `python` or the current interpreter."""
     into = ["--python", str(python)] if python else []
     command = [sys.executable, "-m", "pip", *into, "install", *_OPTIONS, *arguments]

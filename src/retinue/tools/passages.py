@@ -13,7 +13,7 @@ from typing import Protocol
 from ..core.tools.tool import ExampleCall, Tool, ToolExample
 from ..core.values import Document
 from ..errors import DataError
-from .keyword_search import TITLE_WEIGHT, TOKENIZE, match_expression, stems, storable
+from .keyword_search import TITLE_WEIGHT, TOKENIZE, make_storable, match_expression, stem_words
 
 Rank = Callable[[str, list[Document]], list[Document]]  # reranks search results for a query
 RANKED = 20  # passages that are reranked
@@ -64,7 +64,10 @@ class Passages:
         self._lock = threading.Lock()
         self._database = sqlite3.connect(":memory:", check_same_thread=False)
         self._database.execute(f"CREATE VIRTUAL TABLE passages USING fts5(title, text, tokenize = '{TOKENIZE}')")
-        rows = ((storable(str(document.meta.get("title", ""))), storable(document.content)) for document in documents)
+        rows = (
+            (make_storable(str(document.meta.get("title", ""))), make_storable(document.content))
+            for document in documents
+        )
         self._database.executemany("INSERT INTO passages VALUES (?, ?)", rows)
 
     @classmethod
@@ -87,7 +90,7 @@ class Passages:
         with self._lock:
             return int(self._database.execute("SELECT count(*) FROM passages").fetchone()[0])
 
-    def documents(self) -> list[Document]:
+    def list_documents(self) -> list[Document]:
         """Return all passages, in the order in which they were added."""
         with self._lock:
             rows = self._database.execute("SELECT rowid, title, text FROM passages ORDER BY rowid").fetchall()
@@ -133,7 +136,7 @@ def passages(
     def search(query: str) -> str:
         found = loaded.search(query, top_k if rank is None else max(top_k, RANKED))
         found = found if rank is None else rank(query, found)[:top_k]
-        lines = [_line(document, query, max_chars) for document in found]
+        lines = [_format_line(document, query, max_chars) for document in found]
         return "\n".join(lines) or "Nothing was found. Try other words."
 
     return Tool(
@@ -145,19 +148,19 @@ def passages(
     )
 
 
-def _line(document: Document, query: str, max_chars: int) -> str:
+def _format_line(document: Document, query: str, max_chars: int) -> str:
     title = document.meta.get("title")
-    return (f"[{title}] " if title else "") + excerpt(document.content, query, max_chars)
+    return (f"[{title}] " if title else "") + shorten_to_excerpt(document.content, query, max_chars)
 
 
-def excerpt(text: str, query: str, max_chars: int) -> str:
+def shorten_to_excerpt(text: str, query: str, max_chars: int) -> str:
     """Shorten `text` to `max_chars`: the first sentence and those most relevant to `query`, in their original order."""
     text = " ".join(text.split())
     if len(text) <= max_chars:
         return text
     sentences = _SENTENCE_END.split(text)
-    wanted = stems(query)
-    ranked = sorted(range(1, len(sentences)), key=lambda at: (-len(wanted & stems(sentences[at])), at))
+    wanted = stem_words(query)
+    ranked = sorted(range(1, len(sentences)), key=lambda at: (-len(wanted & stem_words(sentences[at])), at))
     kept, length = {0}, len(sentences[0])
     for at in ranked:
         if length + 1 + len(sentences[at]) <= max_chars:
@@ -170,12 +173,12 @@ def _from_jsonl(path: Path) -> Iterator[Document]:
     with path.open(encoding="utf-8-sig") as lines:
         try:
             for number, line in (one for one in enumerate(lines, 1) if one[1].strip()):
-                yield _document(line, f"{path}:{number}")
+                yield _read_document(line, f"{path}:{number}")
         except UnicodeDecodeError as error:
             raise DataError(f"{path}: not a text file in UTF-8") from error
 
 
-def _document(line: str, place: str) -> Document:
+def _read_document(line: str, place: str) -> Document:
     try:
         values = json.loads(line)
     except (ValueError, RecursionError) as error:

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 _WORKER = Path(__file__).with_name("subprocess_worker.py")
 
 
-def in_subprocess(
+def make_subprocess_function(
     file: Path, function: str, environment: Mapping[str, str], python: Path = Path(sys.executable)
 ) -> Callable[..., Awaitable[Any]]:
     """Return a function that calls `function` of `file` in a new process each time.
@@ -48,19 +48,19 @@ def in_subprocess(
             raise NotDone(f"its process could not be started: {error.strerror}") from error
         noting = asyncio.create_task(_note(process, function))
         try:
-            said = await _said(process, task.encode())
+            said = await _exchange_messages(process, task.encode())
         finally:
             with contextlib.suppress(ProcessLookupError, PermissionError):  # kills its children as well
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
             await asyncio.wait([noting], timeout=1.0)  # a process that left the group may keep the pipe open
             noting.cancel()
-        return _value(said)
+        return _read_value(said)
 
     return call
 
 
-async def _said(process: Process, task: bytes) -> bytes:
+async def _exchange_messages(process: Process, task: bytes) -> bytes:
     assert process.stdin is not None
     assert process.stdout is not None
     with contextlib.suppress(ConnectionError):  # it ended before reading everything
@@ -85,7 +85,7 @@ async def _note(process: Process, function: str) -> None:
         logger.warning("%s said: %s", function, redact(text))
 
 
-def _value(said: bytes) -> Any:
+def _read_value(said: bytes) -> Any:
     try:
         answer = json.loads(said)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The subprocess side of `in_subprocess`: calls one function as described on stdin, and writes its result.
+"""The subprocess side of `make_subprocess_function`: calls one function as described on stdin, and writes its result.
 
 Run as a script by whatever interpreter has the tool's packages; uses only the standard library.
 """
@@ -23,7 +23,7 @@ def main() -> None:
     task = json.loads(sys.stdin.buffer.read())
     process, status = os.getpid(), 0
     try:
-        said = json.dumps({"value": _called(task)}, default=_plain)
+        said = json.dumps({"value": _call_function(task)}, default=_simplify_value)
     except BaseException as error:
         kinds = [kind.__name__ for kind in type(error).__mro__]
         text = str(error) if "ToolError" in kinds else f"{kinds[0]}: {error}"
@@ -35,7 +35,7 @@ def main() -> None:
     out.close()
 
 
-def _called(task: dict[str, Any]) -> Any:
+def _call_function(task: dict[str, Any]) -> Any:
     spec = spec_from_file_location("retinue_tool", task["file"])
     assert spec is not None
     assert spec.loader is not None
@@ -63,7 +63,7 @@ async def _finish(value: Any) -> Any:
     return [item async for item in value] if isinstance(value, AsyncIterator) else value
 
 
-def _plain(value: Any) -> Any:
+def _simplify_value(value: Any) -> Any:
     """Return a simpler form of a value that JSON lacks; a library's own is known by a method's name."""
     if isinstance(value, Enum):
         return value.value

@@ -14,13 +14,13 @@ from retinue.testing.vendor_server import (
     Turn,
     Vendor,
     Wire,
+    cut_pieces,
+    encode_sse,
+    find_unknown_names,
     make_rules,
     number_of,
-    pieces,
     read_failures,
     seal,
-    sse,
-    unknown_names,
 )
 
 _THOUGHTS = ("thinking", "redacted_thinking")
@@ -103,13 +103,13 @@ def _begin(block: Json) -> tuple[Json, list[Json]]:
     """Return what a block lacks as it begins in a stream, and what follows."""
     match block["type"]:
         case "thinking":  # the signature comes in a delta of its own
-            deltas = [{"type": "thinking_delta", "thinking": piece} for piece in pieces(block["thinking"])]
+            deltas = [{"type": "thinking_delta", "thinking": piece} for piece in cut_pieces(block["thinking"])]
             signed = {"type": "signature_delta", "signature": block["signature"]}
             return {"thinking": "", "signature": ""}, [*deltas, signed]
         case "text":
-            return {"text": ""}, [{"type": "text_delta", "text": piece} for piece in pieces(block["text"])]
+            return {"text": ""}, [{"type": "text_delta", "text": piece} for piece in cut_pieces(block["text"])]
         case "tool_use":
-            given = ["", *pieces(json.dumps(block["input"]))]
+            given = ["", *cut_pieces(json.dumps(block["input"]))]
             return {"input": {}}, [{"type": "input_json_delta", "partial_json": piece} for piece in given]
     return {}, []  # redacted thinking comes whole
 
@@ -118,7 +118,7 @@ MESSAGES = Wire(
     lambda body: len(_open(body)),
     _tools,
     _reply,
-    lambda reply: (sse(event, event["type"]) for event in _events(reply)),
+    lambda reply: (encode_sse(event, event["type"]) for event in _events(reply)),
     lambda status, code, message: {"type": "error", "error": {"type": code, "message": message}, "request_id": "r1"},
 )
 
@@ -287,7 +287,7 @@ def fields_are_known(asked: Asked) -> Problems:
     """Unknown fields and roles are refused, and a schema is of an object.
     https://platform.claude.com/docs/en/api/messages
     """
-    yield from (f"{name}: Extra inputs are not permitted" for name in unknown_names(asked.body, _FIELDS))
+    yield from (f"{name}: Extra inputs are not permitted" for name in find_unknown_names(asked.body, _FIELDS))
     for at, schema in enumerate(_tools(asked.body).values()):
         if schema and schema.get("type") != "object":
             yield f"tools.{at}.custom.input_schema.type: Input should be 'object'"

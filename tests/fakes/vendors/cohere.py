@@ -13,19 +13,19 @@ from retinue.testing.vendor_server import (
     Vendor,
     Wire,
     calls_are_unmodified,
-    calls_of,
     count_turns,
-    essence_of,
+    cut_pieces,
+    encode_sse,
+    find_unknown_names,
     make_calls,
     make_rules,
     number_of,
     open_turns,
-    pieces,
+    read_calls,
+    read_essence,
     read_failures,
+    read_tools,
     results_follow_their_calls,
-    sse,
-    tools_of,
-    unknown_names,
 )
 
 _FIELDS = (
@@ -44,13 +44,13 @@ def _reply(asked: Asked, turn: Turn) -> tuple[Json, Issued]:
     message: Json = {"role": "assistant", "content": content} | ({"tool_calls": calls} if calls else {})
     tokens = {"input_tokens": 20, "output_tokens": 9}
     reply = {"id": number, "finish_reason": "TOOL_CALL" if calls else "COMPLETE", "message": message}
-    issued = {key: message for call in calls for key in (call["id"], essence_of(call))}
+    issued = {key: message for call in calls for key in (call["id"], read_essence(call))}
     return reply | {"usage": {"billed_units": tokens, "tokens": tokens}}, issued
 
 
 def _stream(reply: Json) -> Iterator[bytes]:
     for event in _events(reply):
-        yield sse(event, event["type"])
+        yield encode_sse(event, event["type"])
 
 
 def _events(reply: Json) -> Iterator[Json]:
@@ -59,13 +59,13 @@ def _events(reply: Json) -> Iterator[Json]:
         kind = part["type"]
         begun = {"content": {"type": kind, kind: ""}}
         yield {"type": "content-start", "index": index, "delta": {"message": begun}}
-        for piece in pieces(part[kind]):
+        for piece in cut_pieces(part[kind]):
             yield {"type": "content-delta", "index": index, "delta": {"message": {"content": {kind: piece}}}}
         yield {"type": "content-end", "index": index}
-    for index, call in enumerate(calls_of(reply["message"])):
+    for index, call in enumerate(read_calls(reply["message"])):
         start = call | {"function": call["function"] | {"arguments": ""}}
         yield {"type": "tool-call-start", "index": index, "delta": {"message": {"tool_calls": start}}}
-        for piece in pieces(call["function"]["arguments"]):
+        for piece in cut_pieces(call["function"]["arguments"]):
             told = {"tool_calls": {"function": {"arguments": piece}}}
             yield {"type": "tool-call-delta", "index": index, "delta": {"message": told}}
         yield {"type": "tool-call-end", "index": index}
@@ -77,7 +77,7 @@ def thoughts_come_back(asked: Asked) -> Problems:
     https://docs.cohere.com/docs/reasoning
     """
     for at, message in open_turns(asked.body):
-        issued = asked.made(*map(essence_of, calls_of(message)))  # whatever their ids
+        issued = asked.made(*map(read_essence, read_calls(message)))  # whatever their ids
         if issued and issued["content"] != message.get("content"):
             yield f"messages[{at}].content: want it as it was returned"
 
@@ -87,17 +87,17 @@ def fields_are_known(asked: Asked) -> Problems:
     https://docs.cohere.com/reference/chat
     """
     yield from (
-        f"unknown field: parameter '{name}' is not a valid field" for name in unknown_names(asked.body, _FIELDS)
+        f"unknown field: parameter '{name}' is not a valid field" for name in find_unknown_names(asked.body, _FIELDS)
     )
     for message in asked.body["messages"]:
-        if not (message.get("content") or calls_of(message) or message.get("tool_plan")):
+        if not (message.get("content") or read_calls(message) or message.get("tool_plan")):
             yield "invalid request: all elements in messages must have tokens"
 
 
 VENDORS = (
     Vendor(
         "cohere", "/v2", "/v2/chat",
-        Wire(count_turns, tools_of, _reply, _stream, lambda status, code, message: {"id": "e1", "message": message}),
+        Wire(count_turns, read_tools, _reply, _stream, lambda status, code, message: {"id": "e1", "message": message}),
         {"command-a-reasoning-08-2025": ""},
         make_rules(fields_are_known, results_follow_their_calls, calls_are_unmodified, thoughts_come_back),
         read_failures("""

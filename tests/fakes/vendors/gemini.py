@@ -15,13 +15,13 @@ from retinue.testing.vendor_server import (
     Turn,
     Vendor,
     Wire,
+    cut_pieces,
+    encode_sse,
+    find_unknown_names,
     make_rules,
     number_of,
-    pieces,
     read_failures,
     seal,
-    sse,
-    unknown_names,
 )
 
 DUMMIES = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
@@ -109,11 +109,11 @@ def _stream(reply: Json) -> Iterator[bytes]:
     (candidate,) = reply["candidates"]
     parts: list[Json] = []
     for part in candidate["content"]["parts"]:
-        parts += [part | {"text": piece} for piece in pieces(part["text"])] if part.get("text") else [part]
+        parts += [part | {"text": piece} for piece in cut_pieces(part["text"])] if part.get("text") else [part]
     for number, part in enumerate(parts, 1):
         content = {"content": {"role": "model", "parts": [part]}, "index": 0}
         end = {"finishReason": "STOP"} if number == len(parts) else {}
-        yield sse(reply | {"candidates": [content | end]})
+        yield encode_sse(reply | {"candidates": [content | end]})
 
 
 def _error(status: int, code: str, message: str) -> Any:
@@ -210,7 +210,7 @@ def fields_are_known(asked: Asked) -> Problems:
     for at, content in enumerate(body["contents"]):
         places += [(f"contents[{at}].parts[{number}]", part, _PART) for number, part in enumerate(content["parts"])]
     for place, given, known in places:
-        for name in unknown_names(given, known):
+        for name in find_unknown_names(given, known):
             yield f"Invalid JSON payload received. Unknown name \"{name}\" at '{place}': Cannot find field."
 
 

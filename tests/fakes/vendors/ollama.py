@@ -13,15 +13,15 @@ from retinue.testing.vendor_server import (
     Turn,
     Vendor,
     Wire,
-    calls_of,
     count_turns,
-    essence_of,
+    cut_pieces,
     make_rules,
     number_of,
     open_turns,
-    pieces,
+    read_calls,
+    read_essence,
     read_failures,
-    tools_of,
+    read_tools,
 )
 
 
@@ -36,14 +36,14 @@ def _reply(asked: Asked, turn: Turn) -> tuple[Json, Issued]:
         message["thinking"] = turn.thought
     head = {"model": asked.model, "created_at": "2026-01-01T00:00:00Z", "message": message, "done": True}
     reply = head | {"done_reason": "stop", "total_duration": 1, "prompt_eval_count": 20, "eval_count": 9}
-    return reply, {essence_of(call): message for call in calls}  # without ids in a conversation
+    return reply, {read_essence(call): message for call in calls}  # without ids in a conversation
 
 
 def _stream(reply: Json) -> Iterator[bytes]:
     message = reply["message"]
-    parts: list[Json] = [{"content": "", "thinking": piece} for piece in pieces(message.get("thinking", ""))]
-    parts += [{"content": piece} for piece in pieces(message["content"])]
-    parts += [{"content": "", "tool_calls": [call]} for call in calls_of(message)]
+    parts: list[Json] = [{"content": "", "thinking": piece} for piece in cut_pieces(message.get("thinking", ""))]
+    parts += [{"content": piece} for piece in cut_pieces(message["content"])]
+    parts += [{"content": "", "tool_calls": [call]} for call in read_calls(message)]
     for part in parts:
         event = {"model": reply["model"], "created_at": reply["created_at"], "done": False}
         yield json.dumps(event | {"message": {"role": "assistant"} | part}).encode() + b"\n"
@@ -55,7 +55,7 @@ def thoughts_come_back(asked: Asked) -> Problems:
     https://docs.ollama.com/capabilities/tool-calling
     """
     for at, message in open_turns(asked.body):
-        issued = asked.made(*map(essence_of, calls_of(message)))
+        issued = asked.made(*map(read_essence, read_calls(message)))
         if issued and issued.get("thinking") != message.get("thinking"):
             yield f"messages[{at}].thinking: want it as it was returned"
 
@@ -65,7 +65,7 @@ def fields_have_their_types(asked: Asked) -> Problems:
     https://docs.ollama.com/api/chat
     """
     for message in asked.body["messages"]:
-        if not all(isinstance(call["function"]["arguments"], dict) for call in calls_of(message)):
+        if not all(isinstance(call["function"]["arguments"], dict) for call in read_calls(message)):
             yield "json: cannot unmarshal string into Go struct field .messages.tool_calls.function.arguments"
         if not isinstance(message.get("content", ""), str):
             yield "json: cannot unmarshal array into Go struct field ChatRequest.messages.content of type string"
@@ -75,7 +75,7 @@ VENDORS = (
     Vendor(
         "ollama", "/api", "/api/chat",
         Wire(
-            count_turns, tools_of, _reply, _stream, lambda status, code, message: {"error": message},
+            count_turns, read_tools, _reply, _stream, lambda status, code, message: {"error": message},
             "application/x-ndjson",
         ),
         {"qwen3:8b": "", "gpt-oss:20b": ""}, make_rules(fields_have_their_types, thoughts_come_back),

@@ -14,13 +14,13 @@ from retinue.testing.vendor_server import (
     Turn,
     Vendor,
     as_field,
-    calls_of,
     chat_wire,
+    find_unknown_names,
     make_rules,
     open_turns,
+    read_calls,
     read_failures,
     seal,
-    unknown_names,
     with_calls,
 )
 
@@ -61,7 +61,7 @@ def as_parts(message: Json, turn: Turn, number: str) -> None:
 def as_signature(message: Json, turn: Turn, number: str) -> None:
     """Put a signature, and no thought, beside the first call, or beside the text."""
     state = {"extra_content": {"google": {"thought_signature": seal(turn.thought, number)}}}
-    (calls_of(message) or [message])[0].update(state)  # of several calls only the first has one
+    (read_calls(message) or [message])[0].update(state)  # of several calls only the first has one
 
 
 def lost_thoughts(
@@ -80,9 +80,11 @@ def parameters_are_known(asked: Asked) -> Problems:
     """Unknown parameters are refused, in messages too: nothing of another vendor's is sent.
     https://developers.openai.com/api/reference/resources/chat
     """
-    yield from (f"Unrecognized request argument supplied: {name}" for name in unknown_names(asked.body, _PARAMETERS))
+    yield from (
+        f"Unrecognized request argument supplied: {name}" for name in find_unknown_names(asked.body, _PARAMETERS)
+    )
     for at, message in enumerate(asked.body["messages"]):
-        yield from (f"Unknown parameter: 'messages[{at}].{name}'." for name in unknown_names(message, _MESSAGE))
+        yield from (f"Unknown parameter: 'messages[{at}].{name}'." for name in find_unknown_names(message, _MESSAGE))
 
 
 def reasoning_models_take_no_sampling(asked: Asked) -> Problems:
@@ -195,14 +197,14 @@ def gemini_signature_comes_back(asked: Asked) -> Problems:
     https://ai.google.dev/gemini-api/docs/thought-signatures#openai
     """
     for at, message, issued in with_calls(asked, open_turns(asked.body)):
-        call = calls_of(message)[0]
+        call = read_calls(message)[0]
         sent = call.get("extra_content", {}).get("google", {}).get("thought_signature")
         if not sent:
             yield (
                 f"Function call is missing a thought_signature in functionCall parts. Additional data, function"
                 f" call `default_api:{call['function']['name']}`, position {at + 1}."
             )
-        elif sent not in DUMMIES and (calls_of(issued) or [{}])[0].get("extra_content") != call["extra_content"]:
+        elif sent not in DUMMIES and (read_calls(issued) or [{}])[0].get("extra_content") != call["extra_content"]:
             yield "Invalid thought signature."
 
 
@@ -214,7 +216,7 @@ def mistral_ids_have_nine_characters(asked: Asked) -> Problems:
     https://github.com/mistralai/client-python/issues/143
     """
     for message in asked.body["messages"]:
-        for one in [*(call["id"] for call in calls_of(message)), message.get("tool_call_id", "123456789")]:
+        for one in [*(call["id"] for call in read_calls(message)), message.get("tool_call_id", "123456789")]:
             if not re.fullmatch("[A-Za-z0-9]{9}", one):
                 yield f"Tool call id was {one} but must be a-z, A-Z, 0-9, with a length of 9."
 
@@ -236,9 +238,9 @@ def mistral_fields_are_known(asked: Asked) -> Problems:
     """Unknown parameters are refused, also of messages.
     https://docs.mistral.ai/api/endpoint/chat
     """
-    yield from (f"Extra inputs are not permitted: {name}" for name in unknown_names(asked.body, _OF_MISTRAL))
+    yield from (f"Extra inputs are not permitted: {name}" for name in find_unknown_names(asked.body, _OF_MISTRAL))
     for at, message in enumerate(asked.body["messages"]):
-        names = unknown_names(message, "role content tool_calls tool_call_id name prefix")
+        names = find_unknown_names(message, "role content tool_calls tool_call_id name prefix")
         yield from (f"Extra inputs are not permitted: messages.{at}.{name}" for name in names)
 
 
@@ -261,7 +263,7 @@ def groq_fields_are_known(asked: Asked) -> Problems:
     https://console.groq.com/docs/reasoning
     """
     for at, message in enumerate(asked.body["messages"]):
-        for name in unknown_names(message, "role content name tool_calls tool_call_id reasoning"):
+        for name in find_unknown_names(message, "role content name tool_calls tool_call_id reasoning"):
             yield (
                 f"'messages.{at}' : for 'role:{message['role']}' the following must be satisfied[('messages.{at}' :"
                 f" property '{name}' is unsupported)]"

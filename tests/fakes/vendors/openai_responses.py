@@ -14,15 +14,15 @@ from retinue.testing.vendor_server import (
     Turn,
     Vendor,
     Wire,
+    cut_pieces,
+    encode_sse,
+    find_unknown_names,
+    make_openai_error,
     make_rules,
     number_of,
     open_schema,
-    openai_error,
-    pieces,
     read_failures,
     seal,
-    sse,
-    unknown_names,
 )
 
 _FIELDS = (
@@ -90,7 +90,7 @@ def _reply(asked: Asked, turn: Turn) -> tuple[Json, Issued]:
 
 def _stream(reply: Json) -> Iterator[bytes]:
     for number, event in enumerate(_events(reply)):
-        yield sse(event | {"sequence_number": number}, event["type"])
+        yield encode_sse(event | {"sequence_number": number}, event["type"])
 
 
 def _events(reply: Json) -> Iterator[Json]:
@@ -109,7 +109,7 @@ def _events(reply: Json) -> Iterator[Json]:
 
 def _item_events(item: Json) -> Iterator[Json]:
     if item["type"] == "function_call":
-        for piece in pieces(item["arguments"]):
+        for piece in cut_pieces(item["arguments"]):
             yield {"type": "response.function_call_arguments.delta", "delta": piece}
         yield {"type": "response.function_call_arguments.done", "arguments": item["arguments"], "name": item["name"]}
     for part in item.get("content", []):
@@ -121,13 +121,13 @@ def _item_events(item: Json) -> Iterator[Json]:
 
 def _part_events(part: Json, kind: str, text: str, head: Json) -> Iterator[Json]:
     yield head | {"type": f"{kind}.added", "part": part | {"text": ""}}
-    for piece in pieces(part["text"]):
+    for piece in cut_pieces(part["text"]):
         yield head | {"type": f"{text}.delta", "delta": piece, "logprobs": []}
     yield head | {"type": f"{text}.done", "text": part["text"], "logprobs": []}
     yield head | {"type": f"{kind}.done", "part": part}
 
 
-RESPONSES = Wire(_turns, _tools, _reply, _stream, openai_error)
+RESPONSES = Wire(_turns, _tools, _reply, _stream, make_openai_error)
 
 # ── rules ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -206,10 +206,10 @@ def parameters_are_known(asked: Asked) -> Problems:
     """Unknown parameters are refused, in items as well; the parts of a message are those of its role.
     https://developers.openai.com/api/reference/resources/responses/methods/create
     """
-    yield from (f"Unknown parameter: '{name}'." for name in unknown_names(asked.body, _FIELDS))
+    yield from (f"Unknown parameter: '{name}'." for name in find_unknown_names(asked.body, _FIELDS))
     for at, item in enumerate(_items(asked.body)):
         known = _ITEM_FIELDS.get(item["type"], " ".join(item))
-        yield from (f"Unknown parameter: 'input[{at}].{name}'." for name in unknown_names(item, known))
+        yield from (f"Unknown parameter: 'input[{at}].{name}'." for name in find_unknown_names(item, known))
         wanted = "output_text" if item.get("role") == "assistant" else "input_text"
         for part in item["content"] if isinstance(item.get("content"), list) else []:
             if part["type"] in ("text", "input_text", "output_text") and part["type"] != wanted:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
-from ..._internal.containment import foreign_exit, is_ours
+from ..._internal.containment import is_ours, make_foreign_exit
 from ..values import StopReason
 
 T = TypeVar("T")
@@ -80,7 +80,7 @@ class Deadline:
             raise
         except BaseException as error:
             if not is_ours(error):
-                raise foreign_exit(error) from error
+                raise make_foreign_exit(error) from error
             if isinstance(error, asyncio.CancelledError) and self._over and task.uncancel() <= cancelled_by_others:
                 raise self._interrupted from error
             raise

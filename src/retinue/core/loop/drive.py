@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from ..._internal.containment import call_contained, describe_error, is_own_error
-from ..._internal.foreign_text import well_formed
+from ..._internal.foreign_text import make_well_formed
 from ...errors import LogMismatch, ModelError, RetinueError, StrategyFailed, WindowExceeded
 from ..budgets import Budget, Meter
 from ..events import (
@@ -282,12 +282,12 @@ class _Drive:
         usage = self._measure_usage(chunk, request.prompt)
         return replace(
             chunk,
-            text=well_formed(chunk.text),
+            text=make_well_formed(chunk.text),
             usage=usage,
             closing=asked.closing,
             seconds=took,
             first_token_seconds=first,
-            reasoning=well_formed(chunk.reasoning),
+            reasoning=make_well_formed(chunk.reasoning),
         )
 
     async def _retry(self, retry: Retry, request: Ask, asked: Asked) -> None:
@@ -314,10 +314,10 @@ class _Drive:
     def _add_answer(self, chunk: Delta, extract: Callable[[str], str] | None, said: str) -> Delta:
         """Add the new part of the answer to `chunk`, the last of what was `said`; after a restarted reply, only what
         exceeds the text shown."""
-        text, shown = well_formed(chunk.text), self._shown
+        text, shown = make_well_formed(chunk.text), self._shown
         if text is not chunk.text or chunk.reasoning:
-            chunk = replace(chunk, text=text, reasoning=well_formed(chunk.reasoning))
-        answer = shown if extract is None else well_formed(extract(said))
+            chunk = replace(chunk, text=text, reasoning=make_well_formed(chunk.reasoning))
+        answer = shown if extract is None else make_well_formed(extract(said))
         if len(answer) <= len(shown) or not answer.startswith(shown):
             return chunk
         self._shown = answer

@@ -26,7 +26,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..._internal.containment import TimedOut, call_contained, describe_error
-from ..._internal.foreign_text import well_formed
+from ..._internal.foreign_text import make_well_formed
 from ...errors import DataError, ToolError
 from ..files import MAX_BYTES_TOGETHER, read_file
 from ..run_context import current_run
@@ -90,7 +90,7 @@ def as_text(value: Any) -> str:
     """Convert a value to text for the model: documents by content, everything else as JSON if it has a form in it."""
     match value:
         case str():
-            return well_formed(str.__str__(value))
+            return make_well_formed(str.__str__(value))
         case None:
             return ""
         case RunResult():
@@ -99,9 +99,9 @@ def as_text(value: Any) -> str:
             return "\n".join(item.content for item in value)
         case bool() | int() | float() | dict() | list() | tuple():
             with suppress(TypeError, ValueError, RecursionError):
-                return well_formed(json.dumps(value, ensure_ascii=False, default=_make_jsonable))
+                return make_well_formed(json.dumps(value, ensure_ascii=False, default=_make_jsonable))
             plain = _convert_with_pydantic(value)  # for keys that are no texts
-            return well_formed(plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False))
+            return make_well_formed(plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False))
     plain = _make_jsonable(value)
     return as_text(plain if isinstance(plain, str | bool | int | float | dict | list) else str(plain))
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, cast, get_args, overload
 
 from ..._internal.concurrency import gather_bounded, run_in_thread
 from ..._internal.containment import TimedOut, await_isolated
-from ..._internal.message_text import one_line_repr, suggestion
+from ..._internal.message_text import format_repr, suggest_name
 from ..._internal.sync_bridge import run_blocking
 from ...errors import ForeignExit, NotDone, ToolError, UsageError
 from ..run_result import RunResult
@@ -158,7 +158,7 @@ class Tool:
         )
 
     def __repr__(self) -> str:
-        return one_line_repr(self, self.name, self.description, effects=self.effects)
+        return format_repr(self, self.name, self.description, effects=self.effects)
 
     def _find_problems(self) -> Iterator[str]:
         """Yield what is wrong with the options."""
@@ -314,7 +314,9 @@ class Tool:
             if len(ends) > 1:  # a pipeline that ends at several nodes
                 return {name: as_text(_take_only(value[name])) for name in ends}
         elif self.output_variable not in value:
-            raise UsageError(f"there is no output {self.output_variable!r}; {suggestion(self.output_variable, value)}")
+            raise UsageError(
+                f"there is no output {self.output_variable!r}; {suggest_name(self.output_variable, value)}"
+            )
         names = (self.output_variable, getattr(self.something, "output_variable", "results"), "results", "documents")
         return _take_only(next((value[name] for name in names if name in value), value))
 

@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..._internal.containment import TimedOut, call_contained, describe_error
-from ..._internal.foreign_text import well_formed
+from ..._internal.foreign_text import make_well_formed
 from ..._internal.redaction import redact
 from ...errors import UsageError
 from ..budgets import Budget, BudgetSpent
@@ -162,7 +162,7 @@ class Toolbox:
         call = ToolCall(action.id, action.tool, self._calls)
         with run_context(replace(current_run(), call=call)):
             outcome, text = await self._answer_call(action, tool, share, call)
-        text = _shorten(redact(well_formed(text)), MAX_RESULT if tool is None else tool.max_result)
+        text = _shorten(redact(make_well_formed(text)), MAX_RESULT if tool is None else tool.max_result)
         shown = tuple(call.files) if outcome == "result" else ()
         if shown and self._keep is not None and (problem := await self._keep(shown)):
             text, shown = f"{text}\n(Its files are not shown: {problem})", ()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..._internal.message_text import nearest
+from ..._internal.message_text import find_nearest
 from ...core.schema.json_schema import check_schema
 from ...errors import DataError
 from ..questions import Dataset, ExpectedCall, Number, Question
@@ -162,7 +162,7 @@ def find_problems(line: Line) -> Iterator[str]:
             yield f"{key}: {describe_value(line, key)}; want a list of texts"
     yield from _find_tool_problems(line)
     for key in line:
-        if key not in KEYS and (near := nearest(key, KEYS, 0.75)) and near not in line:
+        if key not in KEYS and (near := find_nearest(key, KEYS, 0.75)) and near not in line:
             yield f"unknown key {key!r:.60}; did you mean {near!r}?"
 
 

@@ -15,7 +15,7 @@ from ...core.component import FIRST
 from ...core.tools.tool import Tool
 from ...executor import NoModel
 from ...pipelines import Node, Pipeline
-from ...pipelines.graph import ROOT, root_of
+from ...pipelines.graph import ROOT, find_root_name
 from ...teams.graph_flow import GraphFlow
 from ...teams.graph_plan import Branch, GraphPlan, RolePlan
 from ...teams.role import END, START
@@ -118,7 +118,7 @@ class AgentOutline:
     # ── pipelines ────────────────────────────────────────────────────────────────────────────────
 
     def _pipeline(self, pipeline: Pipeline, depth: int) -> Object:
-        root = root_of(pipeline.nodes)
+        root = find_root_name(pipeline.nodes)
         names = {ROOT: root}
         return {
             "nodes": [

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..._internal.message_text import suggestion
+from ..._internal.message_text import suggest_name
 from ...core.values import StopReason
 from ...store.run_row import RunError, RunRow
 
@@ -44,7 +44,7 @@ def not_found(what: str, id_: str) -> ApiError:
 
 def no_model(name: str, known: Iterable[str]) -> ApiError:
     """Return the error for a model that is not among the `known` ones."""
-    message = f"The model '{name}' does not exist; {suggestion(name, known)}"
+    message = f"The model '{name}' does not exist; {suggest_name(name, known)}"
     return ApiError(404, message, param="model", code="model_not_found")
 
 

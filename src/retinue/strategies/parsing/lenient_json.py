@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ..._internal.foreign_text import well_formed
+from ..._internal.foreign_text import make_well_formed
 
 MAX_DEPTH = 40
 ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
@@ -190,7 +190,7 @@ def _unescape(text: str) -> str:
     """Unescape a string; escapes unknown to JSON stay unchanged."""
     if "\\" not in text:
         return text
-    return well_formed(ESCAPE.sub(resolve_escape, text))
+    return make_well_formed(ESCAPE.sub(resolve_escape, text))
 
 
 def resolve_escape(escape: re.Match[str]) -> str:
