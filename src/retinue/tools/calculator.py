@@ -48,8 +48,8 @@ _FUNCTIONS: Mapping[str, Callable[..., Number]] = {
     "sqrt": _compute_root, "√": _compute_root, "cbrt": math.cbrt, "abs": abs, "round": _round_number,
     "floor": math.floor, "ceil": math.ceil, "exp": math.exp, "ln": math.log,
     "log": lambda x, base=10: math.log(x, base), "log10": math.log10, "log2": math.log2,
-    "sin": math.sin, "cos": math.cos, "tan": math.tan, "asin": math.asin, "acos": math.acos, "atan": math.atan, "degrees": math.degrees,
-    "radians": math.radians, "factorial": _compute_factorial, "min": min, "max": max,
+    "sin": math.sin, "cos": math.cos, "tan": math.tan, "asin": math.asin, "acos": math.acos, "atan": math.atan,
+    "degrees": math.degrees, "radians": math.radians, "factorial": _compute_factorial, "min": min, "max": max,
     "pow": lambda base, exponent: _raise_to_power(base, exponent), "gcd": math.gcd, "lcm": math.lcm,
     "sum": lambda *values: sum(values), "mean": lambda *values: sum(values) / len(values),
 }  # fmt: skip
