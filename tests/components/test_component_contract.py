@@ -192,7 +192,7 @@ class Unchecked(DeclaredComponent):
     def check_names(self, values: Iterable[str]) -> None:
         pass
 
-    def arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def select_arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {"text": str(values.get("text"))}
 
     async def run_batch_async(self, batch: Iterable[Any], *, at_once: int = 4) -> list[Any]:

@@ -116,9 +116,9 @@ import asyncio
 from retinue import ToolError
 from retinue.components import SearchEngine
 from retinue.net.ssrf_guard import SsrfGuard
-from retinue.tools.endpoint import endpoint
+from retinue.tools.endpoint import make_endpoint
 SearchEngine("serper", api_key="k" * 20)
-endpoint("http://localhost/")
+make_endpoint("http://localhost/")
 for url in ("http://127.0.0.1/", "http://bücher.example/"):
     try:
         asyncio.run(SsrfGuard().get(url))

@@ -8,7 +8,7 @@ import pytest
 
 from retinue import Document, Pipeline, PromptModel, UsageError
 from retinue.components import PromptNode, PromptTemplate
-from retinue.pipelines import Node, find_problems
+from retinue.pipelines import Node, problems
 
 
 class Retriever:
@@ -142,7 +142,7 @@ def test_a_pipeline_cannot_be_a_part_of_itself() -> None:
 def test_the_nodes_of_a_definition_stand_in_any_order() -> None:
     pipeline = Pipeline([Node(read, "Reader", ["Retriever"]), Node(Retriever(), "Retriever")])
     assert pipeline.run("x")["results"] == "x 0\nx 1"
-    assert find_problems(pipeline.nodes) == []
+    assert problems(pipeline.nodes) == []
 
 
 def node(name: str, *inputs: str) -> Node:
@@ -190,7 +190,7 @@ def node(name: str, *inputs: str) -> Node:
     ],
 )
 def test_all_that_is_wrong_with_a_definition_is_listed(nodes: list[Node], expected: list[str]) -> None:
-    found = find_problems(nodes)
+    found = problems(nodes)
     assert sorted(_turned(problem) for problem in found) == sorted(_turned(problem) for problem in expected)
     with pytest.raises(UsageError) as raised:
         Pipeline(nodes, name="p")

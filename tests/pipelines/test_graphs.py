@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import given, settings, strategies as st
 
 from retinue import Document, Pipeline
-from retinue.pipelines import Node, find_problems
+from retinue.pipelines import Node, problems
 from sampling import examples
 
 KEYS = ("results", "documents", "a", "b")
@@ -133,7 +133,7 @@ def meet(place: int, inputs: list[Visible], above: Mapping[int, set[int]]) -> Vi
 def test_a_run_is_what_a_plain_interpreter_does(parts: list[Part], query: str, order: Any) -> None:
     ran = Ran()
     definition = nodes(parts, ran)
-    assert find_problems(definition) == []
+    assert problems(definition) == []
     result = Pipeline(definition).run(query)
     expected, reached = interpret(parts, query)
     assert result == expected
@@ -174,7 +174,7 @@ def test_an_edge_backwards_is_found_as_a_cycle(parts: list[Part], data: st.DataO
     chain = [Node(lambda **_: 1, f"c{number}", [f"c{number - 1}"]) for number in range(1, 4)]
     first = Node(lambda **_: 1, "c0", [f"{parts[low].name}.output_1", "c3"])
     loop = [first, *chain, Node(lambda **_: 1, "end", ["c3", f"{parts[high].name}.output_1"])]
-    found = find_problems([*definition, *loop])
+    found = problems([*definition, *loop])
     assert len(found) == 1
     assert found[0].endswith("is a cycle; a pipeline may not have one")
 
@@ -185,6 +185,6 @@ def test_a_long_chain_needs_no_recursion() -> None:
         pipeline.add_node(lambda results=0: results + 1, f"n{number}")
     assert pipeline.run("x")["results"] == 3_000
     assert pipeline.draw().count("↓") == 3_000
-    assert find_problems(pipeline.nodes) == []
+    assert problems(pipeline.nodes) == []
     ring = [Node(lambda **_: 1, f"r{number}", [f"r{(number - 1) % 3_000}"]) for number in range(3_000)]
-    assert len(find_problems(ring)) == 1
+    assert len(problems(ring)) == 1

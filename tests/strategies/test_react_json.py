@@ -21,7 +21,7 @@ from retinue.strategies import ReactJson
 from retinue.strategies.parsing.actions import UnreadableReply
 from retinue.strategies.parsing.json_reply import read_reply
 from retinue.strategies.parsing.lenient_json import Truncated, find_values
-from retinue.strategies.react_json import SEED_BUDGET, summarize_outcome
+from retinue.strategies.react_json import SEED_BUDGET, outcome
 from sampling import examples
 
 
@@ -65,7 +65,7 @@ def test_the_next_input_is_the_former_the_reply_as_written_and_each_result_once(
     }
     assert told == f"{former}\n{first}\nTool responses: \n{json.dumps(responses)}\n Your response: "
     assert told.count("all about x") == 1
-    assert summarize_outcome(result) == ("ANSWER", told, "because")
+    assert outcome(result) == ("ANSWER", told, "because")
 
 
 def test_the_prompt_is_seed_004s() -> None:
@@ -98,7 +98,7 @@ def test_the_seeds_limits() -> None:
 )
 def test_how_a_reply_ends_the_run(reply: dict[str, Any], reason: str) -> None:
     result, model = run(json.dumps(reply))
-    assert summarize_outcome(result) == (reason, model.asked[-1].prompt.text, "x" if reason == "ANSWER" else {})
+    assert outcome(result) == (reason, model.asked[-1].prompt.text, "x" if reason == "ANSWER" else {})
 
 
 def test_alternates_are_run() -> None:
@@ -110,7 +110,7 @@ def test_alternates_are_run() -> None:
 def test_out_of_iterations_there_is_no_answer() -> None:
     act = '{"actions": [{"action": "wikipedia", "arguments": {"input": "%d"}}]}'
     result, model = run(*(act % at for at in range(4)))
-    assert summarize_outcome(result) == ("MAX_ITERATION_EXCEEDED", model.asked[-1].prompt.text, {})
+    assert outcome(result) == ("MAX_ITERATION_EXCEEDED", model.asked[-1].prompt.text, {})
     assert len(model.asked) == 4
 
 

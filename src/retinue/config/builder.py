@@ -25,7 +25,7 @@ from ..mcp.tool_pins import PINS
 from ..models import PromptModel
 from ..models.reply_limits import limit_replies
 from ..net.retry import TimeLimits
-from ..pipelines import Node, Pipeline, find_problems
+from ..pipelines import Node, Pipeline, problems
 from ..run.handoff import handoff
 from ..strategies import STRATEGIES
 from ..strategies.auto import Auto
@@ -184,9 +184,7 @@ class Builder:
     def _build_pipeline(self, pipeline: PipelineSpec) -> Pipeline:
         nodes = [Node(self._build_part(node.name), node.name, node.inputs) for node in pipeline.nodes]
         place = (*self._paths[pipeline.name], "name")
-        fail(
-            self.spec.source.locate_problem(Found(place, f"{pipeline.name}: {wrong}")) for wrong in find_problems(nodes)
-        )
+        fail(self.spec.source.locate_problem(Found(place, f"{pipeline.name}: {wrong}")) for wrong in problems(nodes))
         return Pipeline(nodes, name=pipeline.name)
 
     # ── agents ───────────────────────────────────────────────────────────────────────────────────

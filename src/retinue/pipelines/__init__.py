@@ -1,6 +1,6 @@
 """Pipelines: directed graphs of components."""
 
-from .graph import Node, find_problems, list_inputs
+from .graph import Node, list_inputs, problems
 from .pipeline import Pipeline
 
-__all__ = ["Node", "Pipeline", "find_problems", "list_inputs"]
+__all__ = ["Node", "Pipeline", "list_inputs", "problems"]

@@ -94,7 +94,7 @@ def list_inputs(nodes: Iterable[Node]) -> tuple[str, ...]:
     return INPUTS[find_root_name(node for node in nodes if not any(find_wire_errors(node)))]
 
 
-def find_problems(nodes: Iterable[Node], inputs: Collection[str] | None = None) -> list[str]:
+def problems(nodes: Iterable[Node], inputs: Collection[str] | None = None) -> list[str]:
     """Return all problems of a pipeline with these `nodes`, in any order. Nothing is run."""
     found: list[str] = []
     nodes = list(nodes)

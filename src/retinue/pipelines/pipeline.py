@@ -39,7 +39,7 @@ class Pipeline(YamlSerializable):
         nodes = list(nodes)
         inputs = graph.list_inputs(nodes) if inputs is None else inputs
         self.inputs = (inputs,) if isinstance(inputs, str) else tuple(inputs)
-        graph.raise_problems(name, graph.find_problems(nodes, self.inputs))
+        graph.raise_problems(name, graph.problems(nodes, self.inputs))
         self._nodes: dict[str, Node] = {}
         self._visible: dict[str, graph.Visible] = {ROOT: frozenset(self.inputs)}
         self._plans: dict[tuple[str, ...], Plan] = {}

@@ -81,7 +81,7 @@ class ReactJson:
         )
 
 
-def summarize_outcome(result: RunResult) -> tuple[str, str, Any]:
+def outcome(result: RunResult) -> tuple[str, str, Any]:
     """Return what the ReAct tutorial's loop returns: stop reason, last input to the model, and the answer or `{}`."""
     told: dict[int, str] = {}
     last = 0
