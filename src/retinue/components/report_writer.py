@@ -118,12 +118,12 @@ def _find_links(tokens: Sequence[Any]) -> dict[str, str]:
     """Return the report's links in their order, each with its first text."""
     links: dict[str, str] = {}
     for token in tokens:
-        for link, text in _links_in(token.children or []):
+        for link, text in _collect_links(token.children or []):
             links.setdefault(link, text)
     return links
 
 
-def _links_in(tokens: list[Any]) -> Iterator[tuple[str, str]]:
+def _collect_links(tokens: list[Any]) -> Iterator[tuple[str, str]]:
     for at, token in enumerate(tokens):
         if token.type == "link_open":
             text = "".join(one.content for one in tokens[at + 1 : at + 2] if one.type in ("text", "code_inline"))

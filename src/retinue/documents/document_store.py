@@ -175,7 +175,7 @@ class DocumentStore(Configurable):
         A word in the title (`meta["title"]`) counts twice.
         """
         wanted = match_expression(make_storable(query))
-        allowed, bound = _permitted_rows(where)
+        allowed, bound = _build_permission_condition(where)
         if not wanted:
             return []
         # the unary plus makes SQLite look up each match among the allowed rows, and not the other way round
@@ -195,7 +195,7 @@ class DocumentStore(Configurable):
         `score` is the cosine similarity, at most 1.0. Raises `UsageError` for a vector of the wrong shape.
         """
         (blob,) = _pack_vectors([vector], 1)
-        allowed, bound = _permitted_rows(where)
+        allowed, bound = _build_permission_condition(where)
         held = self.database.read_rows(_DIMENSIONS)
         if not held:
             return []
@@ -235,7 +235,7 @@ class DocumentStore(Configurable):
         return [Document(content, name, json.loads(meta), score) for name, content, meta, score in rows]
 
 
-def _permitted_rows(where: Where | None) -> tuple[str, list[Any]]:
+def _build_permission_condition(where: Where | None) -> tuple[str, list[Any]]:
     """Return an SQL condition on the numbers of the permitted documents, and its parameters."""
     if not where:
         return "NOT IN (SELECT number FROM documents WHERE expires <= ?)", [time.time()]
