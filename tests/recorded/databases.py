@@ -36,14 +36,10 @@ TENANTS = ("acme", "umbrella")
 _WEATHER = {"name": "get_weather", "parameters": {"type": "object", "properties": {"location": {"type": "string"}}}}
 _AT_CLIENT = {"type": "function", "function": _WEATHER}
 _TABLES = """
-from sqlalchemy import create_mock_engine
-from retinue.store.tables import metadata
+from retinue.store.migrations import load_migrations
 
-def told(sql, *_):
-    print(str(sql.compile(dialect=engine.dialect)).strip(), end=";\\n")
-
-engine = create_mock_engine("postgresql://", told)
-metadata.create_all(engine, checkfirst=False)
+for migration in load_migrations("postgresql"):
+    print(*migration.statements, sep=";\\n\\n", end=";\\n\\n")
 """
 Json = dict[str, Any]
 
