@@ -135,7 +135,7 @@ def test_an_index_finds_whatever_is_asked_all_the_time(any_url: str, many: int, 
             connection.execute(text("SET enable_seqscan = off"))
         found = {name: scans(connection, *one) for name, one in asked.items()}
     engine.dispose()
-    assert len(asked) > 20
+    assert len(asked) >= 20
     assert {name: tables for name, tables in found.items() if tables} == {}
 
 
