@@ -9,7 +9,7 @@ WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model demo demo-docs test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens alerts studio chaos chaos-cluster upgrades simulate bench clients engines chart image release site packages picture lock
+.PHONY: help setup model demo demo-docs test test-all test-rest long lint fix eval tasks teams memory fuzz conformance schemathesis screens alerts studio chaos chaos-cluster upgrades simulate planted bench clients engines chart image release site packages picture lock
 
 help: ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -143,6 +143,9 @@ simulate: setup ## Find the bugs that are planted, then try 100,000 schedules of
 	$(SIMULATION) --planted
 	$(SIMULATION) --report $(SIMULATE)
 endif
+
+planted: setup ## Plant some thirty breakages in a copy of src, one at a time, and see which test finds each (PLANTED=--rest: of `make test-rest`)
+	PYTHONPATH=tools $(BIN)/python -m planted $(PLANTED)
 
 bench: setup ## Measure Retinue against the floor and report into bench/RESULTS.md
 	$(BIN)/python -m bench

@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from retinue import PromptModel
+from retinue import Agent, PromptModel, tool
 from retinue._internal import redaction
 from retinue._internal.redaction import (
     redact,
@@ -70,3 +70,26 @@ def test_an_address_is_shown_and_exported_without_what_its_parameters_hold() -> 
         assert f"{name}=${{M_BASE_URL_KEY}}&version=2024-06-01" in exported
         model = PromptModel(engine="vllm", base_url=url.replace("u:p@", ""))
         assert "s3cret" not in f"{model!r} {model.name}"
+
+
+def test_what_a_tool_says_of_a_secret_is_in_no_log_and_before_no_model() -> None:
+    secret = "sk-of-a-tool-7d81f2"
+    register_secret(secret)
+
+    @tool(effects="read")
+    def tell(query: str) -> str:
+        """Tell."""
+        if query == "fail":
+            raise RuntimeError(f"refused: {secret}")
+        return f"it is {secret}, or {base64.b64encode(secret.encode()).decode()}"
+
+    script = [
+        {"when": "refused", "finish": "done"},
+        {"when": "it is", "call": {"tool": "tell", "input": {"query": "fail"}}},
+        {"call": {"tool": "tell", "input": {"query": "tell"}}},
+    ]
+    agent = Agent(PromptModel(engine="scripted", script=script), tools=[tell], strategy="tool_calling")
+    events = repr(agent.run("Which?").events)
+    assert "it is ***, or ***" in events
+    assert "refused: ***" in events
+    assert secret not in events

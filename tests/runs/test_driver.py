@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import permutations
 from typing import Any
 
@@ -14,14 +15,17 @@ import pytest
 from sqlalchemy import insert, update
 
 from fakes.kept_runs import Gate, KeptRuns, calling, kept_runs
+from fakes.postgres import Postgres
 from fakes.until import until_async
 from retinue import Agent, PromptModel, tool
 from retinue.core.events import Called, Observed, Paused, Replied, Said
 from retinue.core.protocols import Flow, Task
 from retinue.core.values import Decision
+from retinue.store.database import Database
 from retinue.store.event_log import Entry
 from retinue.store.run_row import RunRow
 from retinue.store.tables import events, runs
+from retinue.store.transactions import Work
 
 pytestmark = pytest.mark.anyio
 APPROVED = {"call_1_0": Decision("approve")}
@@ -183,6 +187,49 @@ async def test_a_drive_that_was_taken_over_writes_nothing_and_begins_nothing(any
         await old
         assert (await kept.row(), await kept.log()) == before
         assert payments.made == [1, 1, 2]
+
+
+class Freezing(Database):
+    """A database whose process is frozen once the first intent of a call is committed, until it is woken."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.committed, self.woken = asyncio.Event(), asyncio.Event()
+
+    def submit(self, work: Work[Any], **how: bool) -> asyncio.Future[Any]:
+        done = super().submit(work, **how)
+        entries = work.keywords.get("entries", ()) if isinstance(work, partial) else ()
+        if self.committed.is_set() or not any(isinstance(one.event, Called) for one in entries):
+            return done
+        return asyncio.ensure_future(self._freeze(done))
+
+    async def _freeze(self, done: asyncio.Future[Any]) -> Any:
+        result = await done
+        self.committed.set()
+        await self.woken.wait()
+        return result
+
+
+@pytest.mark.parametrize("what", ["taken over", "cancelled"])
+async def test_a_process_that_was_frozen_after_an_intent_does_not_act_on_it(a_postgres: Postgres, what: str) -> None:
+    payments = Payments()
+    database = Freezing(a_postgres.database())
+    kept = KeptRuns(database, lambda: calling([payments.tool()], {"tool": "pay", "input": {"euros": 1}}))
+    try:
+        frozen = kept.driver.start(await kept.add())
+        await database.committed.wait()
+        if what == "taken over":
+            await kept.another().start("run_1")
+            assert (await kept.row()).status == "requires_action"  # a person says whether the call was made
+        else:
+            await kept.halt()
+        database.woken.set()
+        await frozen
+        assert payments.made == []
+        assert (await kept.row()).status == ("requires_action" if what == "taken over" else "cancelled")
+    finally:
+        await kept.driver.close(0)
+        await database.close_async()
 
 
 async def test_a_run_that_is_halted_while_it_is_about_to_begin_does_nothing(url: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -17,7 +18,7 @@ from retinue.errors import DataError, StoreUnavailable, UsageError
 from retinue.store.admin_transaction import admin_transaction, read_only
 from retinue.store.database import Database
 from retinue.store.engines import engine_of
-from retinue.store.migrations import is_current, load_migrations, newest
+from retinue.store.migrations import fits, is_current, load_migrations, migrate, migration_runner, newest
 from retinue.store.migrations.compatibility import is_compatible
 
 NEWEST = newest("sqlite")
@@ -96,6 +97,28 @@ def test_a_migration_is_as_compatible_on_either_kind_of_database() -> None:
 @pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
 def test_migrations_of_before_are_not_compatible(dialect: str) -> None:
     assert [one.number for one in load_migrations(dialect) if one.compatible and one.number < 10] == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "compatible"), [("CREATE TABLE further (a INTEGER);", True), ("DROP TABLE requests;", False)]
+)
+def test_a_migrated_database_says_whether_older_servers_may_have_it_open(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str, compatible: bool
+) -> None:
+    ours = Path(migration_runner.__file__).parent
+    for file in ours.glob("*.sql"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / f"{NEWEST + 1:03}_next.sql").write_text(statement)
+    monkeypatch.setattr(migration_runner, "files", lambda _: tmp_path)
+    load_migrations.cache_clear()
+    try:
+        migrate(engine)
+    finally:
+        monkeypatch.undo()
+        load_migrations.cache_clear()
+    with engine.connect() as connection:
+        flag = connection.scalar(text("SELECT compatible FROM versions WHERE version = :one"), {"one": NEWEST + 1})
+        assert (bool(flag), fits(connection)) == (compatible, compatible)
 
 
 def test_a_database_that_a_newer_server_added_to_is_opened(engine: Engine, any_url: str) -> None:
