@@ -95,8 +95,8 @@ BREAKAGES = (
     Breakage(
         "a tool's result repeats a secret",
         "core/tools/toolbox.py",
-        "text = _shorten(redact(well_formed(text)),",
-        "text = _shorten(well_formed(text),",
+        "text = _shorten(redact(make_well_formed(text)),",
+        "text = _shorten(make_well_formed(text),",
         ("core/test_redaction.py", "server/test_secrets.py"),
     ),
     Breakage(
@@ -228,8 +228,8 @@ BREAKAGES = (
     Breakage(
         "a graph goes on after a person's refusal",
         "teams/graph_flow.py",
-        "return Output(rejection_text(decision), failed=True)",
-        "return Output(rejection_text(decision))",
+        "return Output(describe_rejection(decision), failed=True)",
+        "return Output(describe_rejection(decision))",
         ("teams/test_message_group.py", "teams/test_endings.py"),
     ),
     Breakage(
