@@ -146,7 +146,7 @@ def test_a_run_that_another_process_drives_is_interrupted(on_both: Office) -> No
     run, before = on_both.hanging(), on_both.count("interrupted")
     assert on_both.run("cancel", run) == (0, f"{run} is being cancelled\n", "")
     on_both.is_(run, "cancelled")
-    until(lambda: on_both.count("interrupted") == before + 1)
+    until(lambda: on_both.count("interrupted") > before)
     again = on_both.run("cancel", run)
     assert again == (1, "", f"{run} has ended: its status is cancelled\n")
 
@@ -160,7 +160,7 @@ def test_a_member_is_cancelled_with_its_caller_and_not_alone(on_both: Office) ->
     assert on_both.run("cancel", boss).status == 0
     on_both.is_(boss, "cancelled")
     on_both.is_(member, "cancelled")
-    until(lambda: on_both.count("interrupted") == before + 1)
+    until(lambda: on_both.count("interrupted") > before)
 
 
 def test_a_run_that_waits_is_cancelled_at_once_with_its_members(on_both: Office) -> None:
