@@ -255,6 +255,8 @@ class Adapted:
     api: Api | None = None
 
     def __or__(self, other: Adapted) -> Adapted:
+        if other == _NOTHING:  # of most servers; this is asked for each request
+            return self
         most = [one.most for one in (self, other) if one.most is not None]
         sets = ("without", "in_words", "turns_without", "turns_want")
         merged = {name: getattr(self, name) | getattr(other, name) for name in sets}

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from ...core.files import MAX_BYTES_TOGETHER, MAX_FILES
-from ...core.protocols import Act, Flow, Strategy, Task
-from ...core.values import File, Message, Observation
+from ...core.prompt import Ask
+from ...core.protocols import Act, Flow, Strategy, Task, ask
+from ...core.values import File, Message, Observation, Reply
 from .wrapper import Part, PromptMapper, Wrapper, perform, relay
 
 
@@ -54,7 +55,16 @@ class _ShownFiles:
 
     def __call__(self, strategy: Strategy, task: Task) -> Flow:
         placement = _FilePlacement(self.files, task.question)
-        return relay(strategy(task), PromptMapper(placement.place_files).ask, placement.observe)
+        mapper: PromptMapper[_Placed] | None = None
+
+        def ask_with_files(request: Ask) -> Part[Reply]:
+            nonlocal mapper
+            if not placement.has_files:
+                return ask(request)
+            mapper = mapper or PromptMapper(placement.place_files)
+            return mapper.ask(request)
+
+        return relay(strategy(task), ask_with_files, placement.observe)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +85,11 @@ class _FilePlacement:
         self._files = files
         self._question = question.strip()
         self._results: dict[str, tuple[str, tuple[File, ...]]] = {}  # a call's tool and files
+
+    @property
+    def has_files(self) -> bool:
+        """Whether there is anything to show. Most runs have no files, and their prompts need no copies."""
+        return bool(self._files or self._results)
 
     def observe(self, request: Act) -> Part[tuple[Observation, ...]]:
         """Make the request, and note the files of the results."""
