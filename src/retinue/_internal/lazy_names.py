@@ -31,9 +31,8 @@ def lazy_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[
 
 def _list_lazy_names(source: str) -> Iterator[tuple[str, str]]:
     """Yield the names that a module imports for type checkers, each with its home."""
-    for block in ast.parse(source).body:
-        if isinstance(block, ast.If) and isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING":
-            for line in block.body:
-                if isinstance(line, ast.ImportFrom) and line.level:
-                    for one in line.names:
-                        yield one.name, f"{'.' * line.level}{line.module or ''}"
+    blocks = [one for one in ast.parse(source).body if isinstance(one, ast.If)]
+    lines = [line for one in blocks if ast.unparse(one.test) == "TYPE_CHECKING" for line in one.body]
+    for line in lines:
+        if isinstance(line, ast.ImportFrom) and line.level:
+            yield from ((one.name, f"{'.' * line.level}{line.module or ''}") for one in line.names)

@@ -14,7 +14,7 @@ from pathlib import Path
 from .._internal.message_text import find_nearest
 from ..mcp.server_address import find_server_problems
 from .problems import MAX_FOUND, Found, Node, Source, describe_unknown, format_value, validate
-from .registry import COMPONENTS, ROOTS
+from .registry import COMPONENTS, ROOTS, TypeEntry
 from .specs import ToolOptions
 from .tool_files import check_params, resolve_path_within
 
@@ -60,16 +60,24 @@ def check_components(root: Node, folder: Path) -> Iterator[Found]:
             yield Found(component.at("type").path, describe_unknown("type of component", type_, COMPONENTS) + own)
         if type_ not in COMPONENTS:
             continue
-        yield from check_params(component, COMPONENTS[type_], type_)
-        for name, parameter in COMPONENTS[type_].parameters.items():
-            named = component.at("params").at(name)
-            if parameter.path and named.text:
+        known = COMPONENTS[type_]
+        yield from check_params(component, known, type_)
+        for name in (name for name, parameter in known.parameters.items() if parameter.path):
+            if (named := component.at("params").at(name)).text:
                 yield from check_path(named, folder)
-            for one in named if parameter.kind == "list" else [named]:
-                if parameter.refers and one.text:
-                    uses.setdefault(component.name, {}).setdefault(one.text, one)
-                    yield from check_reference(one, defined, parameter.refers)
+        for one, types in _list_references(component, known):
+            uses.setdefault(component.name, {}).setdefault(one.text, one)
+            yield from check_reference(one, defined, types)
     yield from check_circles(uses)
+
+
+def _list_references(component: Node, known: TypeEntry) -> Iterator[tuple[Node, tuple[str, ...]]]:
+    """Yield the texts that may name other components, each with the types that they may be of."""
+    for name, parameter in known.parameters.items():
+        named = component.at("params").at(name)
+        for one in named if parameter.kind == "list" else [named]:
+            if parameter.refers and one.text:
+                yield one, parameter.refers
 
 
 def check_path(named: Node, folder: Path) -> Iterator[Found]:

@@ -210,15 +210,22 @@ def check_params(entry: Node, known: TypeEntry, what: str) -> Iterator[Found]:
         if params.at(name).value is None:
             yield Found((params if params.value else entry).path, f"{what} needs {name!r}" + _name_place(params))
     for param in params:
-        name = str(param.path[-1])
-        if name not in known.parameters:
-            yield Found(param.path, describe_unknown(f"parameter of {what}", name, known.parameters), at_key=True)
-        elif param.value is not None and not fits(param.value, kind := known.parameters[name].kind):
-            yield Found(param.path, f"{name}: want a {kind}, not {format_value(param.value)}".replace("a true", "true"))
-        elif choices := known.parameters[name].choices:
-            for one in param if known.parameters[name].kind == "list" else [param]:
-                if one.text not in choices and "${" not in one.text:
-                    yield Found(one.path, f"{name}: {describe_unknown(name, one.text, choices)}")
+        yield from _check_param(param, known, what)
+
+
+def _check_param(param: Node, known: TypeEntry, what: str) -> Iterator[Found]:
+    name = str(param.path[-1])
+    parameter = known.parameters.get(name)
+    if parameter is None:
+        yield Found(param.path, describe_unknown(f"parameter of {what}", name, known.parameters), at_key=True)
+        return
+    if param.value is not None and not fits(param.value, parameter.kind):
+        wanted = f"want a {parameter.kind}, not {format_value(param.value)}".replace("a true", "true")
+        yield Found(param.path, f"{name}: {wanted}")
+        return
+    for one in param if parameter.kind == "list" else [param]:
+        if parameter.choices and one.text not in parameter.choices and "${" not in one.text:
+            yield Found(one.path, f"{name}: {describe_unknown(name, one.text, parameter.choices)}")
 
 
 def _name_place(params: Node) -> str:
