@@ -71,8 +71,6 @@ class PromptNumbers:
 
     def translate(self, asked: Asked) -> Asked:
         """Return a request of the loop as the log should have it."""
-        if not self._logged:
-            return asked
         number, messages = self._numbers.get(asked.prompt), asked.messages
         if number is None or not self._has_all(asked.prompt, number):
             messages = (*self._sent[asked.prompt], *messages)
@@ -100,7 +98,7 @@ class RecordedEffects:
         self._log = _select_repeated(log)
         self._at = 0
         self._kept = kept
-        self._prompts = PromptNumbers()
+        self._prompts: PromptNumbers | None = None  # once the log has other words
         self._limit: StopReason | None = None  # that the closing questions of the log are about, if it is known
 
     @property
@@ -113,8 +111,13 @@ class RecordedEffects:
         recorded = self._next
         if not isinstance(recorded, Asked) or recorded.step > self._kept:
             return False
+        self._prompts = self._prompts or PromptNumbers()
         self._prompts.skip(recorded, asked)
         return True
+
+    def _translate(self, asked: Asked) -> Asked:
+        """Return a request of the loop as the log should have it."""
+        return asked if self._prompts is None else self._prompts.translate(asked)
 
     async def ask(self, request: Ask) -> Chunks:
         """Stream the recorded reply. Raises `WindowExceeded` where the log shows that the prompt was shortened and sent
@@ -189,7 +192,7 @@ class ContinuedRun(RecordedEffects):
         if recorded is not None and self._is_recorded(recorded, event):
             self._at += 1
             return
-        await tell(self._prompts.translate(event) if isinstance(event, Asked) else event)
+        await tell(self._translate(event) if isinstance(event, Asked) else event)
 
     def _is_recorded(self, recorded: Event, event: Event | Delta) -> bool:
         """Return whether `event` is the `recorded` one. Answers come from the log; requests must be equal."""

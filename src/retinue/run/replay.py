@@ -263,7 +263,7 @@ class ComparedRun(RecordedEffects):
         """Return `event` as the log has it. Raises `ReplayEnd` if it differs."""
         equal = type(recorded) is type(event) and call_of(recorded) == call_of(event)  # the log's own, or its first
         if isinstance(event, Asked) and not self._skip_request(event):
-            event = self._prompts.translate(event)
+            event = self._translate(event)
             equal = recorded == event or (self._accepting and isinstance(recorded, Asked))
         elif isinstance(event, Paused):
             equal = isinstance(recorded, Paused) and _is_same_call(recorded.action, event.action)

@@ -11,8 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 from ..prompt import Prompt, PromptCache
 from ..values import Message, Reply, Usage
@@ -30,26 +29,19 @@ class Window:
     def __init__(self, tokens: int | None) -> None:
         self._tokens = tokens
         self._per_token = 3.0  # characters per token; calibrated by the engine's counts
-        self._any = False
-        self._openings = WeakKeyDictionary[Prompt, int]()
-
-    @cached_property
-    def _fitted(self) -> PromptCache[Prompt]:  # not for each run that waits: few need it
-        return PromptCache()
-
-    @cached_property
-    def _sizes(self) -> PromptCache[int]:
-        return PromptCache()
+        self._openings: dict[ref[Prompt], int] = {}  # how many messages their conversations began with
+        self._fitted: PromptCache[Prompt] | None = None  # a run that waits has neither
+        self._sizes: PromptCache[int] | None = None
 
     def fit(self, prompt: Prompt) -> Prompt:
         """Return the fitted copy of `prompt`."""
         opening = self._count_opening(prompt)
-        if not self._any:
+        if self._fitted is None:
             return prompt
         kept, new = self._fitted.extend(prompt)
         fitted = Prompt(new[0]).add(*new[1:]) if kept is None else kept.add(*new)
         if kept is None:
-            self._openings[fitted] = opening
+            self._openings[ref(fitted)] = opening
         self._fitted.keep(prompt, fitted)
         return fitted
 
@@ -57,13 +49,14 @@ class Window:
         """Return how many messages of `prompt` its conversation began with: the earlier turns, up to the question."""
         at: Prompt | None = prompt
         more = 0
-        while at is not None and at not in self._openings:
+        while at is not None and ref(at) not in self._openings:
             at, more = at.before, more + 1
-        found = self._openings[prompt] = more if at is None else self._openings[at]
+        found = self._openings[ref(prompt)] = more if at is None else self._openings[ref(at)]
         return found
 
     def size(self, fitted: Prompt) -> int:
         """Return its length in characters."""
+        self._sizes = self._sizes or PromptCache()
         kept, new = self._sizes.extend(fitted)
         size = (kept or 0) + sum(map(_measure_message, new))
         self._sizes.keep(fitted, size)
@@ -89,14 +82,13 @@ class Window:
             kept = kept.before if kept else None
         head, *rest = [message for message in short[first:] if message is not None]
         again = (Prompt(head) if kept is None else kept.add(head)).add(*rest)
-        self._any = True
-        self._openings[again] = opening - short.count(None)
+        self._openings[ref(again)] = opening - short.count(None)
+        self._fitted = self._fitted or PromptCache()
         self._fitted.keep(prompt, again)
         return True
 
     def estimate(self, fitted: Prompt, characters: int) -> Usage:
-        """Return about how many tokens a request used whose engine has not said so: those of its prompt, and of so many
-        `characters` of a reply."""
+        """Return about what a request used whose engine does not say so, for a reply of so many `characters`."""
         asked, said = (math.ceil(size / self._per_token) for size in (self.size(fitted), characters))
         return Usage(asked, said, requests=1)
 
@@ -115,10 +107,8 @@ def _measure_message(message: Message) -> int:
 
 
 class _Shortened:
-    """`messages`, the first `opening` of which its conversation began with, fitted into `characters` as well as
-    possible. `None` stands for what was dropped.
-
-    The newest results of tools come last and lose only as much as needed.
+    """`messages` fitted into `characters` as well as possible; `None` stands for what was dropped. The conversation
+    began with the first `opening` of them. The newest results of tools come last and lose only as much as needed.
     """
 
     def __init__(self, messages: Sequence[Message], opening: int, characters: int) -> None:
@@ -126,14 +116,12 @@ class _Shortened:
         self._excess = sum(map(_measure_message, messages)) - characters
         asked = next((at for at in reversed(range(opening)) if messages[at].role == "user"), opening - 1)
         seen = [at for at, one in enumerate(messages) if one.role == "tool" or (one.role == "user" and at > asked)]
-        newest = [at for at in seen if at >= len(messages) - 2]
-        old = [at for at in seen if at < len(messages) - 2]
         prose = [at for at in range(asked) if messages[at].role == "assistant" and not messages[at].state]
+        old = [at for at in seen if at < len(messages) - 2]
         for kept in (_KEPT, _KEPT // 4):
-            self._cut(old, kept)
-            self._cut(prose, kept)
-        self._drop(asked)
-        self._cut(newest, _KEPT, as_needed=True)
+            self._cut([*old, *prose], kept)
+        self._drop_turns(asked)
+        self._cut(seen[len(old) :], _KEPT, as_needed=True)
 
     def _cut(self, places: Sequence[int], kept: int, *, as_needed: bool = False) -> None:
         """Cut the middle out of messages, while there is too much."""
@@ -146,7 +134,7 @@ class _Shortened:
                 self.messages[at] = replace(message, content=short)
                 self._excess -= len(content) - len(short)
 
-    def _drop(self, asked: int) -> None:
+    def _drop_turns(self, asked: int) -> None:
         """Drop the oldest turns before the question, each with all that answered it, while there is too much."""
         for at, message in enumerate(self.messages[:asked]):
             if message is None or message.role == "system":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..._internal.containment import is_ours, make_foreign_exit
@@ -20,6 +21,7 @@ class Interrupted(Exception):
         self.reason = reason
 
 
+@dataclass(slots=True)
 class Deadline:
     """Ends whatever a run waits for when it times out or is cancelled.
 
@@ -27,15 +29,12 @@ class Deadline:
     interrupted. One timer serves the whole run: `asyncio.timeout` would set one for each delta.
     """
 
-    __slots__ = ("_at", "_cancelled", "_loop", "_over", "_timer", "_waiting")
-
-    def __init__(self) -> None:
-        self._at: float | None = None
-        self._cancelled = False
-        self._over = False
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting: asyncio.Task[Any] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+    _at: float | None = None
+    _cancelled: bool = False
+    _expired: bool = False
+    _loop: asyncio.AbstractEventLoop | None = None
+    _waiting: asyncio.Task[Any] | None = None
+    _timer: asyncio.TimerHandle | None = None
 
     def start(self, seconds: float | None) -> None:
         """Start the timer, which expires after `seconds` (`None`: never)."""
@@ -54,11 +53,21 @@ class Deadline:
         """The seconds until the timer expires, or `None` without a limit."""
         return None if self._at is None or self._loop is None else max(0.0, self._at - self._loop.time())
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing may begin any more."""
+        return self._expired or self._cancelled
+
     def cancel(self) -> None:
         """End the run as `CANCELLED`, at once. Thread-safe and idempotent."""
         self._cancelled = True
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
+        if not self._expired and self._waiting is not None:
+            self._waiting.cancel()
+        self._expired = True
 
     async def wait(self, awaitable: Awaitable[T]) -> T:
         """Return the awaitable's result.
@@ -70,7 +79,7 @@ class Deadline:
             close = getattr(awaitable, "close", None) or getattr(awaitable, "cancel", None)
             if close is not None:  # a coroutine that was never started
                 close()
-            raise self._interrupted
+            raise self._make_interrupted()
         task = self._waiting = asyncio.current_task()
         assert task is not None
         cancelled_by_others = task.cancelling()
@@ -81,24 +90,11 @@ class Deadline:
         except BaseException as error:
             if not is_ours(error):
                 raise make_foreign_exit(error) from error
-            if isinstance(error, asyncio.CancelledError) and self._over and task.uncancel() <= cancelled_by_others:
-                raise self._interrupted from error
+            if isinstance(error, asyncio.CancelledError) and self._expired and task.uncancel() <= cancelled_by_others:
+                raise self._make_interrupted() from error
             raise
         finally:
             self._waiting = None
 
-    def _end(self) -> None:
-        if self._over:
-            return
-        self._over = True
-        if self._waiting is not None:
-            self._waiting.cancel()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing may begin any more."""
-        return self._over or self._cancelled
-
-    @property
-    def _interrupted(self) -> Interrupted:
+    def _make_interrupted(self) -> Interrupted:
         return Interrupted(StopReason.CANCELLED if self._cancelled else StopReason.MAX_EXECUTION_TIME_EXCEEDED)

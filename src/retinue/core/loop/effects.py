@@ -42,37 +42,38 @@ class LibraryEffects:
     async def consult(self, action: AgentAction, problem: str) -> Decision | None:
         """Return a person's decision, or `None` if it is pending. Raises `UsageError` if `human` fails.
 
-        A decision to edit that does not fit the tool is none: `human` is asked again and told why, or it is pending.
+        An edit that does not fit the tool is no decision: `human` is asked again and told why, or it is pending. So is
+        a decision made before an equal call got an unknown outcome.
         """
         decision = self._decisions.get(action.id)
         begins = None if decision is None else decision.lets(action)
-        if begins is not None and self.toolbox.has_news(begins):  # the decision predates that
+        if begins is not None and self.toolbox.has_news(begins):
             decision = None
-        asked = problem
-        for _ in range(_TRIES):
-            wrong = "" if decision is None else self.toolbox.edit_problem(action, decision)
-            if wrong:
+        asked, tries = problem, 0
+        while decision is None or (wrong := self.toolbox.edit_problem(action, decision)):
+            if decision is not None:
                 logger.warning("a decision on %s does not count: %s", action.id, wrong)
-                decision, asked = None, f"{problem} ({wrong})"
-            if decision is not None or self._human is None:
-                return decision
-            decision = await self._ask_human(self._human, action, asked)
-            if decision is None or not self.toolbox.edit_problem(action, decision):
-                return decision
-        return None
-
-    async def _ask_human(self, human: Human, action: AgentAction, problem: str) -> Decision | None:
-        try:
-            decision = await await_isolated(_call_human(human, action, problem))
-        except Exception as error:
-            raise UsageError(f"human failed when asked about {action.tool}: {describe_error(error)}") from error
-        if not isinstance(decision, Decision | None):
-            raise UsageError(f"human returned a {type(decision).__name__}; want a Decision, or None while pending")
+                asked = f"{problem} ({wrong})"
+            if self._human is None or tries == _TRIES:
+                return None
+            decision, tries = await _ask_human(self._human, action, asked), tries + 1
+            if decision is None:
+                return None
         return decision
 
 
-async def _call_human(human: Human, action: AgentAction, problem: str) -> Decision | None:
+async def _ask_human(human: Human, action: AgentAction, problem: str) -> Decision | None:
     """Call `human`, in a thread if it is not async."""
-    asked = human if inspect.iscoroutinefunction(human) else partial(run_in_thread, human)
-    answer = await asked(action, problem)
-    return await answer if inspect.isawaitable(answer) else answer
+
+    async def call() -> Decision | None:
+        asked = human if inspect.iscoroutinefunction(human) else partial(run_in_thread, human)
+        answer = await asked(action, problem)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    try:
+        decision = await await_isolated(call())
+    except Exception as error:
+        raise UsageError(f"human failed when asked about {action.tool}: {describe_error(error)}") from error
+    if not isinstance(decision, Decision | None):
+        raise UsageError(f"human returned a {type(decision).__name__}; want a Decision, or None while pending")
+    return decision

@@ -8,13 +8,13 @@ straight to the reader, and the coroutine waits until the reader wants the next 
 from __future__ import annotations
 
 import types
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import suppress
 from contextvars import Context
 from typing import Any
 
 from ..events import KINDS, Delta, Event
 
-Tell = Callable[[Event | Delta], Awaitable[None]]
 _TOLD = frozenset({*KINDS.values(), Delta})
 
 
@@ -37,18 +37,11 @@ async def stream_events(
     while (event := await _advance(running, context)) is not None:
         try:
             yield event
-        except BaseException:  # the reader has left
-            await _leave(running, context)
+        except BaseException:  # the reader has left; to clean up may take time
+            with suppress(_NobodyReads):
+                await _advance(running, context, _NobodyReads())
+                context.run(running.close)
             raise
-
-
-async def _leave(running: Coroutine[Any, Any, None], context: Context) -> None:
-    """Let the coroutine clean up, which may take time."""
-    try:
-        await _advance(running, context, _NobodyReads())
-    except _NobodyReads:
-        return
-    context.run(running.close)
 
 
 @types.coroutine
