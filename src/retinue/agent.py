@@ -18,7 +18,7 @@ from .core.events import Delta, Event, Finished, Started
 from .core.loop.effects import Human as Human
 from .core.protocols import Memory, Model, Prompting, Strategy
 from .core.run_result import RunResult, fold_result, pending
-from .core.schema.answer_schema import read_answer_schema
+from .core.schema.json_schema import read_answer_schema
 from .core.tools.tool import Tool, make_tool
 from .core.tools.toolbox import Toolbox
 from .core.values import Decision, Message

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from retinue import UsageError
-from retinue.core.schema.answer_schema import read_answer_schema
+from retinue.core.schema.json_schema import read_answer_schema
 
 
 class City(BaseModel):
@@ -79,6 +79,6 @@ def test_its_libraries_are_loaded_only_when_used() -> None:
     import subprocess
     import sys
 
-    code = "import retinue.core.schema.answer_schema, sys; print(sorted({'jsonschema', 'pydantic'} & set(sys.modules)))"
+    code = "import retinue.core.schema.json_schema, sys; print(sorted({'jsonschema', 'pydantic'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

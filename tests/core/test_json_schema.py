@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from retinue import UsageError
-from retinue.core.schema.answer_schema import read_answer_schema
-from retinue.core.schema.json_schema import compile_pattern, make_validator
+from retinue.core.schema.json_schema import compile_pattern, make_validator, read_answer_schema
 from retinue.core.schema.patterns import MAX_PRINTED, build_json_pattern, print_gbnf, print_regex
 from retinue.errors import DataError
 

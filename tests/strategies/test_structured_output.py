@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from fakes.parrot import Parrot
 from retinue import Agent, Budget, PromptModel, RunResult, StopReason, Tool
 from retinue.core.events import Asked, Replied, Stopped
-from retinue.core.schema.answer_schema import read_answer_schema
+from retinue.core.schema.json_schema import read_answer_schema
 from retinue.strategies import STRATEGIES
 from retinue.strategies.planexec import PlanExec
 from retinue.strategies.react import React

@@ -13,7 +13,7 @@ from ..core.events import Started
 from ..core.loop.effects import Human
 from ..core.prices import find_price
 from ..core.protocols import Flow, Memory, Model, Prompting, Strategy, Task
-from ..core.schema.answer_schema import Check
+from ..core.schema.json_schema import Check
 from ..core.tools.delegation import is_member
 from ..core.tools.tool import Tool
 from ..errors import UsageError

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -89,41 +89,36 @@ def line(most: int, but: str = "") -> Pattern:
 
 # ── printing ─────────────────────────────────────────────────────────────────────────────────────
 
+_BLANK, _BLANKS = r"\s", r" \t\r\n"  # the same in GBNF
+
 
 def print_gbnf(pattern: Pattern) -> str:
     """Print `pattern` as a llama.cpp grammar (GBNF).
 
     Each repeated part becomes a rule of its own, because llama.cpp refuses nested repetitions that expand to thousands.
     """
-    rules: dict[Pattern, str] = {}
-    root = _print_gbnf_pattern(pattern, rules)
-    named = "".join(f"{name} ::= {_print_gbnf_pattern(part, rules)}\n" for part, name in _list_rules(rules))
-    return f"root ::= {root}\n{named}"
+    rules: dict[Pattern, str] = {}  # the repeated parts, to which printing one may add others
 
+    def write(pattern: Pattern) -> str:
+        match pattern:
+            case Text(text):
+                return json.dumps(text, ensure_ascii=False)
+            case Chars(chars):
+                return f"[{chars.replace(_BLANK, _BLANKS)}]"
+            case Seq(parts):
+                return " ".join(map(write, parts)) or '""'
+            case Choice(options):
+                return f"({' | '.join(map(write, options))})"
+            case Repeat(part, least, most):
+                simple = isinstance(part, Text | Chars)
+                name = f"({write(part)})" if simple else rules.setdefault(part, f"r{len(rules)}")
+                return f"{name}?" if (least, most) == (0, 1) else f"{name}{{{least},{most}}}"
 
-def _list_rules(rules: dict[Pattern, str]) -> Iterator[tuple[Pattern, str]]:
-    """Yield all rules, including those added while others are printed."""
-    done = 0
-    while done < len(rules):
-        part, name = list(rules.items())[done]
-        done += 1
-        yield part, name
-
-
-def _print_gbnf_pattern(pattern: Pattern, rules: dict[Pattern, str]) -> str:
-    match pattern:
-        case Text(text):
-            return json.dumps(text, ensure_ascii=False)
-        case Chars(chars):
-            return f"[{chars.replace(chr(92) + 's', ' ' + chr(92) + 't' + chr(92) + 'r' + chr(92) + 'n')}]"
-        case Seq(parts):
-            return " ".join(_print_gbnf_pattern(part, rules) for part in parts) or '""'
-        case Choice(options):
-            return f"({' | '.join(_print_gbnf_pattern(option, rules) for option in options)})"
-        case Repeat(part, least, most):
-            simple = isinstance(part, Text | Chars)
-            name = f"({_print_gbnf_pattern(part, rules)})" if simple else rules.setdefault(part, f"r{len(rules)}")
-            return f"{name}?" if (least, most) == (0, 1) else f"{name}{{{least},{most}}}"
+    lines = [f"root ::= {write(pattern)}"]
+    while len(lines) <= len(rules):
+        part, name = list(rules.items())[len(lines) - 1]
+        lines.append(f"{name} ::= {write(part)}")
+    return "\n".join(lines) + "\n"
 
 
 def print_regex(pattern: Pattern) -> str:
@@ -161,35 +156,16 @@ _NUMBER = seq(
     optional(seq(".", Repeat(_DIGIT, 1, 16))),
     optional(seq(Chars("eE"), optional(Chars("+\\-")), Repeat(_DIGIT, 1, 2))),
 )
-_BOOLEAN = choice("true", "false")
 _CHARACTER = choice(
     Chars(r'^"\\\x00-\x1f'),
     seq("\\", choice(Chars(r'"\\/bfnrt'), seq("u", Chars("0-9a-cA-C"), Repeat(Chars("0-9a-fA-F"), 3, 3)))),
 )
-
-
+_SCALARS = {"integer": _INTEGER, "number": _NUMBER, "boolean": choice("true", "false"), "null": Text("null")}
 _ANY_TEXT = Repeat(Chars(r"^\x00"), 0, 1_500)
 
 
 class _TooLarge(Exception):
     """The pattern would be too large for any engine."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """The state of a conversion: definitions, the string limit, the optional properties in fixed order, and how many
-    parts are still available.
-    """
-
-    defs: Mapping[str, Any]
-    string: int
-    free: int
-    left: list[int]
-
-    def spend(self, parts: int) -> None:
-        self.left[0] -= parts
-        if self.left[0] < 0:
-            raise _TooLarge
 
 
 def build_json_pattern(schema: Mapping[str, Any], max_string: int = MAX_STRING) -> Pattern:
@@ -201,9 +177,8 @@ def build_json_pattern(schema: Mapping[str, Any], max_string: int = MAX_STRING) 
     `MAX_PRINTED` characters, e.g. because references branch.
     """
     for free in (_MAX_FREE, 1):
-        reading = _Reading(schema.get("$defs", {}), max_string, free, [_MAX_PARTS])
         with suppress(_TooLarge):
-            pattern = _build_pattern(schema, reading, MAX_DEPTH)
+            pattern = _Conversion(schema.get("$defs", {}), max_string, free).convert(schema, MAX_DEPTH)
             if _measure_printed(pattern, {}) <= MAX_PRINTED:
                 return pattern
     return _ANY_TEXT
@@ -223,62 +198,122 @@ def _measure_printed(pattern: Pattern, known: dict[int, int]) -> int:
     return size
 
 
-def _build_pattern(schema: Mapping[str, Any] | bool, reading: _Reading, depth: int) -> Pattern:
-    def again(inner: Mapping[str, Any] | bool) -> Pattern:
-        return _build_pattern(inner, reading, depth - 1)
+@dataclass(slots=True)
+class _Conversion:
+    """A conversion under way: definitions, the string limit, how many optional properties have a fixed order, and how
+    many parts are still available. `depth` is the nesting that is left."""
 
-    reading.spend(1)
-    if isinstance(schema, bool):
-        schema = {}
-    if "$ref" in schema and depth > 0:
-        return again(reading.defs.get(str(schema["$ref"]).rpartition("/")[2], {}))
-    if "const" in schema:
-        return _build_value_pattern(schema["const"], reading)
-    if schema.get("enum"):
-        return choice(*(_build_value_pattern(value, reading) for value in schema["enum"]))
-    if options := schema.get("anyOf") or schema.get("oneOf"):
-        shallow = [option for option in options if depth > 0 or not _is_nested(option)]
-        return choice(*(_build_pattern(option, reading, depth) for option in shallow or options))
-    if len(schema.get("allOf", ())) == 1:
-        return _build_pattern(schema["allOf"][0], reading, depth)
-    kinds = schema.get("type", ())
-    kinds = [kinds] if isinstance(kinds, str) else list(kinds)
-    return _build_typed_pattern(kinds, schema, again, reading, depth)
+    defs: Mapping[str, Any]
+    string: int
+    free: int
+    left: int = _MAX_PARTS
 
+    def _spend(self, parts: int) -> None:
+        self.left -= parts
+        if self.left < 0:
+            raise _TooLarge
 
-def _build_value_pattern(value: Any, reading: _Reading) -> Pattern:
-    text = json.dumps(value)
-    reading.spend(1 + len(text) // 20)
-    return Text(text)
+    def convert(self, schema: Mapping[str, Any] | bool, depth: int) -> Pattern:
+        """Return the pattern of one schema."""
+        self._spend(1)
+        if isinstance(schema, bool):
+            schema = {}
+        if "$ref" in schema and depth > 0:
+            return self.convert(self.defs.get(str(schema["$ref"]).rpartition("/")[2], {}), depth - 1)
+        if "const" in schema:
+            return self._convert_value(schema["const"])
+        if schema.get("enum"):
+            return choice(*map(self._convert_value, schema["enum"]))
+        if options := schema.get("anyOf") or schema.get("oneOf"):
+            shallow = [option for option in options if depth > 0 or not _is_nested(option)]
+            return choice(*(self.convert(option, depth) for option in shallow or options))
+        if len(schema.get("allOf", ())) == 1:
+            return self.convert(schema["allOf"][0], depth)
+        kinds = schema.get("type") or ["string", "number", "boolean", "null"]
+        patterns = [self._convert_kind(kind, schema, depth) for kind in ([kinds] if isinstance(kinds, str) else kinds)]
+        return patterns[0] if len(patterns) == 1 else Choice(tuple(patterns))
+
+    def _convert_value(self, value: Any) -> Pattern:
+        text = json.dumps(value)
+        self._spend(1 + len(text) // 20)
+        return Text(text)
+
+    def _convert_kind(self, kind: str, schema: Mapping[str, Any], depth: int) -> Pattern:
+        if kind in _SCALARS:
+            return _SCALARS[kind]
+        if kind == "string":
+            least = _read_least(schema, "minLength")
+            most = max(least, int(min(schema.get("maxLength", self.string), self.string)))
+            return seq('"', Repeat(_CHARACTER, least, most), '"')
+        if depth <= 0:
+            return Text("[]" if kind == "array" else "{}")
+        if kind == "array":
+            return self._convert_array(schema, depth - 1)
+        return self._convert_object(schema, depth - 1) if kind == "object" else Text("{}")
+
+    def _convert_array(self, schema: Mapping[str, Any], depth: int) -> Pattern:
+        """Return the pattern of arrays. All of what they are to begin with is written, also where less would do."""
+        first, rest = schema.get("prefixItems"), schema.get("items", {})
+        if isinstance(rest, list):  # how it was written before there was `prefixItems`
+            first, rest = rest, schema.get("additionalItems", {})
+        begin = [self.convert(one, depth) for one in first] if isinstance(first, list) else []
+        least = _read_least(schema, "minItems")
+        most = max(least, int(min(schema.get("maxItems", MAX_ITEMS), MAX_ITEMS)))
+        if begin:
+            begin = begin[: schema.get("maxItems", len(begin))]
+            listed = [part for one in begin for part in (", ", one)][1:]
+            more = 0 if rest is False else most - len(begin)
+            if more <= 0 or (rest in ({}, True) and least <= len(begin)):
+                return seq("[", *listed, "]")
+            item = self.convert(rest, depth)
+            return seq("[", *listed, Repeat(seq(", ", item), max(least - len(begin), 0), more), "]")
+        if most == 0 or rest is False:
+            return Text("[]")
+        item = self.convert(rest, depth)
+        filled = seq("[", item, Repeat(seq(", ", item), max(least - 1, 0), most - 1), "]")
+        return filled if least else choice("[]", filled)
+
+    def _convert_object(self, schema: Mapping[str, Any], depth: int) -> Pattern:
+        properties, wanted = schema.get("properties", {}), set(schema.get("required", ()))
+        needed = [name for name in properties if name in wanted]
+        free = [name for name in properties if name not in wanted]
+        self._spend(sum(len(name) // 20 for name in properties))
+        pairs = {name: seq(json.dumps(name) + ": ", self.convert(inner, depth)) for name, inner in properties.items()}
+        maybe = {name: optional(seq(", ", pairs[name])) for name in free}
+        other = self._convert_other_pair(schema, depth)
+        if needed:
+            first = seq(pairs[needed[0]], *(seq(", ", pairs[name]) for name in needed[1:]), *maybe.values())
+            others = [] if other is None else [Repeat(seq(", ", other), 0, MAX_ITEMS)]
+            return seq("{", first, *others, "}")
+        if other is not None:
+            pair = choice(*pairs.values(), other) if pairs else other
+            least = min(int(schema.get("minProperties", 0)), MAX_ITEMS)
+            filled = seq("{", pair, Repeat(seq(", ", pair), max(least - 1, 0), MAX_ITEMS - 1), "}")
+            return filled if least else choice("{}", filled)
+        if not free:
+            return Text("{}")
+        if len(free) > self.free:
+            pair = choice(*pairs.values())
+            return seq("{", optional(seq(pair, Repeat(seq(", ", pair), 0, len(free) - 1))), "}")
+        starts = [seq(pairs[name], *(maybe[later] for later in free[at + 1 :])) for at, name in enumerate(free)]
+        return seq("{", optional(choice(*starts)), "}")
+
+    def _convert_other_pair(self, schema: Mapping[str, Any], depth: int) -> Pattern | None:
+        """Return the pattern of a property that `schema` does not name, or `None` unless it says that there may be
+        some."""
+        others = [*schema.get("patternProperties", {}).values()]
+        more = schema.get("additionalProperties")
+        if isinstance(more, Mapping) or more is True:
+            others.append(more)
+        if not others:
+            return None
+        values = [self.convert(inner, depth) for inner in others]
+        key = seq('"', Repeat(_CHARACTER, 1, _MAX_KEY), '": ')
+        return seq(key, choice(*values) if len(values) > 1 else values[0])
 
 
 def _is_nested(schema: Mapping[str, Any] | bool) -> bool:
     return not isinstance(schema, bool) and ("$ref" in schema or schema.get("type") in ("array", "object"))
-
-
-def _build_typed_pattern(
-    kinds: Sequence[str], schema: Mapping[str, Any], again: Any, reading: _Reading, depth: int
-) -> Pattern:
-    patterns: list[Pattern] = []
-    for kind in kinds or ["string", "number", "boolean", "null"]:
-        match kind:
-            case "string":
-                patterns.append(_build_string_pattern(schema, reading.string))
-            case "integer":
-                patterns.append(_INTEGER)
-            case "number":
-                patterns.append(_NUMBER)
-            case "boolean":
-                patterns.append(_BOOLEAN)
-            case "null":
-                patterns.append(Text("null"))
-            case "array" if depth > 0:
-                patterns.append(_build_array_pattern(schema, again))
-            case "object" if depth > 0:
-                patterns.append(_build_object_pattern(schema, again, reading))
-            case _:
-                patterns.append(Text("[]" if kind == "array" else "{}"))
-    return patterns[0] if len(patterns) == 1 else Choice(tuple(patterns))
 
 
 def _read_least(schema: Mapping[str, Any], name: str) -> int:
@@ -286,76 +321,3 @@ def _read_least(schema: Mapping[str, Any], name: str) -> int:
     if least > _MOST_LEAST[name]:
         raise _TooLarge
     return least
-
-
-def _build_string_pattern(schema: Mapping[str, Any], most: int) -> Pattern:
-    least = _read_least(schema, "minLength")
-    return seq('"', Repeat(_CHARACTER, least, max(least, int(min(schema.get("maxLength", most), most)))), '"')
-
-
-def _build_array_pattern(schema: Mapping[str, Any], again: Any) -> Pattern:
-    first, rest = schema.get("prefixItems"), schema.get("items", {})
-    if isinstance(rest, list):  # how it was written before there was `prefixItems`
-        first, rest = rest, schema.get("additionalItems", {})
-    first = [again(one) for one in first] if isinstance(first, list) else []
-    least = _read_least(schema, "minItems")
-    most = max(least, int(min(schema.get("maxItems", MAX_ITEMS), MAX_ITEMS)))
-    if first:
-        return _build_tuple_pattern(first[: schema.get("maxItems", len(first))], rest, least, most, again)
-    if most == 0 or rest is False:
-        return Text("[]")
-    item = again(rest)
-    filled = seq("[", item, Repeat(seq(", ", item), max(least - 1, 0), most - 1), "]")
-    return filled if least else choice("[]", filled)
-
-
-def _build_tuple_pattern(first: Sequence[Pattern], rest: Any, least: int, most: int, again: Any) -> Pattern:
-    """Return a pattern of arrays that begin with `first`, all of which is written, also where less would do."""
-    listed = [part for one in first for part in (", ", one)][1:]
-    more = 0 if rest is False else most - len(first)
-    if more <= 0 or (rest in ({}, True) and least <= len(first)):
-        return seq("[", *listed, "]")
-    return seq("[", *listed, Repeat(seq(", ", again(rest)), max(least - len(first), 0), more), "]")
-
-
-def _build_object_pattern(schema: Mapping[str, Any], again: Any, reading: _Reading) -> Pattern:
-    properties = schema.get("properties", {})
-    wanted = set(schema.get("required", ()))
-    needed = [name for name in properties if name in wanted]
-    free = [name for name in properties if name not in wanted]
-    reading.spend(sum(len(name) // 20 for name in properties))
-    pairs = {name: seq(json.dumps(name) + ": ", again(inner)) for name, inner in properties.items()}
-    maybe = {name: optional(seq(", ", pairs[name])) for name in free}
-    other = _build_other_pair(schema, again)
-
-    if needed:
-        first = seq(pairs[needed[0]], *(seq(", ", pairs[name]) for name in needed[1:]), *maybe.values())
-        others = [] if other is None else [Repeat(seq(", ", other), 0, MAX_ITEMS)]
-        return seq("{", first, *others, "}")
-    if other is not None:
-        return _build_any_pairs(choice(*pairs.values(), other) if pairs else other, schema)
-    if not free:
-        return Text("{}")
-    if len(free) > reading.free:
-        pair = choice(*pairs.values())
-        return seq("{", optional(seq(pair, Repeat(seq(", ", pair), 0, len(free) - 1))), "}")
-    starts = [seq(pairs[name], *(maybe[later] for later in free[at + 1 :])) for at, name in enumerate(free)]
-    return seq("{", optional(choice(*starts)), "}")
-
-
-def _build_other_pair(schema: Mapping[str, Any], again: Any) -> Pattern | None:
-    """Return the pattern of a property that `schema` does not name, or `None` unless it says that there may be some."""
-    others = [*schema.get("patternProperties", {}).values()]
-    more = schema.get("additionalProperties")
-    if isinstance(more, Mapping) or more is True:
-        others.append(more)
-    if not others:
-        return None
-    key = seq('"', Repeat(_CHARACTER, 1, _MAX_KEY), '": ')
-    return seq(key, choice(*(again(inner) for inner in others)) if len(others) > 1 else again(others[0]))
-
-
-def _build_any_pairs(pair: Pattern, schema: Mapping[str, Any]) -> Pattern:
-    least = min(int(schema.get("minProperties", 0)), MAX_ITEMS)
-    filled = seq("{", pair, Repeat(seq(", ", pair), max(least - 1, 0), MAX_ITEMS - 1), "}")
-    return filled if least else choice("{}", filled)

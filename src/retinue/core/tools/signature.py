@@ -9,24 +9,20 @@ import inspect
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 from ...errors import ToolError, UsageError
-from ..schema.json_schema import TooMuch, make_validator
+from ..schema.json_schema import TooMuch, make_validator, write_canonical
 from ..values import ToolInput
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
-
-
-_SORTED = json.JSONEncoder(sort_keys=True)
-Checked = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class InvalidInput(Exception):
@@ -43,11 +39,27 @@ class Signature:
 
     parameters: Mapping[str, Any]
     text_argument: str | None
-    checked: Checked
+    checked: Callable[[dict[str, Any]], dict[str, Any]]
 
     def arguments(self, tool_input: ToolInput) -> dict[str, Any]:
         """Return `tool_input` as checked values by argument name. Raises `InvalidInput`."""
-        return self.checked(tool_input if isinstance(tool_input, dict) else self._from_text(tool_input))
+        if isinstance(tool_input, dict):
+            return self.checked(tool_input)
+        if self.text_argument is not None:
+            return self.checked({self.text_argument: tool_input})
+        if not tool_input.strip() and not self.parameters.get("required"):
+            return self.checked({})
+        try:
+            values = json.loads(tool_input)
+        except (ValueError, RecursionError):
+            values = None
+        named = list(self.parameters.get("properties", {}))
+        if not isinstance(values, dict) and len(named) == 1:  # of a number, a list, one of several words
+            values = {named[0]: tool_input if values is None else values}
+        if not isinstance(values, dict):
+            names = ", ".join(map(json.dumps, named)) or "no keys"
+            raise InvalidInput(f"the input must be a JSON object with {names}, not {tool_input[:80]!r}")
+        return self.checked(values)
 
     def key(self, arguments: Mapping[str, Any]) -> str:
         """Return a text that is the same for all checked arguments that make the same call.
@@ -60,24 +72,7 @@ class Signature:
         values |= arguments
         if isinstance(text := values.get(self.text_argument or ""), str):
             values[self.text_argument or ""] = " ".join(text.split())
-        return _SORTED.encode({name: _convert_plain(value) for name, value in values.items()})
-
-    def _from_text(self, text: str) -> dict[str, Any]:
-        if self.text_argument is not None:
-            return {self.text_argument: text}
-        if not text.strip() and not self.parameters.get("required"):
-            return {}
-        try:
-            values = json.loads(text)
-        except (ValueError, RecursionError):
-            values = None
-        if not isinstance(values, dict):
-            named = list(self.parameters.get("properties", {}))
-            if len(named) == 1:  # the text is the only argument: a number, a list, one of several words
-                return {named[0]: text if values is None else values}
-            names = ", ".join(json.dumps(name) for name in self.parameters.get("properties", {}))
-            raise InvalidInput(f"the input must be a JSON object with {names or 'no keys'}, not {text[:80]!r}")
-        return values
+        return write_canonical(values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,78 +92,46 @@ def read_signature(function: Callable[..., Any]) -> Signature:
     described = parse_descriptions(function)
     parameters = list_parameters(function)
     hints = _read_hints(function, parameters)
-    read: dict[str, _Parameter] = {}
+    arguments: dict[str, Argument] = {}
+    passed = set()
     for name, parameter in parameters.items():
-        unknown = parameter.default is not parameter.empty or inspect.isbuiltin(function)
-        hint = hints.get(name, Any if unknown else str)
-        default = ... if parameter.default is parameter.empty else parameter.default
-        passed = isinstance(default, FieldInfo) or parameter.kind is parameter.POSITIONAL_ONLY
-        field = default if isinstance(default, FieldInfo) else None
-        read[name] = _Parameter(hint, default, _read_description(hint, field) or described.get(name, ""), passed)
-    return _build_model_signature(_name(function), read)
+        required = parameter.default is parameter.empty
+        hint = hints.get(name, str if required and not inspect.isbuiltin(function) else Any)
+        field = parameter.default if isinstance(parameter.default, FieldInfo) else None
+        description = _read_description(hint, field) or described.get(name, "")
+        arguments[name] = Argument(hint, description, required, parameter.default)
+        if field is not None or parameter.kind is parameter.POSITIONAL_ONLY:
+            passed.add(name)
+    return build_signature(_name(function), arguments, passed)
 
 
-def build_signature(tool: str, arguments: Mapping[str, Argument]) -> Signature:
-    """Return the signature of a tool from declared arguments instead of a function. Raises `UsageError`."""
-    declared = {
-        name: _Parameter(one.type, ... if one.required else one.default, one.description, is_passed=True)
-        for name, one in arguments.items()
-    }
-    return _build_model_signature(tool, declared)
+def build_signature(tool: str, arguments: Mapping[str, Argument], passed: Collection[str] | None = None) -> Signature:
+    """Return the signature of a tool with these arguments. Raises `UsageError`.
 
-
-def build_schema_signature(schema: Mapping[str, Any]) -> Signature:
-    """Return the signature of a tool from a JSON Schema of type `object` without references."""
-    errors_in = make_validator(schema)
-
-    def checked(values: dict[str, Any]) -> dict[str, Any]:
-        try:
-            errors = sorted(errors_in(values), key=lambda error: error.json_path)
-            read = _read_texts(values, [re.split(r"[.\[]", one.json_path[2:])[0] for one in errors])
-            if read is not None and not list(errors_in(read)):
-                return read
-        except TooMuch as error:
-            raise InvalidInput("it takes too long to hold this against the tool's schema; want less") from error
-        problems = [f"{error.json_path[2:] or 'input'}: {error.message:.200}" for error in errors[:5]]
-        if problems:
-            raise InvalidInput("; ".join(problems))
-        return values
-
-    return Signature(schema, _find_text_argument(schema), checked)
-
-
-class _Parameter(NamedTuple):
-    """A parameter as a model is told of it; `default` may be a `Field`. `is_passed`: a default is passed to the
-    function, which does not know it."""
-
-    hint: Any
-    default: Any
-    description: str
-    is_passed: bool
-
-
-def _build_model_signature(tool: str, parameters: Mapping[str, _Parameter]) -> Signature:
+    `passed`: those whose default is passed to the function, which does not know it; by default all. A default may be a
+    `Field` of pydantic.
+    """
     from pydantic import ConfigDict, Field, PydanticUserError, create_model
     from pydantic.fields import FieldInfo
 
     fields: dict[str, Any] = {}  # under names of our own, for pydantic takes `model_config` or `_city` for its own
-    for number, (name, one) in enumerate(parameters.items()):
+    for number, (name, one) in enumerate(arguments.items()):
         told: Any = {"description": one.description} if one.description else {}
-        if not (isinstance(one.default, FieldInfo) and one.default.alias):
+        if one.required or not (isinstance(one.default, FieldInfo) and one.default.alias):
             told["alias"] = name
-        fields[f"field_{number}"] = (Annotated[one.hint, Field(**told)], _prepare_default(one.default))
+        default = ... if one.required else _prepare_default(one.default)
+        fields[f"field_{number}"] = (Annotated[one.type, Field(**told)], default)
     try:
         with warnings.catch_warnings(action="ignore"):  # a default may not be JSON
             model = create_model(tool, __config__=ConfigDict(extra="forbid"), **fields)
             schema = _clean(model.model_json_schema())
-    except PydanticUserError as error:
-        raise UsageError(f"tool {tool}: a model cannot pass its parameters: {error.message}") from error
-    except (NameError, TypeError, ValueError) as error:
-        raise UsageError(f"tool {tool}: a model cannot pass its parameters: {error}") from error
-    names = {f"field_{number}": name for number, name in enumerate(parameters)}
-    passed = {field for field, name in names.items() if parameters[name].is_passed}
-    nullable = [name for name, one in parameters.items() if one.default is None]
-    return Signature(schema, _find_text_argument(schema), partial(_check_values, model, names, passed, nullable))
+    except (PydanticUserError, NameError, TypeError, ValueError) as error:
+        why = error.message if isinstance(error, PydanticUserError) else error
+        raise UsageError(f"tool {tool}: a model cannot pass its parameters: {why}") from error
+    names = dict(zip(fields, arguments, strict=True))
+    always = {field for field, name in names.items() if passed is None or name in passed}
+    nullable = [name for name, one in arguments.items() if not one.required and one.default is None]
+    return Signature(schema, _find_text_argument(schema), partial(_check_values, model, names, always, nullable))
 
 
 def _prepare_default(default: Any) -> Any:
@@ -177,7 +140,7 @@ def _prepare_default(default: Any) -> Any:
     from pydantic.fields import FieldInfo
     from pydantic_core import to_jsonable_python
 
-    if default is not ... and not isinstance(default, FieldInfo | str | int | float | None):
+    if not isinstance(default, FieldInfo | str | int | float | None):
         try:
             to_jsonable_python(deepcopy(default))
         except Exception:  # of the value's own methods, too
@@ -188,7 +151,7 @@ def _prepare_default(default: Any) -> Any:
 def _check_values(
     model: type[BaseModel],
     names: Mapping[str, str],
-    passed: Set[str],
+    passed: Collection[str],
     nullable: Sequence[str],
     values: dict[str, Any],
 ) -> dict[str, Any]:
@@ -203,7 +166,7 @@ def _check_values(
             if (read := _read_texts(values, [str(one["loc"][0]) for one in error.errors() if one["loc"]])) is None:
                 raise
             checked = model.model_validate(read)
-        given = checked.model_fields_set | passed
+        given = checked.model_fields_set.union(passed)
         arguments = {names[field]: value for field, value in checked.__dict__.items() if field in given}
         for name in arguments.keys() & values.keys():
             if isinstance(arguments[name], Iterator):  # pydantic checks an `Iterable` while it is read, once
@@ -212,6 +175,26 @@ def _check_values(
         problems = [f"{'.'.join(map(str, e['loc'])) or 'input'}: {e['msg']}" for e in error.errors()]
         raise InvalidInput("; ".join(problems)) from error
     return arguments
+
+
+def build_schema_signature(schema: Mapping[str, Any]) -> Signature:
+    """Return the signature of a tool from a JSON Schema of type `object` without references."""
+    errors_in = make_validator(schema)
+
+    def checked(values: dict[str, Any]) -> dict[str, Any]:
+        try:
+            errors = sorted(errors_in(values), key=lambda error: error.json_path)
+            read = _read_texts(values, [re.split(r"[.\[]", one.json_path[2:])[0] for one in errors])
+            if read is not None and not errors_in(read):
+                return read
+        except TooMuch as error:
+            raise InvalidInput("it takes too long to hold this against the tool's schema; want less") from error
+        if errors:
+            problems = [f"{error.json_path[2:] or 'input'}: {error.message:.200}" for error in errors[:5]]
+            raise InvalidInput("; ".join(problems))
+        return values
+
+    return Signature(schema, _find_text_argument(schema), checked)
 
 
 def _read_texts(values: dict[str, Any], wrong: Iterable[str]) -> dict[str, Any] | None:
@@ -224,44 +207,81 @@ def _read_texts(values: dict[str, Any], wrong: Iterable[str]) -> dict[str, Any] 
     return read if any(read[name] is not values[name] for name in read) else None
 
 
-def _read_description(hint: Any, field: Any) -> str:
-    """Return what a parameter's `field`, or a `Field`, a text or a `Doc` in its annotation, says."""
-    for one in (field, *reversed(get_args(hint)[1:] if get_origin(hint) is Annotated else ())):
-        said = one if isinstance(one, str) else getattr(one, "description", None) or getattr(one, "documentation", None)
-        if isinstance(said, str):
-            return said
-    return ""
+def _find_text_argument(parameters: Mapping[str, Any]) -> str | None:
+    properties = parameters.get("properties", {})
+    if len(properties) != 1 or list(properties) != list(parameters.get("required") or properties):
+        return None
+    ((name, field),) = properties.items()
+    kinds = [one.get("type") for one in field.get("anyOf", [field]) if not {"enum", "const"} & set(one)]
+    return name if kinds in (["string"], ["string", "null"]) else None
 
 
-def _read_hints(function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
+def _clean(schema: Any) -> Any:
+    """Remove the titles that pydantic gives every field, which only repeat the name, and defaults that JSON lacks."""
+    if isinstance(schema, list):
+        return [_clean(inner) for inner in schema]
+    if not isinstance(schema, dict):
+        return schema
+    cleaned: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in ("properties", "$defs"):
+            cleaned[key] = {name: _clean(inner) for name, inner in value.items()}
+        elif key in ("default", "examples", "enum", "const"):
+            with suppress(TypeError, ValueError, RecursionError):
+                json.dumps(value, allow_nan=False)  # JSON has no infinity
+                cleaned[key] = value
+        elif key != "title":
+            cleaned[key] = _clean(value)
+    return cleaned
+
+
+# ── what a function says of itself ─────────────────────────────────────────────────────────────────
+
+
+def list_parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Return the parameters that a model sets, by name. Raises `UsageError` if it cannot set one."""
+    name = _name(function)
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"tool {name}: it has no readable signature; wrap it in a function") from error
+    fixed = function.keywords if isinstance(function, partial) else {}
+    found: dict[str, inspect.Parameter] = {}
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            raise UsageError(f"tool {name}: a model passes arguments by name, so '{parameter}' is not supported")
+        if parameter.kind is parameter.VAR_KEYWORD and "Unpack[" in str(parameter.annotation):
+            raise UsageError(f"tool {name}: '{parameter}' hides its arguments from a model; write them as parameters")
+        if parameter.kind is not parameter.VAR_KEYWORD and parameter.name not in fixed:
+            found[parameter.name] = parameter
+    return found
+
+
+def _read_hints(function: Callable[..., Any], parameters: Collection[str]) -> dict[str, Any]:
     """Return the type hints of `parameters`; what is returned may be unknown, as under `TYPE_CHECKING`."""
     source = find_documented_function(function)
     if isinstance(source, type):
-        source = _find_maker(source, parameters)
+        makers: tuple[Any, ...] = (source.__init__, source.__new__)  # type: ignore[misc]
+        if hasattr(source, "__signature__") or hasattr(source, "_fields"):  # a model of pydantic, a named tuple
+            makers = ()
+        hinted = (one for one in makers if getattr(one, "__annotations__", {}).keys() & set(parameters))
+        source = next(hinted, source)
     elif not hasattr(source, "__annotations__"):  # a callable object
         source = type(source).__call__
     wanted = {name: hint for name, hint in getattr(source, "__annotations__", {}).items() if name in parameters}
     if not wanted and not isinstance(source, type):
         return {}
     within: Any = inspect.unwrap(getattr(source, "__func__", source))
-    known = getattr(within, "__globals__", {})
     local = {**_find_names_around(within), **{str(one): one for one in getattr(within, "__type_params__", ())}}
     try:
         if isinstance(source, type):  # whose hints may be inherited, from other modules
             return get_type_hints(source, None, local, include_extras=True)
+        known = getattr(within, "__globals__", {})
         return get_type_hints(SimpleNamespace(__annotations__=wanted), known, local, include_extras=True)
     except NameError as error:
         raise UsageError(f"tool {_name(function)}: its type hints refer to unknown names: {error}") from error
     except (SyntaxError, TypeError) as error:
         raise UsageError(f"tool {_name(function)}: its type hints cannot be read: {error}") from error
-
-
-def _find_maker(kind: type, parameters: Iterable[str]) -> Any:
-    """Return the method of a class whose hints are those of `parameters`, or the class if its fields have them."""
-    if hasattr(kind, "__signature__") or hasattr(kind, "_fields"):  # a model of pydantic, a named tuple
-        return kind
-    makers: tuple[Any, ...] = (kind.__init__, kind.__new__)  # type: ignore[misc]
-    return next((one for one in makers if getattr(one, "__annotations__", {}).keys() & set(parameters)), kind)
 
 
 def _find_names_around(function: Any) -> Mapping[str, Any]:
@@ -286,25 +306,6 @@ def needs_names_around(function: Any) -> bool:
     return False
 
 
-def list_parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Return the parameters that a model sets, by name. Raises `UsageError` if it cannot set one."""
-    name = _name(function)
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"tool {name}: it has no readable signature; wrap it in a function") from error
-    fixed = function.keywords if isinstance(function, partial) else {}
-    found: dict[str, inspect.Parameter] = {}
-    for parameter in parameters:
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            raise UsageError(f"tool {name}: a model passes arguments by name, so '{parameter}' is not supported")
-        if parameter.kind is parameter.VAR_KEYWORD and "Unpack[" in str(parameter.annotation):
-            raise UsageError(f"tool {name}: '{parameter}' hides its arguments from a model; write them as parameters")
-        if parameter.kind is not parameter.VAR_KEYWORD and parameter.name not in fixed:
-            found[parameter.name] = parameter
-    return found
-
-
 def find_method_owner(function: Any) -> str:
     """Return the name of the class in whose body a function with `self` or `cls` was defined; empty for others."""
     function = inspect.unwrap(function) if inspect.isfunction(function) else None
@@ -321,14 +322,9 @@ def find_documented_function(function: Any) -> Any:
     return function
 
 
-def parse_descriptions(function: Callable[..., Any]) -> dict[str, str]:
-    """Parse the parameters' descriptions from a Google, NumPy or reST docstring."""
-    doc = inspect.getdoc(find_documented_function(function))
-    if not doc:
-        return {}
-    from docstring_parser import parse
-
-    return {found.arg_name: found.description or "" for found in parse(doc).params}
+def _name(function: Callable[..., Any]) -> str:
+    found = find_documented_function(function)
+    return str(getattr(found, "__name__", type(found).__name__))
 
 
 def summarize_docstring(function: Callable[..., Any]) -> str:
@@ -340,83 +336,33 @@ def summarize_docstring(function: Callable[..., Any]) -> str:
     return " ".join((inspect.getdoc(find_documented_function(function)) or "").partition("\n\n")[0].split())
 
 
-def _name(function: Callable[..., Any]) -> str:
-    found = find_documented_function(function)
-    return str(getattr(found, "__name__", type(found).__name__))
+def parse_descriptions(function: Callable[..., Any]) -> dict[str, str]:
+    """Return the parameters' descriptions from a Google, NumPy or reST docstring."""
+    doc = inspect.getdoc(find_documented_function(function))
+    if not doc:
+        return {}
+    from docstring_parser import parse
+
+    return {found.arg_name: found.description or "" for found in parse(doc).params}
 
 
-def _find_text_argument(parameters: Mapping[str, Any]) -> str | None:
-    needed = parameters.get("required", [])
-    properties = parameters.get("properties", {})
-    names = list(needed) or list(properties)
-    if len(names) == 1 and len(properties) == 1:
-        (name,) = names
-        field = properties[name]
-        kinds = [one.get("type") for one in field.get("anyOf", [field]) if not {"enum", "const"} & set(one)]
-        return name if kinds in (["string"], ["string", "null"]) else None
-    return None
-
-
-def _convert_plain(value: Any) -> Any:
-    """Convert `value` to JSON types so that equal values compare equal."""
-    match value:
-        case None | bool() | int() | str():
-            return value
-        case float():
-            return int(value) if value.is_integer() else value
-        case dict():
-            return {str(name): _convert_plain(one) for name, one in value.items()}
-        case list() | tuple():
-            return [_convert_plain(one) for one in value]
-        case set() | frozenset():
-            return sorted(_SORTED.encode(_convert_plain(one)) for one in value)
-    from pydantic_core import to_jsonable_python
-
-    return _convert_plain(to_jsonable_python(value))
-
-
-def _clean(schema: Any) -> Any:
-    """Remove the titles that pydantic gives every field, which only repeat the name, and defaults that JSON lacks."""
-    if isinstance(schema, list):
-        return [_clean(inner) for inner in schema]
-    if not isinstance(schema, dict):
-        return schema
-    cleaned: dict[str, Any] = {}
-    for key, value in schema.items():
-        if key in ("properties", "$defs"):
-            cleaned[key] = {name: _clean(inner) for name, inner in value.items()}
-        elif key in ("default", "examples", "enum", "const"):
-            if _is_json(value):
-                cleaned[key] = value
-        elif key != "title":
-            cleaned[key] = _clean(value)
-    return cleaned
-
-
-def _is_json(value: Any) -> bool:
-    """Return whether `value` can be written as JSON, which has no infinity."""
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        return False
-    return True
-
-
-# ── the exceptions that a function declares ────────────────────────────────────────────────────────
+def _read_description(hint: Any, field: Any) -> str:
+    """Return what a parameter's `field`, or a `Field`, a text or a `Doc` in its annotation, says."""
+    for one in (field, *reversed(get_args(hint)[1:] if get_origin(hint) is Annotated else ())):
+        said = one if isinstance(one, str) else getattr(one, "description", None) or getattr(one, "documentation", None)
+        if isinstance(said, str):
+            return said
+    return ""
 
 
 def read_exceptions(said: tuple[type[BaseException], ...] | str) -> tuple[type[BaseException], ...]:
-    """Return the exceptions; built-in ones and `ToolError` may be given by name. Raises `ValueError`."""
-    if isinstance(said, str):
-        names = [name.strip() for name in said.split(",") if name.strip()]
-        given: tuple[Any, ...] = tuple(
-            ToolError if name == "ToolError" else getattr(builtins, name, name) for name in names
-        )
-    else:
-        given = said if isinstance(said, tuple) else (said,)
-    found: list[type[BaseException]] = []
+    """Return the exceptions of a tool's `not_done`; built-in ones and `ToolError` may be given by name. Raises
+    `ValueError`."""
+    given: Any = said if isinstance(said, tuple | str) else (said,)
+    if isinstance(given, str):
+        names = filter(None, map(str.strip, given.split(",")))
+        given = tuple(ToolError if name == "ToolError" else getattr(builtins, name, name) for name in names)
     for one in given:
         if not (isinstance(one, type) and issubclass(one, BaseException)):
             raise ValueError(f"want exceptions, such as (ValueError,) or 'ValueError, KeyError', not {one!r:.80}")
-        found.append(one)
-    return tuple(found)
+    return tuple(given)

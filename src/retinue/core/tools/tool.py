@@ -146,19 +146,19 @@ class Tool:
             if needs_names_around(self._function):
                 with suppress(UsageError):  # said when it is read again
                     object.__setattr__(self, "takes", read_signature(self._function))
-        if not self.effects:
-            object.__setattr__(self, "effects", getattr(self.something, "effects", None) or "once")
-        if self.timeout is _UNTIMED:
-            object.__setattr__(self, "timeout", math.inf if hasattr(self.something, "run_spec") else _SECONDS)
-        object.__setattr__(self, "examples", tuple(self.examples or getattr(self.something, "tool_examples", ())))
+        own = self.something
+        defaults = {
+            "effects": self.effects or getattr(own, "effects", None) or "once",
+            "timeout": (math.inf if hasattr(own, "run_spec") else _SECONDS)
+            if self.timeout is _UNTIMED
+            else self.timeout,
+            "examples": tuple(self.examples or getattr(own, "tool_examples", ())),
+            "description": " ".join(self.description.split()) or summarize_docstring(self._function),
+        }
+        for name, value in defaults.items():
+            object.__setattr__(self, name, value)
         for problem in self._find_problems():
             raise UsageError(f"tool {self.name}: {problem}")
-        object.__setattr__(
-            self, "description", " ".join(self.description.split()) or summarize_docstring(self._function)
-        )
-
-    def __repr__(self) -> str:
-        return format_repr(self, self.name, self.description, effects=self.effects)
 
     def _find_problems(self) -> Iterator[str]:
         """Yield what is wrong with the options."""
@@ -175,6 +175,9 @@ class Tool:
         except ValueError as error:
             yield f"not_done: {error}"
 
+    def __repr__(self) -> str:
+        return format_repr(self, self.name, self.description, effects=self.effects)
+
     def __get__(self, instance: Any, owner: type) -> Tool:
         """Bind the tool of a method, as a method is bound: `Weather("key").forecast` is a tool without `self`."""
         named = {one.__name__ for one in owner.__mro__}
@@ -190,6 +193,29 @@ class Tool:
         if owner := find_method_owner(self.something):
             raise UsageError(f"tool {self.name}: it is a method; use that of an object: {owner}(…).{self.name}")
         return read_signature(self._function if self._names_arguments else _declare_query)
+
+    @cached_property
+    def _function(self) -> Callable[..., Any]:
+        given = (getattr(self.something, name, None) for name in ("tool_function", "run_async", "run"))
+        found: Callable[..., Any] = next(filter(None, given), self.something)
+        return found
+
+    @property
+    def _names_arguments(self) -> bool:
+        return self._function is self.something or hasattr(self.something, "tool_function")
+
+    @cached_property
+    def _positional(self) -> tuple[str, ...]:
+        """The parameters that are passed by position: those before `/`, and that on which `singledispatch` decides."""
+        if not self._names_arguments:
+            return ()
+        try:
+            parameters = inspect.signature(self._function).parameters
+        except (TypeError, ValueError):  # as of some built-in functions, whose arguments were declared
+            return ()
+        if hasattr(self._function, "dispatch") and hasattr(self._function, "registry"):
+            return tuple(parameters)[:1]
+        return tuple(name for name, one in parameters.items() if one.kind is one.POSITIONAL_ONLY)
 
     def __call__(self, *args: Any, **values: Any) -> Any:
         """Call the original function without checks; an `async def` returns an awaitable."""
@@ -221,34 +247,32 @@ class Tool:
 
     async def invoke(self, arguments: Mapping[str, Any]) -> str:
         """Run with checked arguments. Raises `TimedOut` on a timeout, and an `Exception` for what the tool raises."""
-        call = self._function
-        if self._positional:
-            given = [arguments[name] for name in self._positional if name in arguments]
-            named = {name: value for name, value in arguments.items() if name not in self._positional}
-            call, arguments = partial(call, *given), named
-        elif not self._names_arguments and "query" not in inspect.signature(call).parameters:
-            call, arguments = partial(call, *arguments.values()), {}
-        if self._is_async:
-            return await await_isolated(self._await_text(partial(call, **arguments)), self.timeout)
+        call, function, end = self._bind(arguments), self._function, time.monotonic() + self.timeout
+        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
+            return await await_isolated(self._await_text(call), self.timeout)
+
+        def call_function() -> Any:
+            value = call()
+            return value if is_unfinished(value) else self._format_value(value, end)
+
         try:
             async with asyncio.timeout(self.timeout) as limit:
-                until = limit.when()
-                text = await run_in_thread(self._call_function, call, arguments, self._end())
+                text = await run_in_thread(call_function)
         except TimeoutError as error:
             if limit.expired():
                 raise TimedOut from error
             raise
         if isinstance(text, str):
             return text
-        left = math.inf if until is None else max(0.0, until - asyncio.get_running_loop().time())
-        return await await_isolated(self._await_text(lambda: text), left)
+        return await await_isolated(self._await_text(lambda: text), max(0.0, end - time.monotonic()))
 
-    def was_not_done(self, error: BaseException) -> bool:
-        """Return whether `error`, raised by the tool, means that the call did not happen."""
-        raised = error.__cause__ if isinstance(error, ForeignExit) and error.__cause__ else error
-        declared = (*read_exceptions(self.not_done), *getattr(self.something, "not_done", ()))
-        elsewhere = error.kinds if isinstance(error, ToolError) else ()
-        return isinstance(raised, (NotDone, *declared)) or any(one.__name__ in elsewhere for one in declared)
+    def _bind(self, arguments: Mapping[str, Any]) -> Callable[[], Any]:
+        """Return the call of the function with these arguments."""
+        function = self._function
+        if self._names_arguments or "query" in inspect.signature(function).parameters:
+            given = [arguments[name] for name in self._positional if name in arguments]
+            return partial(function, *given, **{k: one for k, one in arguments.items() if k not in self._positional})
+        return partial(function, *arguments.values())
 
     async def _await_text(self, call: Callable[[], Any]) -> str:
         """Return the text of what `call` returns, which may have to be awaited; called on the event loop."""
@@ -256,13 +280,8 @@ class Tool:
         while is_unfinished(value):
             value = await finish(value, self.max_result)
         if isinstance(value, Iterator):  # whose code may block
-            return await run_in_thread(self._format_value, value, self._end())
+            return await run_in_thread(self._format_value, value, time.monotonic() + self.timeout)
         return self._format_value(value, math.inf)
-
-    def _call_function(self, call: Callable[..., Any], arguments: Mapping[str, Any], end: float) -> Any:
-        """Return the text of what `call` returns, or what can be finished on the event loop only."""
-        value = call(**arguments)
-        return value if is_unfinished(value) else self._format_value(value, end)
 
     def _format_value(self, value: Any, end: float) -> str:
         if isinstance(value, Iterator):
@@ -270,38 +289,6 @@ class Tool:
         if isinstance(value, RunResult) and hasattr(self.something, "run_spec") and not value.answered:
             raise ToolError(str(value))  # called outside of an agent, which runs it as a member
         return format_result(value if self._function is self.something else self._select_main_output(value))
-
-    def _end(self) -> float:
-        return time.monotonic() + self.timeout
-
-    @cached_property
-    def _positional(self) -> tuple[str, ...]:
-        """The parameters that are passed by position: those before `/`, and that on which `singledispatch` decides."""
-        if not self._names_arguments:
-            return ()
-        try:
-            parameters = inspect.signature(self._function).parameters
-        except (TypeError, ValueError):  # as of some built-in functions, whose arguments were declared
-            return ()
-        if hasattr(self._function, "dispatch") and hasattr(self._function, "registry"):
-            return tuple(parameters)[:1]
-        return tuple(name for name, one in parameters.items() if one.kind is one.POSITIONAL_ONLY)
-
-    @cached_property
-    def _is_async(self) -> bool:
-        function = self._function
-        return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
-
-    @cached_property
-    def _function(self) -> Callable[..., Any]:
-        names = ("tool_function", "run_async", "run")
-        given = (getattr(self.something, name, None) for name in names)
-        found: Callable[..., Any] = next(filter(None, given), self.something)
-        return found
-
-    @property
-    def _names_arguments(self) -> bool:
-        return self._function is self.something or hasattr(self.something, "tool_function")
 
     def _select_main_output(self, value: Any) -> Any:
         """Select what the model is shown from a component's outputs, with or without the branch it chose."""
@@ -319,6 +306,13 @@ class Tool:
             )
         names = (self.output_variable, getattr(self.something, "output_variable", "results"), "results", "documents")
         return _take_only(next((value[name] for name in names if name in value), value))
+
+    def was_not_done(self, error: BaseException) -> bool:
+        """Return whether `error`, raised by the tool, means that the call did not happen."""
+        raised = error.__cause__ if isinstance(error, ForeignExit) and error.__cause__ else error
+        declared = (*read_exceptions(self.not_done), *getattr(self.something, "not_done", ()))
+        elsewhere = error.kinds if isinstance(error, ToolError) else ()
+        return isinstance(raised, (NotDone, *declared)) or any(one.__name__ in elsewhere for one in declared)
 
 
 def _declare_query(query: str) -> None: ...
@@ -370,22 +364,18 @@ def make_tool(something: Any, **options: Any) -> Tool:
         or type(something).__name__
     )
     made = Tool(**({"name": name, "something": something} | options))
-    labelled = "effects" in options or getattr(something, "effects", None)
-    if inspect.isfunction(something) and (lacking := _describe_lack(made, something, labelled=bool(labelled))):
-        code = something.__code__
-        logger.warning("tool %s (%s:%d) has %s", made.name, code.co_filename, code.co_firstlineno, lacking)
-    return made
-
-
-def _describe_lack(made: Tool, function: Callable[..., Any], *, labelled: bool) -> str:
-    """Describe what a function lacks: documentation for the model, and the word on its effects."""
-    untold = [] if made.description else ["no docstring: the model is not told what it is for"]
-    parameters = inspect.signature(function).parameters.values()
+    if not inspect.isfunction(something):
+        return made
+    lacking = [] if made.description else ["no docstring: the model is not told what it is for"]
+    parameters = inspect.signature(something).parameters.values()
     bare = [one.name for one in parameters if one.annotation is one.empty and one.kind is not one.VAR_KEYWORD]
     if bare and made.takes is None:
-        untold.append(f"no type hint for {', '.join(bare)}")
-    if not labelled:
-        untold.append(
+        lacking.append(f"no type hint for {', '.join(bare)}")
+    if "effects" not in options and not getattr(something, "effects", None):
+        lacking.append(
             "no effects: after a failure an equal call waits for a person (say effects='read' if it only looks)"
         )
-    return "; ".join(untold)
+    if lacking:
+        place = something.__code__
+        logger.warning("tool %s (%s:%d) has %s", made.name, place.co_filename, place.co_firstlineno, "; ".join(lacking))
+    return made
