@@ -118,8 +118,8 @@ def test_tools_of_one_name_are_refused() -> None:
 
 def test_a_tool_is_found_by_its_exact_name() -> None:
     box = Toolbox([search])
-    assert box.find("search") is search
-    assert box.find("Search") is None
+    assert ran(box, "search", "x").outcome == "result"
+    assert ran(box, "Search", "x").outcome == "unknown_tool"
 
 
 @pytest.mark.parametrize(

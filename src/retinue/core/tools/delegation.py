@@ -21,6 +21,11 @@ from .tool import Tool
 HANDOFF = "transfer_to_"  # begins the names of tools that hand the conversation over
 
 
+def is_member(tool: Tool | None) -> bool:
+    """Return whether the tool is an agent, whose calls are runs of their own."""
+    return tool is not None and hasattr(tool.something, "run_spec")
+
+
 @dataclass(frozen=True, slots=True)
 class MemberCall:
     """A call of a member.
@@ -69,21 +74,22 @@ class Pending(Exception):
         self.detail = detail
 
 
+def stop_reason(pending: Sequence[Pending]) -> StopReason:
+    """Return why a run stops that waits for these members: for a person, if any of them does."""
+    human = any(one.reason is StopReason.AWAITING_HUMAN for one in pending)
+    return StopReason.AWAITING_HUMAN if human else StopReason.AWAITING_MEMBER
+
+
 class Delegate(Protocol):
     """Runs members."""
 
     def can_continue(self, call: str) -> bool:
-        """Whether the run of this call can be continued; otherwise a begun call has an unknown outcome."""
+        """Return whether the run of this call can be continued; otherwise a begun call has an unknown outcome."""
         ...
 
     async def run(self, member: MemberCall) -> MemberAnswer:
         """Start, continue or find the member's run, and return how it ended. Raises `Pending` if it has not ended."""
         ...
-
-
-def is_member(tool: Tool | None) -> bool:
-    """Whether the tool is an agent, whose calls are runs of their own."""
-    return tool is not None and hasattr(tool.something, "run_spec")
 
 
 def answer_of(name: str, end: Ending, usage: Usage, seconds: float) -> MemberAnswer:
@@ -93,33 +99,24 @@ def answer_of(name: str, end: Ending, usage: Usage, seconds: float) -> MemberAns
     if end.answered:
         return MemberAnswer("result", end.answer, used, seconds)
     why = f"({end.reason}{f': {end.detail}' if end.detail else ''})"
-    if end.answer:
-        return MemberAnswer("failed", f"{name} did not end its answer {why}. It begins: {end.answer}", used, seconds)
-    return MemberAnswer("failed", f"{name} did not answer {why}.", used, seconds)
-
-
-def stop_reason(pending: Sequence[Pending]) -> StopReason:
-    """Return why a run stops that waits for these members: for a person, if any of them does."""
-    human = any(one.reason is StopReason.AWAITING_HUMAN for one in pending)
-    return StopReason.AWAITING_HUMAN if human else StopReason.AWAITING_MEMBER
+    told = f"did not end its answer {why}. It begins: {end.answer}" if end.answer else f"did not answer {why}."
+    return MemberAnswer("failed", f"{name} {told}", used, seconds)
 
 
 def with_effects(answer: MemberAnswer, member: MemberCall, log: Sequence[Event]) -> MemberAnswer:
-    """Return the answer of a member's run with this `log`, whose outcome is unknown if there is no result and the run
-    may have taken effect. Its caller may then not ask the same again unless a person says so, as the new run would know
-    nothing of it."""
-    if answer.outcome != "failed" or member.tool.effects != "once" or not _may_have_acted(member, log):
+    """Return the answer of a member's run with this `log`. Its outcome is unknown if there is no result and the run may
+    have taken effect: by a call of a `once` tool, or as its model is an agent elsewhere. Its caller may then not ask
+    the same again unless a person says so, as the new run would know nothing of it."""
+    if answer.outcome != "failed" or member.tool.effects != "once":
         return answer
-    return answer._replace(outcome="unknown")
-
-
-def _may_have_acted(member: MemberCall, log: Sequence[Event]) -> bool:
-    """Whether a `once` tool was called and took effect, or may have, or the model is an agent elsewhere that did."""
     spec = member.tool.something.run_spec()
     if getattr(spec.model, "effects", "read") == "once":
         last = next((event for event in reversed(log) if isinstance(event, Stopped)), None)
-        return any(isinstance(event, Replied) for event in log) or last is None or last.code != "model_unreachable"
-    once = {tool.name for tool in spec.tools if tool.effects == "once"}
-    begun = {event.action.id for event in log if isinstance(event, Called) and event.action.tool in once}
-    seen = {event.observation.call_id: event.observation.outcome for event in log if isinstance(event, Observed)}
-    return any(seen.get(call, "unknown") in ("result", "unknown") for call in begun)
+        replied = any(isinstance(event, Replied) for event in log)
+        acted = replied or last is None or last.code != "model_unreachable"
+    else:
+        once = {tool.name for tool in spec.tools if tool.effects == "once"}
+        begun = {event.action.id for event in log if isinstance(event, Called) and event.action.tool in once}
+        seen = {event.observation.call_id: event.observation.outcome for event in log if isinstance(event, Observed)}
+        acted = any(seen.get(call, "unknown") in ("result", "unknown") for call in begun)
+    return answer._replace(outcome="unknown") if acted else answer

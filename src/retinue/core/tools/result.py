@@ -106,37 +106,12 @@ def as_text(value: Any) -> str:
     return as_text(plain if isinstance(plain, str | bool | int | float | dict | list) else str(plain))
 
 
-def take_file(data: bytes, name: str = "") -> str:
-    """Return what stands in a result's text for a file with these bytes, which goes to the model beside the text.
-
-    What it is, its bytes say. One that models cannot read, or that is one too many, is only told of.
-    """
-    call = current_run().call
-    named = f"{name}, " if name else ""
-    try:
-        file = read_file(data, name=name)
-    except DataError as error:
-        return f"({named}{len(data):,} bytes, not shown: {error})"
-    told = f"{named}{file.media_type}, {len(data):,} bytes"
-    if call is None:
-        return f"({told})"
-    if len(call.files) >= _MAX_FILES or sum(len(one.data) for one in call.files) + len(data) > MAX_BYTES_TOGETHER:
-        return f"({told}, not shown: a result has at most {_MAX_FILES} files and {MAX_BYTES_TOGETHER:,} bytes of them)"
-    call.files.append(file)
-    return f"({told})"
-
-
-def _encode_png(value: Any) -> bytes:
-    """Return an image of Pillow as PNG."""
-    out = io.BytesIO()
-    value.save(out, "PNG")
-    return out.getvalue()
-
-
 def _make_jsonable(value: Any) -> Any:
     """Return a form of `value` that JSON has, or that contains simpler values; else its text."""
     if type(value).__module__.startswith("PIL.") and hasattr(value, "save"):
-        return take_file(_encode_png(value))
+        out = io.BytesIO()
+        value.save(out, "PNG")
+        return take_file(out.getvalue())
     for kinds, form in _FORMS:
         if isinstance(value, kinds):
             return form(value)
@@ -165,26 +140,45 @@ def _convert_with_pydantic(value: Any) -> Any:
 def _describe_object(value: Any) -> Any:
     """Return what is public in an object that does not describe itself; otherwise what it says."""
     kind = type(value)
-    own = [getattr(kind, name) is not getattr(object, name) for name in ("__str__", "__repr__")]
     if hasattr(kind, "__attrs_attrs__"):
         return {field.name: getattr(value, field.name) for field in kind.__attrs_attrs__ if field.repr}
-    if not any(own) and isinstance(value, Iterable):
-        return list(islice(value, _WITHIN))
-    if not any(own) and hasattr(value, "__dict__"):
-        return {name: one for name, one in vars(value).items() if not name.startswith("_")}
+    if kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__:
+        if isinstance(value, Iterable):
+            return list(islice(value, _WITHIN))
+        if hasattr(value, "__dict__"):
+            return {name: one for name, one in vars(value).items() if not name.startswith("_")}
     if isinstance(value, Mapping | Sequence | Iterator) or any(hasattr(kind, name) for name in _LISTS):
         return _make_jsonable(value)
     return str(value)
 
 
-def _read_bytes(value: bytes) -> str:
+def take_file(data: bytes, name: str = "") -> str:
+    """Return what stands in a result's text for a file with these bytes, which goes to the model beside the text.
+
+    What it is, its bytes say. One that models cannot read, or that is one too many, is only told of.
+    """
+    call = current_run().call
+    told = f"{name}, " if name else ""
+    try:
+        file = read_file(data, name=name)
+    except DataError as error:
+        return f"({told}{len(data):,} bytes, not shown: {error})"
+    told += f"{file.media_type}, {len(data):,} bytes"
+    if call is None:
+        return f"({told})"
+    if len(call.files) >= _MAX_FILES or sum(len(one.data) for one in call.files) + len(data) > MAX_BYTES_TOGETHER:
+        return f"({told}, not shown: a result has at most {_MAX_FILES} files and {MAX_BYTES_TOGETHER:,} bytes of them)"
+    call.files.append(file)
+    return f"({told})"
+
+
+def _describe_bytes(value: bytes) -> str:
     with suppress(DataError):
         read_file(value)
         return take_file(value)
-    try:
+    with suppress(UnicodeDecodeError):
         return value.decode()
-    except UnicodeDecodeError:
-        return f"({len(value):,} bytes)"
+    return f"({len(value):,} bytes)"
 
 
 def _sort_values(values: Any) -> list[Any]:
@@ -196,9 +190,9 @@ def _sort_values(values: Any) -> list[Any]:
 
 _FORMS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (Document, lambda value: value.content),
-    (RunResult, as_text),
+    (RunResult, str),
     (File, lambda value: take_file(value.data, value.name)),
-    ((bytes, bytearray, memoryview), lambda value: _read_bytes(bytes(value))),
+    ((bytes, bytearray, memoryview), lambda value: _describe_bytes(bytes(value))),
     ((set, frozenset), _sort_values),
     (Mapping, dict),
     (BaseException, describe_error),

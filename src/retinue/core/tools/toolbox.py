@@ -16,7 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from ..._internal.containment import TimedOut, call_contained, describe_error
@@ -30,44 +30,35 @@ from .delegation import Delegate, MemberCall, Pending, is_member
 from .signature import InvalidInput
 from .tool import Tool
 
-_SORTED = json.JSONEncoder(sort_keys=True, default=repr)
-
-
 logger = logging.getLogger(__name__)
 MAX_INPUT = 2**18  # characters of a call's input
 MAX_RESULT = Tool.max_result
-Call = tuple[Tool, AgentAction, Observation]
 KeepFiles = Callable[[Sequence[File]], Awaitable[str]]
-Key = tuple[str, str]  # equal calls have the same key
+Answer = tuple[Outcome, str]
 UNKNOWN = "(Whether this call of {} took effect is not known. It is not made again unless a person says so.)"
 DOUBT = (
     "{} was begun before and its outcome is unknown: did it happen? It may still be under way and happen later; no "
     "decision stops that."
 )
 NUDGE = "(Nothing new came of this. Use what you have seen, try something else, or give the final answer.)"
+_HINT = (
+    "whether it took effect is not known (if it does no harm to call it again, say so: effects='read' or 'idempotent'; "
+    "for exceptions that mean that nothing happened there is not_done)"
+)
+_SETTLING = frozenset({"result", "unknown", "failed", "timed_out"})
+_SORTED = json.JSONEncoder(sort_keys=True, default=repr)
 
 
 @dataclass(slots=True)
 class _Record:
-    """The outcome of equal calls so far."""
+    """What came of equal calls so far."""
 
-    result: str | None = None  # reused for the same call
+    result: str | None = None
     pending: Pending | None = None  # its member's run has not ended
     doubt: str | None = None  # if it is unknown whether the last of them took effect: what it ended with, if anything,
     is_news: bool = False  # and whether that became so in this drive
     failed: str = ""  # for calls that may be repeated: the id of the first that failed
     under_way: asyncio.Event | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Attempt:
-    """A call with checked input: the record of its equals, what a member's run may use, and the call itself."""
-
-    tool: Tool
-    arguments: Mapping[str, Any]
-    record: _Record
-    share: Callable[[], Budget]
-    call: ToolCall
 
 
 class Toolbox:
@@ -83,40 +74,42 @@ class Toolbox:
         self._keep = keep
         self._delegate = delegate
         self._tools: dict[str, Tool] = {}
-        self._records: defaultdict[Key, _Record] = defaultdict(_Record)
+        self._records: defaultdict[tuple[str, str], _Record] = defaultdict(_Record)
         self._doubts = False  # whether any call was ever in doubt, which is rare
         self._settled: dict[str, None] = {}  # ids of calls that are already in the records
         self._seen: dict[tuple[str, str], None] = {}  # an empty set takes three times as much memory
-        self._calls: list[Call] = []
+        self._calls: list[tuple[Tool, AgentAction, Observation]] = []
         for tool in tools:
             if tool.name in self._tools:
                 raise UsageError(f"two tools are called '{tool.name}'; give one of them another name")
             self._tools[tool.name] = tool
 
-    def find(self, name: str) -> Tool | None:
-        """Return the tool with exactly this name."""
-        return self._tools.get(name)
+    # ── what the run asks before and after a call ──────────────────────────────────────────────────
 
     def needs_human(self, action: AgentAction, *, begun: bool) -> str:
         """Return why a person must approve this action, or an empty string.
 
         `begun`: it was begun before with an unknown outcome; an equal call with an unknown outcome counts, too.
         """
-        tool = self.find(action.tool)
-        if tool is None or (begun and self._can_continue(action, tool)):
+        tool = self._tools.get(action.tool)
+        if tool is None or (begun and self._can_continue(action)):
             return ""
-        doubt = self._record_of(tool, action).doubt
+        doubt = self._find_record(action).doubt
         if tool.effects == "once" and (begun or doubt is not None):
             return DOUBT.format(tool.name) + (f" It ended with: {doubt}" if doubt else "")
         return f"{tool.name} runs only with a person's approval" if tool.approval and not begun else ""
 
     def has_news(self, action: AgentAction) -> bool:
         """Return whether an equal call got an unknown outcome in this drive, which outdates earlier decisions."""
-        return self._record_of(self.find(action.tool), action).is_news
+        return self._find_record(action).is_news
+
+    def _find_record(self, action: AgentAction) -> _Record:
+        """Return the record of equal calls; the key is computed only if any call is in doubt."""
+        return self._records[self._make_key(action)] if self._doubts else _Record()
 
     def edit_problem(self, action: AgentAction, decision: Decision) -> str:
         """Return why the input to which a person edited this action does not fit its tool, or an empty string."""
-        tool = self.find(action.tool)
+        tool = self._tools.get(action.tool)
         if tool is None or decision.kind != "edit" or decision.tool_input is None:
             return ""
         try:
@@ -129,28 +122,59 @@ class Toolbox:
 
     def same(self, one: AgentAction, other: AgentAction) -> bool:
         """Return whether the two are equal calls: the same tool, with equivalent inputs."""
-        return one.tool == other.tool and _call_key(self.find(one.tool), one) == _call_key(self.find(other.tool), other)
+        return one.tool == other.tool and self._make_key(one) == self._make_key(other)
 
     def restore(self, action: AgentAction, observation: Observation | None) -> None:
         """Restore a call begun in an earlier drive, with its outcome (`None`: unknown, unless its member's run can be
         continued)."""
         if observation is not None:
             self._settled[action.id] = None
-        elif self._can_continue(action, self.find(action.tool)):
+        elif self._can_continue(action):
             return
-        self._settle(action, "unknown" if observation is None else observation.outcome, observation)
+        self._settle(action, observation)
 
     def remember(self, action: AgentAction, observation: Observation) -> None:
         """Store a result, so that the same call is not repeated but gets this result."""
         if action.id not in self._settled or not action.id:
-            self._settle(action, observation.outcome, observation)
-        self._seen |= dict.fromkeys(find_novelty_traces(action, observation.outcome, observation.text))
-        if (tool := self.find(action.tool)) is not None:
+            self._settle(action, observation)
+        self._seen |= dict.fromkeys(_find_traces(action, observation.outcome, observation.text))
+        if (tool := self._tools.get(action.tool)) is not None:
             self._calls.append((tool, action, observation))
 
-    def _can_continue(self, action: AgentAction, tool: Tool | None) -> bool:
+    def _settle(self, action: AgentAction, observation: Observation | None) -> None:
+        tool, outcome = self._tools.get(action.tool), "unknown" if observation is None else observation.outcome
+        if tool is not None and outcome in _SETTLING:
+            record = self._records[self._make_key(action)]
+            self._note(tool, record, action.id, outcome, observation.text if observation else "")
+
+    def _note(self, tool: Tool, record: _Record, call: str, outcome: str, text: str) -> None:
+        """Record what `outcome` means for equal calls."""
+        if outcome == "result":
+            record.result = _shorten(redact(text), tool.max_result)
+            record.doubt, record.is_news, record.failed = None, False, ""
+        elif outcome == "unknown" and tool.effects == "once":
+            record.doubt, self._doubts = " ".join(_shorten(redact(text), 300).split()), True
+        elif tool.effects == "idempotent":
+            record.failed = record.failed or call
+
+    def _can_continue(self, action: AgentAction) -> bool:
         """Return whether the call is of a member whose run can be continued."""
-        return self._delegate is not None and is_member(tool) and self._delegate.can_continue(action.id)
+        member = is_member(self._tools.get(action.tool))
+        return self._delegate is not None and member and self._delegate.can_continue(action.id)
+
+    def _make_key(self, action: AgentAction, arguments: Mapping[str, Any] | None = None) -> tuple[str, str]:
+        """Return the key that equal calls share; `arguments` are those of the action, if already checked."""
+        if (tool := self._tools.get(action.tool)) is not None:
+            try:
+                checked = (
+                    call_contained(tool.signature.arguments, action.tool_input) if arguments is None else arguments
+                )
+                return tool.name, call_contained(tool.signature.key, checked)
+            except Exception:  # invalid, or not comparable
+                pass
+        return action.tool, _format_input(action)
+
+    # ── a call ─────────────────────────────────────────────────────────────────────────────────────
 
     async def run(self, action: AgentAction, share: Callable[[], Budget] = Budget) -> Observation:
         """Run one action. Mistakes of the model or the tool become observations and are never raised.
@@ -158,7 +182,7 @@ class Toolbox:
         `share` returns the budget of a member's run. Raises `Pending` if that run has not ended.
         """
         began = time.perf_counter()
-        tool = self.find(action.tool)
+        tool = self._tools.get(action.tool)
         call = ToolCall(action.id, action.tool, self._calls)
         with run_context(replace(current_run(), call=call)):
             outcome, text = await self._answer_call(action, tool, share, call)
@@ -166,21 +190,19 @@ class Toolbox:
         shown = tuple(call.files) if outcome == "result" else ()
         if shown and self._keep is not None and (problem := await self._keep(shown)):
             text, shown = f"{text}\n(Its files are not shown: {problem})", ()
-        stale = outcome == "repeated" or self._is_old(action, tool, text, outcome)
+        # For a tool with effects, each result is news.
+        known = tool is None or not (tool.polls or (outcome == "result" and tool.effects != "read"))
+        stale = outcome == "repeated" or (
+            known and not self._seen.keys().isdisjoint(_find_traces(action, outcome, text))
+        )
         direct = outcome == "result" and tool is not None and tool.return_direct
         note = UNKNOWN.format(action.tool) if outcome == "unknown" else NUDGE if stale else ""
         seconds = max(call.seconds, time.perf_counter() - began)
         return Observation(action.id, text, outcome, seconds, note, direct, stale, call.usage, shown)
 
-    def _is_old(self, action: AgentAction, tool: Tool | None, text: str, outcome: Outcome) -> bool:
-        """Return whether the tool gave the same output before. For a tool with effects, each result is news."""
-        if tool is not None and (tool.polls or (outcome == "result" and tool.effects != "read")):
-            return False
-        return not self._seen.keys().isdisjoint(find_novelty_traces(action, outcome, text))
-
     async def _answer_call(
         self, action: AgentAction, tool: Tool | None, share: Callable[[], Budget], call: ToolCall
-    ) -> tuple[Outcome, str]:
+    ) -> Answer:
         if tool is None:
             there_are = ", ".join(self._tools) or "none"
             return "unknown_tool", f"{action.tool} is not a valid tool, try one of [{there_are}]."
@@ -192,90 +214,66 @@ class Toolbox:
             return "invalid_input", f"The input of {tool.name} is not valid: {error}"
         except Exception as error:  # a check may raise anything
             return "failed", f"{tool.name} failed: {describe_error(error)}"
-        key = _call_key(tool, action, arguments)
-        attempt = _Attempt(tool, arguments, self._records[key], share, call)
-        return await (self._make_call(attempt) if tool.polls else self._deduplicate_call(attempt))
+        record = self._records[self._make_key(action, arguments)]
+        make = partial(self._make_call, tool, arguments, record, call, share)
+        return await (make() if tool.polls else _deduplicate_call(tool, record, make))
 
-    async def _deduplicate_call(self, attempt: _Attempt) -> tuple[Outcome, str]:
-        """Make the call, unless an equal one was made: a repeated call gets the earlier result, and a concurrent one
-        waits for it."""
-        tool, record = attempt.tool, attempt.record
-        waited = record.under_way is not None
-        while record.under_way is not None:
-            await record.under_way.wait()
-        if record.result is not None:
-            return "repeated", f"You used {tool.name} with this input before. Its result was: {record.result}"
-        if record.pending is not None:
-            raise record.pending
-        if waited and record.doubt is not None:
-            return "unknown", f"{tool.name} was called with this input at the same time, and is not called twice."
-        done = record.under_way = asyncio.Event()
-        try:
-            if tool.effects == "once":  # equal calls of the same turn find this one under way
-                await asyncio.sleep(0)
-            return await self._make_call(attempt)
-        except Pending as pending:
-            record.pending = pending
-            raise
-        finally:
-            record.under_way = None
-            done.set()
-
-    async def _make_call(self, attempt: _Attempt) -> tuple[Outcome, str]:
-        tool, record, call = attempt.tool, attempt.record, attempt.call
+    async def _make_call(
+        self, tool: Tool, arguments: Mapping[str, Any], record: _Record, call: ToolCall, share: Callable[[], Budget]
+    ) -> Answer:
         first = record.failed or call.id  # a retry keeps the first call's key
         call.key, call.effects = f"{self._run}/{first}" if self._run else "", tool.effects
         if self._delegate is not None and is_member(tool):
-            outcome, text = await self._call_member(self._delegate, attempt)
+            outcome, text = await _call_member(
+                self._delegate, MemberCall(tool, str(arguments["query"]), call.id, share), call
+            )
         else:
-            outcome, text = await _call_tool(tool, attempt.arguments)
+            outcome, text = await _call_tool(tool, arguments)
         self._settled[call.id] = None
         self._note(tool, record, call.id, outcome, text)
-        if outcome == "unknown":
-            record.is_news = True
+        record.is_news = record.is_news or outcome == "unknown"
         return outcome, text
 
-    async def _call_member(self, delegate: Delegate, attempt: _Attempt) -> tuple[Outcome, str]:
-        tool, call = attempt.tool, attempt.call
-        try:
-            answer = await delegate.run(MemberCall(tool, str(attempt.arguments["query"]), call.id, attempt.share))
-        except BudgetSpent as error:
-            return "failed", f"{tool.name} was not asked: {error}."
-        except Pending:
-            raise
-        except Exception as error:  # a member may raise anything, too
-            return "failed", f"{tool.name} failed: {describe_error(error)}"
-        call.usage, call.seconds = answer.usage, answer.seconds  # of its whole run, not only of this drive
-        return answer.outcome, answer.text
 
-    def _settle(self, action: AgentAction, outcome: Outcome, observation: Observation | None) -> None:
-        if (tool := self.find(action.tool)) is not None and outcome in _SETTLING:
-            record = self._records[_call_key(tool, action)]
-            self._note(tool, record, action.id, outcome, observation.text if observation else "")
-
-    def _note(self, tool: Tool, record: _Record, call: str, outcome: Outcome, text: str) -> None:
-        """Record what `outcome` means for equal calls."""
-        if outcome == "result":
-            record.result = _shorten(redact(text), tool.max_result)
-            record.doubt, record.is_news, record.failed = None, False, ""
-        elif outcome == "unknown" and tool.effects == "once":
-            record.doubt, self._doubts = " ".join(_shorten(redact(text), 300).split()), True
-        elif tool.effects == "idempotent":
-            record.failed = record.failed or call
-
-    def _record_of(self, tool: Tool | None, action: AgentAction) -> _Record:
-        """Return the record of equal calls; the key is computed only if any call is in doubt."""
-        return self._records[_call_key(tool, action)] if self._doubts else _Record()
+async def _deduplicate_call(tool: Tool, record: _Record, make: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Make the call, unless an equal one was made: a repeated call gets the earlier result, and a concurrent one waits
+    for it."""
+    waited = record.under_way is not None
+    while record.under_way is not None:
+        await record.under_way.wait()
+    if record.result is not None:
+        return "repeated", f"You used {tool.name} with this input before. Its result was: {record.result}"
+    if record.pending is not None:
+        raise record.pending
+    if waited and record.doubt is not None:
+        return "unknown", f"{tool.name} was called with this input at the same time, and is not called twice."
+    done = record.under_way = asyncio.Event()
+    try:
+        if tool.effects == "once":  # equal calls of the same turn find this one under way
+            await asyncio.sleep(0)
+        return await make()
+    except Pending as pending:
+        record.pending = pending
+        raise
+    finally:
+        record.under_way = None
+        done.set()
 
 
-_HINT = (
-    "whether it took effect is not known (if it does no harm to call it again, say so: effects='read' or 'idempotent'; "
-    "for exceptions that mean that nothing happened there is not_done)"
-)
-_SETTLING = frozenset({"result", "unknown", "failed", "timed_out"})
+async def _call_member(delegate: Delegate, member: MemberCall, call: ToolCall) -> Answer:
+    try:
+        answer = await delegate.run(member)
+    except BudgetSpent as error:
+        return "failed", f"{call.tool} was not asked: {error}."
+    except Pending:
+        raise
+    except Exception as error:  # a member may raise anything, too
+        return "failed", f"{call.tool} failed: {describe_error(error)}"
+    call.usage, call.seconds = answer.usage, answer.seconds  # of its whole run, not only of this drive
+    return answer.outcome, answer.text
 
 
-async def _call_tool(tool: Tool, arguments: Mapping[str, Any]) -> tuple[Outcome, str]:
+async def _call_tool(tool: Tool, arguments: Mapping[str, Any]) -> Answer:
     outcome: Outcome = "failed"
     try:
         return "result", await tool.invoke(arguments)
@@ -295,25 +293,11 @@ def _format_input(action: AgentAction) -> str:
     return " ".join(value.split()) if isinstance(value, str) else _SORTED.encode(value)
 
 
-def _call_key(tool: Tool | None, action: AgentAction, arguments: Mapping[str, Any] | None = None) -> Key:
-    """Return the key that equal calls share; `arguments` are those of the action, if already checked."""
-    if tool is None:
-        return action.tool, _format_input(action)
-    try:
-        checked = call_contained(tool.signature.arguments, action.tool_input) if arguments is None else arguments
-        return tool.name, call_contained(tool.signature.key, checked)
-    except Exception:  # invalid, or not comparable
-        return tool.name, _format_input(action)
-
-
 def _shorten(text: str, length: int) -> str:
-    if len(text) <= length:
-        return text
-    return f"{text[:length]} … ({len(text) - length:,} more characters)"
+    return text if len(text) <= length else f"{text[:length]} … ({len(text) - length:,} more characters)"
 
 
 # ── news ───────────────────────────────────────────────────────────────────────────────────────────
-
 
 _ABOUT_THE_REQUEST = re.compile(
     r"\b(?:request|attempt|retry|trace|correlation)(?:[ _-]?(?:id|no\.?|number))?[\"']?[ \t]{0,4}[:=#(]?[ \t\"'#]{0,4}"
@@ -323,42 +307,19 @@ _ABOUT_THE_REQUEST = re.compile(
     r"|\b(?:in|took) [\d.]{1,20} ?(?:ms|milliseconds)\b",
     re.IGNORECASE,
 )
-
-
-_ABOUT = (  # one of these is in whatever the pattern matches, and to look for them takes a tenth of its time
-    *("request", "attempt", "retry", "trace", "correlation", "as of", "checked", "fetched", "generated", "queried"),
-    *("retrieved", "served", "ms", "milliseconds"),
-)
-
-
 _NUMBER = re.compile(r"\d++(?:[.,:]\d++)*+")
-
-
 _AROUND = " \t\n\"'?!.;"
 
 
-def find_novelty_traces(action: AgentAction, outcome: Outcome, text: str) -> frozenset[tuple[str, str]]:
+def _find_traces(action: AgentAction, outcome: Outcome, text: str) -> frozenset[tuple[str, str]]:
     """Return the traces of an observation. The observation is news if none of its traces was seen before."""
-    given = action.tool_input
-    written = given if isinstance(given, str) else _SORTED.encode(given)
-    return _find_traces(action.tool, written, outcome, text)
+    return _compute_traces(action.tool, _format_input(action), outcome, text)
 
 
 @lru_cache(maxsize=16)  # computed when an observation is made, and again when it is recorded
-def _find_traces(tool: str, written: str, outcome: Outcome, text: str) -> frozenset[tuple[str, str]]:
+def _compute_traces(tool: str, written: str, outcome: Outcome, text: str) -> frozenset[tuple[str, str]]:
     plain = _NUMBER.sub("0", text)
-    kept = {_without_boilerplate(text), f"{plain}\x00{' '.join(written.lower().split()).strip(_AROUND)}"}
+    kept = {_ABOUT_THE_REQUEST.sub("", text), f"{plain}\x00{' '.join(written.lower().split()).strip(_AROUND)}"}
     if outcome != "result":
         kept.add(f"{plain}\x00\x00{outcome}")
     return frozenset([(tool, one) for one in kept])
-
-
-def _without_boilerplate(text: str) -> str:
-    if text.isascii():  # other letters may be equal to these without regard to case
-        lower = text.lower()
-        for word in _ABOUT:
-            if word in lower:
-                break
-        else:
-            return text
-    return _ABOUT_THE_REQUEST.sub("", text)
