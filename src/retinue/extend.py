@@ -6,8 +6,7 @@ itself, and the components that come along are in `retinue.components`.
 
 from __future__ import annotations
 
-from .core.component import Component as Component
-from .core.component_declaration import component as component
+from .core.component import Component as Component, component as component
 from .core.events import (
     Asked as Asked,
     Called as Called,

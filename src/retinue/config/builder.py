@@ -14,7 +14,7 @@ from .._internal.message_text import suggest_name
 from .._internal.yaml_io import YamlSerializable
 from ..agent import Agent
 from ..core.budgets import Budget, Limits, with_limits
-from ..core.component_declaration import component
+from ..core.component import component
 from ..core.loop.effects import Human
 from ..core.protocols import Memory, Model, Strategy
 from ..core.tools.tool import Tool

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict
 
 from .._internal.message_text import suggest_name
 from ..errors import UsageError
 from .events import Asked, Event, Replied, request_usage
 from .values import Observation, StopReason, Usage
 
-T = TypeVar("T", int, float)
 WARN_AT = 0.7  # fraction of a budget
 TOKENS = {"tokens": "total_tokens", "input_tokens": "input_tokens", "output_tokens": "output_tokens"}  # of `Usage`
 _COUNTED = {**TOKENS, "cost": "cost"}
+_TEAM = ("total_steps", "depth", "children")  # limits of teams only
 _NOTHING = 1e-9  # of a limit: sums of costs are not exact
+_NEXT = 2.25  # how many times the largest request two more may take, as prompts grow
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +72,12 @@ class Budget:
     def within(self, share: Budget) -> Budget:
         """Return this budget, cut to what `share` leaves of the limits that a team has in common. Of those that only
         teams have, a default of this budget does not count: its caller's holds."""
-
-        def least(mine: T | None, left: T | None) -> T | None:
-            return mine if left is None else left if mine is None else min(mine, left)
-
-        def team(name: Literal["total_steps", "depth", "children"]) -> int | None:
+        changes: dict[str, Any] = {}
+        for name in ("seconds", *_COUNTED, *_TEAM):
             mine, left = getattr(self, name), getattr(share, name)
-            return left if mine == getattr(Budget(), name) else least(mine, left)
-
-        return replace(
-            self,
-            seconds=least(self.seconds, share.seconds),
-            tokens=least(self.tokens, share.tokens),
-            input_tokens=least(self.input_tokens, share.input_tokens),
-            output_tokens=least(self.output_tokens, share.output_tokens),
-            total_steps=team("total_steps"),
-            depth=team("depth"),
-            children=team("children"),
-            cost=least(self.cost, share.cost),
-        )
+            ours = [left] if name in _TEAM and mine == getattr(Budget(), name) else [mine, left]
+            changes[name] = min((one for one in ours if one is not None), default=None)
+        return replace(self, **changes)
 
 
 class BudgetSpent(Exception):
@@ -107,21 +94,6 @@ class Limits(TypedDict, total=False):
     early_stopping_method: Literal["generate", "force"]
 
 
-def with_limits(budget: Budget, limits: Mapping[str, Any]) -> Budget:
-    """Return `budget` with `limits` applied. Raises `UsageError` if a limit is unknown or set twice."""
-    changes: dict[str, Any] = {}
-    said: dict[str, str] = {}
-    for name, value in limits.items():
-        if name not in _MEANS:
-            raise UsageError(f"there is no limit {name!r}; {suggest_name(name, _MEANS)}")
-        means = _MEANS[name]
-        if means in said or getattr(budget, means) != getattr(Budget(), means):
-            raise UsageError(f"{name} is the same limit as {said.get(means) or f'{means} of budget'}; set only one")
-        said[means] = name
-        changes[means] = value
-    return replace(budget, **changes) if changes else budget
-
-
 _MEANS = {
     **dict.fromkeys(("max_steps", "max_iterations", "recursion_limit"), "steps"),
     "max_execution_time": "seconds",
@@ -129,20 +101,32 @@ _MEANS = {
 }
 
 
+def with_limits(budget: Budget, limits: Mapping[str, Any]) -> Budget:
+    """Return `budget` with `limits` applied. Raises `UsageError` if a limit is unknown or set twice."""
+    said: dict[str, str] = {}
+    for name in limits:
+        if name not in _MEANS:
+            raise UsageError(f"there is no limit {name!r}; {suggest_name(name, _MEANS)}")
+        means = _MEANS[name]
+        if means in said or getattr(budget, means) != getattr(Budget(), means):
+            raise UsageError(f"{name} is the same limit as {said.get(means) or f'{means} of budget'}; set only one")
+        said[means] = name
+    return replace(budget, **{means: limits[name] for means, name in said.items()})
+
+
 @dataclass(slots=True)
 class _Counted:
     """Usage of one kind of tokens, or its cost: the limit, the total so far, and the largest single request."""
 
     name: str
-    counted: str
     limit: float
     used: float = 0
     dearest: float = 0
 
-    def add(self, usage: Usage) -> None:
-        more = getattr(usage, self.counted)
+    def add(self, usage: Usage, *, one_request: bool) -> None:
+        more = getattr(usage, _COUNTED[self.name])
         self.used += more
-        self.dearest = max(self.dearest, more)
+        self.dearest = max(self.dearest, more if one_request else 0)
 
     @property
     def left(self) -> float:
@@ -150,19 +134,13 @@ class _Counted:
         return left if left > _NOTHING * self.limit else 0
 
     @property
+    def lack(self) -> float:
+        """How much is left beyond two more requests; less than 0 if there is not enough for them."""
+        return self.left - _NEXT * self.dearest
+
+    @property
     def reason(self) -> StopReason:
         return StopReason.COST_BUDGET_EXCEEDED if self.name == "cost" else StopReason.TOKEN_BUDGET_EXCEEDED
-
-    @property
-    def lack(self) -> float:
-        """How much is left beyond two more requests, as prompts grow; less than 0 if there is not enough for them."""
-        return self.left - 2.25 * self.dearest
-
-    @property
-    def scarce(self) -> list[str]:
-        """The warning for the model once the limit is close."""
-        told = f"{_format_amount(self.left)} of {_format_amount(self.limit)} {self.name.replace('_', ' ')}"
-        return [told] if self.used >= WARN_AT * self.limit else []
 
 
 def _format_amount(number: float) -> str:
@@ -172,29 +150,24 @@ def _format_amount(number: float) -> str:
 class Meter:
     """Measures how much of its budget a run has used: a fold over its events."""
 
-    __slots__ = ("_children", "_counted", "_most_replies", "_replies", "_slowest", "budget", "stale_steps", "steps")
+    __slots__ = ("_children", "_counted", "_replies", "_slowest", "budget", "stale_steps", "steps")
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
         self.steps = 0
         self.stale_steps = 0
         self._replies = 0  # of all models
-        self._most_replies = math.inf if budget.replies is None else budget.replies
         self._children = 0
-        self._counted = [
-            _Counted(name, counted, limit)
-            for name, counted in _COUNTED.items()
-            if (limit := getattr(budget, name)) is not None
-        ]
-        self._slowest = 0.0  # of the longest reply so far
+        self._counted = [_Counted(name, limit) for name in _COUNTED if (limit := getattr(budget, name)) is not None]
+        self._slowest = 0.0  # seconds of the longest reply so far
 
     def add(self, event: Event) -> None:
         """Count `event`."""
         if isinstance(event, Asked):
             self.steps = event.step
         elif (usage := request_usage(event)) is not None:
-            for tokens in self._counted:
-                tokens.add(usage)
+            for counted in self._counted:
+                counted.add(usage, one_request=True)
         if isinstance(event, Replied):
             self._replies += event.reply.usage.requests or 1
             self._slowest = max(self._slowest, event.reply.seconds)
@@ -202,8 +175,8 @@ class Meter:
     def count_turn(self, observations: Sequence[Observation]) -> None:
         """Count a turn of tool use, including the tokens of agents used as tools."""
         for observation in observations:
-            for tokens in self._counted:
-                tokens.used += getattr(observation.usage, tokens.counted)
+            for counted in self._counted:
+                counted.add(observation.usage, one_request=False)
             self._replies += observation.usage.requests
             self._children += observation.usage.runs
         stale = bool(observations) and all(observation.stale for observation in observations)
@@ -214,19 +187,33 @@ class Meter:
         """Whether too many consecutive turns brought nothing new."""
         return self.budget.stale_steps is not None and self.stale_steps >= self.budget.stale_steps
 
+    @property
+    def tokens_left(self) -> int | None:
+        """How many tokens the budget still allows for a reply, or `None` without a limit."""
+        return min((int(one.left) for one in self._counted if one.name in ("tokens", "output_tokens")), default=None)
+
+    def _exhausts(self, *, more: int) -> bool:
+        """Return whether so many `more` replies would be the last of all models."""
+        return self.budget.replies is not None and self._replies + more >= self.budget.replies
+
+    def find_exceeded_limit(self, *, aside: bool = False) -> StopReason | None:
+        """Return the reason why the model may not be asked again, if any."""
+        spent = self.budget.steps is not None and self.steps >= self.budget.steps
+        if self._exhausts(more=0) or (spent and not aside):
+            return StopReason.MAX_ITERATION_EXCEEDED
+        return next((one.reason for one in self._counted if one.left == 0), None)
+
     def find_forcing_limit(self, seconds_left: float | None) -> StopReason | None:
         """Return the limit that forces the next reply to be final: after it, there would not be enough left for
         another, since prompts grow.
         """
-        steps = self.budget.steps
         if self.stale_steps and self.stagnated:
             return StopReason.STAGNATED
-        if (steps is not None and self.steps + 1 >= steps) or self._replies + 1 >= self._most_replies:
+        if (self.budget.steps is not None and self.steps + 1 >= self.budget.steps) or self._exhausts(more=1):
             return StopReason.MAX_ITERATION_EXCEEDED
-        for one in self._counted:
-            if one.lack < 0:
-                return one.reason
-        if seconds_left is not None and seconds_left < 2.25 * self._slowest:
+        if scarce := next((one for one in self._counted if one.lack < 0), None):
+            return scarce.reason
+        if seconds_left is not None and seconds_left < _NEXT * self._slowest:
             return StopReason.MAX_EXECUTION_TIME_EXCEEDED
         return None
 
@@ -237,69 +224,45 @@ class Meter:
         budget, left = self.budget, []
         if budget.steps is not None and self.steps >= WARN_AT * budget.steps:
             left.append(f"{budget.steps - self.steps} of {budget.steps} steps")
-        for tokens in self._counted:
-            left += tokens.scarce
+        for one in self._counted:
+            if one.used >= WARN_AT * one.limit:
+                name = one.name.replace("_", " ")
+                left.append(f"{_format_amount(one.left)} of {_format_amount(one.limit)} {name}")
         if budget.seconds and seconds_left is not None and seconds_left <= (1 - WARN_AT) * budget.seconds:
             left.append(f"{seconds_left:.0f} of {budget.seconds:.0f} seconds")
         return f"({' and '.join(left)} left: come to an answer.)" if left else ""
 
-    @property
-    def tokens_left(self) -> int | None:
-        """How many tokens the budget still allows for a reply, or `None` without a limit."""
-        left = [int(one.left) for one in self._counted if one.name in ("tokens", "output_tokens")]
-        return min(left) if left else None
+    def describe_limit(self, reason: StopReason) -> str:
+        """Describe the limit that ran out; empty for a reason that is none."""
+        budget = self.budget
+        if reason is StopReason.MAX_EXECUTION_TIME_EXCEEDED and budget.seconds is not None:
+            return f"seconds: the {budget.seconds:g} of the budget do not suffice for another reply"
+        if reason is StopReason.MAX_ITERATION_EXCEEDED:
+            if budget.steps is not None and self.steps >= budget.steps:
+                return f"steps: {self.steps} of {budget.steps} are used"
+            if budget.replies is not None:
+                return f"total_steps: {self._replies} of {budget.replies} are used"
+        counted = (one for one in self._counted if one.reason is reason)
+        scarcest = min(counted, key=lambda one: one.lack, default=None)
+        if scarcest is None:
+            return ""
+        return f"{scarcest.name}: {_format_amount(scarcest.used)} of {_format_amount(scarcest.limit)} are used"
 
     def divide_rest(self, parts: int, seconds_left: float | None) -> Budget:
         """Return what each of `parts` calls, made at once, may use of what is left, if they are of members. One reply
         stays with the caller, for its answer. Raises `BudgetSpent` if a limit leaves nothing."""
         budget = self.budget
         counted = {one.name: one.left / parts for one in self._counted}
-        tokens = {name: int(left) for name, left in counted.items() if name in TOKENS}
-        total = None if budget.replies is None else (budget.replies - self._replies - 1) // parts
-        children = None if budget.children is None else (budget.children - self._children) // parts - 1
-        depth = None if budget.depth is None else budget.depth - 1
-        counts = {**tokens, "total steps": total, "children": None if children is None else children + 1}
+        rest: dict[str, int | None] = {name: int(left) for name, left in counted.items() if name in TOKENS}
+        rest["total_steps"] = None if budget.replies is None else (budget.replies - self._replies - 1) // parts
+        rest["children"] = None if budget.children is None else (budget.children - self._children) // parts
+        rest["depth"] = budget.depth
         if counted.get("cost") == 0:
             raise BudgetSpent("the team's budget of cost is spent")
-        for name, left in {**counts, "depth": None if depth is None else depth + 1}.items():
+        for name, left in rest.items():
             if left is not None and left < 1:
                 raise BudgetSpent(f"the team's budget of {name.replace('_', ' ')} is spent")
-        return Budget(
-            steps=None,
-            seconds=seconds_left or None,
-            stale_steps=None,
-            tokens=tokens.get("tokens"),
-            input_tokens=tokens.get("input_tokens"),
-            output_tokens=tokens.get("output_tokens"),
-            total_steps=total,
-            depth=depth,
-            children=children,
-            cost=counted.get("cost"),
-        )
-
-    def describe_limit(self, reason: StopReason) -> str:
-        """Describe the limit that ran out; empty for a reason that is none."""
-        if reason is StopReason.MAX_EXECUTION_TIME_EXCEEDED and self.budget.seconds is not None:
-            return f"seconds: the {self.budget.seconds:g} of the budget do not suffice for another reply"
-        if reason is StopReason.MAX_ITERATION_EXCEEDED:
-            if self.budget.steps is not None and self.steps >= self.budget.steps:
-                return f"steps: {self.steps} of {self.budget.steps} are used"
-            if self.budget.replies is not None:
-                return f"total_steps: {self._replies} of {self.budget.replies} are used"
-        counted = [one for one in self._counted if one.reason is reason]
-        scarcest = min(counted, key=lambda one: one.lack, default=None)
-        return (
-            f"{scarcest.name}: {_format_amount(scarcest.used)} of {_format_amount(scarcest.limit)} are used"
-            if scarcest
-            else ""
-        )
-
-    def find_exceeded_limit(self, *, aside: bool = False) -> StopReason | None:
-        """Return the reason why the model may not be asked again, if any."""
-        spent = self.budget.steps is not None and self.steps >= self.budget.steps
-        if self._replies >= self._most_replies or (spent and not aside):
-            return StopReason.MAX_ITERATION_EXCEEDED
-        for one in self._counted:
-            if one.left == 0:
-                return one.reason
-        return None
+        for name in ("children", "depth"):  # of which the call itself takes one
+            rest[name] = None if (left := rest[name]) is None else left - 1
+        limits: dict[str, Any] = {**rest, "cost": counted.get("cost")}
+        return Budget(steps=None, seconds=seconds_left or None, stale_steps=None, **limits)

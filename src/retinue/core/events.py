@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ..errors import ModelError, ModelUnavailable, NodeFailed, RetinueError, StrategyFailed
 from .values import (
@@ -19,15 +18,17 @@ from .values import (
     Reply,
     StopReason,
     Usage,
-    build_field_schema,
+    WithFields,
 )
 
 if TYPE_CHECKING:
     from pydantic import AliasChoices, Field
 
+    from .values import UNSAID
+
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class Started(WithFields):
     """The run began.
 
     `tools` are the names that the model may use; `abilities` are those of the engine and model. `instructions` is the
@@ -46,8 +47,6 @@ class Started:
     files: Annotated[tuple[File, ...], Field(validation_alias=AliasChoices("files", "images"))] = field(
         default=(), repr=False
     )
-
-    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(build_field_schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +68,15 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Retried:
+class Retried(WithFields):
     """The engine failed and is asked again after `seconds`. Text already shown of this reply is void; `usage` is what
     it used, as far as that is known. `model` is the one that is asked instead, if the failed one gave way to it."""
 
     step: int
     problem: str
     seconds: float
-    usage: Annotated[Usage, Field(exclude_if=operator.not_)] = UNUSED
-    model: Annotated[str, Field(exclude_if=operator.not_)] = ""
-
-    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(build_field_schema)
+    usage: Annotated[Usage, UNSAID] = UNUSED
+    model: Annotated[str, UNSAID] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +130,7 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
+class Stopped(WithFields):
     """The run ended without a normal finish; `detail` explains it to a person.
 
     `answer` is the answer that the closing question produced, the part of an answer that was cut short, or one that
@@ -149,9 +146,7 @@ class Stopped:
     partial: str = ""
     code: str = ""
     retry_after: float = 0.0
-    usage: Annotated[Usage, Field(exclude_if=operator.not_)] = UNUSED
-
-    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(build_field_schema)
+    usage: Annotated[Usage, UNSAID] = UNUSED
 
 
 def request_usage(event: Event) -> Usage | None:
@@ -187,7 +182,7 @@ class Delta:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Said(WithFields):
     """A `Delta` shown to readers who may reconnect, persisted before it is sent so that they see the same again.
 
     Only persisted logs contain it; replay skips it. `offset` counts the characters of the answer that this reply had
@@ -197,9 +192,7 @@ class Said:
     text: str
     answer: str = ""
     offset: int = 0
-    reasoning: Annotated[str, Field(exclude_if=operator.not_)] = ""
-
-    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(build_field_schema)
+    reasoning: Annotated[str, UNSAID] = ""
 
 
 Event = Started | Asked | Retried | Replied | Called | Observed | Paused | Resumed | Finished | Stopped | Said

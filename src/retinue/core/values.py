@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import operator
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 if TYPE_CHECKING:
     from pydantic import AliasChoices, Field
+
+    UNSAID = Field(exclude_if=operator.not_)  # a log does not mention the default
 
 Role = Literal["system", "user", "assistant", "tool"]
 ToolInput = str | dict[str, Any]
@@ -47,6 +49,22 @@ CUT_SHORT: Mapping[Finish, StopReason] = {
 """Why a run has only a part of its answer, by how its last reply ended."""
 
 
+class WithFields:
+    """Base class of dataclasses whose annotations name pydantic's `Field`: only who needs a schema imports pydantic,
+    which takes as long as everything else."""
+
+    __slots__ = ()
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Callable[[Any], Any]) -> Any:
+        """Return pydantic's schema of the class."""
+        from pydantic import AliasChoices, Field
+
+        unsaid = Field(exclude_if=operator.not_)
+        vars(sys.modules[cls.__module__]).update(Field=Field, AliasChoices=AliasChoices, UNSAID=unsaid)
+        return handler(source)
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """A text and its source. `score` is the relevance assigned by a search, if any."""
@@ -55,15 +73,6 @@ class Document:
     id: str = ""
     meta: Mapping[str, Any] = field(default_factory=dict)
     score: float | None = None
-
-
-def build_field_schema(cls: type, source: Any, handler: Callable[[Any], Any]) -> Any:
-    """Return pydantic's schema of a class whose annotations name its `Field`: only who needs one imports pydantic,
-    which takes as long as everything else."""
-    from pydantic import AliasChoices, Field
-
-    vars(sys.modules[cls.__module__]).update(Field=Field, AliasChoices=AliasChoices)
-    return handler(source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +92,7 @@ Kind = Literal["image", "pdf", "audio"]
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class File(WithFields):
     """An image, a PDF or a sound in a message or in a tool's result. `id` is the SHA-256 of its bytes; `detail` is
     OpenAI's for images (`auto`, `low` or `high`).
 
@@ -95,7 +104,7 @@ class File:
     media_type: str
     detail: str = "auto"
     data: Annotated[bytes, Field(exclude=True)] = field(default=b"", repr=False, compare=False)
-    name: Annotated[str, Field(exclude_if=operator.not_)] = ""
+    name: Annotated[str, UNSAID] = ""
 
     @property
     def kind(self) -> Kind:
@@ -103,8 +112,6 @@ class File:
         return (
             "pdf" if self.media_type == "application/pdf" else "audio" if self.media_type[:6] == "audio/" else "image"
         )
-
-    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(build_field_schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +127,7 @@ class ProviderState:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class Message(WithFields):
     """One turn of a conversation with a model. A user's message and a tool's result may have `files`
     (`images` in older logs).
 
@@ -137,9 +144,7 @@ class Message:
     files: Annotated[
         tuple[File, ...], Field(exclude_if=operator.not_, validation_alias=AliasChoices("files", "images"))
     ] = field(default=(), repr=False)
-    state: Annotated[ProviderState | None, Field(exclude_if=operator.not_)] = field(default=None, repr=False)
-
-    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(build_field_schema)
+    state: Annotated[ProviderState | None, UNSAID] = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +162,7 @@ class AgentFinish:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(WithFields):
     """Token counts as reported by the engine. `input_tokens` includes the `cached_tokens` and those that the engine
     wrote to its cache (`cache_write_tokens`, where it tells), and `output_tokens` the `reasoning_tokens`. `runs` counts
     the runs of agents that were called, at any depth. `cost` is what models with prices cost, in the currency of the
@@ -167,12 +172,10 @@ class Usage:
     output_tokens: int = 0
     cached_tokens: int = 0
     requests: int = 0
-    runs: Annotated[int, Field(exclude_if=operator.not_)] = 0
-    cost: Annotated[float, Field(exclude_if=operator.not_)] = 0.0
-    reasoning_tokens: Annotated[int, Field(exclude_if=operator.not_)] = 0
-    cache_write_tokens: Annotated[int, Field(exclude_if=operator.not_)] = 0
-
-    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(build_field_schema)
+    runs: Annotated[int, UNSAID] = 0
+    cost: Annotated[float, UNSAID] = 0.0
+    reasoning_tokens: Annotated[int, UNSAID] = 0
+    cache_write_tokens: Annotated[int, UNSAID] = 0
 
     @property
     def total_tokens(self) -> int:
@@ -191,40 +194,23 @@ class Usage:
         return whole and 0 <= self.cost < math.inf and sum(read) <= self.input_tokens
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.cached_tokens + other.cached_tokens,
-            self.requests + other.requests,
-            self.runs + other.runs,
-            self.cost + other.cost,
-            self.reasoning_tokens + other.reasoning_tokens,
-            self.cache_write_tokens + other.cache_write_tokens,
-        )
+        return sum_usages((self, other))
 
 
 UNUSED = Usage()
+_COUNTS = operator.attrgetter(*Usage.__slots__)
 
 
-def sum_usages(used: Sequence[Usage]) -> Usage:
-    """Return the sum; of many, this takes a fraction of what `+` does."""
-    return Usage(
-        sum([one.input_tokens for one in used]),
-        sum([one.output_tokens for one in used]),
-        sum([one.cached_tokens for one in used]),
-        sum([one.requests for one in used]),
-        sum([one.runs for one in used]),
-        sum([one.cost for one in used], 0.0),
-        sum([one.reasoning_tokens for one in used]),
-        sum([one.cache_write_tokens for one in used]),
-    )
+def sum_usages(used: Iterable[Usage]) -> Usage:
+    """Return the sum."""
+    return Usage(*map(sum, zip(*map(_COUNTS, used), strict=True)))
 
 
 Outcome = Literal["result", "repeated", "unknown_tool", "invalid_input", "failed", "timed_out", "rejected", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(WithFields):
     """The result of one action: `text` for the model, and how it came about in `outcome`.
 
     The outcome `unknown` means that a call with the effects `once` began and may or may not have taken effect.
@@ -246,9 +232,7 @@ class Observation:
     direct: bool = False
     stale: bool = False
     usage: Usage = Usage()
-    files: Annotated[tuple[File, ...], Field(exclude_if=operator.not_)] = field(default=(), repr=False)
-
-    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(build_field_schema)
+    files: Annotated[tuple[File, ...], UNSAID] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +244,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(WithFields):
     """A person's decision on an action that waits for approval.
 
     `approve` runs it, and `edit` runs it with `tool_input`. `reject` skips it and tells the model why. `respond` skips
@@ -270,9 +254,7 @@ class Decision:
     kind: Literal["approve", "edit", "reject", "respond"]
     tool_input: ToolInput | None = None
     message: str = ""
-    files: Annotated[tuple[File, ...], Field(exclude_if=operator.not_)] = field(default=(), repr=False)
-
-    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(build_field_schema)
+    files: Annotated[tuple[File, ...], UNSAID] = field(default=(), repr=False)
 
     def lets(self, action: AgentAction) -> AgentAction | None:
         """Return the action that may run, with edited input if any, or `None`."""
@@ -300,7 +282,7 @@ class Capabilities:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(WithFields):
     """A model's reply to one `Ask`: text, native tool `calls`, or both.
 
     `reasoning` is what may be shown of the model's thoughts, which are never part of the `text`. `state` is what the
@@ -319,9 +301,7 @@ class Reply:
     seconds: float = 0.0
     first_token_seconds: float = 0.0
     calls: tuple[AgentAction, ...] = ()
-    reasoning: Annotated[str, Field(exclude_if=operator.not_)] = ""
-    state: Annotated[ProviderState | None, Field(exclude_if=operator.not_)] = None
-    unsent: Annotated[str, Field(exclude_if=operator.not_)] = ""
-    model: Annotated[str, Field(exclude_if=operator.not_)] = ""
-
-    __get_pydantic_core_schema__: ClassVar[Any] = classmethod(build_field_schema)
+    reasoning: Annotated[str, UNSAID] = ""
+    state: Annotated[ProviderState | None, UNSAID] = None
+    unsent: Annotated[str, UNSAID] = ""
+    model: Annotated[str, UNSAID] = ""

@@ -11,8 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
 from typing import Any
 
-from ..core.component import FIRST, DeclaredComponent
-from ..core.component_declaration import component
+from ..core.component import FIRST, DeclaredComponent, component
 from ..errors import UsageError
 
 ROOT = "Query"

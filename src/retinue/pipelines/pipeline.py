@@ -11,8 +11,7 @@ from .._internal.concurrency import gather_bounded as batch_in_order
 from .._internal.message_text import format_repr, suggest_name
 from .._internal.sync_bridge import run_blocking
 from .._internal.yaml_io import YamlSerializable, load_section
-from ..core.component import DeclaredComponent, Input
-from ..core.component_declaration import component
+from ..core.component import DeclaredComponent, Input, component
 from ..core.tools.tool import Tool
 from ..errors import UsageError
 from . import diagram, graph

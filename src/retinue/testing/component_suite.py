@@ -14,8 +14,7 @@ from typing import Any
 from .._internal.type_check import describe_mismatch
 from ..agent import Agent
 from ..config.registry import COMPONENTS
-from ..core.component import DeclaredComponent
-from ..core.component_declaration import component
+from ..core.component import DeclaredComponent, component
 from ..core.tools.tool import Tool
 from ..errors import NodeFailed, UsageError
 from ..models import PromptModel

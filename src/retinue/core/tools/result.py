@@ -142,7 +142,7 @@ def _describe_object(value: Any) -> Any:
     kind = type(value)
     if hasattr(kind, "__attrs_attrs__"):
         return {field.name: getattr(value, field.name) for field in kind.__attrs_attrs__ if field.repr}
-    if kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__:
+    if all(getattr(kind, name) is getattr(object, name) for name in ("__str__", "__repr__")):
         if isinstance(value, Iterable):
             return list(islice(value, _WITHIN))
         if hasattr(value, "__dict__"):
