@@ -31,10 +31,9 @@ from retinue import (
 from retinue._internal.containment import await_isolated, call_contained
 from retinue._internal.sync_bridge import run_blocking
 from retinue.components import PromptNode
-from retinue.core.completion import ask_once
 from retinue.core.events import Called, Observed
 from retinue.core.prompt import Ask, Prompt
-from retinue.core.protocols import Chunks, Flow, Recalled, Task, act, ask
+from retinue.core.protocols import Chunks, Flow, Recalled, Task, act, ask, ask_once
 from retinue.core.values import Capabilities, Reply
 from retinue.extend import AgentAction, AgentFinish, Component, ForeignExit, NodeFailed, Observation, component
 from retinue.strategies import STRATEGIES, simple

@@ -13,9 +13,8 @@ from typing import Any, ClassVar
 from .._internal.concurrency import gather_bounded
 from .._internal.message_text import format_repr
 from .._internal.sync_bridge import run_blocking
-from ..core.completion import ask_once
 from ..core.component import Configurable, DeclaredComponent, Input
-from ..core.protocols import Model
+from ..core.protocols import Model, ask_once
 from ..core.tools.result import as_text
 from ..errors import DataError, UsageError
 from ..models import PromptModel

@@ -205,8 +205,7 @@ class Meter:
 
     def find_forcing_limit(self, seconds_left: float | None) -> StopReason | None:
         """Return the limit that forces the next reply to be final: after it, there would not be enough left for
-        another, since prompts grow.
-        """
+        another, since prompts grow."""
         if self.stale_steps and self.stagnated:
             return StopReason.STAGNATED
         if (self.budget.steps is not None and self.steps + 1 >= self.budget.steps) or self._exhausts(more=1):

@@ -42,8 +42,7 @@ class Configurable:
     """Base class of objects that a file can define. They keep the arguments with which they were made as `given`.
 
     `name` is not among them, since a file has a name of its own. Paths are texts. If constructors call one another, the
-    arguments of the outermost are kept.
-    """
+    arguments of the outermost are kept."""
 
     given: dict[str, Any]
 
@@ -119,8 +118,7 @@ class Component(Configurable):
 
     async def run_batch_async(self, batch: Iterable[Any], *, at_once: int = 4) -> list[Any]:
         """Call `run_async` for each item of `batch` (values by name, or a single input), at most `at_once` at a time.
-        Results are in the order of the batch.
-        """
+        Results are in the order of the batch."""
 
         async def one(values: Any) -> Any:
             return await (self.run_async(**values) if isinstance(values, Mapping) else self.run_async(values))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from ..errors import ModelError, ModelUnavailable, NodeFailed, RetinueError, StrategyFailed
 from .values import (
@@ -33,8 +33,7 @@ class Started(WithFields):
 
     `tools` are the names that the model may use; `abilities` are those of the engine and model. `instructions` is the
     system message, `None` in older logs. `files` (`images` in older logs) are the question's; those of earlier turns
-    are in `history`.
-    """
+    are in `history`."""
 
     question: str
     agent: str
@@ -55,8 +54,7 @@ class Asked:
 
     `closing`: this is the last allowed step. `problem`: why the previous reply could not be parsed. `aside`: a check
     beside the steps. `shortened`: the prompt outgrew the context window, so its oldest observations were shortened
-    until it had about this many characters.
-    """
+    until it had about this many characters."""
 
     step: int
     prompt: int
@@ -136,8 +134,7 @@ class Stopped(WithFields):
     `answer` is the answer that the closing question produced, the part of an answer that was cut short, or one that
     does not fit the schema; no other ending has one. `best` is the best attempt so far, `partial` the part of an
     answer already shown. `code` is that of the `ModelError` that ended the run, or `invalid_prompt`; `retry_after` is
-    the delay in seconds that the engine asked for. `usage` is what a reply used that was cut off.
-    """
+    the delay in seconds that the engine asked for. `usage` is what a reply used that was cut off."""
 
     reason: StopReason
     detail: str = ""
@@ -173,8 +170,7 @@ class Delta:
 
     `answer` is the piece of the run's answer in it, without reasoning or formatting. Text that may still turn out not
     to belong to the answer is held back, so the final answer may be longer than what was shown. `reasoning` is a piece
-    of the model's thoughts, which are not part of the text.
-    """
+    of the model's thoughts, which are not part of the text."""
 
     text: str
     answer: str = ""
@@ -186,8 +182,7 @@ class Said(WithFields):
     """A `Delta` shown to readers who may reconnect, persisted before it is sent so that they see the same again.
 
     Only persisted logs contain it; replay skips it. `offset` counts the characters of the answer that this reply had
-    shown before.
-    """
+    shown before."""
 
     text: str
     answer: str = ""
@@ -197,21 +192,16 @@ class Said(WithFields):
 
 Event = Started | Asked | Retried | Replied | Called | Observed | Paused | Resumed | Finished | Stopped | Said
 ENDINGS = (Finished, Stopped)
-KINDS: Mapping[str, type[Event]] = {
-    kind.__name__.lower(): kind
-    for kind in (Started, Asked, Retried, Replied, Called, Observed, Paused, Resumed, Finished, Stopped, Said)
-}
+KINDS: Mapping[str, type[Event]] = {kind.__name__.lower(): kind for kind in get_args(Event)}
 
 
 def call_of(event: Event) -> str:
     """Return the id of the call that an event is about, or an empty string."""
     match event:
-        case Called(action=action) | Paused(action=action):
-            return action.id
-        case Observed(observation=observation):
-            return observation.call_id
-        case Resumed(call_id=call_id):
-            return call_id
+        case Called(action=AgentAction(id=call)) | Paused(action=AgentAction(id=call)) | Resumed(call_id=call):
+            return call
+        case Observed(observation=seen):
+            return seen.call_id
     return ""
 
 

@@ -10,7 +10,6 @@ import hashlib
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from ..errors import DataError, UsageError
 from .events import Event, Observed
@@ -26,14 +25,6 @@ _START_OF_FRAME = frozenset((*range(0xC0, 0xD0),)) - {0xC4, 0xC8, 0xCC}
 _WITHOUT_LENGTH = frozenset((0x01, *range(0xD0, 0xD9)))
 
 
-class ImageFormat(NamedTuple):
-    """The media type of an image, and its size in pixels."""
-
-    media_type: str
-    width: int
-    height: int
-
-
 def read_file(data: bytes, detail: str = "auto", name: str = "") -> File:
     """Return the file that `data` is. Raises `DataError` if models read none such, or it is larger than one may be
     sent."""
@@ -44,16 +35,16 @@ def read_file(data: bytes, detail: str = "auto", name: str = "") -> File:
     if len(data) > most:
         raise DataError(f"the {what} has {len(data):,} bytes; the most is {most:,}")
     if not media_type:
-        form = detect_image_format(data)
-        if form.width * form.height > MAX_PIXELS:
-            raise DataError(f"the image has {form.width:,} × {form.height:,} pixels; the most is {MAX_PIXELS:,} in all")
-        media_type = form.media_type
+        media_type, width, height = detect_image_format(data)
+        if width * height > MAX_PIXELS:
+            raise DataError(f"the image has {width:,} × {height:,} pixels; the most is {MAX_PIXELS:,} in all")
     return File(hashlib.sha256(data).hexdigest(), media_type, detail, data, name)
 
 
-def detect_image_format(data: bytes) -> ImageFormat:
-    """Return the format of an image. Raises `DataError` if `data` is no image that models read."""
-    for magic, media_type, size in _KINDS:
+def detect_image_format(data: bytes) -> tuple[str, int, int]:
+    """Return the media type of an image, and its width and height in pixels. Raises `DataError` if `data` is no image
+    that models read."""
+    for magic, media_type, size in _IMAGES:
         if not data.startswith(magic):
             continue
         try:
@@ -61,7 +52,7 @@ def detect_image_format(data: bytes) -> ImageFormat:
         except (struct.error, IndexError):
             break
         if width and height:
-            return ImageFormat(media_type, width, height)
+            return media_type, width, height
     raise DataError(f"this is no file that models read; want {_FORMATS}, as a whole")
 
 
@@ -106,25 +97,17 @@ def load_event_files(event: Event, data: Mapping[str, bytes]) -> Event:
 # ── sizes ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_png_size(data: bytes) -> tuple[int, int]:
-    return struct.unpack(">II", data[16:24]) if data[12:16] == b"IHDR" else (0, 0)
-
-
-def _read_gif_size(data: bytes) -> tuple[int, int]:
-    return struct.unpack("<HH", data[6:10])
-
-
 def _read_webp_size(data: bytes) -> tuple[int, int]:
-    kind = data[12:16] if data[8:12] == b"WEBP" else b""
-    if kind == b"VP8 ":
-        width, height = struct.unpack("<HH", data[26:30])
-        return width & 0x3FFF, height & 0x3FFF
-    if kind == b"VP8L":
-        (bits,) = struct.unpack("<I", data[21:25])
-        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-    if kind == b"VP8X":
-        low_width, high_width, low_height, high_height = struct.unpack("<HBHB", data[24:30])
-        return (low_width | high_width << 16) + 1, (low_height | high_height << 16) + 1
+    match data[12:16] if data[8:12] == b"WEBP" else b"":
+        case b"VP8 ":
+            width, height = struct.unpack("<HH", data[26:30])
+            return width & 0x3FFF, height & 0x3FFF
+        case b"VP8L":
+            (bits,) = struct.unpack("<I", data[21:25])
+            return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+        case b"VP8X":
+            low_width, high_width, low_height, high_height = struct.unpack("<HBHB", data[24:30])
+            return (low_width | high_width << 16) + 1, (low_height | high_height << 16) + 1
     return 0, 0
 
 
@@ -148,10 +131,10 @@ _DOCUMENTS = (  # a magic, where it is, and the media type
     (b"WAVE", 8, "audio/wav"),
     (b"ID3", 0, "audio/mpeg"),
 )
-_KINDS: tuple[tuple[bytes, str, Callable[[bytes], tuple[int, int]]], ...] = (
-    (b"\x89PNG\r\n\x1a\n", "image/png", _read_png_size),
+_IMAGES: tuple[tuple[bytes, str, Callable[[bytes], tuple[int, int]]], ...] = (
+    (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "image/png", lambda data: struct.unpack(">II", data[16:24])),
     (b"\xff\xd8", "image/jpeg", _read_jpeg_size),
-    (b"GIF87a", "image/gif", _read_gif_size),
-    (b"GIF89a", "image/gif", _read_gif_size),
+    (b"GIF87a", "image/gif", lambda data: struct.unpack("<HH", data[6:10])),
+    (b"GIF89a", "image/gif", lambda data: struct.unpack("<HH", data[6:10])),
     (b"RIFF", "image/webp", _read_webp_size),
 )

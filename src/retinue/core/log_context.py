@@ -30,10 +30,8 @@ class ContextFilter(logging.Filter):
 
 
 class _Root(logging.Handler):
-    """The handler of `retinue` itself, which sees each record of the tree first.
-
-    While logging is not configured, it sends warnings where Python's default handler would.
-    """
+    """The handler of `retinue` itself, which sees each record of the tree first. While logging is not configured, it
+    sends warnings where Python's default handler would."""
 
     def emit(self, record: logging.LogRecord) -> None:
         from .._internal.redaction import redact  # imported late, likewise

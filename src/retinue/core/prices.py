@@ -20,8 +20,7 @@ class Price:
     """The prices of a model, for each million of tokens: of `input`, of `output` (reasoning is part of it), of input
     that the engine had `cached`, and of input that it writes to its cache (`None`: as other input).
 
-    `tiers` are the prices of whole requests with more input tokens than a number, in ascending order.
-    """
+    `tiers` are the prices of whole requests with more input tokens than a number, in ascending order."""
 
     input: float
     output: float

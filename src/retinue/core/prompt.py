@@ -21,8 +21,7 @@ class Prompt:
 
     `add` returns a longer prompt and leaves this one unchanged, so a client may cache what it encoded for this one and
     append to it. Chat engines send the messages; completion engines send their contents joined, so strategies put every
-    line break into the messages.
-    """
+    line break into the messages."""
 
     message: Message
     before: Prompt | None = None
@@ -51,10 +50,8 @@ class Prompt:
 
 
 class PromptCache(Generic[T]):
-    """Caches a value for the longest known prefix of each prompt, e.g. its encoded form.
-
-    Lookup walks back from a prompt's end, so it costs as much as its new messages.
-    """
+    """Caches a value for the longest known prefix of each prompt, e.g. its encoded form. Lookup walks back from a
+    prompt's end, so it costs as much as its new messages."""
 
     __slots__ = ("_forget", "_kept")
 
@@ -63,10 +60,8 @@ class PromptCache(Generic[T]):
         self._forget: Callable[[ref[Prompt]], object] = lambda gone: kept.pop(gone, None)  # no reference to `self`
 
     def extend(self, prompt: Prompt) -> tuple[T | None, tuple[Message, ...]]:
-        """Return the cached value of the nearest known prefix of `prompt`, and the messages added since.
-
-        The prefix's entry is removed; call `keep` for `prompt` instead.
-        """
+        """Return the cached value of the nearest known prefix of `prompt`, and the messages added since. The prefix's
+        entry is removed; call `keep` for `prompt` instead."""
         new: list[Message] = []
         at: Prompt | None = prompt
         while at is not None and (known := ref(at)) not in self._kept:

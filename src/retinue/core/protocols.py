@@ -1,15 +1,18 @@
-"""The protocols between the core and everything else, on one page."""
+"""The protocols between the core and everything else, on one page; and `ask_once`, a request without a strategy."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..errors import UsageError
+from .._internal.containment import await_contained
+from ..errors import ModelError, UsageError
 from .budgets import Budget
 from .events import Delta, Event
-from .prompt import Ask
+from .prompt import Ask, Decided, Prompt
+from .schema.patterns import Constraint
 from .tools.tool import Tool
 from .values import (
     UNUSED,
@@ -26,6 +29,8 @@ from .values import (
     Usage,
 )
 
+# ── strategies ─────────────────────────────────────────────────────────────────────────────────────
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -34,8 +39,7 @@ class Task:
     `files` are the question's. A strategy need not mind them: its prompts show them anyway.
 
     `constrained`: the engine constrains every reply to the requested pattern. `calls_tools`: its native tool calls were
-    probed and work. `scripted`: its replies are scripted. `window`: its context window in tokens, `None` if unknown.
-    """
+    probed and work. `scripted`: its replies are scripted. `window`: its context window in tokens, `None` if unknown."""
 
     question: str
     tools: tuple[Tool, ...] = ()
@@ -49,10 +53,8 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """A strategy's request to run `actions` concurrently; it is sent their observations in the same order.
-
-    `answer`: the best answer so far, in case the run ends here.
-    """
+    """A strategy's request to run `actions` concurrently; it is sent their observations in the same order. `answer`:
+    the best answer so far, in case the run ends here."""
 
     actions: tuple[AgentAction, ...]
     answer: str = ""
@@ -60,10 +62,8 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class HumanRequest:
-    """A strategy's request for a person's `Decision` on something other than a tool call, e.g. a plan.
-
-    `action` is shown to the person, who may edit its `tool_input`; `problem` says why it is asked.
-    """
+    """A strategy's request for a person's `Decision` on something other than a tool call, e.g. a plan. `action` is
+    shown to the person, who may edit its `tool_input`; `problem` says why it is asked."""
 
     action: AgentAction
     problem: str
@@ -79,8 +79,7 @@ class Strategy(Protocol):
 
     It does no I/O and reads no clock, so recorded runs can be replayed through it. An attribute `native` that is true
     means that it can use native tool calls; they are probed before the run. One with `needs_tools` requires tools; an
-    agent without tools converses instead.
-    """
+    agent without tools converses instead."""
 
     @property
     def name(self) -> str:
@@ -136,6 +135,9 @@ def advance(flow: Flow, sent: Sent | None) -> Request | AgentFinish:
         return stop.value
 
 
+# ── models ─────────────────────────────────────────────────────────────────────────────────────────
+
+
 @dataclass(frozen=True, slots=True)
 class Retry:
     """An engine failed and is asked again in `seconds`; the text it has streamed of this reply is void. `usage` is what
@@ -168,9 +170,6 @@ class Model(Protocol):
         ...
 
 
-_READING: Mapping[Kind, str] = {"image": "see images", "pdf": "read PDFs", "audio": "hear sounds"}
-
-
 async def list_readable_kinds(model: Model) -> frozenset[Kind]:
     """Return the kinds of files that `model` can be sent. Raises `ModelError`."""
     asked = getattr(model, "sees", None)
@@ -184,11 +183,41 @@ def list_kinds(said: bool | Iterable[Kind] | None) -> frozenset[Kind]:
 
 def describe_unreadable(model: str, kind: Kind) -> str:
     """Return what to say of a file of this kind for a model that is not known to read it."""
+    reading = {"image": "see images", "pdf": "read PDFs", "audio": "hear sounds"}[kind]
     setting = "true" if kind == "image" else f"[image, {kind}]"
     return (
-        f"the model {model!r} is not known to {_READING[kind]}; leave them out, or ask a model that can "
+        f"the model {model!r} is not known to {reading}; leave them out, or ask a model that can "
         f"(if this one can, set `sees: {setting}` for it)"
     )
+
+
+async def ask_once(
+    model: Model,
+    prompt: str | Sequence[Message],
+    *,
+    stop: Sequence[str] = (),
+    max_tokens: int | None = None,
+    constraint: Constraint | None = None,
+) -> Reply:
+    """Return the model's reply to a text or a conversation; `constraint` as in `Ask`. Raises `ModelError`."""
+    chat = not isinstance(prompt, str)
+    messages = [Message("user", prompt)] if isinstance(prompt, str) else list(prompt)
+    if not messages:
+        raise UsageError("the prompt is empty; give the model something to reply to")
+
+    def write(decided: Decided) -> Reply:  # as it is, since no strategy asked for a format
+        return Reply(decided.output if isinstance(decided, AgentFinish) else "")
+
+    async def read_reply() -> Reply:
+        async with aclosing(model.reply(request)) as chunks:
+            async for chunk in chunks:
+                if isinstance(chunk, Reply):
+                    return chunk
+        raise ModelError("the model ended without a reply")
+
+    prompted = Prompt(messages[0]).add(*messages[1:])
+    request = Ask(prompted, messages[-1].content, write, tuple(stop), constraint, max_tokens, chat=chat)
+    return await await_contained(read_reply())
 
 
 class Prompting(Protocol):
@@ -202,75 +231,66 @@ class Prompting(Protocol):
 
 class Effects(Protocol):
     """Everything between a run and the outside world: model, tools, people and the reader of its events; also whatever
-    depends on the clock or on earlier drives.
-    """
-
-    def ask(self, request: Ask) -> Chunks:
-        """Stream the model's reply to `request`, as `Model.reply` does."""
-        ...
-
-    async def call(self, action: AgentAction, share: Callable[[], Budget]) -> Observation:
-        """Run `action` and return its observation; errors of the tool become observations.
-
-        `share` returns what it may use of the run's budget if it is of a member. Raises `Pending` if a member's run has
-        not ended.
-        """
-        ...
-
-    def must_ask(self, action: AgentAction, *, begun: bool) -> str:
-        """Return why a person must approve this action, or an empty string.
-
-        `begun`: it was begun before with an unknown outcome; an equal call with an unknown outcome counts, too.
-        """
-        ...
-
-    def same(self, one: AgentAction, other: AgentAction) -> bool:
-        """Return whether the two are equal calls: the same tool, with equivalent inputs."""
-        ...
-
-    def restore(self, action: AgentAction, observation: Observation | None) -> None:
-        """Restore a call begun in an earlier drive, with its outcome (`None`: unknown)."""
-        ...
-
-    async def consult(self, action: AgentAction, problem: str) -> Decision | None:
-        """Return a person's decision, or `None` if it is pending and the run parks."""
-        ...
-
-    def recall(self, action: AgentAction, observation: Observation) -> None:
-        """Note an observation, live or recorded."""
-        ...
-
-    def tell(self, event: Event | Delta) -> Awaitable[None]:
-        """Pass `event` to the run's reader; resumes when the reader wants the next one."""
-        ...
-
-    def past(self, actions: Iterable[AgentAction]) -> Iterable[Event]:
-        """Return what earlier drives logged about these actions, oldest first: calls, observations, and human
-        decisions.
-        """
-        ...
-
-    def limit(self, nearest: StopReason | None, *, closes: bool) -> StopReason | None:
-        """Return the limit that forces an answer now, given the `nearest` one; `closes` says whether the run ends with
-        a closing question.
-        """
-        ...
-
-    def room(self, characters: int) -> int:
-        """Return the length in characters to shorten a prompt to (0: send as is), given the current target."""
-        ...
+    depends on the clock or on earlier drives."""
 
     @property
     def elapsed(self) -> float:
         """The seconds that earlier drives took."""
         ...
 
+    def tell(self, event: Event | Delta) -> Awaitable[None]:
+        """Pass `event` to the run's reader; resumes when the reader wants the next one."""
+        ...
+
+    def ask(self, request: Ask) -> Chunks:
+        """Stream the model's reply to `request`, as `Model.reply` does."""
+        ...
+
+    def limit(self, nearest: StopReason | None, *, closes: bool) -> StopReason | None:
+        """Return the limit that forces an answer now, given the `nearest` one; `closes` says whether the run ends with
+        a closing question."""
+        ...
+
+    def room(self, characters: int) -> int:
+        """Return the length in characters to shorten a prompt to (0: send as is), given the current target."""
+        ...
+
+    async def call(self, action: AgentAction, share: Callable[[], Budget]) -> Observation:
+        """Run `action` and return its observation; errors of the tool become observations. `share` returns what it may
+        use of the run's budget if it is of a member. Raises `Pending` if a member's run has not ended."""
+        ...
+
+    def must_ask(self, action: AgentAction, *, begun: bool) -> str:
+        """Return why a person must approve this action, or an empty string. `begun`: it was begun before with an
+        unknown outcome; an equal call with an unknown outcome counts, too."""
+        ...
+
+    async def consult(self, action: AgentAction, problem: str) -> Decision | None:
+        """Return a person's decision, or `None` if it is pending and the run parks."""
+        ...
+
+    def same(self, one: AgentAction, other: AgentAction) -> bool:
+        """Return whether the two are equal calls: the same tool, with equivalent inputs."""
+        ...
+
+    def past(self, actions: Iterable[AgentAction]) -> Iterable[Event]:
+        """Return what earlier drives logged about these actions, oldest first: calls, observations, and human
+        decisions."""
+        ...
+
+    def restore(self, action: AgentAction, observation: Observation | None) -> None:
+        """Restore a call begun in an earlier drive, with its outcome (`None`: unknown)."""
+        ...
+
+    def recall(self, action: AgentAction, observation: Observation) -> None:
+        """Note an observation, live or recorded."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
     """A memory's result for a question: the last turns, oldest first, and facts, one per line. All of it is untrusted
-    data.
-    """
+    data."""
 
     history: tuple[Message, ...] = ()
     facts: str = ""

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar, Token
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Self
 from urllib.parse import quote, unquote
@@ -57,7 +58,7 @@ def parse_callers(text: str) -> tuple[Caller, ...]:
     if len(text) > _LONGEST_PATH:
         raise ValueError(f"it has more than {_LONGEST_PATH:,} characters")
     found = []
-    for item in filter(None, (item.strip() for item in text.split(","))):
+    for item in filter(None, map(str.strip, text.split(","))):
         parts = item.split("/")
         if len(parts) != len(Caller._fields) or not all(map(_PART.fullmatch, parts)):
             raise ValueError(f"{item[:80]!r} is not SERVER/AGENT/RUN/THREAD")
@@ -65,7 +66,7 @@ def parse_callers(text: str) -> tuple[Caller, ...]:
     return tuple(found)
 
 
-TRACE_HEADER, STATE_HEADER = "traceparent", "tracestate"
+_TRACE_HEADERS = TRACE_HEADER, STATE_HEADER = "traceparent", "tracestate"
 _PARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.ASCII)
 _LONGEST = 512  # characters of `tracestate`
 _SAMPLED = 1
@@ -104,10 +105,8 @@ class TraceParent(NamedTuple):
 
 def read_stored_parent(request: Mapping[str, object]) -> TraceParent | None:
     """Return the caller's span that was stored with a run's request, if there was one."""
-    parent, state = request.get(TRACE_HEADER), request.get(STATE_HEADER)
-    if not isinstance(parent, str):
-        return None
-    return TraceParent.parse([parent], [state] if isinstance(state, str) else [])
+    parent, state = ([one] if isinstance(one := request.get(name), str) else [] for name in _TRACE_HEADERS)
+    return TraceParent.parse(parent, state)
 
 
 def derive_trace_id(run_id: str) -> bytes:
@@ -223,20 +222,14 @@ def enter_run_context(context: RunContext) -> None:
     _CURRENT.set(context)
 
 
-class run_context:
-    """Sets the context within the block."""
-
-    __slots__ = ("_context", "_token")
-    _token: Token[RunContext]
-
-    def __init__(self, context: RunContext) -> None:
-        self._context = context
-
-    def __enter__(self) -> None:
-        self._token = _CURRENT.set(self._context)
-
-    def __exit__(self, *raised: object) -> None:
-        _CURRENT.reset(self._token)
+@contextmanager
+def run_context(context: RunContext) -> Iterator[None]:
+    """Set the context within the block."""
+    token = _CURRENT.set(context)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
 
 
 def charge_usage(usage: Callable[[], Usage]) -> None:
@@ -246,10 +239,8 @@ def charge_usage(usage: Callable[[], Usage]) -> None:
 
 
 def idempotency_key() -> str:
-    """Return the idempotency key of the current tool call, `run/call`; empty outside of a call.
-
-    It stays the same if the run is resumed under its key and repeats the call.
-    """
+    """Return the idempotency key of the current tool call, `run/call`; empty outside of a call. It stays the same if
+    the run is resumed under its key and repeats the call."""
     call = current_run().call
     return "" if call is None else call.key
 

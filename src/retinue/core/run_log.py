@@ -19,11 +19,8 @@ _Line: TypeAlias = tuple[int, str, tuple[Any, ...]]
 
 
 def log_event(event: Event, context: RunContext) -> None:
-    """Log `event` in the context of its run.
-
-    Endings without an answer and failed tools are warnings. Retries, waits and normal endings are info; everything else
-    is debug. Texts are represented by their length only.
-    """
+    """Log `event` in the context of its run. Endings without an answer and failed tools are warnings. Retries, waits
+    and normal endings are info; everything else is debug. Texts are represented by their length only."""
     context.progress.step = getattr(event, "step", context.progress.step)
     level, message, values = _describe(event)
     if message and logger.isEnabledFor(level):

@@ -39,8 +39,7 @@ class RunResult:
     that was cut short is there as far as it goes, but the run is not `answered`. `error` says why it is not: the limit
     that ran out, the calls that wait for a person and why, or what failed. `return_values` is everything the strategy
     returned, with the answer under `output`. `events` is the log, from which the run can be resumed or replayed.
-    `children` has the logs of agents that were called, by the paths of their calls.
-    """
+    `children` has the logs of agents that were called, by the paths of their calls."""
 
     question: str
     answer: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -13,14 +14,10 @@ from pydantic_core import PydanticSerializationError
 from ..errors import DataError
 from .events import KINDS, Delta, Event
 
-_ADAPTERS: dict[str, TypeAdapter[Event]] = {}
-
 
 def dump(event: Event) -> tuple[str, str]:
-    """Return the kind of `event`, and its fields as JSON, for the database.
-
-    Lone surrogates, which no database accepts, become question marks.
-    """
+    """Return the kind of `event`, and its fields as JSON, for the database. Lone surrogates, which no database accepts,
+    become question marks."""
     kind = type(event).__name__.lower()
     try:
         return kind, _find_adapter(kind).serializer.to_json(event).decode()
@@ -54,8 +51,9 @@ def from_json(line: str) -> Event:
         ) from error
 
 
+@cache
 def _find_adapter(kind: str) -> TypeAdapter[Event]:
-    return _ADAPTERS.get(kind) or _ADAPTERS.setdefault(kind, TypeAdapter(KINDS[kind]))
+    return TypeAdapter(KINDS[kind])
 
 
 def _make_event_error(kind: str, error: ValidationError) -> DataError:

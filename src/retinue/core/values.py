@@ -77,10 +77,8 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class AgentAction:
-    """The decision to call `tool` with `tool_input` (text, or values by argument name).
-
-    `log` is the model's text that led to it; `id` is assigned by the loop and unique within the run.
-    """
+    """The decision to call `tool` with `tool_input` (text, or values by argument name). `log` is the model's text that
+    led to it; `id` is assigned by the loop and unique within the run."""
 
     tool: str
     tool_input: ToolInput
@@ -97,8 +95,7 @@ class File(WithFields):
     OpenAI's for images (`auto`, `low` or `high`).
 
     `data` are its bytes. No log has them, so that it stays small: a log names the file, and whoever continues the run
-    brings the bytes again.
-    """
+    brings the bytes again."""
 
     id: str
     media_type: str
@@ -119,8 +116,7 @@ class ProviderState:
     """What a vendor wants back with the turn that it came with: signed or encrypted reasoning, and the like.
 
     `turn` is the turn as JSON in the vendor's own format, and is never changed. `origin` names the wire format and the
-    server; no other is sent it.
-    """
+    server; no other is sent it."""
 
     origin: str
     turn: str = field(repr=False)
@@ -133,8 +129,7 @@ class Message(WithFields):
 
     With native tool calls, an `assistant` message has the `calls` it made, and the `state` that its vendor wants back.
     Each result is a message of the role `tool` with that call's `call_id` and the name of the `tool`. In a
-    text format, a user's message with the files of results names their `tool`, too.
-    """
+    text format, a user's message with the files of results names their `tool`, too."""
 
     role: Role
     content: str
@@ -248,8 +243,7 @@ class Decision(WithFields):
     """A person's decision on an action that waits for approval.
 
     `approve` runs it, and `edit` runs it with `tool_input`. `reject` skips it and tells the model why. `respond` skips
-    it and gives the model `message` and `files` as the tool's output.
-    """
+    it and gives the model `message` and `files` as the tool's output."""
 
     kind: Literal["approve", "edit", "reject", "respond"]
     tool_input: ToolInput | None = None
@@ -271,8 +265,7 @@ class Capabilities:
 
     `constrains`: constrained decoding. `calls_tools`: a short probe showed that native tool calls work; otherwise
     `problem` says what happened instead. `window`: context window in tokens of prompt and reply, `None` if unknown.
-    `scripted`: its replies are scripted, possibly in a text format, so `auto` chooses one.
-    """
+    `scripted`: its replies are scripted, possibly in a text format, so `auto` chooses one."""
 
     constrains: bool = False
     calls_tools: bool = False
@@ -291,8 +284,7 @@ class Reply(WithFields):
 
     `finish` is `length` if the text was truncated at its token limit, `content_filter` if the engine withheld the rest.
     `closing`: this replies to the closing question of the last allowed step. `seconds` is the time to the end of the
-    reply, `first_token_seconds` the time to its first text.
-    """
+    reply, `first_token_seconds` the time to its first text."""
 
     text: str
     usage: Usage = Usage()

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .._internal.concurrency import gather_bounded
-from ..core.completion import ask_once
-from ..core.protocols import Model
+from ..core.protocols import Model, ask_once
 from ..core.schema.patterns import Constraint, choice
 from ..core.values import Message
 from ..strategies.prompting.injection_guard import neutralize

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from ..core.completion import ask_once
-from ..core.protocols import Model, Recalled
+from ..core.protocols import Model, Recalled, ask_once
 from ..core.schema.patterns import Chars, Constraint, Repeat, choice, seq
 from ..errors import UsageError
 from ..strategies.prompting.injection_guard import neutralize

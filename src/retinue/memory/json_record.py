@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..core.completion import ask_once
-from ..core.protocols import Model
+from ..core.protocols import Model, ask_once
 from ..core.schema.patterns import Constraint
 from ..strategies.parsing.lenient_json import Truncated, find_values
 

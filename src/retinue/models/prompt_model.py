@@ -11,11 +11,10 @@ from typing import Annotated, Any, Protocol
 from .._internal.message_text import find_nearest, format_repr, suggest_name
 from .._internal.redaction import strip_address_secrets
 from .._internal.sync_bridge import run_blocking, shorten_traceback
-from ..core.completion import ask_once
 from ..core.component import Configurable
 from ..core.prices import Price, find_listed_price, find_price
 from ..core.prompt import Ask
-from ..core.protocols import Chunks, Model, list_readable_kinds
+from ..core.protocols import Chunks, Model, ask_once, list_readable_kinds
 from ..core.values import Capabilities, Kind, Message, Reply
 from ..errors import RetinueError, UsageError
 from ..net.retry import Retries

@@ -108,8 +108,7 @@ def _measure_message(message: Message) -> int:
 
 class _Shortened:
     """`messages` fitted into `characters` as well as possible; `None` stands for what was dropped. The conversation
-    began with the first `opening` of them. The newest results of tools come last and lose only as much as needed.
-    """
+    began with the first `opening` of them. The newest results of tools come last and lose only as much as needed."""
 
     def __init__(self, messages: Sequence[Message], opening: int, characters: int) -> None:
         self.messages: list[Message | None] = list(messages)

@@ -26,8 +26,7 @@ class Deadline:
     """Ends whatever a run waits for when it times out or is cancelled.
 
     Every wait of the loop goes through `wait`, and nothing else does, so an event in the reader's hands is never
-    interrupted. One timer serves the whole run: `asyncio.timeout` would set one for each delta.
-    """
+    interrupted. One timer serves the whole run: `asyncio.timeout` would set one for each delta."""
 
     _at: float | None = None
     _cancelled: bool = False
@@ -70,11 +69,8 @@ class Deadline:
         self._expired = True
 
     async def wait(self, awaitable: Awaitable[T]) -> T:
-        """Return the awaitable's result.
-
-        On a timeout or cancellation, cancels the awaitable and raises `Interrupted`. Whatever foreign code in it
-        raises becomes an `Exception`.
-        """
+        """Return the awaitable's result. On a timeout or cancellation, cancels the awaitable and raises `Interrupted`.
+        Whatever foreign code in it raises becomes an `Exception`."""
         if self.is_over:
             close = getattr(awaitable, "close", None) or getattr(awaitable, "cancel", None)
             if close is not None:  # a coroutine that was never started

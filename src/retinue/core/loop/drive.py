@@ -38,11 +38,9 @@ FORCED = "Agent stopped due to iteration limit or time limit."  # LangChain's wo
 def drive(
     flow: Flow, effects: Effects, started: Started, budget: Budget, deadline: Deadline, price: Price = FREE
 ) -> Callable[[], Coroutine[Any, Any, None]]:
-    """Return what drives `flow` to its end, emitting events through `effects`. `price` is the model's.
-
-    The last event is `Finished` or `Stopped`, even if the run is cancelled or times out, or the model or strategy
-    fails. After `Stopped`, raises the error of a model that never replied. Raises `LogMismatch` as the effects do.
-    """
+    """Return what drives `flow` to its end, emitting events through `effects`. `price` is the model's. The last event
+    is `Finished` or `Stopped`, even if the run is cancelled or times out, or the model or strategy fails. After
+    `Stopped`, raises the error of a model that never replied. Raises `LogMismatch` as the effects do."""
     return partial(_Drive(flow, effects, Meter(budget), deadline, Window(started.abilities.window), price).run, started)
 
 
@@ -204,10 +202,8 @@ class _Drive:
         return request.closing() if self.limit else None
 
     def _fit_prompt(self, request: Ask, *, again: bool) -> tuple[Prompt, int]:
-        """Return the prompt to send and the size it was shortened to (0: not shortened).
-
-        `again`: the engine refused the original as too long.
-        """
+        """Return the prompt to send and the size it was shortened to (0: not shortened). `again`: the engine refused
+        the original as too long."""
         fitted, window = self.window.fit(request.prompt), self.window
         characters = int(ROOM * window.size(fitted)) if again else window.target(fitted, request.max_tokens)
         characters = self.effects.room(characters)

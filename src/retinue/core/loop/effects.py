@@ -40,11 +40,9 @@ class LibraryEffects:
         return self._model.reply(request)
 
     async def consult(self, action: AgentAction, problem: str) -> Decision | None:
-        """Return a person's decision, or `None` if it is pending. Raises `UsageError` if `human` fails.
-
-        An edit that does not fit the tool is no decision: `human` is asked again and told why, or it is pending. So is
-        a decision made before an equal call got an unknown outcome.
-        """
+        """Return a person's decision, or `None` if it is pending. Raises `UsageError` if `human` fails. An edit that
+        does not fit the tool is no decision: `human` is asked again and told why, or it is pending. So is a decision
+        made before an equal call got an unknown outcome."""
         decision = self._decisions.get(action.id)
         begins = None if decision is None else decision.lets(action)
         if begins is not None and self.toolbox.has_news(begins):

@@ -173,10 +173,8 @@ def _choose_validator(schema: Any) -> Any:
 
 @cache
 def _flatten_metaschema(kind: Any) -> dict[str, Any]:
-    """Return a dialect's metaschema as a single schema.
-
-    Dialects from 2019 on split it into seven vocabularies, each of which would visit every part of a schema.
-    """
+    """Return a dialect's metaschema as a single schema. Dialects from 2019 on split it into seven vocabularies, each of
+    which would visit every part of a schema."""
     from jsonschema_specifications import REGISTRY
 
     meta: dict[str, Any] = kind.META_SCHEMA

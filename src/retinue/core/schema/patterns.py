@@ -60,8 +60,7 @@ class Constraint:
     """A constraint on a reply: a `pattern` of its text, or for engines that only support JSON Schema (OpenAI's
     `response_format`) an equivalent `schema` of a JSON reply.
 
-    Compared by identity: a strategy creates one and reuses it, so engines cache its printed form.
-    """
+    Compared by identity: a strategy creates one and reuses it, so engines cache its printed form."""
 
     pattern: Pattern
     schema: Mapping[str, Any]
@@ -93,10 +92,8 @@ _BLANK, _BLANKS = r"\s", r" \t\r\n"  # the same in GBNF
 
 
 def print_gbnf(pattern: Pattern) -> str:
-    """Print `pattern` as a llama.cpp grammar (GBNF).
-
-    Each repeated part becomes a rule of its own, because llama.cpp refuses nested repetitions that expand to thousands.
-    """
+    """Print `pattern` as a llama.cpp grammar (GBNF). Each repeated part becomes a rule of its own, because llama.cpp
+    refuses nested repetitions that expand to thousands."""
     rules: dict[Pattern, str] = {}  # the repeated parts, to which printing one may add others
 
     def write(pattern: Pattern) -> str:
@@ -174,8 +171,7 @@ def build_json_pattern(schema: Mapping[str, Any], max_string: int = MAX_STRING) 
     Supports types, properties, required, additionalProperties, items, prefixItems, enum, const, anyOf, oneOf,
     single-schema allOf, local $ref and length bounds. Other keywords (pattern, minimum, …) are left to later
     validation. So is the order of optional properties, and then everything, if the pattern would exceed about
-    `MAX_PRINTED` characters, e.g. because references branch.
-    """
+    `MAX_PRINTED` characters, e.g. because references branch."""
     for free in (_MAX_FREE, 1):
         with suppress(_TooLarge):
             pattern = _Conversion(schema.get("$defs", {}), max_string, free).convert(schema, MAX_DEPTH)

@@ -153,10 +153,8 @@ def _describe_object(value: Any) -> Any:
 
 
 def take_file(data: bytes, name: str = "") -> str:
-    """Return what stands in a result's text for a file with these bytes, which goes to the model beside the text.
-
-    What it is, its bytes say. One that models cannot read, or that is one too many, is only told of.
-    """
+    """Return what stands in a result's text for a file with these bytes, which goes to the model beside the text. What
+    it is, its bytes say. One that models cannot read, or that is one too many, is only told of."""
     call = current_run().call
     told = f"{name}, " if name else ""
     try:

@@ -34,8 +34,7 @@ class Signature:
     """The input side of a tool.
 
     `parameters` is a JSON Schema of type `object`. `text_argument` is the argument that receives plain text, if the
-    tool takes exactly one string. `checked` converts values by name into arguments, or raises `InvalidInput`.
-    """
+    tool takes exactly one string. `checked` converts values by name into arguments, or raises `InvalidInput`."""
 
     parameters: Mapping[str, Any]
     text_argument: str | None
@@ -62,11 +61,8 @@ class Signature:
         return self.checked(values)
 
     def key(self, arguments: Mapping[str, Any]) -> str:
-        """Return a text that is the same for all checked arguments that make the same call.
-
-        Formatting does not matter, nor whether a default is passed or omitted. Raises an `Exception` for values that
-        cannot be compared.
-        """
+        """Return a text that is the same for all checked arguments that make the same call. Formatting does not matter,
+        nor whether a default is passed or omitted. Raises an `Exception` for values that cannot be compared."""
         fields = self.parameters.get("properties", {}).items()
         values = {name: field["default"] for name, field in fields if isinstance(field, dict) and "default" in field}
         values |= arguments
@@ -106,11 +102,8 @@ def read_signature(function: Callable[..., Any]) -> Signature:
 
 
 def build_signature(tool: str, arguments: Mapping[str, Argument], passed: Collection[str] | None = None) -> Signature:
-    """Return the signature of a tool with these arguments. Raises `UsageError`.
-
-    `passed`: those whose default is passed to the function, which does not know it; by default all. A default may be a
-    `Field` of pydantic.
-    """
+    """Return the signature of a tool with these arguments. Raises `UsageError`. `passed`: those whose default is passed
+    to the function, which does not know it; by default all. A default may be a `Field` of pydantic."""
     from pydantic import ConfigDict, Field, PydanticUserError, create_model
     from pydantic.fields import FieldInfo
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 import math
@@ -15,7 +14,7 @@ from functools import cached_property, partial
 from typing import Any, Literal, cast, get_args, overload
 
 from ..._internal.concurrency import gather_bounded, run_in_thread
-from ..._internal.containment import TimedOut, await_isolated
+from ..._internal.containment import await_isolated
 from ..._internal.message_text import format_repr, suggest_name
 from ..._internal.sync_bridge import run_blocking
 from ...errors import ForeignExit, NotDone, ToolError, UsageError
@@ -204,19 +203,6 @@ class Tool:
     def _names_arguments(self) -> bool:
         return self._function is self.something or hasattr(self.something, "tool_function")
 
-    @cached_property
-    def _positional(self) -> tuple[str, ...]:
-        """The parameters that are passed by position: those before `/`, and that on which `singledispatch` decides."""
-        if not self._names_arguments:
-            return ()
-        try:
-            parameters = inspect.signature(self._function).parameters
-        except (TypeError, ValueError):  # as of some built-in functions, whose arguments were declared
-            return ()
-        if hasattr(self._function, "dispatch") and hasattr(self._function, "registry"):
-            return tuple(parameters)[:1]
-        return tuple(name for name, one in parameters.items() if one.kind is one.POSITIONAL_ONLY)
-
     def __call__(self, *args: Any, **values: Any) -> Any:
         """Call the original function without checks; an `async def` returns an awaitable."""
         function = self.something if callable(self.something) else getattr(self.something, "run", self._function)
@@ -248,40 +234,38 @@ class Tool:
     async def invoke(self, arguments: Mapping[str, Any]) -> str:
         """Run with checked arguments. Raises `TimedOut` on a timeout, and an `Exception` for what the tool raises."""
         call, function, end = self._bind(arguments), self._function, time.monotonic() + self.timeout
-        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
-            return await await_isolated(self._await_text(call), self.timeout)
 
-        def call_function() -> Any:
+        def call_in_thread() -> Any:
             value = call()
             return value if is_unfinished(value) else self._format_value(value, end)
 
-        try:
-            async with asyncio.timeout(self.timeout) as limit:
-                text = await run_in_thread(call_function)
-        except TimeoutError as error:
-            if limit.expired():
-                raise TimedOut from error
-            raise
-        if isinstance(text, str):
-            return text
-        return await await_isolated(self._await_text(lambda: text), max(0.0, end - time.monotonic()))
+        async def produce() -> str:
+            awaited = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+            value = call() if awaited else await run_in_thread(call_in_thread)
+            while is_unfinished(value):
+                value = await finish(value, self.max_result)
+            if isinstance(value, Iterator):  # whose code may block
+                return await run_in_thread(self._format_value, value, end)
+            return self._format_value(value, end)
+
+        return await await_isolated(produce(), self.timeout)
 
     def _bind(self, arguments: Mapping[str, Any]) -> Callable[[], Any]:
-        """Return the call of the function with these arguments."""
-        function = self._function
-        if self._names_arguments or "query" in inspect.signature(function).parameters:
-            given = [arguments[name] for name in self._positional if name in arguments]
-            return partial(function, *given, **{k: one for k, one in arguments.items() if k not in self._positional})
-        return partial(function, *arguments.values())
-
-    async def _await_text(self, call: Callable[[], Any]) -> str:
-        """Return the text of what `call` returns, which may have to be awaited; called on the event loop."""
-        value = call()
-        while is_unfinished(value):
-            value = await finish(value, self.max_result)
-        if isinstance(value, Iterator):  # whose code may block
-            return await run_in_thread(self._format_value, value, time.monotonic() + self.timeout)
-        return self._format_value(value, math.inf)
+        """Return the call of the function with these arguments. Passed by position are those before `/`, and the one
+        that `singledispatch` goes by."""
+        function, named = self._function, dict(arguments)
+        try:
+            parameters = inspect.signature(function).parameters
+        except (TypeError, ValueError):  # as of some built-in functions, whose arguments were declared
+            return partial(function, **named)
+        if not self._names_arguments:
+            first = [] if "query" in parameters else list(named)
+        elif hasattr(function, "dispatch") and hasattr(function, "registry"):
+            first = list(parameters)[:1]
+        else:
+            first = [name for name, one in parameters.items() if one.kind is one.POSITIONAL_ONLY]
+        given = [named.pop(name) for name in first if name in named]
+        return partial(function, *given, **named)
 
     def _format_value(self, value: Any, end: float) -> str:
         if isinstance(value, Iterator):

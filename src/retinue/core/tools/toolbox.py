@@ -87,10 +87,8 @@ class Toolbox:
     # ── what the run asks before and after a call ──────────────────────────────────────────────────
 
     def needs_human(self, action: AgentAction, *, begun: bool) -> str:
-        """Return why a person must approve this action, or an empty string.
-
-        `begun`: it was begun before with an unknown outcome; an equal call with an unknown outcome counts, too.
-        """
+        """Return why a person must approve this action, or an empty string. `begun`: it was begun before with an
+        unknown outcome; an equal call with an unknown outcome counts, too."""
         tool = self._tools.get(action.tool)
         if tool is None or (begun and self._can_continue(action)):
             return ""
@@ -177,10 +175,8 @@ class Toolbox:
     # ── a call ─────────────────────────────────────────────────────────────────────────────────────
 
     async def run(self, action: AgentAction, share: Callable[[], Budget] = Budget) -> Observation:
-        """Run one action. Mistakes of the model or the tool become observations and are never raised.
-
-        `share` returns the budget of a member's run. Raises `Pending` if that run has not ended.
-        """
+        """Run one action. Mistakes of the model or the tool become observations and are never raised. `share` returns
+        the budget of a member's run. Raises `Pending` if that run has not ended."""
         began = time.perf_counter()
         tool = self._tools.get(action.tool)
         call = ToolCall(action.id, action.tool, self._calls)
