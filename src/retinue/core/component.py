@@ -1,6 +1,5 @@
 """Components: callables with declared inputs and outputs, from which pipelines are built. What is not declared is read
-from the function or the class.
-"""
+from the function or the class."""
 
 from __future__ import annotations
 
@@ -40,7 +39,6 @@ class ComponentReference:
 
 class Configurable:
     """Base class of objects that a file can define. They keep the arguments with which they were made as `given`.
-
     `name` is not among them, since a file has a name of its own. Paths are texts. If constructors call one another, the
     arguments of the outermost are kept."""
 
@@ -54,24 +52,20 @@ class Configurable:
                 raise TypeError(f"{cls.__name__}() takes no arguments")
         elif not is_dataclass(cls):  # whose arguments are its fields
             with suppress(TypeError):
-                self.given = _list_arguments(_read_signature(cls.__init__).bind(self, *args, **named))
+                bound = _read_signature(cls.__init__).bind(self, *args, **named)
+                bound.apply_defaults()
+                self.given = {}
+                for key, value in list(bound.arguments.items())[1:]:
+                    if bound.signature.parameters[key].kind is inspect.Parameter.VAR_KEYWORD:
+                        self.given |= value
+                    elif key != "name":
+                        self.given[key] = str(value) if isinstance(value, PurePath) else value
         return self
 
 
 @lru_cache
 def _read_signature(init: Callable[..., None]) -> inspect.Signature:
     return inspect.signature(init)
-
-
-def _list_arguments(bound: inspect.BoundArguments) -> dict[str, Any]:
-    bound.apply_defaults()
-    given: dict[str, Any] = {}
-    for key, value in list(bound.arguments.items())[1:]:
-        if bound.signature.parameters[key].kind is inspect.Parameter.VAR_KEYWORD:
-            given |= value
-        elif key != "name":
-            given[key] = str(value) if isinstance(value, PurePath) else value
-    return given
 
 
 class Component(Configurable):

@@ -29,11 +29,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Started(WithFields):
-    """The run began.
-
-    `tools` are the names that the model may use; `abilities` are those of the engine and model. `instructions` is the
-    system message, `None` in older logs. `files` (`images` in older logs) are the question's; those of earlier turns
-    are in `history`."""
+    """The run began. `tools` are the names that the model may use; `abilities` are those of the engine and model.
+    `instructions` is the system message, `None` in older logs. `files` (`images` in older logs) are the question's;
+    those of earlier turns are in `history`."""
 
     question: str
     agent: str
@@ -50,11 +48,10 @@ class Started(WithFields):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The model is asked; `messages` are the new ones in this `prompt` (numbered from 0).
-
-    `closing`: this is the last allowed step. `problem`: why the previous reply could not be parsed. `aside`: a check
-    beside the steps. `shortened`: the prompt outgrew the context window, so its oldest observations were shortened
-    until it had about this many characters."""
+    """The model is asked; `messages` are the new ones in this `prompt` (numbered from 0). `closing`: this is the last
+    allowed step. `problem`: why the previous reply could not be parsed. `aside`: a check beside the steps. `shortened`:
+    the prompt outgrew the context window, so its oldest observations were shortened until it had about this many
+    characters."""
 
     step: int
     prompt: int
@@ -166,11 +163,10 @@ def make_stopped(error: RetinueError, best: str = "", partial: str = "") -> Stop
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A piece of the reply as it arrives. Only for live readers, never part of the log.
-
-    `answer` is the piece of the run's answer in it, without reasoning or formatting. Text that may still turn out not
-    to belong to the answer is held back, so the final answer may be longer than what was shown. `reasoning` is a piece
-    of the model's thoughts, which are not part of the text."""
+    """A piece of the reply as it arrives. Only for live readers, never part of the log. `answer` is the piece of the
+    run's answer in it, without reasoning or formatting. Text that may still turn out not to belong to the answer is
+    held back, so the final answer may be longer than what was shown. `reasoning` is a piece of the model's thoughts,
+    which are not part of the text."""
 
     text: str
     answer: str = ""
@@ -179,10 +175,9 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Said(WithFields):
-    """A `Delta` shown to readers who may reconnect, persisted before it is sent so that they see the same again.
-
-    Only persisted logs contain it; replay skips it. `offset` counts the characters of the answer that this reply had
-    shown before."""
+    """A `Delta` shown to readers who may reconnect, persisted before it is sent so that they see the same again. Only
+    persisted logs contain it; replay skips it. `offset` counts the characters of the answer that this reply had shown
+    before."""
 
     text: str
     answer: str = ""

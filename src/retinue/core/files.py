@@ -1,6 +1,5 @@
 """What a file for a model is, by its own bytes: an image with its size in pixels, a PDF, or a sound. Nothing that is
-said about it is believed.
-"""
+said about it is believed."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 request in `record.client_request`, and `record.trace`, the id of its trace.
 
 This holds for every record of the logger tree `retinue`; secrets in messages are redacted, and the tree stays quiet
-below warnings until logging is configured. As a handler's filter, `ContextFilter` adds the fields to other records.
-"""
+below warnings until logging is configured. As a handler's filter, `ContextFilter` adds the fields to other records."""
 
 from __future__ import annotations
 

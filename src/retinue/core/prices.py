@@ -18,9 +18,8 @@ _NAMES = ("input", "output", "cached", "cache_write")
 @dataclass(frozen=True, slots=True)
 class Price:
     """The prices of a model, for each million of tokens: of `input`, of `output` (reasoning is part of it), of input
-    that the engine had `cached`, and of input that it writes to its cache (`None`: as other input).
-
-    `tiers` are the prices of whole requests with more input tokens than a number, in ascending order."""
+    that the engine had `cached`, and of input that it writes to its cache (`None`: as other input). `tiers` are the
+    prices of whole requests with more input tokens than a number, in ascending order."""
 
     input: float
     output: float

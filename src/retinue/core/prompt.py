@@ -17,11 +17,9 @@ Decided = tuple[AgentAction, ...] | AgentFinish  # what a strategy parses from a
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Prompt:
-    """An append-only conversation: a message, and the prompt it extends.
-
-    `add` returns a longer prompt and leaves this one unchanged, so a client may cache what it encoded for this one and
-    append to it. Chat engines send the messages; completion engines send their contents joined, so strategies put every
-    line break into the messages."""
+    """An append-only conversation: a message, and the prompt it extends. `add` returns a longer prompt and leaves this
+    one unchanged, so a client may cache what it encoded for this one and append to it. Chat engines send the messages;
+    completion engines send their contents joined, so strategies put every line break into the messages."""
 
     message: Message
     before: Prompt | None = None

@@ -75,11 +75,10 @@ Flow = Generator[Request, Sent, AgentFinish]
 
 
 class Strategy(Protocol):
-    """A reasoning strategy: a pure generator that yields requests and returns the result.
-
-    It does no I/O and reads no clock, so recorded runs can be replayed through it. An attribute `native` that is true
-    means that it can use native tool calls; they are probed before the run. One with `needs_tools` requires tools; an
-    agent without tools converses instead."""
+    """A reasoning strategy: a pure generator that yields requests and returns the result. It does no I/O and reads no
+    clock, so recorded runs can be replayed through it. An attribute `native` that is true means that it can use native
+    tool calls; they are probed before the run. One with `needs_tools` requires tools; an agent without tools converses
+    instead."""
 
     @property
     def name(self) -> str:

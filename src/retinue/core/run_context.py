@@ -3,8 +3,7 @@ has one `RunContext`, and so have the tasks and threads that it starts.
 
 It knows the path of runs by which a run was called over the network, which is passed on in a header so that circles are
 refused, and the trace that the run belongs to, by W3C Trace Context. The ids of spans follow from the run, so they are
-the same whoever computes them, also after a crash.
-"""
+the same whoever computes them, also after a crash."""
 
 from __future__ import annotations
 

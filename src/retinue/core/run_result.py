@@ -27,7 +27,6 @@ from .events import (
 from .values import AgentAction, Message, Observation, Step, StopReason, Usage, sum_usages
 
 _UNICODE = json.JSONEncoder(ensure_ascii=False)
-_BEGUN = (Called, Paused)
 _SHOWN = 200  # characters of an answer in a representation
 
 
@@ -55,8 +54,18 @@ class RunResult:
 
     @cached_property
     def transcript(self) -> str:
-        """The full text as the model read and wrote it."""
-        return write_transcript(self.events)
+        """The full text as the model read and wrote it, prompt by prompt in order of creation."""
+        texts: dict[int, str] = {}
+        replies: dict[int, str] = {}  # by prompt: the reply that no later message has included yet
+        prompt = 0
+        for event in self.events:
+            if isinstance(event, Asked):
+                prompt = event.prompt
+                replies.pop(prompt, None)
+                texts[prompt] = texts.get(prompt, "") + "".join(map(_format_message, event.messages))
+            elif isinstance(event, Replied):
+                replies[prompt] = event.reply.text + "".join(map(_format_call, event.reply.calls))
+        return "\n\n".join(text + replies.get(prompt, "") for prompt, text in texts.items())
 
     @property
     def waiting(self) -> tuple[AgentAction, ...]:
@@ -195,7 +204,7 @@ def list_steps(events: Iterable[Event]) -> Iterator[Step]:
     called: dict[int, dict[str, AgentAction]] = {}
     seen: dict[str, Observation] = {}
     for event in events:
-        if isinstance(event, _BEGUN):
+        if isinstance(event, Called | Paused):
             called.setdefault(event.step, {})[event.action.id] = event.action
         elif isinstance(event, Observed):
             seen[event.observation.call_id] = event.observation
@@ -203,21 +212,6 @@ def list_steps(events: Iterable[Event]) -> Iterator[Step]:
         done = [action for action in actions.values() if action.id in seen]
         if done:
             yield Step(tuple(done), tuple(seen[action.id] for action in done))
-
-
-def write_transcript(events: Iterable[Event]) -> str:
-    """Return everything the model read and wrote, prompt by prompt in order of creation."""
-    texts: dict[int, str] = {}
-    replies: dict[int, str] = {}  # by prompt: the reply that no later message has included yet
-    prompt = 0
-    for event in events:
-        if isinstance(event, Asked):
-            prompt = event.prompt
-            replies.pop(prompt, None)
-            texts[prompt] = texts.get(prompt, "") + "".join(map(_format_message, event.messages))
-        elif isinstance(event, Replied):
-            replies[prompt] = event.reply.text + "".join(map(_format_call, event.reply.calls))
-    return "\n\n".join(text + replies.get(prompt, "") for prompt, text in texts.items())
 
 
 def _format_message(message: Message) -> str:

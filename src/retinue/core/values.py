@@ -92,10 +92,8 @@ Kind = Literal["image", "pdf", "audio"]
 @dataclass(frozen=True, slots=True)
 class File(WithFields):
     """An image, a PDF or a sound in a message or in a tool's result. `id` is the SHA-256 of its bytes; `detail` is
-    OpenAI's for images (`auto`, `low` or `high`).
-
-    `data` are its bytes. No log has them, so that it stays small: a log names the file, and whoever continues the run
-    brings the bytes again."""
+    OpenAI's for images (`auto`, `low` or `high`). `data` are its bytes. No log has them, so that it stays small: a log
+    names the file, and whoever continues the run brings the bytes again."""
 
     id: str
     media_type: str
@@ -113,10 +111,9 @@ class File(WithFields):
 
 @dataclass(frozen=True, slots=True)
 class ProviderState:
-    """What a vendor wants back with the turn that it came with: signed or encrypted reasoning, and the like.
-
-    `turn` is the turn as JSON in the vendor's own format, and is never changed. `origin` names the wire format and the
-    server; no other is sent it."""
+    """What a vendor wants back with the turn that it came with: signed or encrypted reasoning, and the like. `turn` is
+    the turn as JSON in the vendor's own format, and is never changed. `origin` names the wire format and the server; no
+    other is sent it."""
 
     origin: str
     turn: str = field(repr=False)
@@ -124,12 +121,10 @@ class ProviderState:
 
 @dataclass(frozen=True, slots=True)
 class Message(WithFields):
-    """One turn of a conversation with a model. A user's message and a tool's result may have `files`
-    (`images` in older logs).
-
-    With native tool calls, an `assistant` message has the `calls` it made, and the `state` that its vendor wants back.
-    Each result is a message of the role `tool` with that call's `call_id` and the name of the `tool`. In a
-    text format, a user's message with the files of results names their `tool`, too."""
+    """One turn of a conversation with a model. A user's message and a tool's result may have `files` (`images` in older
+    logs). With native tool calls, an `assistant` message has the `calls` it made, and the `state` that its vendor wants
+    back. Each result is a message of the role `tool` with that call's `call_id` and the name of the `tool`. In a text
+    format, a user's message with the files of results names their `tool`, too."""
 
     role: Role
     content: str
@@ -240,10 +235,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Decision(WithFields):
-    """A person's decision on an action that waits for approval.
-
-    `approve` runs it, and `edit` runs it with `tool_input`. `reject` skips it and tells the model why. `respond` skips
-    it and gives the model `message` and `files` as the tool's output."""
+    """A person's decision on an action that waits for approval. `approve` runs it, and `edit` runs it with
+    `tool_input`. `reject` skips it and tells the model why. `respond` skips it and gives the model `message` and
+    `files` as the tool's output."""
 
     kind: Literal["approve", "edit", "reject", "respond"]
     tool_input: ToolInput | None = None
@@ -261,11 +255,10 @@ class Decision(WithFields):
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What an engine and its model support.
-
-    `constrains`: constrained decoding. `calls_tools`: a short probe showed that native tool calls work; otherwise
-    `problem` says what happened instead. `window`: context window in tokens of prompt and reply, `None` if unknown.
-    `scripted`: its replies are scripted, possibly in a text format, so `auto` chooses one."""
+    """What an engine and its model support. `constrains`: constrained decoding. `calls_tools`: a short probe showed
+    that native tool calls work; otherwise `problem` says what happened instead. `window`: context window in tokens of
+    prompt and reply, `None` if unknown. `scripted`: its replies are scripted, possibly in a text format, so `auto`
+    chooses one."""
 
     constrains: bool = False
     calls_tools: bool = False

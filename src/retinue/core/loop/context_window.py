@@ -3,8 +3,7 @@ said earlier, then the oldest turns as a whole. System messages and the question
 
 The strategy's own prompt stays whole; the model is sent a fitted copy, extended along with the original.
 Shortening makes room for many steps at a time, so the prefix cached by a provider changes rarely, and only from the
-first shortened message on.
-"""
+first shortened message on."""
 
 from __future__ import annotations
 
@@ -73,7 +72,7 @@ class Window:
         """Fit `prompt` into `characters` as well as possible; return whether anything changed."""
         fitted = self.fit(prompt)
         messages, opening = fitted.messages, self._count_opening(fitted)
-        short = _Shortened(messages, opening, characters).messages
+        short = _shorten_messages(messages, opening, characters)
         first = next((at for at, (old, new) in enumerate(zip(messages, short, strict=True)) if old != new), None)
         if first is None:
             return False
@@ -106,39 +105,37 @@ def _measure_message(message: Message) -> int:
     )
 
 
-class _Shortened:
-    """`messages` fitted into `characters` as well as possible; `None` stands for what was dropped. The conversation
-    began with the first `opening` of them. The newest results of tools come last and lose only as much as needed."""
+def _shorten_messages(messages: Sequence[Message], opening: int, characters: int) -> list[Message | None]:
+    """Return `messages` fitted into `characters` as well as possible; `None` stands for what is dropped. The
+    conversation began with the first `opening` of them. The newest results of tools lose only as much as needed."""
+    short: list[Message | None] = list(messages)
+    excess = sum(map(_measure_message, messages)) - characters
 
-    def __init__(self, messages: Sequence[Message], opening: int, characters: int) -> None:
-        self.messages: list[Message | None] = list(messages)
-        self._excess = sum(map(_measure_message, messages)) - characters
-        asked = next((at for at in reversed(range(opening)) if messages[at].role == "user"), opening - 1)
-        seen = [at for at, one in enumerate(messages) if one.role == "tool" or (one.role == "user" and at > asked)]
-        prose = [at for at in range(asked) if messages[at].role == "assistant" and not messages[at].state]
-        old = [at for at in seen if at < len(messages) - 2]
-        for kept in (_KEPT, _KEPT // 4):
-            self._cut([*old, *prose], kept)
-        self._drop_turns(asked)
-        self._cut(seen[len(old) :], _KEPT, as_needed=True)
-
-    def _cut(self, places: Sequence[int], kept: int, *, as_needed: bool = False) -> None:
+    def cut(places: Sequence[int], kept: int, *, as_needed: bool = False) -> None:
         """Cut the middle out of messages, while there is too much."""
+        nonlocal excess
         for at in places:
-            message = self.messages[at]
+            message = short[at]
             content = "" if message is None else message.content
-            keep = max(kept, len(content) - self._excess - len(_CUT)) if as_needed else kept
-            if message is not None and self._excess > 0 and len(content) > keep + len(_CUT):
-                short = content[: keep - keep // 3] + _CUT + content[-(keep // 3) :]
-                self.messages[at] = replace(message, content=short)
-                self._excess -= len(content) - len(short)
+            keep = max(kept, len(content) - excess - len(_CUT)) if as_needed else kept
+            if message is not None and excess > 0 and len(content) > keep + len(_CUT):
+                text = content[: keep - keep // 3] + _CUT + content[-(keep // 3) :]
+                short[at] = replace(message, content=text)
+                excess -= len(content) - len(text)
 
-    def _drop_turns(self, asked: int) -> None:
-        """Drop the oldest turns before the question, each with all that answered it, while there is too much."""
-        for at, message in enumerate(self.messages[:asked]):
-            if message is None or message.role == "system":
-                continue
-            if message.role == "user" and self._excess <= 0:
-                return
-            self.messages[at] = None
-            self._excess -= _measure_message(message)
+    asked = next((at for at in reversed(range(opening)) if messages[at].role == "user"), opening - 1)
+    seen = [at for at, one in enumerate(messages) if one.role == "tool" or (one.role == "user" and at > asked)]
+    prose = [at for at in range(asked) if messages[at].role == "assistant" and not messages[at].state]
+    old = [at for at in seen if at < len(messages) - 2]
+    for kept in (_KEPT, _KEPT // 4):
+        cut([*old, *prose], kept)
+    for at in range(asked):  # the oldest turns before the question, each with all that answered it
+        message = short[at]
+        if message is None or message.role == "system":
+            continue
+        if message.role == "user" and excess <= 0:
+            break
+        short[at] = None
+        excess -= _measure_message(message)
+    cut(seen[len(old) :], _KEPT, as_needed=True)
+    return short

@@ -23,10 +23,9 @@ class Interrupted(Exception):
 
 @dataclass(slots=True)
 class Deadline:
-    """Ends whatever a run waits for when it times out or is cancelled.
-
-    Every wait of the loop goes through `wait`, and nothing else does, so an event in the reader's hands is never
-    interrupted. One timer serves the whole run: `asyncio.timeout` would set one for each delta."""
+    """Ends whatever a run waits for when it times out or is cancelled. Every wait of the loop goes through `wait`, and
+    nothing else does, so an event in the reader's hands is never interrupted. One timer serves the whole run:
+    `asyncio.timeout` would set one for each delta."""
 
     _at: float | None = None
     _cancelled: bool = False

@@ -2,8 +2,7 @@
 
 An async generator cannot return a value, and in nested ones each event climbs through all levels. So code that emits
 events is a coroutine here, which calls others and gets their return values. `await tell(event)` passes the event
-straight to the reader, and the coroutine waits until the reader wants the next one.
-"""
+straight to the reader, and the coroutine waits until the reader wants the next one."""
 
 from __future__ import annotations
 

@@ -17,10 +17,9 @@ AT_ONCE = 16  # concurrent calls of one reply; the others wait, and so do the re
 
 
 class ToolTurn:
-    """Runs the actions of one step; `acted` other actions ran before them (a call that was reflected on).
-
-    The last observation carries the warning of `meter` for the model. Agents that are called get equal shares of what
-    it leaves."""
+    """Runs the actions of one step; `acted` other actions ran before them (a call that was reflected on). The last
+    observation carries the warning of `meter` for the model. Agents that are called get equal shares of what it
+    leaves."""
 
     def __init__(
         self, meter: Meter, acted: int, actions: Sequence[AgentAction], effects: Effects, deadline: Deadline

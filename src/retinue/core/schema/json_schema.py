@@ -3,8 +3,7 @@ size; and the schemas of structured answers.
 
 Schemas may come from strangers and are checked on the event loop. So patterns are matched in linear time by RE2, and
 every keyword evaluation is counted: references that branch at each level, or a million values compared with each other,
-end in `TooMuch`. They always end at the same point, so that replay is deterministic.
-"""
+end in `TooMuch`. They always end at the same point, so that replay is deterministic."""
 
 from __future__ import annotations
 
@@ -47,10 +46,8 @@ def read_answer_schema(answer_schema: type | Mapping[str, Any]) -> tuple[dict[st
 
     Raises `UsageError` for anything else.
     """
-    return _read_schema(dict(answer_schema)) if isinstance(answer_schema, Mapping) else _read_type(answer_schema)
-
-
-def _read_type(kind: type) -> tuple[dict[str, Any], Check]:
+    if isinstance(kind := answer_schema, Mapping):
+        return _read_schema(dict(kind))
     from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
     wanted = "want a pydantic model or a JSON Schema"

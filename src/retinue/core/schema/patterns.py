@@ -2,8 +2,7 @@
 
 A `Pattern` is a regular expression as a tree. It prints itself as GBNF (llama.cpp) and as a regular expression
 (vLLM, TGI, and Python's `re`, with which the tests generate and check replies). `build_json_pattern` converts a JSON
-Schema into a pattern. Everything is bounded, so a rambling model terminates.
-"""
+Schema into a pattern. Everything is bounded, so a rambling model terminates."""
 
 from __future__ import annotations
 
@@ -58,9 +57,8 @@ Pattern = Text | Chars | Seq | Choice | Repeat
 @dataclass(frozen=True, slots=True, eq=False)
 class Constraint:
     """A constraint on a reply: a `pattern` of its text, or for engines that only support JSON Schema (OpenAI's
-    `response_format`) an equivalent `schema` of a JSON reply.
-
-    Compared by identity: a strategy creates one and reuses it, so engines cache its printed form."""
+    `response_format`) an equivalent `schema` of a JSON reply. Compared by identity: a strategy creates one and reuses
+    it, so engines cache its printed form."""
 
     pattern: Pattern
     schema: Mapping[str, Any]

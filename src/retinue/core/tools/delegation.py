@@ -2,8 +2,7 @@
 
 Every member call is a run of its own, with a log of its own. `Delegate` says where it runs: in the caller's process, or
 as a stored run that a server drives. Its id is derived from the caller's run and the call, so whoever repeats the call
-finds the run instead of starting a second one.
-"""
+finds the run instead of starting a second one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """Signature of a tool's function: a JSON Schema from the type hints, descriptions from the docstring; and the
-exceptions that its `not_done` declares, by which it says that a call did not happen.
-"""
+exceptions that its `not_done` declares, by which it says that a call did not happen."""
 
 from __future__ import annotations
 
@@ -31,10 +30,9 @@ class InvalidInput(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The input side of a tool.
-
-    `parameters` is a JSON Schema of type `object`. `text_argument` is the argument that receives plain text, if the
-    tool takes exactly one string. `checked` converts values by name into arguments, or raises `InvalidInput`."""
+    """The input side of a tool. `parameters` is a JSON Schema of type `object`. `text_argument` is the argument that
+    receives plain text, if the tool takes exactly one string. `checked` converts values by name into arguments, or
+    raises `InvalidInput`."""
 
     parameters: Mapping[str, Any]
     text_argument: str | None

@@ -3,8 +3,7 @@
 A result that is no news counts as a step in circles. Boilerplate that accompanies any result does not count. Results
 for different inputs may differ only in a number ("2103 thousand", "520 thousand"), so a new number counts as news.
 Exceptions: request ids, timestamps and durations; any number in an error; and any number in the output for an input
-that was only spelled differently.
-"""
+that was only spelled differently."""
 
 from __future__ import annotations
 
