@@ -116,8 +116,8 @@ BREAKAGES = (
     Breakage(
         "an input is not held against its tool's JSON Schema",
         "core/tools/signature.py",
-        "        if problems:\n",
-        "        if problems and not values:\n",
+        "        if errors:\n",
+        "        if errors and not values:\n",
         ("mcp_servers/test_mcp_client.py", "core/test_signature.py"),
     ),
     Breakage(
