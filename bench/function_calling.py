@@ -22,7 +22,7 @@ from retinue.core.events import Replied
 from retinue.core.run_result import RunResult
 from retinue.core.values import Capabilities
 from retinue.evals.configurations import Configuration
-from retinue.evals.datasets.published import CATEGORIES, open_bfcl
+from retinue.evals.datasets import CATEGORIES, open_bfcl
 from retinue.evals.evaluation import EvalProgress, Plan, evaluate
 from retinue.evals.marks import count_matches, mark_run
 from retinue.evals.questions import Question
