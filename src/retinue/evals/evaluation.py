@@ -19,7 +19,7 @@ from ..core.tools.tool import Tool
 from ..core.values import StopReason
 from ..errors import ModelError, ModelRefused, ModelUnavailable, UsageError
 from .configurations import Configuration, fingerprint_agent
-from .kept_results import append_record, read_runs, run_record
+from .kept_results import keep_run, read_runs
 from .marks import mark_run
 from .questions import Question
 from .search_lookup import Environment
@@ -76,55 +76,32 @@ async def evaluate(configuration: Configuration, questions: Sequence[Question], 
     agent = _isolate_agent(configuration.agent)
     keys = {question.id: _hash_question(question) for question in questions}
     kept = read_runs(plan.kept, setup)
-    tally = _Tally(configuration.name, len(questions))
-    for question in questions:
-        if run := kept.get(keys[question.id]):
-            tally.add(question, run)
+    runs = {question.id: kept[keys[question.id]] for question in questions if keys[question.id] in kept}
+    right = sum(mark_run(question, runs[question.id]).right for question in questions if question.id in runs)
+    failed: dict[str, str] = {}
+    in_a_row = 0
 
     async def ask(question: Question) -> None:
+        nonlocal right, in_a_row
         try:
             run = await _run_question(_add_tools(agent, question, plan.environment), question)
-            run = replace(run, seconds=round(run.seconds, 3))  # as it is kept
         except ModelError as error:
-            tally.count_failure(question, error)
+            failed[question.id] = str(error)
+            in_a_row += 1
+            if not runs or in_a_row >= _IN_A_ROW:
+                raise
             return
-        append_record(run_record(configuration.name, setup, keys[question.id], question, run), plan.kept)
-        plan.report(tally.add(question, run))
+        run = replace(run, seconds=round(run.seconds, 3))  # as it is kept
+        keep_run(plan.kept, configuration.name, setup, keys[question.id], question, run)
+        runs[question.id], in_a_row = run, 0
+        right += mark_run(question, run).right
+        plan.report(EvalProgress(configuration.name, len(runs), len(questions), right))
 
-    missing = [one for one in questions if one.id not in tally.runs]
-    if missing:
-        plan.report(tally.so_far)
-    await gather_bounded(ask, missing, plan.at_once)
-    runs = {one.id: tally.runs[one.id] for one in questions if one.id in tally.runs}
-    return Evaluated(configuration, runs, {one.id: tally.failed[one.id] for one in questions if one.id in tally.failed})
-
-
-class _Tally:
-    """What came of the questions so far."""
-
-    def __init__(self, name: str, of: int) -> None:
-        self.runs: dict[str, RunResult] = {}
-        self.failed: dict[str, str] = {}
-        self._name, self._of = name, of
-        self._right = self._in_a_row = 0
-
-    def add(self, question: Question, run: RunResult) -> EvalProgress:
-        """Note how a run ended, and return how far the evaluation is."""
-        self.runs[question.id], self._in_a_row = run, 0
-        self._right += mark_run(question, run).right
-        return self.so_far
-
-    @property
-    def so_far(self) -> EvalProgress:
-        """How far the evaluation is."""
-        return EvalProgress(self._name, len(self.runs), self._of, self._right)
-
-    def count_failure(self, question: Question, error: ModelError) -> None:
-        """Note that the model could not be reached. Raises `error` if there is no sense in going on."""
-        self.failed[question.id] = str(error)
-        self._in_a_row += 1
-        if not self.runs or self._in_a_row >= _IN_A_ROW:
-            raise error
+    if missing := [one for one in questions if one.id not in runs]:
+        plan.report(EvalProgress(configuration.name, len(runs), len(questions), right))
+        await gather_bounded(ask, missing, plan.at_once)
+    in_order = {one.id: runs[one.id] for one in questions if one.id in runs}
+    return Evaluated(configuration, in_order, {one.id: failed[one.id] for one in questions if one.id in failed})
 
 
 async def _run_question(agent: Agent, question: Question) -> RunResult:
@@ -170,15 +147,13 @@ def _add_tools(agent: Agent, question: Question, environment: Environment) -> Ag
 
 def _make_mock_tool(function: Mapping[str, Any]) -> Tool:
     """Return a tool that does nothing but be called."""
-    schema = {"type": "object", "properties": {}} | dict(function.get("parameters", {}))
+
+    def accept(**arguments: Any) -> str:  # differs from call to call, so that several calls are no run in circles
+        return f"Accepted: {json.dumps(arguments, ensure_ascii=False, default=str)}"
+
+    takes = build_schema_signature({"type": "object", "properties": {}} | dict(function.get("parameters", {})))
     description = str(function.get("description") or function["name"])
-    takes = build_schema_signature(schema)
-    return Tool(function["name"], _accept_call, description, effects="read", takes=takes)
-
-
-def _accept_call(**arguments: Any) -> str:
-    """Return what differs from call to call, so that several calls are no run in circles."""
-    return f"Accepted: {json.dumps(arguments, ensure_ascii=False, default=str)}"
+    return Tool(function["name"], accept, description, effects="read", takes=takes)
 
 
 def _hash_question(question: Question) -> str:

@@ -20,7 +20,7 @@ from .configurations import Configuration, hash_file
 from .evaluation import EvalProgress, Evaluated, Plan, evaluate
 from .html_report import write_html_report
 from .json_report import REPORT, build_json_report
-from .judge import judge_answers, read_verdict
+from .judge import judge_answers
 from .kept_results import ANSWERS, VERDICTS
 from .marks import mark_run
 from .questions import Dataset
@@ -97,19 +97,15 @@ def write_reports(study: Study, findings: Findings) -> tuple[Path, Path]:
 
 
 async def _mark_runs(study: Study, asked: Evaluated) -> list[Run]:
-    questions = [one for one in study.dataset.questions if one.id in asked.runs]
-    found: Mapping[str, bool] = {}
+    answered = [(one, asked.runs[one.id]) for one in study.dataset.questions if one.id in asked.runs]
+    verdicts: Sequence[bool | None] = [None] * len(answered)
     if study.judge is not None:
-        answers = [(one, asked.runs[one.id].answer) for one in questions]
-        found = await judge_answers(study.judge, answers, study.out / VERDICTS, study.at_once)
+        answers = [(one, run.answer) for one, run in answered]
+        verdicts = await judge_answers(study.judge, answers, study.out / VERDICTS, study.at_once)
     prices = list(_list_prices(asked.configuration.agent))
     priced = None not in prices and any(one != FREE for one in prices)
-    runs = []
-    for one in questions:
-        result = asked.runs[one.id]
-        judged = read_verdict(study.judge, one, result.answer, found) if study.judge is not None else None
-        runs.append(Run(one, result, mark_run(one, result, judged, priced=priced)))
-    return runs
+    marked = zip(answered, verdicts, strict=True)
+    return [Run(one, run, mark_run(one, run, verdict, priced=priced)) for (one, run), verdict in marked]
 
 
 def _list_prices(agent: Agent) -> Iterator[Price | None]:
@@ -136,16 +132,12 @@ def _make_environment(study: Study) -> tuple[Environment, str]:
 
 def _describe_study(study: Study) -> Iterator[str]:
     yield f"{len(study.dataset.questions)} questions of {study.dataset.name}"
+    search = {"": [], "passages": ["Search"], "lookup": ["Search", "Lookup"]}[study.search]
     for one in study.configurations:
         agent = one.agent
-        yield f"{one.name}: model {agent.model.name}, strategy {agent.strategy.name}, {_describe_tools(study, one)}"
+        tools = ", ".join([*(tool.name for tool in agent.tools), *search])
+        described = f"tools {tools}" if tools else "no tools"
+        yield f"{one.name}: model {agent.model.name}, strategy {agent.strategy.name}, {described}"
     if study.judge is not None:
         yield f"judged by {study.judge.name}"
     yield f"{study.at_once} at once, {date.today().isoformat()}, Retinue {__version__}"
-
-
-def _describe_tools(study: Study, one: Configuration) -> str:
-    names = [tool.name for tool in one.agent.tools]
-    if study.search:
-        names += ["Search", "Lookup"] if study.search == "lookup" else ["Search"]
-    return f"tools {', '.join(names)}" if names else "no tools"
