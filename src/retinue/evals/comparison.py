@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import mean
@@ -101,66 +101,48 @@ def compute_figures(
     dataset: str, questions: Sequence[Question], runs: Mapping[str, Sequence[Run]], failed: Mapping[str, int]
 ) -> Figures:
     """Return the figures of the configurations' `runs`; `failed` is how many questions have no run."""
-    tags = {
-        tag: tuple(
-            summarize_configuration(name, [one for one in its if tag in one.question.tags])
-            for name, its in runs.items()
-        )
-        for tag in dict.fromkeys(tag for question in questions for tag in question.tags)
-    }
-    return Figures(
-        dataset,
-        len(questions),
-        tuple(summarize_configuration(name, its, failed.get(name, 0)) for name, its in runs.items()),
-        tags,
-        tuple(
-            compare_pair(one, other, runs)
-            for one, other in combinations(runs, 2)
-            if _collect_ids(runs[one]) & _collect_ids(runs[other])
-        ),
+    summaries = tuple(_summarize(name, its, failed.get(name, 0)) for name, its in runs.items())
+    tags = {}
+    for tag in dict.fromkeys(tag for question in questions for tag in question.tags):
+        tagged = {name: [one for one in its if tag in one.question.tags] for name, its in runs.items()}
+        tags[tag] = tuple(_summarize(name, its) for name, its in tagged.items())
+    marks = {name: {run.question.id: run.marks for run in its} for name, its in runs.items()}
+    pairs = [(one, other) for one, other in combinations(marks, 2) if marks[one].keys() & marks[other].keys()]
+    return Figures(dataset, len(questions), summaries, tags, tuple(_compare(*pair, marks) for pair in pairs))
+
+
+def _summarize(name: str, runs: Sequence[Run], failed: int = 0) -> Summary:
+    """Return the figures of one configuration; a mark that no run has is missing."""
+    shares: dict[str, list[bool]] = defaultdict(list)
+    amounts: dict[str, list[float]] = defaultdict(list)
+    for run in runs:
+        for mark, share in run.marks.shares.items():
+            shares[mark].append(share)
+        for mark, amount in run.marks.amounts.items():
+            amounts[mark].append(amount)
+    return Summary(
+        name,
+        len(runs),
+        {mark: _compute_share(values) for mark, values in shares.items()},
+        {mark: Mean(*_compute_mean(values)) for mark, values in amounts.items()},
+        dict(Counter(str(run.result.stop_reason) for run in runs).most_common()),
+        failed,
     )
 
 
-def summarize_configuration(name: str, runs: Sequence[Run], failed: int = 0) -> Summary:
-    """Return the figures of one configuration; a mark that no run has is missing."""
-    shares = {
-        mark: _compute_share([run.marks.shares[mark] for run in runs if mark in run.marks.shares])
-        for mark in _collect_names(run.marks.shares for run in runs)
-    }
-    means = {
-        mark: Mean(*_compute_mean([run.marks.amounts[mark] for run in runs if mark in run.marks.amounts]))
-        for mark in _collect_names(run.marks.amounts for run in runs)
-    }
-    stops = Counter(str(run.result.stop_reason) for run in runs)
-    return Summary(name, len(runs), shares, means, dict(stops.most_common()), failed)
-
-
-def compare_pair(first: str, second: str, runs: Mapping[str, Sequence[Run]]) -> Pair:
-    """Return the paired test of two configurations, of which each answered some of the other's questions."""
-    others = {run.question.id: run.marks for run in runs[second]}
-    both = [(run.marks, others[run.question.id]) for run in runs[first] if run.question.id in others]
+def _compare(first: str, second: str, marks: Mapping[str, Mapping[str, Marks]]) -> Pair:
+    """Return the paired tests of two configurations on the questions that both answered."""
+    both = [(one, marks[second][question]) for question, one in marks[first].items() if question in marks[second]]
     counts = Counter((one.right, other.right) for one, other in both)
     only_first, only_second = counts[True, False], counts[False, True]
-    right = _make_difference(
-        [other.right - one.right for one, other in both], compute_mcnemar_p(only_first, only_second)
-    )
-    amounts = dict(_list_differences(both))
-    return Pair(first, second, counts[True, True], only_first, only_second, counts[False, False], right, amounts)
-
-
-def _list_differences(both: Sequence[tuple[Marks, Marks]]) -> Iterator[tuple[str, Difference]]:
+    p = compute_mcnemar_p(only_first, only_second)
+    right = Difference(*_compute_mean([other.right - one.right for one, other in both]), p)
+    amounts = {}
     for name in TESTED:
-        found = [
-            other.amounts[name] - one.amounts[name]
-            for one, other in both
-            if name in one.amounts and name in other.amounts
-        ]
-        if found:
-            yield name, _make_difference(found, compute_permutation_p(found))
-
-
-def _make_difference(values: Sequence[float], p: float) -> Difference:
-    return Difference(*_compute_mean(values), p)
+        pairs = [(one.amounts, other.amounts) for one, other in both]
+        if found := [other[name] - one[name] for one, other in pairs if name in one and name in other]:
+            amounts[name] = Difference(*_compute_mean(found), compute_permutation_p(found))
+    return Pair(first, second, counts[True, True], only_first, only_second, counts[False, False], right, amounts)
 
 
 def _compute_mean(values: Sequence[float]) -> tuple[float, int, float, float]:
@@ -169,14 +151,5 @@ def _compute_mean(values: Sequence[float]) -> tuple[float, int, float, float]:
 
 
 def _compute_share(values: Sequence[bool]) -> Share:
-    return Share(
-        sum(values), len(values), sum(values) / len(values), *compute_wilson_interval(sum(values), len(values))
-    )
-
-
-def _collect_ids(runs: Iterable[Run]) -> set[str]:
-    return {run.question.id for run in runs}
-
-
-def _collect_names(marks: Iterable[Mapping[str, object]]) -> list[str]:
-    return list(dict.fromkeys(name for one in marks for name in one))
+    count, of = sum(values), len(values)
+    return Share(count, of, count / of, *compute_wilson_interval(count, of))
