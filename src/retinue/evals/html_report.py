@@ -12,16 +12,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from html import escape
 
-from ..core.run_result import RunResult
 from ..display.run_tree import RunTree
 from ..display.terminal import clean, put
-from .comparison import Figures, Mean, Run, Share, Summary
+from .comparison import Figures, Run
 from .questions import Question
 from .report_tables import MEANS, SHARES, Table, build_tables
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe and Ito: told apart by all
 _WIDTH, _LEFT, _ROW, _HIGH = 760, 230, 24, 300
 _SCALE = _WIDTH - _LEFT - 70
+_QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --good: #1a7f4b; --bad: #b3261e; --soft: #8881; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
@@ -70,10 +70,8 @@ def _draw_table(table: Table) -> str:
 
 
 def _draw_question(question: Question, runs: Mapping[str, Run]) -> str:
-    signs = "".join(
-        f' <span style="color:{choose_colour(at)}">●</span>{_draw_verdict(run.marks.right)}'
-        for at, run in enumerate(runs.values())
-    )
+    drawn = [(_draw_dot(at), name, run) for at, (name, run) in enumerate(runs.items())]
+    signs = "".join(f" {dot}{_draw_verdict(run)}" for dot, _, run in drawn)
     facts = {
         "question": question.question,
         "gold": question.gold,
@@ -82,15 +80,15 @@ def _draw_question(question: Question, runs: Mapping[str, Run]) -> str:
         "functions": ", ".join(str(one["name"]) for one in question.functions),
         "tags": ", ".join(question.tags),
     }
-    inside = "".join(_run(name, run, choose_colour(at)) for at, (name, run) in enumerate(runs.items()))
     short = question.question if len(question.question) <= 120 else f"{question.question[:120]} …"
+    inside = "".join(_draw_run(*one) for one in drawn)
     return (
         f'<details><summary><span class="key">{_escape_text(question.id)}</span> {_escape_text(short)}{signs}</summary>'
-        f"{_list(facts)}{inside}</details>\n"
+        f"{_draw_facts(facts)}{inside}</details>\n"
     )
 
 
-def _run(name: str, run: Run, fill: str) -> str:
+def _draw_run(dot: str, name: str, run: Run) -> str:
     marks = {SHARES.get(mark, mark): "yes" if value else "no" for mark, value in run.marks.shares.items()}
     marks |= {MEANS.get(mark, mark): f"{value:,.6g}" for mark, value in run.marks.amounts.items()}
     facts = {
@@ -98,27 +96,27 @@ def _run(name: str, run: Run, fill: str) -> str:
         "stop reason": " ".join(filter(None, (str(run.result.stop_reason), run.result.error))),
         "marks": ", ".join(f"{mark}: {value}" for mark, value in marks.items()),
     }
+    trace = io.StringIO()  # as a terminal would show it, with the agents that it called
+    RunTree(trace, partial(put, trace)).show_result(run.result)
     return (
-        f'<details><summary><span style="color:{fill}">●</span> <span class="key">{_escape_text(name)}</span> '
-        f"{_draw_verdict(run.marks.right)} {_escape_text(run.result.answer[:120])}</summary>{_list(facts)}"
-        f"<pre>{_escape_text(write_trace(run.result))}</pre></details>"
+        f'<details><summary>{dot} <span class="key">{_escape_text(name)}</span> '
+        f"{_draw_verdict(run)} {_escape_text(run.result.answer[:120])}</summary>{_draw_facts(facts)}"
+        f"<pre>{_escape_text(trace.getvalue())}</pre></details>"
     )
 
 
-def write_trace(run: RunResult) -> str:
-    """Return a run's trace as a terminal would show it, with those of the agents that it called in it."""
-    out = io.StringIO()
-    RunTree(out, partial(put, out)).show_result(run)
-    return out.getvalue()
-
-
-def _list(facts: Mapping[str, str]) -> str:
+def _draw_facts(facts: Mapping[str, str]) -> str:
     items = (f"<dt>{name}</dt><dd>{_escape_text(value)}</dd>" for name, value in facts.items() if value)
     return f"<dl>{''.join(items)}</dl>"
 
 
-def _draw_verdict(right: bool) -> str:
-    return '<span class="right">right</span>' if right else '<span class="wrong">wrong</span>'
+def _draw_dot(at: int) -> str:
+    return f'<span style="color:{choose_colour(at)}">●</span>'
+
+
+def _draw_verdict(run: Run) -> str:
+    verdict = "right" if run.marks.right else "wrong"
+    return f'<span class="{verdict}">{verdict}</span>'
 
 
 def _escape_text(text: str) -> str:
@@ -137,25 +135,36 @@ def draw_shares_plot(figures: Figures) -> str:
         for at, one in enumerate(summaries):
             top += _ROW
             drawn.append(_draw_svg_text(16, top, f"{_shorten_name(one.name)} ({one.questions})"))
-            if "right" in one.shares:
-                drawn.append(_draw_interval(one.shares["right"], top - 4, choose_colour(at)))
+            if right := one.shares.get("right"):
+                left, x, high = (_LEFT + value * _SCALE for value in (right.low, right.share, right.high))
+                drawn.append(_draw_line(left, high, top - 4, top - 4, choose_colour(at), "stroke-width='3'"))
+                drawn.append(_draw_circle(x, top - 4, choose_colour(at)))
+                drawn.append(_draw_svg_text(_LEFT + _SCALE + 12, top, f"{right.share:.0%}"))
         top += _ROW + 8
-    return _draw_svg("How often the answer is right, with 95% intervals", top, _draw_axis(top - 16) + "".join(drawn))
+    axis = []
+    for part in _QUARTERS:
+        x = _LEFT + part * _SCALE
+        axis += [_draw_grid_line(x, x, 10, top - 16), _draw_svg_text(x - 10, top - 2, f"{part:.0%}")]
+    return _draw_svg("How often the answer is right, with 95% intervals", top, "".join([*axis, *drawn]))
 
 
 def trade_plot(figures: Figures, amount: str, label: str) -> str:
     """Draw each configuration's mean `amount` (to the right) against the share that is right (upwards)."""
     points = [(at, one) for at, one in enumerate(figures.configurations) if amount in one.means]
     most = _round_up(max((one.means[amount].high for _, one in points), default=1.0))
-    grid = "".join(_draw_level(share) for share in (0.0, 0.25, 0.5, 0.75, 1.0))
-    steps = "".join(_draw_step(most * part / 4, part / 4) for part in range(5))
-    dots = "".join(
-        _draw_point(one, one.means[amount], one.shares["right"], most, choose_colour(at)) for at, one in points
-    )
-    caption = _draw_svg_text(_LEFT, _HIGH + 62, label)
-    return _draw_svg(
-        f"How often the answer is right against {label}, with 95% intervals", _HIGH + 72, grid + steps + caption + dots
-    )
+    drawn = []
+    for part in _QUARTERS:
+        y = 20 + (1 - part) * _HIGH
+        drawn += [_draw_grid_line(_LEFT, _LEFT + _SCALE, y, y), _draw_svg_text(_LEFT - 46, y + 4, f"{part:.0%}")]
+        drawn.append(_draw_svg_text(_LEFT + part * _SCALE - 8, _HIGH + 40, f"{most * part:,.4g}"))
+    drawn.append(_draw_svg_text(_LEFT, _HIGH + 62, label))
+    for at, one in points:
+        mean, right, colour = one.means[amount], one.shares["right"], choose_colour(at)
+        x, low, high = (_LEFT + value / most * _SCALE for value in (mean.mean, mean.low, mean.high))
+        y, bottom, top = (20 + (1 - value) * _HIGH for value in (right.share, right.low, right.high))
+        drawn += [_draw_line(low, high, y, y, colour), _draw_line(x, x, bottom, top, colour)]
+        drawn += [_draw_circle(x, y, colour), _draw_svg_text(x + 8, y - 8, _shorten_name(one.name))]
+    return _draw_svg(f"How often the answer is right against {label}, with 95% intervals", _HIGH + 72, "".join(drawn))
 
 
 def choose_colour(at: int) -> str:
@@ -163,44 +172,16 @@ def choose_colour(at: int) -> str:
     return COLOURS[at % len(COLOURS)]
 
 
-def _draw_interval(share: Share, y: float, fill: str) -> str:
-    left, middle, right = (_LEFT + one * _SCALE for one in (share.low, share.share, share.high))
-    value = _draw_svg_text(_LEFT + _SCALE + 12, y + 4, f"{share.share:.0%}")
-    return (
-        f"<line x1='{left:.1f}' x2='{right:.1f}' y1='{y}' y2='{y}' stroke='{fill}' stroke-width='3'/>"
-        f"<circle cx='{middle:.1f}' cy='{y}' r='5' fill='{fill}'/>{value}"
-    )
+def _draw_line(x1: float, x2: float, y1: float, y2: float, ink: str, more: str = "stroke-width='2'") -> str:
+    return f"<line x1='{x1:.1f}' x2='{x2:.1f}' y1='{y1:.1f}' y2='{y2:.1f}' stroke='{ink}' {more}/>"
 
 
-def _draw_point(one: Summary, amount: Mean, share: Share, most: float, fill: str) -> str:
-    x, low, high = (_LEFT + value / most * _SCALE for value in (amount.mean, amount.low, amount.high))
-    y, bottom, top = (20 + (1 - value) * _HIGH for value in (share.share, share.low, share.high))
-    line = f"stroke='{fill}' stroke-width='2'"
-    return (
-        f"<line x1='{low:.1f}' x2='{high:.1f}' y1='{y:.1f}' y2='{y:.1f}' {line}/>"
-        f"<line x1='{x:.1f}' x2='{x:.1f}' y1='{bottom:.1f}' y2='{top:.1f}' {line}/>"
-        f"<circle cx='{x:.1f}' cy='{y:.1f}' r='5' fill='{fill}'/>"
-        f"{_draw_svg_text(x + 8, y - 8, _shorten_name(one.name))}"
-    )
+def _draw_grid_line(x1: float, x2: float, y1: float, y2: float) -> str:
+    return _draw_line(x1, x2, y1, y2, "currentColor", "stroke-opacity='0.15'")
 
 
-def _draw_axis(bottom: float) -> str:
-    lines = []
-    for part in range(5):
-        x = _LEFT + part / 4 * _SCALE
-        lines.append(f"<line x1='{x}' x2='{x}' y1='10' y2='{bottom}' stroke='currentColor' stroke-opacity='0.15'/>")
-        lines.append(_draw_svg_text(x - 10, bottom + 14, f"{part / 4:.0%}"))
-    return "".join(lines)
-
-
-def _draw_level(share: float) -> str:
-    y = 20 + (1 - share) * _HIGH
-    line = f"<line x1='{_LEFT}' x2='{_LEFT + _SCALE}' y1='{y}' y2='{y}' stroke='currentColor' stroke-opacity='0.15'/>"
-    return line + _draw_svg_text(_LEFT - 46, y + 4, f"{share:.0%}")
-
-
-def _draw_step(value: float, part: float) -> str:
-    return _draw_svg_text(_LEFT + part * _SCALE - 8, _HIGH + 40, f"{value:,.4g}")
+def _draw_circle(x: float, y: float, ink: str) -> str:
+    return f"<circle cx='{x:.1f}' cy='{y:.1f}' r='5' fill='{ink}'/>"
 
 
 def _draw_svg_text(x: float, y: float, text: str, style: str = "") -> str:
@@ -219,9 +200,8 @@ def _shorten_name(name: str, most: int = 28) -> str:
 
 
 def _round_up(value: float) -> float:
-    """Return the next number of the form 1, 2 or 5 times a power of ten."""
+    """Return the next number with one digit that is easily divided by four."""
     if value <= 0:
         return 1.0
     power = 10 ** math.floor(math.log10(value))
-    steps: Sequence[float] = (1, 2, 4, 5, 8, 10)
-    return float(next(step for step in steps if step * power >= value * 0.9999) * power)
+    return float(next(step for step in (1, 2, 4, 5, 8, 10) if step * power >= value * 0.9999) * power)

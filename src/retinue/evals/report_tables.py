@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
 from ..display.terminal import clean
-from .comparison import Difference, Figures, Mean, Pair, Share, Summary
+from .comparison import Difference, Figures, Pair, Share, Summary
 
 SHARES: Mapping[str, str] = {
     "right": "right",
@@ -44,17 +45,17 @@ class Table(NamedTuple):
 
 def build_tables(figures: Figures) -> Iterator[Table]:
     """Yield the tables of a report: what is right, what it costs, by tag, and the paired tests."""
-    names = "configuration", "questions"
-    shares = _list_present_names([one.shares for one in figures.configurations], SHARES)
-    means = _list_present_names([one.means for one in figures.configurations], MEANS)
+    agents = figures.configurations
+    shares = [name for name in SHARES if any(name in one.shares for one in agents)]
+    means = [name for name in MEANS if any(name in one.means for one in agents)]
     quality = [name for name in means if name in QUALITY]
     costs = [name for name in means if name not in QUALITY]
     yield Table(
         "Answers",
-        [*names, *(SHARES[name] for name in shares), *(MEANS[name] for name in quality)],
+        ["configuration", "questions", *(SHARES[name] for name in shares), *(MEANS[name] for name in quality)],
         [
-            [one.name, _format_question_count(one), *_format_cells(one, shares, quality)]
-            for one in figures.configurations
+            [one.name, _format_question_count(one), *_format_shares(one, shares), *_format_means(one, quality)]
+            for one in agents
         ],
         "With 95% intervals: Wilson's for shares, the bootstrap's for means.",
     )
@@ -62,15 +63,17 @@ def build_tables(figures: Figures) -> Iterator[Table]:
         "What a question takes",
         ["configuration", *(MEANS[name] for name in costs), "unparseable replies", "stop reasons"],
         [
-            [one.name, *_format_cells(one, (), costs), _format_unparseable_count(one), _stop_reasons(one)]
-            for one in figures.configurations
+            [one.name, *_format_means(one, costs), _format_unparseable_count(one), _format_stop_reasons(one)]
+            for one in agents
         ],
         "Means over the questions, with 95% intervals. Unparseable replies are those of all questions.",
     )
-    if figures.tags:
-        yield Table(
-            "Right by tag", ["tag", "questions", *(one.name for one in figures.configurations)], _tag_rows(figures)
-        )
+    if tags := figures.tags:
+        rows = [
+            [tag, f"{max(one.questions for one in its)}", *(_format_shares(one, ["right"])[0] for one in its)]
+            for tag, its in tags.items()
+        ]
+        yield Table("Right by tag", ["tag", "questions", *(one.name for one in agents)], rows)
     if figures.pairs:
         yield _build_paired_table(figures.pairs)
 
@@ -80,29 +83,22 @@ def format_share(share: Share) -> str:
     return f"{share.share:.1%} ({100 * share.low:.1f}–{100 * share.high:.1f})"
 
 
-def format_mean(name: str, mean: Mean | Difference) -> str:
-    """Return a mean with its interval, with as many digits as its kind of amount needs."""
-    return f"{_number(name, mean.mean)} ({_number(name, mean.low)}–{_number(name, mean.high)})"
-
-
-def format_chance(p: float) -> str:
-    """Return how likely a difference is chance."""
-    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
-
-
-def _number(name: str, value: float) -> str:
+def _format_number(name: str, value: float) -> str:
+    """Return an amount with as many digits as its kind needs."""
     form = ".3f" if name in QUALITY else ".4g" if name == "cost" else ",.0f" if "tokens" in name else ".2f"
     text = f"{value:{form}}"
     return text if text.strip("-0.,") else text.lstrip("-")  # no negative zero
 
 
-def _list_present_names(marks: Sequence[Mapping[str, object]], names: Mapping[str, str]) -> list[str]:
-    return [name for name in names if any(name in one for one in marks)]
+def _format_shares(one: Summary, names: Sequence[str]) -> list[str]:
+    return [format_share(one.shares[name]) if name in one.shares else "" for name in names]
 
 
-def _format_cells(one: Summary, shares: Sequence[str], means: Sequence[str]) -> Iterator[str]:
-    yield from (format_share(one.shares[name]) if name in one.shares else "" for name in shares)
-    yield from (format_mean(name, one.means[name]) if name in one.means else "" for name in means)
+def _format_means(one: Summary, names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        found = one.means.get(name)
+        numbers = [_format_number(name, value) for value in (found.mean, found.low, found.high)] if found else []
+        yield f"{numbers[0]} ({numbers[1]}–{numbers[2]})" if numbers else ""
 
 
 def _format_question_count(one: Summary) -> str:
@@ -114,29 +110,18 @@ def _format_unparseable_count(one: Summary) -> str:
     return f"{found.mean * found.of:.0f}" if found else ""
 
 
-def _stop_reasons(one: Summary) -> str:
+def _format_stop_reasons(one: Summary) -> str:
     return ", ".join(f"{reason} {count}" for reason, count in one.stop_reasons.items())
 
 
-def _tag_rows(figures: Figures) -> list[list[str]]:
-    return [
-        [tag, f"{max(one.questions for one in its)}", *map(_format_right_share, its)]
-        for tag, its in figures.tags.items()
-    ]
-
-
-def _format_right_share(one: Summary) -> str:
-    return format_share(one.shares["right"]) if "right" in one.shares else ""
-
-
 def _build_paired_table(pairs: Sequence[Pair]) -> Table:
-    names = _list_present_names([pair.amounts for pair in pairs], MEANS)
+    names = [name for name in MEANS if any(name in pair.amounts for pair in pairs)]
     rows = [
         [
             f"{pair.first} → {pair.second}",
             f"{pair.both} / {pair.only_first} / {pair.only_second} / {pair.neither}",
             f"{100 * pair.right.mean:+.1f} points ({100 * pair.right.low:+.1f} to {100 * pair.right.high:+.1f}), "
-            f"{format_chance(pair.right.p)}",
+            f"{_format_chance(pair.right.p)}",
             *(_format_difference(name, pair.amounts[name]) if name in pair.amounts else "" for name in names),
         ]
         for pair in pairs
@@ -151,24 +136,26 @@ def _build_paired_table(pairs: Sequence[Pair]) -> Table:
     )
 
 
+def _format_chance(p: float) -> str:
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+
+
 def _format_difference(name: str, found: Difference) -> str:
-    numbers = [_number(name, value) for value in (found.mean, found.low, found.high)]
+    numbers = [_format_number(name, value) for value in (found.mean, found.low, found.high)]
     signs = [text if text.startswith("-") or not text.strip("0.") else f"+{text}" for text in numbers]
-    return f"{signs[0]} ({signs[1]} to {signs[2]}), {format_chance(found.p)}"
+    return f"{signs[0]} ({signs[1]} to {signs[2]}), {_format_chance(found.p)}"
 
 
 def write_markdown_report(figures: Figures, about: Sequence[str]) -> str:
     """Return the report: the lines `about` the evaluation, and all tables."""
-    head = [f"# Evaluation on {_escape_cell(figures.dataset)}", "\n".join(f"- {_escape_cell(line)}" for line in about)]
-    return "\n\n".join([*head, *map(_write_section, build_tables(figures))]) + "\n"
-
-
-def _write_section(table: Table) -> str:
-    note = f"\n\n{table.note}" if table.note else ""
-    rows = [table.head, ["---"] * len(table.head), *table.rows]
-    return f"## {table.title}{note}\n\n" + "\n".join(f"| {' | '.join(map(_escape_cell, row))} |" for row in rows)
+    parts = [f"# Evaluation on {_escape_cell(figures.dataset)}", "\n".join(f"- {_escape_cell(line)}" for line in about)]
+    for table in build_tables(figures):
+        parts += [f"## {table.title}", *([table.note] if table.note else [])]
+        rows = [table.head, ["---"] * len(table.head), *table.rows]
+        parts.append("\n".join(f"| {' | '.join(map(_escape_cell, row))} |" for row in rows))
+    return "\n\n".join(parts) + "\n"
 
 
 def _escape_cell(text: str) -> str:
     plain = " ".join(escape(clean(text), quote=False).split())
-    return plain.replace("\\", "\\\\").replace("|", "\\|").replace("[", "\\[").replace("`", "\\`")
+    return re.sub(r"[\\|\[`]", r"\\\g<0>", plain)
