@@ -6,10 +6,10 @@ import json
 import re
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from ..core.events import Asked
-from ..core.schema.patterns import Constraint, print_gbnf
-from ..core.values import AgentAction, File, Message, Reply, Usage
+from ..core.values import AgentAction, Message, Reply, Usage
 from .terminal import clean
 
 _DECIDED = re.compile(
@@ -21,20 +21,15 @@ _IN_JSON = re.compile(r'"thought"\s*+:\s*+("(?:[^"\\]|\\.)*+")')
 
 
 def read_thought(text: str) -> str:
-    """Return the text of a reply before its action or answer."""
+    """Return the text of a reply before its action or answer; of a reply in JSON, which may be partial, its thought."""
     if text.lstrip().startswith(("{", "[", "```")):
-        return _read_json_thought(text)
+        written = _IN_JSON.search(text)
+        try:
+            return str(json.loads(written[1], strict=False)) if written else ""
+        except ValueError:
+            return ""
     decided = _DECIDED.search(text)
     return _LABEL.sub("", text[: decided.start()] if decided else text).strip()
-
-
-def _read_json_thought(text: str) -> str:
-    """Return the thought in a complete or partial JSON reply."""
-    written = _IN_JSON.search(text)
-    try:
-        return str(json.loads(written[1], strict=False)) if written else ""
-    except ValueError:
-        return ""
 
 
 def write_step_title(event: Asked, at: float) -> str:
@@ -55,24 +50,16 @@ def format_clock_time(at: float, form: str = "%H:%M:%S") -> str:
 
 def call_text(action: AgentAction) -> str:
     """Return a call as in a program."""
-    given = action.tool_input
-    if isinstance(given, dict):
-        return f"{action.tool}({', '.join(f'{key}={_dump_json(value)}' for key, value in given.items())})"
-    return f"{action.tool}({_dump_json(given)})"
-
-
-def _dump_json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    given, write = action.tool_input, partial(json.dumps, ensure_ascii=False)
+    written = (
+        ", ".join(f"{key}={write(value)}" for key, value in given.items()) if isinstance(given, dict) else write(given)
+    )
+    return f"{action.tool}({written})"
 
 
 def shorten_text(text: str, most: int) -> str:
     """Return at most so many characters of a text (0: all)."""
     return text if not most or len(text) <= most else f"{text[:most]} …"
-
-
-def format_count(number: int, one: str, many: str = "") -> str:
-    """Return a number of things."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def format_tokens(usage: Usage) -> str:
@@ -83,14 +70,10 @@ def format_tokens(usage: Usage) -> str:
     return f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out{thought}{cost}"
 
 
-def write_message_title(message: Message) -> str:
-    """Return whose message of a prompt it is."""
-    return f"result of {message.tool or 'a tool'} ({message.call_id})" if message.role == "tool" else message.role
-
-
 def format_message(message: Message) -> str:
     """Return a message of a prompt, word for word; files by their ids."""
-    return _join_parts(message.content, message.calls, message.files)
+    files = [f"[{one.media_type} {one.id[:12]}]" for one in message.files]
+    return "\n".join([*files, _join_parts(message.content, message.calls)])
 
 
 def reply_text(reply: Reply) -> str:
@@ -98,11 +81,5 @@ def reply_text(reply: Reply) -> str:
     return _join_parts(reply.text, reply.calls)
 
 
-def _join_parts(text: str, calls: Sequence[AgentAction], files: Sequence[File] = ()) -> str:
-    seen = [f"[{one.media_type} {one.id[:12]}]" for one in files]
-    return "\n".join([*seen, *([text] if text or not calls else []), *map(call_text, calls)])
-
-
-def format_constraint(constraint: Constraint) -> tuple[str, str]:
-    """Return what a reply is held to, with its title."""
-    return "grammar of the reply", print_gbnf(constraint.pattern).strip()
+def _join_parts(text: str, calls: Sequence[AgentAction]) -> str:
+    return "\n".join([*([text] if text or not calls else []), *map(call_text, calls)])

@@ -15,7 +15,7 @@ from ..core.events import Asked, Called, Delta, Event, Observed, Paused, Replied
 from ..core.prompt import Ask
 from ..core.run_context import current_run, run_context
 from ..core.run_result import RunResult
-from .event_texts import format_constraint
+from ..core.schema.patterns import print_gbnf
 from .run_tree import RunTree, View
 from .status_lines import StatusLines
 from .terminal import put
@@ -74,7 +74,8 @@ class RunDisplay:
     def _show_constraint(self, run: str, request: Ask) -> None:
         """Show to what the reply is held that is requested for `run`."""
         if self._view.verbose and request.constraint is not None and run.startswith(self._key):
-            self.tree.quote(run.removeprefix(self._key).strip("/"), *format_constraint(request.constraint))
+            grammar = print_gbnf(request.constraint.pattern).strip()
+            self.tree.quote(run.removeprefix(self._key).strip("/"), "grammar of the reply", grammar)
 
     def _begin_activity(self, path: str, event: Event) -> None:
         """Say what is under way from now on."""

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Self, TextIO
 
-from .terminal import Measure, clean, count_cells, is_seen, is_terminal, measure_height, measure_width, put
+from .terminal import Measure, can_write, clean, count_cells, is_seen, is_terminal, measure_height, measure_width, put
 
 _SIGNS = "⠋⠙⠸⠴⠦⠇"
 _PLAIN_SIGNS = "-\\|/"
@@ -43,7 +43,7 @@ class StatusLines:
         self._within = False  # whether a line that was written goes on
         self._held: list[str] | None = None  # what was written while a person is asked
         self._aside: list[tuple[str, TextIO]] = []  # whole lines for other outputs, which wait
-        self._signs = itertools.cycle(_SIGNS if _can_write(out, _SIGNS) else _PLAIN_SIGNS)
+        self._signs = itertools.cycle(_SIGNS if can_write(out, _SIGNS) else _PLAIN_SIGNS)
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -189,14 +189,6 @@ def write_aside(text: str) -> None:
         _shown[-1].write_aside(text, sys.stderr)
     elif sys.stderr is not None:
         put(sys.stderr, text)
-
-
-def _can_write(out: TextIO, text: str) -> bool:
-    try:
-        text.encode(getattr(out, "encoding", None) or "utf-8")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
 
 
 def _cut_end(text: str, room: int) -> str:
