@@ -123,28 +123,17 @@ class RunDisplay:
 @contextmanager
 def _take_turn_on(out: TextIO) -> Iterator[TextIO]:
     """Yield `out` if no other run is shown. Otherwise yield a buffer, whose content is shown once there is room."""
+    free, buffer = _TERMINAL.acquire(blocking=False), io.StringIO()
     try:
-        if _TERMINAL.acquire(blocking=False):
+        yield out if free else buffer
+    finally:
+        if free:
+            _TERMINAL.release()
+        else:
+            _BUFFERED.append((out, buffer.getvalue()))
+        while _BUFFERED and _TERMINAL.acquire(blocking=False):  # else the run that is shown does so at its end
             try:
-                yield out
+                while _BUFFERED:
+                    put(*_BUFFERED.pop(0))
             finally:
                 _TERMINAL.release()
-        else:
-            buffer = io.StringIO()
-            try:
-                yield buffer
-            finally:
-                _BUFFERED.append((out, buffer.getvalue()))
-    finally:
-        _show_buffered()
-
-
-def _show_buffered() -> None:
-    """Show what was buffered, unless a run is being shown, which does so at its end."""
-    while _BUFFERED and _TERMINAL.acquire(blocking=False):
-        try:
-            while _BUFFERED:
-                out, text = _BUFFERED.pop(0)
-                put(out, text)
-        finally:
-            _TERMINAL.release()

@@ -39,7 +39,6 @@ class StatusLines:
         self._measure = Measure()
         self._activities: dict[str, _Activity] = {}
         self._drawn: list[int] = []  # the widths of the lines that are on the screen
-        self._at = 0.0  # when they were drawn
         self._within = False  # whether a line that was written goes on
         self._held: list[str] | None = None  # what was written while a person is asked
         self._aside: list[tuple[str, TextIO]] = []  # whole lines for other outputs, which wait
@@ -79,9 +78,8 @@ class StatusLines:
     def show_text(self, key: str, text: str) -> None:
         """Show the end of a growing text beside what is called `key`."""
         with self._lock:
-            if (activity := self._activities.get(key)) is not None:
-                activity.rest = text
-                self._draw_soon()
+            if key in self._activities:
+                self._activities[key].rest = text
 
     def show_progress(self, what: str, done: int, size: int) -> None:
         """Show that `done` of `size` bytes are complete; a `Progress`."""
@@ -91,7 +89,6 @@ class StatusLines:
             if "" not in self._activities or self._activities[""].what != what:
                 self.show("", what)
             self._activities[""].rest = self._measure.write_bar(what, done, size) if size else ""
-            self._draw_soon()
 
     def hide(self, key: str) -> None:
         """Take the line of what is called `key` away."""
@@ -138,10 +135,6 @@ class StatusLines:
             self._aside.clear()
             self._draw()
 
-    def _draw_soon(self) -> None:
-        if time.monotonic() - self._at > _BLINK:
-            self._draw()
-
     def _tick(self) -> None:
         while not self._stopping.wait(_BLINK):
             with self._lock:
@@ -152,21 +145,16 @@ class StatusLines:
         """Write `text` above the lines and draw them, in one piece; without `whole`, only take them away."""
         if self._held is not None:
             return
-        above = self._count_lines()
+        width = max(1, measure_width(self._out))  # a terminal may be narrower by now
+        above = sum(max(1, -(-one // width)) for one in self._drawn)
         lines = self._draw_lines() if whole and self._live and not self._within else []
         self._drawn = [count_cells(line) for line in lines]
-        self._at = time.monotonic()
         if not (text or lines or above):
             return
         erased = f"{_UP * (above - 1)}\r" if above else ""
         if text or len(lines) < above:  # one by one: clearing a whole screen would put it into the terminal's history
             erased += "\n".join([_CLEAR] * above) + f"{_UP * (above - 1)}\r" * bool(above)
         put(self._out, erased + text + "\n".join(f"{line}{_CLEAR}" for line in lines))
-
-    def _count_lines(self) -> int:
-        """Return how many lines of the screen are drawn on; a terminal may be narrower by now."""
-        width = max(1, measure_width(self._out))
-        return sum(max(1, -(-one // width)) for one in self._drawn)
 
     def _draw_lines(self) -> list[str]:
         most = max(1, min(_MOST, measure_height(self._out) // 2))
@@ -177,10 +165,15 @@ class StatusLines:
 
     def _draw_line(self, sign: str, activity: _Activity) -> str:
         width = measure_width(self._out) - 2
-        begin = _cut_end(f"{sign} {clean(activity.what)}", width - 8) + f" {time.monotonic() - activity.began:.0f} s"
-        rest = clean(" ".join(activity.rest.split()))
+        begin = f"{sign} {clean(activity.what)}"
+        while begin and count_cells(begin) > max(1, width - 8):
+            begin = begin[:-1]
+        begin += f" {time.monotonic() - activity.began:.0f} s"
         room = max(0, width - count_cells(begin) - 2)
-        return f"{begin}  {_cut_beginning(rest, room)}" if rest and room > 8 else begin
+        rest = clean(" ".join(activity.rest.split()))[-room:] if room > 8 else ""
+        while count_cells(rest) > room:
+            rest = rest[1:]
+        return f"{begin}  {rest}" if rest else begin
 
 
 def write_aside(text: str) -> None:
@@ -189,16 +182,3 @@ def write_aside(text: str) -> None:
         _shown[-1].write_aside(text, sys.stderr)
     elif sys.stderr is not None:
         put(sys.stderr, text)
-
-
-def _cut_end(text: str, room: int) -> str:
-    while text and count_cells(text) > max(1, room):
-        text = text[:-1]
-    return text
-
-
-def _cut_beginning(text: str, room: int) -> str:
-    text = text[-room:] if room else ""
-    while text and count_cells(text) > room:
-        text = text[1:]
-    return text
