@@ -16,9 +16,10 @@ import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from .._internal.message_text import find_nearest
 from ..core.schema.json_schema import check_schema
@@ -123,32 +124,80 @@ def read_question(line: Line) -> Question:
     )
 
 
-def find_problems(line: Line) -> Iterator[str]:
+class Key(NamedTuple):
+    """What a line has under a key: `holds` says whether a value is right, `want` what is. A key may be optional."""
+
+    holds: Callable[[Any], bool]
+    want: str
+    optional: bool = False
+
+
+def check_keys(line: Line, keys: Mapping[str, Key]) -> Iterator[str]:
     """Yield what is wrong with a line."""
-    yield from _find_id_problems(line)
-    yield from _find_text_problems(line, "question")
+    for name, key in keys.items():
+        if (name in line or not key.optional) and not key.holds(line.get(name)):
+            yield f"{name}: {_describe_value(line, name)}; want {key.want}"
+
+
+def _is_text(value: Any) -> bool:
+    """Return whether `value` is a text that says something and can be written to a file."""
+    return isinstance(value, str) and bool(value.strip()) and value.encode("utf-8", "replace").decode() == value
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # a whole number that no float can hold
+        return False
+
+
+def _are_named(values: Any, inner: str) -> bool:
+    """Return whether `values` is a list of objects, each with a `name` and perhaps an object `inner`."""
+    return isinstance(values, list) and all(
+        isinstance(one, dict) and _is_text(one.get("name")) and isinstance(one.get(inner, {}), dict) for one in values
+    )
+
+
+def _describe_value(line: Line, key: str) -> str:
+    return "missing" if key not in line else "null" if line[key] is None else f"{line[key]!r:.60}"
+
+
+ID = Key(lambda value: type(value) is int or _is_text(value), "a text")
+TEXT = Key(_is_text, "a text")
+TEXTS = Key(_are_texts, "a list of texts", optional=True)
+CHECKED = {
+    "id": ID,
+    "question": TEXT,
+    "unanswerable": Key(lambda value: isinstance(value, bool), "true or false", optional=True),
+    **dict.fromkeys(("evidence", "tags", "rivals"), TEXTS),
+    "tools": Key(
+        lambda value: _are_named(value, "arguments"), 'a list of {"name": …, "arguments": {…}}', optional=True
+    ),
+    "functions": Key(
+        lambda value: _are_named(value, "parameters"), 'a list of {"name": …, "parameters": {a JSON Schema}}', True
+    ),
+}
+
+
+def find_problems(line: Line) -> Iterator[str]:
+    """Yield what is wrong with a line of Retinue's own format."""
+    yield from check_keys(line, CHECKED)
     yield from _find_answer_problems(line)
-    if not isinstance(line.get("unanswerable", False), bool):
-        yield f"unanswerable: {_describe_value(line, 'unanswerable')}; want true or false"
-    for key in ("evidence", "tags", "rivals"):
-        if not _are_texts(line.get(key, [])):
-            yield f"{key}: {_describe_value(line, key)}; want a list of texts"
-    if not _are_named(line.get("tools", []), "arguments"):
-        yield f'tools: {_describe_value(line, "tools")}; want a list of {{"name": …, "arguments": {{…}}}}'
-    yield from _find_function_problems(line)
+    functions = line.get("functions", [])
+    for at, one in enumerate(functions if CHECKED["functions"].holds(functions) else ()):
+        if not _NAME.fullmatch(one["name"]):
+            yield f"functions[{at}].name: {one['name']!r:.60}; want at most 64 letters, digits and underscores"
+        try:
+            check_schema(one.get("parameters", {}))
+        except DataError as error:
+            yield f"functions[{at}].parameters: {error}"
     for key in line:
         if key not in KEYS and (near := find_nearest(key, KEYS, 0.75)) and near not in line:
             yield f"unknown key {key!r:.60}; did you mean {near!r}?"
-
-
-def _find_id_problems(line: Line) -> Iterator[str]:
-    if type(line.get("id")) is not int:
-        yield from _find_text_problems(line, "id")
-
-
-def _find_text_problems(line: Line, key: str) -> Iterator[str]:
-    if not _is_text(line.get(key)):
-        yield f"{key}: {_describe_value(line, key)}; want a text"
 
 
 def _find_answer_problems(line: Line) -> Iterator[str]:
@@ -156,7 +205,7 @@ def _find_answer_problems(line: Line) -> Iterator[str]:
     if "answer" in line and "answers" in line:
         yield "answer and answers: want one of them"
     elif "answer" in line:
-        yield from _find_text_problems(line, "answer")
+        yield from check_keys(line, {"answer": TEXT})
     elif not isinstance(answers, list):
         yield f"answers: {_describe_value(line, 'answers')}; want a list of texts and numbers"
     else:
@@ -176,55 +225,15 @@ def _is_number_answer(answer: Any) -> bool:
     return _is_number(answer.get("number")) and _is_number(within) and within >= 0
 
 
-def _find_function_problems(line: Line) -> Iterator[str]:
-    functions = line.get("functions", [])
-    if not _are_named(functions, "parameters"):
-        said = _describe_value(line, "functions")
-        yield f'functions: {said}; want a list of {{"name": …, "parameters": {{a JSON Schema}}}}'
-        return
-    for at, one in enumerate(functions):
-        if not _NAME.fullmatch(one["name"]):
-            yield f"functions[{at}].name: {one['name']!r:.60}; want at most 64 letters, digits and underscores"
-        try:
-            check_schema(one.get("parameters", {}))
-        except DataError as error:
-            yield f"functions[{at}].parameters: {error}"
-
-
-def _are_named(value: Any, values: str) -> bool:
-    """Return whether `value` is a list of objects with a `name` and perhaps an object of `values`."""
-    return isinstance(value, list) and all(
-        isinstance(one, dict) and _is_text(one.get("name")) and isinstance(one.get(values, {}), dict) for one in value
-    )
-
-
-def _is_text(value: Any) -> bool:
-    """Return whether `value` is a text that says something and can be written to a file."""
-    return isinstance(value, str) and bool(value.strip()) and value.encode("utf-8", "replace").decode() == value
-
-
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    except OverflowError:  # a whole number that no float can hold
-        return False
-
-
-def _describe_value(line: Line, key: str) -> str:
-    return "missing" if key not in line else "null" if line[key] is None else f"{line[key]!r:.60}"
-
-
 # ── HotpotQA and FEVER ───────────────────────────────────────────────────────────────────────────
 
 
 def _open_hotpotqa(path: Path) -> Dataset:
     """Return the questions with their `type` and `level` as tags, and the titles in `supporting.jsonl` as evidence."""
     supporting = _find_questions(path).parent / "supporting.jsonl"
-    titles = dict(read_lines(supporting, _find_title_problems, _read_titles)) if supporting.is_file() else {}
+    keys = {"id": TEXT, "titles": TEXTS._replace(optional=False)}
+    read_titles = lambda line: (line["id"], tuple(line["titles"]))  # noqa: E731
+    titles = dict(read_lines(supporting, partial(check_keys, keys=keys), read_titles)) if supporting.is_file() else {}
 
     def read(line: Line) -> Question:
         tags = [line[key] for key in ("type", "level") if _is_text(line.get(key))]
@@ -233,16 +242,6 @@ def _open_hotpotqa(path: Path) -> Dataset:
         return replace(question, tags=(*question.tags, *tags), evidence=evidence)
 
     return _open_lines(path, find_problems, read)
-
-
-def _find_title_problems(line: Line) -> Iterator[str]:
-    yield from _find_text_problems(line, "id")
-    if not _are_texts(line.get("titles")):
-        yield f"titles: {_describe_value(line, 'titles')}; want a list of texts"
-
-
-def _read_titles(line: Line) -> tuple[str, tuple[str, ...]]:
-    return line["id"], tuple(line["titles"])
 
 
 LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
@@ -256,16 +255,10 @@ _ESCAPED = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-COLON-": "
 def _open_fever(path: Path) -> Dataset:
     """Return the claims in FEVER's `train.jsonl` or `shared_task_dev.jsonl` (its test files have no labels), or in a
     folder with `questions.jsonl` of that form."""
-    return _open_lines(path, _find_claim_problems, _read_claim)
-
-
-def _find_claim_problems(line: Line) -> Iterator[str]:
-    yield from _find_id_problems(line)
-    yield from _find_text_problems(line, "claim")
-    if line.get("label") not in LABELS:
-        yield f"label: {_describe_value(line, 'label')}; want {', '.join(LABELS)}"
-    if not isinstance(line.get("evidence", []), list):
-        yield f"evidence: {_describe_value(line, 'evidence')}; want a list of sets of sentences"
+    label = Key(lambda value: value in LABELS, ", ".join(LABELS))
+    evidence = Key(lambda value: isinstance(value, list), "a list of sets of sentences", optional=True)
+    keys = {"id": ID, "claim": TEXT, "label": label, "evidence": evidence}
+    return _open_lines(path, partial(check_keys, keys=keys), _read_claim)
 
 
 def _read_claim(line: Line) -> Question:
@@ -315,9 +308,12 @@ def open_bfcl(path: Path) -> Dataset:
 
 
 def _read_category(asked: Place, answers: Place, category: str) -> list[Question]:
-    expected = dict(read_lines(answers, _find_call_problems, _read_expected_calls))
+    truth = Key(_are_accepted_calls, "a list of {function: {argument: [accepted values]}}")
+    turns = Key(_are_turns, "a list of turns, of which each is a list of messages")
+    keys = {"id": ID, "question": turns, "function": Key(_are_functions, "a list of functions")}
+    expected = dict(read_lines(answers, partial(check_keys, keys={"id": ID, "ground_truth": truth}), _read_calls))
     questions = []
-    for line in read_lines(asked, _find_turn_problems, dict):
+    for line in read_lines(asked, partial(check_keys, keys=keys), dict):
         if line["id"] not in expected:
             raise DataError(f"{answers}: no answer to {line['id']!r}")
         functions = tuple(map(_read_function, line["function"]))
@@ -326,23 +322,19 @@ def _read_category(asked: Place, answers: Place, category: str) -> list[Question
     return questions
 
 
-def _find_turn_problems(line: Line) -> Iterator[str]:
-    yield from _find_id_problems(line)
-    turns, functions = line.get("question"), line.get("function")
+def _are_turns(turns: Any) -> bool:
     messages = turns[0] if isinstance(turns, list) and turns else None
-    if not isinstance(messages, list) or not all(
+    return isinstance(messages, list) and all(
         isinstance(one, dict) and isinstance(one.get("content"), str) for one in messages
-    ):
-        yield "question: want a list of turns, of which each is a list of messages"
-    if not isinstance(functions, list) or not all(isinstance(one, dict) and "name" in one for one in functions):
-        yield "function: want a list of functions"
+    )
 
 
-def _find_call_problems(line: Line) -> Iterator[str]:
-    yield from _find_id_problems(line)
-    calls = line.get("ground_truth")
-    if not isinstance(calls, list) or not all(map(_is_accepted_call, calls)):
-        yield "ground_truth: want a list of {function: {argument: [accepted values]}}"
+def _are_functions(functions: Any) -> bool:
+    return isinstance(functions, list) and all(isinstance(one, dict) and "name" in one for one in functions)
+
+
+def _are_accepted_calls(calls: Any) -> bool:
+    return isinstance(calls, list) and all(map(_is_accepted_call, calls))
 
 
 def _is_accepted_call(call: Any) -> bool:
@@ -352,7 +344,7 @@ def _is_accepted_call(call: Any) -> bool:
     return isinstance(arguments, dict) and all(isinstance(one, list) for one in arguments.values())
 
 
-def _read_expected_calls(line: Line) -> tuple[str, tuple[ExpectedCall, ...]]:
+def _read_calls(line: Line) -> tuple[str, tuple[ExpectedCall, ...]]:
     calls = [next(iter(call.items())) for call in line["ground_truth"]]
     return line["id"], tuple(ExpectedCall(_make_tool_name(name), _read_arguments(given)) for name, given in calls)
 
