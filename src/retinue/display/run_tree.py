@@ -1,8 +1,8 @@
 """A run shown as a tree: agents and the members that they call, their steps, calls, outcomes and costs.
 
 A tree is derived from events. It reads the same live and afterwards: members that work side by side are shown one after
-the other, each where it was called. `RunTree` has a `Branch` for each run, a branch has its calls, and `Section` writes
-in order what arrives side by side.
+the other, each where it was called. `RunTree` has a `Branch` for each run, and `Section` writes in order what arrives
+side by side.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class RunTree:
         branch.show(event, at)
         if path and isinstance(event, ENDINGS):
             above, _, call = path.rpartition("/")
-            self._find_branch(above).calls.note_answer(call, branch.answer)
+            self._find_branch(above).note_answer(call, branch.answer)
 
     def write_head(self, title: str) -> None:
         """Write a line above the tree, unless it is empty."""
@@ -119,7 +119,7 @@ class RunTree:
     def _find_branch(self, path: str) -> Branch:
         if path not in self._branches:
             above, _, call = path.rpartition("/")
-            section, prefix = self._find_branch(above).calls.place_member(call)
+            section, prefix = self._find_branch(above).place_member(call)
             view = replace(self._view, most=self._view.most // 2, head=True)
             self._branches[path] = Branch(self._page, view, section, prefix, top=False)
         return self._branches[path]
@@ -134,6 +134,14 @@ def _order_events(
         if isinstance(event, Called):
             below = f"{path}/{event.action.id}" if path else event.action.id
             yield from _order_events(children.get(below, ()), children, below)
+
+
+@dataclass(slots=True)
+class _OpenCall:
+    section: Section
+    inside: str  # the branches before what belongs to the call
+    shown: AgentAction | None = None
+    answer: str | None = None  # of the member that was called, if it has ended
 
 
 class Branch:
@@ -160,7 +168,8 @@ class Branch:
         self._goes_on = False  # the next reply belongs to this step
         self._closed = False
         self._rests: Stopped | None = None
-        self.calls = CallBranches(page, view.most, section, prefix)
+        self._inside = prefix  # the branches before what belongs to the step, or to the run outside of steps
+        self._open: dict[str, _OpenCall] = {}
 
     def show(self, event: Event | Delta, at: float = 0.0) -> None:
         """Show one event, which happened `at` this time (0: now)."""
@@ -195,7 +204,7 @@ class Branch:
                 again = f"asking {event.model}" if event.model else f"asking again in {event.seconds:.1f} s"
                 self._put_line(f"{event.problem}; {again}", ODD)
             case Called() | Observed() | Paused() | Resumed():
-                self.calls.show(event)
+                self._show_call(event)
             case Finished(answer=answer):
                 self._show_answer("Answer", answer)
                 self._end_step()
@@ -238,7 +247,7 @@ class Branch:
             self._end_step()
             glyphs = self._page.glyphs
             self._put(self._prefix + glyphs.fork, self._prefix + glyphs.bar, (write_step_title(event, at), BOLD))
-            self.calls.inside, self._closed = self._prefix + glyphs.bar, False
+            self._inside, self._closed = self._prefix + glyphs.bar, False
         self._goes_on = False
         for message in event.messages if self._view.verbose else ():
             of_tool = f"result of {message.tool or 'a tool'} ({message.call_id})"
@@ -247,7 +256,7 @@ class Branch:
     def quote(self, title: str, text: str) -> None:
         """Show a text word for word, set off from the rest."""
         self._put_line(title, ODD)
-        quoted = self.calls.inside + self._page.glyphs.quote
+        quoted = self._inside + self._page.glyphs.quote
         self._put(quoted, quoted, (text, ""))
 
     def _show_delta(self, event: Delta) -> None:
@@ -285,6 +294,64 @@ class Branch:
         if thought := read_thought(text):
             self._put_line(shorten_text(thought, self._view.most), "")
 
+    # ── calls ────────────────────────────────────────────────────────────────────────────────────
+
+    def place_member(self, call_id: str) -> tuple[Section, str]:
+        """Return where what the member does is shown that was called: a section, and the branches before it."""
+        call = self._open_call(call_id)
+        return call.section, call.inside
+
+    def note_answer(self, call_id: str, answer: str) -> None:
+        """Take note of how a member ended that was called: it need not be shown again."""
+        if call_id in self._open:
+            self._open[call_id].answer = answer.strip()
+
+    def _show_call(self, event: Called | Observed | Paused | Resumed) -> None:
+        match event:
+            case Called(action=action):
+                call, shown = self._begin_call(action)
+                if shown.tool_input != action.tool_input:  # a person changed it
+                    self._put_line(f"now {call_text(action)}", DOING, call)
+            case Paused(action=action) if "/" not in action.id:  # that of a member is shown there
+                call, _ = self._begin_call(action)
+                self._put_line(f"waits for a person: {event.problem}", ODD, call)
+            case Resumed(call_id=call_id, decision=decision) if "/" not in call_id:
+                said = f": {decision.message}" if decision.message else ""
+                self._put_line(f"a person decided: {decision.kind}{said}", ODD, self._open_call(call_id))
+                if call_id.startswith(_CONSULTED):
+                    self._open.pop(call_id).section.close()
+            case Observed(observation=seen):
+                self._show_outcome(seen)
+
+    def _open_call(self, call_id: str) -> _OpenCall:
+        if call_id not in self._open:
+            self._open[call_id] = _OpenCall(self._section.begin(), self._inside + self._page.glyphs.bar)
+        return self._open[call_id]
+
+    def _begin_call(self, action: AgentAction) -> tuple[_OpenCall, AgentAction]:
+        """Return a call, and the action that is shown of it."""
+        call = self._open_call(action.id)
+        if call.shown is None:
+            text, first = shorten_text(call_text(action), self._view.most), self._inside + self._page.glyphs.fork
+            call.section.write(self._page.wrap_paragraph(first, call.inside, (text, DOING)))
+        call.shown = call.shown or action
+        return call, call.shown
+
+    def _show_outcome(self, seen: Observation) -> None:
+        call = self._open_call(seen.call_id)
+        good, glyphs = seen.outcome in ("result", "repeated"), self._page.glyphs
+        took = f"{seen.seconds:.1f} s" + (f", {format_tokens(seen.usage)}" if seen.usage.requests else "")
+        text = shorten_text(seen.text.strip(), self._view.most)
+        if call.answer is not None and (not good or (call.answer and call.answer in seen.text)):
+            text = "answered" if good else "no answer"  # the member's branch says it
+        outcome = "" if seen.outcome == "result" else f"{seen.outcome.replace('_', ' ')} · "
+        sign, ink = (glyphs.result, GOOD) if good else (glyphs.problem, ODD)
+        first, rest = call.inside + sign, call.inside + " " * len(sign)
+        call.section.write(self._page.wrap_paragraph(first, rest, (text, ink), (f" · {outcome}{took}", DIM)))
+        if seen.note:
+            self._put_line(seen.note, ODD, call)
+        self._open.pop(seen.call_id).section.close()
+
     # ── the answer, and the end ──────────────────────────────────────────────────────────────────
 
     def _show_answer(self, label: str, answer: str) -> None:
@@ -307,14 +374,15 @@ class Branch:
 
     def _end_step(self) -> None:
         """End the step with what it took."""
-        self.calls.close()
+        while self._open:
+            self._open.pop(next(iter(self._open))).section.close()
         if self._usage.requests or self._seconds:
             first = f" (first word after {self._first:.1f} s)" if self._first else ""
             cost = f"model {self._seconds:.1f} s{first} · {format_tokens(self._usage)}"
             outer = self._prefix + ("" if self._closed else self._page.glyphs.bar)
             self._put(outer + (GAP if self._closed else self._page.glyphs.last), outer + GAP, (cost, DIM))
         self._usage, self._seconds, self._first = Usage(), 0.0, 0.0
-        self.calls.inside = self._prefix
+        self._inside = self._prefix
 
     def _put_stop(self, event: Stopped) -> None:
         why = f"Stopped: {event.reason}{': ' + event.detail if event.detail else ''}"
@@ -326,98 +394,12 @@ class Branch:
         self._closed = True
         return first, "" if plain_rest and self._page.is_plain else self._prefix + GAP
 
-    def _put_line(self, text: str, ink: str) -> None:
-        self._put(self.calls.inside, self.calls.inside, (text, ink))
+    def _put_line(self, text: str, ink: str, call: _OpenCall | None = None) -> None:
+        section, inside = (call.section, call.inside) if call else (self._section, self._inside)
+        section.write(self._page.wrap_paragraph(inside, inside, (text, ink)))
 
     def _put(self, first: str, rest: str, piece: tuple[str, str]) -> None:
         self._section.write(self._page.wrap_paragraph(first, rest, piece))
-
-
-@dataclass(slots=True)
-class _OpenCall:
-    section: Section
-    inside: str  # the branches before what belongs to the call
-    shown: AgentAction | None = None
-    answer: str | None = None  # of the member that was called, if it has ended
-
-
-class CallBranches:
-    """Writes the calls of a run to `section`.
-
-    `inside` are the branches before what belongs to the current step, or to the run outside of steps.
-    """
-
-    def __init__(self, page: Page, most: int, section: Section, inside: str) -> None:
-        self._page = page
-        self._most = most
-        self._section = section
-        self.inside = inside
-        self._open: dict[str, _OpenCall] = {}
-
-    def place_member(self, call_id: str) -> tuple[Section, str]:
-        """Return where what the member does is shown that was called: a section, and the branches before it."""
-        call = self._open_call(call_id)
-        return call.section, call.inside
-
-    def note_answer(self, call_id: str, answer: str) -> None:
-        """Take note of how a member ended that was called: it need not be shown again."""
-        if call_id in self._open:
-            self._open[call_id].answer = answer.strip()
-
-    def show(self, event: Called | Observed | Paused | Resumed) -> None:
-        """Show a call, or that a person changed it; that it waits for a person, who decided; what came of it."""
-        match event:
-            case Called(action=action):
-                call, shown = self._begin_call(action)
-                if shown.tool_input != action.tool_input:
-                    self._put_line(call, f"now {call_text(action)}", DOING)
-            case Paused(action=action) if "/" not in action.id:  # that of a member is shown there
-                call, _ = self._begin_call(action)
-                self._put_line(call, f"waits for a person: {event.problem}", ODD)
-            case Resumed(call_id=call_id, decision=decision) if "/" not in call_id:
-                said = f": {decision.message}" if decision.message else ""
-                self._put_line(self._open_call(call_id), f"a person decided: {decision.kind}{said}", ODD)
-                if call_id.startswith(_CONSULTED):
-                    self._open.pop(call_id).section.close()
-            case Observed(observation=seen):
-                self._show_outcome(seen)
-
-    def close(self) -> None:
-        """End the calls of a step."""
-        while self._open:
-            self._open.pop(next(iter(self._open))).section.close()
-
-    def _open_call(self, call_id: str) -> _OpenCall:
-        if call_id not in self._open:
-            self._open[call_id] = _OpenCall(self._section.begin(), self.inside + self._page.glyphs.bar)
-        return self._open[call_id]
-
-    def _begin_call(self, action: AgentAction) -> tuple[_OpenCall, AgentAction]:
-        """Return a call, and the action that is shown of it."""
-        call = self._open_call(action.id)
-        if call.shown is None:
-            text, first = shorten_text(call_text(action), self._most), self.inside + self._page.glyphs.fork
-            call.section.write(self._page.wrap_paragraph(first, call.inside, (text, DOING)))
-        call.shown = call.shown or action
-        return call, call.shown
-
-    def _show_outcome(self, seen: Observation) -> None:
-        call = self._open_call(seen.call_id)
-        good, glyphs = seen.outcome in ("result", "repeated"), self._page.glyphs
-        took = f"{seen.seconds:.1f} s" + (f", {format_tokens(seen.usage)}" if seen.usage.requests else "")
-        text = shorten_text(seen.text.strip(), self._most)
-        if call.answer is not None and (not good or (call.answer and call.answer in seen.text)):
-            text = "answered" if good else "no answer"  # the member's branch says it
-        outcome = "" if seen.outcome == "result" else f"{seen.outcome.replace('_', ' ')} · "
-        sign, ink = (glyphs.result, GOOD) if good else (glyphs.problem, ODD)
-        first, rest = call.inside + sign, call.inside + " " * len(sign)
-        call.section.write(self._page.wrap_paragraph(first, rest, (text, ink), (f" · {outcome}{took}", DIM)))
-        if seen.note:
-            self._put_line(call, seen.note, ODD)
-        self._open.pop(seen.call_id).section.close()
-
-    def _put_line(self, call: _OpenCall, text: str, ink: str) -> None:
-        call.section.write(self._page.wrap_paragraph(call.inside, call.inside, (text, ink)))
 
 
 class Section:
