@@ -50,24 +50,20 @@ def build_tables(figures: Figures) -> Iterator[Table]:
     means = [name for name in MEANS if any(name in one.means for one in agents)]
     quality = [name for name in means if name in QUALITY]
     costs = [name for name in means if name not in QUALITY]
-    yield Table(
-        "Answers",
-        ["configuration", "questions", *(SHARES[name] for name in shares), *(MEANS[name] for name in quality)],
-        [
-            [one.name, _format_question_count(one), *_format_shares(one, shares), *_format_means(one, quality)]
-            for one in agents
-        ],
-        "With 95% intervals: Wilson's for shares, the bootstrap's for means.",
-    )
-    yield Table(
-        "What a question takes",
-        ["configuration", *(MEANS[name] for name in costs), "unparseable replies", "stop reasons"],
-        [
-            [one.name, *_format_means(one, costs), _format_unparseable_count(one), _format_stop_reasons(one)]
-            for one in agents
-        ],
-        "Means over the questions, with 95% intervals. Unparseable replies are those of all questions.",
-    )
+    answers, costs_of = [], []
+    for one in agents:
+        asked = f"{one.questions}{f' ({one.failed} more have no answer)' if one.failed else ''}"
+        answers.append([one.name, asked, *_format_shares(one, shares), *_format_means(one, quality)])
+        found = one.means.get("unparseable")
+        unparseable = f"{found.mean * found.of:.0f}" if found else ""
+        stops = ", ".join(f"{reason} {count}" for reason, count in one.stop_reasons.items())
+        costs_of.append([one.name, *_format_means(one, costs), unparseable, stops])
+    head = [*(SHARES[name] for name in shares), *(MEANS[name] for name in quality)]
+    note = "With 95% intervals: Wilson's for shares, the bootstrap's for means."
+    yield Table("Answers", ["configuration", "questions", *head], answers, note)
+    head = [*(MEANS[name] for name in costs), "unparseable replies", "stop reasons"]
+    note = "Means over the questions, with 95% intervals. Unparseable replies are those of all questions."
+    yield Table("What a question takes", ["configuration", *head], costs_of, note)
     if tags := figures.tags:
         rows = [
             [tag, f"{max(one.questions for one in its)}", *(_format_shares(one, ["right"])[0] for one in its)]
@@ -101,39 +97,21 @@ def _format_means(one: Summary, names: Sequence[str]) -> Iterator[str]:
         yield f"{numbers[0]} ({numbers[1]}–{numbers[2]})" if numbers else ""
 
 
-def _format_question_count(one: Summary) -> str:
-    return f"{one.questions}{f' ({one.failed} more have no answer)' if one.failed else ''}"
-
-
-def _format_unparseable_count(one: Summary) -> str:
-    found = one.means.get("unparseable")
-    return f"{found.mean * found.of:.0f}" if found else ""
-
-
-def _format_stop_reasons(one: Summary) -> str:
-    return ", ".join(f"{reason} {count}" for reason, count in one.stop_reasons.items())
-
-
 def _build_paired_table(pairs: Sequence[Pair]) -> Table:
     names = [name for name in MEANS if any(name in pair.amounts for pair in pairs)]
-    rows = [
-        [
-            f"{pair.first} → {pair.second}",
-            f"{pair.both} / {pair.only_first} / {pair.only_second} / {pair.neither}",
-            f"{100 * pair.right.mean:+.1f} points ({100 * pair.right.low:+.1f} to {100 * pair.right.high:+.1f}), "
-            f"{_format_chance(pair.right.p)}",
-            *(_format_difference(name, pair.amounts[name]) if name in pair.amounts else "" for name in names),
-        ]
-        for pair in pairs
-    ]
-    return Table(
-        "Paired tests",
-        ["from → to", "right: both / only the first / only the second / neither", "right", *(MEANS[n] for n in names)],
-        rows,
+    rows = []
+    for pair in pairs:
+        counts = f"{pair.both} / {pair.only_first} / {pair.only_second} / {pair.neither}"
+        mean, low, high = (f"{100 * value:+.1f}" for value in (pair.right.mean, pair.right.low, pair.right.high))
+        right = f"{mean} points ({low} to {high}), {_format_chance(pair.right.p)}"
+        amounts = [_format_difference(name, pair.amounts[name]) if name in pair.amounts else "" for name in names]
+        rows.append([f"{pair.first} → {pair.second}", counts, right, *amounts])
+    head = ["from → to", "right: both / only the first / only the second / neither", "right"]
+    note = (
         "The second less the first, on the questions that both answered. Right: McNemar's exact test; amounts: the "
-        "permutation test of pairs. "
-        f"{len(pairs) * (1 + len(names))} tests, and no p is corrected for their number.",
+        f"permutation test of pairs. {len(pairs) * (1 + len(names))} tests, and no p is corrected for their number."
     )
+    return Table("Paired tests", [*head, *(MEANS[name] for name in names)], rows, note)
 
 
 def _format_chance(p: float) -> str:

@@ -56,11 +56,6 @@ class Asked:
     traits: frozenset[str] = frozenset()
     issued: Issued = field(default_factory=dict)
 
-    @property
-    def streams(self) -> bool:
-        """Whether the reply is to be streamed, by the body or the path."""
-        return self.body.get("stream") is True or "stream" in self.path.lower()
-
     def made(self, *ids: str) -> Any:
         """Return the issued turn with a call of one of these ids, or `None` if it is not of this API."""
         return next((self.issued[one] for one in ids if one in self.issued), None)
@@ -137,7 +132,7 @@ def seal(*parts: Any) -> str:
 
 
 def number_of(conversation: Any) -> str:
-    """Return eight letters and digits, which follow from the conversation so far, for ids."""
+    """Return eight letters and digits for ids, which follow from the conversation so far."""
     return re.sub(r"\W", "", seal(conversation))[:8]
 
 
@@ -154,9 +149,6 @@ def encode_sse(event: Any, name: str = "") -> bytes:
 def find_unknown_names(given: Mapping[str, Any], known: str) -> list[str]:
     """Return the names in `given` that are not among the `known` ones."""
     return sorted(set(given) - set(known.split()))
-
-
-# ── the server ──────────────────────────────────────────────────────────────────────────────────
 
 
 class Refusal(NamedTuple):
@@ -220,7 +212,8 @@ class VendorServer:
                 return status, wire.error(status, code, message)
             reply, issued = wire.reply(asked, self._find_turn(asked.body))
             self._issued |= issued
-        return 200, wire.stream(reply) if asked.streams else reply
+        streams = asked.body.get("stream") is True or "stream" in asked.path.lower()
+        return 200, wire.stream(reply) if streams else reply
 
     def _find_refusal(self, asked: Asked) -> tuple[str, int, str, str] | None:
         place = re.fullmatch(self.vendor.path, asked.path)
@@ -229,7 +222,13 @@ class VendorServer:
         asked.model = str(asked.body.get("model") or unquote(place.groupdict().get("model") or ""))
         asked.traits = frozenset(self.vendor.models.get(asked.model, "").split())
         asked.issued = self._issued
-        if kind := self.fail.pop(0) if self.fail else self._find_failure(asked):
+        keys = [asked.headers.get(name, "") for name in self.vendor.key.split()]
+        failures = {
+            "wrong_key": keys and not any(self.key in key for key in keys),
+            "unknown_model": asked.model not in self.vendor.models,
+            "too_long": self.window and len(json.dumps(asked.body)) > self.window,
+        }
+        if kind := self.fail.pop(0) if self.fail else next((kind for kind, held in failures.items() if held), ""):
             return kind, *self.vendor.failures[kind]
         for rule in self.vendor.rules:
             try:
@@ -239,13 +238,6 @@ class VendorServer:
             if problem:
                 return rule.name, *self.vendor.refusal, problem
         return None
-
-    def _find_failure(self, asked: Asked) -> str:
-        if self.vendor.key and not any(self.key in asked.headers.get(name, "") for name in self.vendor.key.split()):
-            return "wrong_key"
-        if asked.model not in self.vendor.models:
-            return "unknown_model"
-        return "too_long" if self.window and len(json.dumps(asked.body)) > self.window else ""
 
     def _find_turn(self, body: Json) -> Turn:
         """Return what the model says next."""
@@ -262,8 +254,6 @@ class VendorServer:
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), ConnectionError):  # a client that is killed
             super().handle_error(request, client_address)
@@ -404,9 +394,6 @@ def chat_wire(
         yield b"data: [DONE]\n\n"
 
     return Wire(count_turns, read_tools, reply, stream, error)
-
-
-# ── rules of all who speak it ────────────────────────────────────────────────────────────────────
 
 
 def results_follow_their_calls(asked: Asked) -> Problems:
