@@ -25,7 +25,7 @@ from retinue._internal.progress import progress_to
 from retinue.core.events import Delta, Event
 from retinue.core.protocols import Retry
 from retinue.core.values import AgentAction, Capabilities, Reply, Usage
-from retinue.display.status_lines import StatusLines
+from retinue.display.run_display import StatusLines
 from retinue.display.terminal import Measure, Paragraph, clean, count_cells
 from retinue.tools import calculator
 

@@ -7,10 +7,13 @@ side by side.
 
 from __future__ import annotations
 
+import json
 import re
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TextIO, assert_never
 
 from ..core.events import (
@@ -31,16 +34,7 @@ from ..core.events import (
 )
 from ..core.run_result import RESTING, RunResult, find_ending
 from ..core.values import AgentAction, Observation, Reply, StopReason, Usage
-from .event_texts import (
-    call_text,
-    format_message,
-    format_tokens,
-    read_thought,
-    reply_text,
-    shorten_text,
-    write_step_title,
-)
-from .terminal import ANSWER, BOLD, DIM, DOING, GAP, GOOD, ODD, Page, Paragraph
+from .terminal import ANSWER, BOLD, DIM, DOING, GAP, GOOD, ODD, Page, Paragraph, clean
 
 _ANSWER_NEXT = re.compile(r"(?:final answer|final answer is):\s*\Z", re.IGNORECASE)
 _CONSULTED = "consult_"  # with which ids of questions to a person begin that no call follows
@@ -104,7 +98,7 @@ class RunTree:
         steps, usage = len(result.steps), result.usage
         took = [f"{usage.requests} {'reply' if usage.requests == 1 else 'replies'}"]
         took += [f"{steps} tool step{'s' * (steps != 1)}"] * bool(steps)
-        total = ", ".join([*took, f"{result.seconds:.1f} s", format_tokens(usage)])
+        total = ", ".join([*took, f"{result.seconds:.1f} s", _format_tokens(usage)])
         said = usage.requests == 1 and result.stop_reason is StopReason.ANSWER and not steps
         for path in sorted(self._branches, key=len, reverse=True):
             self._branches[path].end("" if path or said else total)
@@ -235,7 +229,7 @@ class Branch:
         if not self._view.head:
             return
         words = [event.agent, event.strategy, event.model, ", ".join(event.tools)]
-        self._put(self._prefix, self._prefix, (shorten_text(" · ".join(filter(None, words)), self._view.most), DIM))
+        self._put(self._prefix, self._prefix, (_shorten(" · ".join(filter(None, words)), self._view.most), DIM))
         if event.abilities.problem:
             problem = f"no native tool calls here: {event.abilities.problem}"
             self._put(self._prefix, self._prefix, (problem, ODD))
@@ -246,12 +240,18 @@ class Branch:
         if not self._goes_on:
             self._end_step()
             glyphs = self._page.glyphs
-            self._put(self._prefix + glyphs.fork, self._prefix + glyphs.bar, (write_step_title(event, at), BOLD))
+            notes = [f"step {event.step}", "beside it" * event.aside, "the last" * event.closing]
+            notes.append(f"the reply was not usable: {clean(event.problem)}" if event.problem else "")
+            notes.append("the window is full: oldest observations shortened" if event.shortened else "")
+            title = ", ".join(filter(None, notes)) + (f" · {format_clock_time(at)}" if at else "")
+            self._put(self._prefix + glyphs.fork, self._prefix + glyphs.bar, (title, BOLD))
             self._inside, self._closed = self._prefix + glyphs.bar, False
         self._goes_on = False
         for message in event.messages if self._view.verbose else ():
             of_tool = f"result of {message.tool or 'a tool'} ({message.call_id})"
-            self.quote(of_tool if message.role == "tool" else message.role, format_message(message))
+            files = [f"[{one.media_type} {one.id[:12]}]" for one in message.files]
+            text = "\n".join([*files, _write_whole(message.content, message.calls)])
+            self.quote(of_tool if message.role == "tool" else message.role, text)
 
     def quote(self, title: str, text: str) -> None:
         """Show a text word for word, set off from the rest."""
@@ -278,7 +278,7 @@ class Branch:
         if reply.unsent:
             self._put_line(f"another model: what {reply.unsent} wanted back was not sent", ODD)
         if self._view.verbose:
-            self.quote("reply", reply_text(reply))
+            self.quote("reply", _write_whole(reply.text, reply.calls))
         elif self._stream is None:
             self._thought = reply.text  # shown once it is known whether it is the answer
         self._usage += reply.usage
@@ -288,11 +288,11 @@ class Branch:
 
     def _say_reasoning(self, text: str) -> None:
         if text.strip():
-            self._put_line(shorten_text(text.strip(), 0 if self._view.verbose else self._view.most), DIM)
+            self._put_line(_shorten(text.strip(), 0 if self._view.verbose else self._view.most), DIM)
 
     def _say_thought(self, text: str) -> None:
-        if thought := read_thought(text):
-            self._put_line(shorten_text(thought, self._view.most), "")
+        if thought := _read_thought(text):
+            self._put_line(_shorten(thought, self._view.most), "")
 
     # ── calls ────────────────────────────────────────────────────────────────────────────────────
 
@@ -311,7 +311,7 @@ class Branch:
             case Called(action=action):
                 call, shown = self._begin_call(action)
                 if shown.tool_input != action.tool_input:  # a person changed it
-                    self._put_line(f"now {call_text(action)}", DOING, call)
+                    self._put_line(f"now {_write_call(action)}", DOING, call)
             case Paused(action=action) if "/" not in action.id:  # that of a member is shown there
                 call, _ = self._begin_call(action)
                 self._put_line(f"waits for a person: {event.problem}", ODD, call)
@@ -332,7 +332,7 @@ class Branch:
         """Return a call, and the action that is shown of it."""
         call = self._open_call(action.id)
         if call.shown is None:
-            text, first = shorten_text(call_text(action), self._view.most), self._inside + self._page.glyphs.fork
+            text, first = _shorten(_write_call(action), self._view.most), self._inside + self._page.glyphs.fork
             call.section.write(self._page.wrap_paragraph(first, call.inside, (text, DOING)))
         call.shown = call.shown or action
         return call, call.shown
@@ -340,8 +340,8 @@ class Branch:
     def _show_outcome(self, seen: Observation) -> None:
         call = self._open_call(seen.call_id)
         good, glyphs = seen.outcome in ("result", "repeated"), self._page.glyphs
-        took = f"{seen.seconds:.1f} s" + (f", {format_tokens(seen.usage)}" if seen.usage.requests else "")
-        text = shorten_text(seen.text.strip(), self._view.most)
+        took = f"{seen.seconds:.1f} s" + (f", {_format_tokens(seen.usage)}" if seen.usage.requests else "")
+        text = _shorten(seen.text.strip(), self._view.most)
         if call.answer is not None and (not good or (call.answer and call.answer in seen.text)):
             text = "answered" if good else "no answer"  # the member's branch says it
         outcome = "" if seen.outcome == "result" else f"{seen.outcome.replace('_', ' ')} · "
@@ -363,7 +363,7 @@ class Branch:
             return
         self._end_stream()
         if answer:
-            text = answer if self._top else shorten_text(answer, self._view.most)
+            text = answer if self._top else _shorten(answer, self._view.most)
             self._put(*self._draw_edges(plain_rest=self._top), (f"{label}: {text.strip()}", ANSWER))
 
     def _end_stream(self) -> None:
@@ -378,7 +378,7 @@ class Branch:
             self._open.pop(next(iter(self._open))).section.close()
         if self._usage.requests or self._seconds:
             first = f" (first word after {self._first:.1f} s)" if self._first else ""
-            cost = f"model {self._seconds:.1f} s{first} · {format_tokens(self._usage)}"
+            cost = f"model {self._seconds:.1f} s{first} · {_format_tokens(self._usage)}"
             outer = self._prefix + ("" if self._closed else self._page.glyphs.bar)
             self._put(outer + (GAP if self._closed else self._page.glyphs.last), outer + GAP, (cost, DIM))
         self._usage, self._seconds, self._first = Usage(), 0.0, 0.0
@@ -448,3 +448,58 @@ class Section:
                 return False
             self._parts.popleft()
         return self._closed
+
+
+_DECIDED = re.compile(
+    r"^[ \t>*_#`-]*(?:action|tool|follow[ _-]?up|(?:so the )?final[ _]answer|observation)\b[^:\n]{0,40}:",
+    re.IGNORECASE | re.MULTILINE,
+)
+_LABEL = re.compile(r"^[\s>*_#`-]*thought[ \t]*\d*[*_`]*:[*_`]*", re.IGNORECASE)
+_IN_JSON = re.compile(r'"thought"\s*+:\s*+("(?:[^"\\]|\\.)*+")')
+
+
+def _read_thought(text: str) -> str:
+    """Return the text of a reply before its action or answer; of a reply in JSON, which may be partial, its thought."""
+    if text.lstrip().startswith(("{", "[", "```")):
+        written = _IN_JSON.search(text)
+        try:
+            return str(json.loads(written[1], strict=False)) if written else ""
+        except ValueError:
+            return ""
+    decided = _DECIDED.search(text)
+    return _LABEL.sub("", text[: decided.start()] if decided else text).strip()
+
+
+def format_clock_time(at: float, form: str = "%H:%M:%S") -> str:
+    """Return a time of day, of Unix seconds; empty for one that no clock shows."""
+    try:
+        return time.strftime(form, time.localtime(at))
+    except (OverflowError, ValueError, OSError):
+        return ""
+
+
+def _write_call(action: AgentAction) -> str:
+    """Return a call as in a program."""
+    given, write = action.tool_input, partial(json.dumps, ensure_ascii=False)
+    written = (
+        ", ".join(f"{key}={write(value)}" for key, value in given.items()) if isinstance(given, dict) else write(given)
+    )
+    return f"{action.tool}({written})"
+
+
+def _shorten(text: str, most: int) -> str:
+    """Return at most so many characters of a text (0: all)."""
+    return text if not most or len(text) <= most else f"{text[:most]} …"
+
+
+def _format_tokens(usage: Usage) -> str:
+    """Return the tokens and what they cost."""
+    cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
+    thought = f" ({usage.reasoning_tokens:,} of reasoning)" if usage.reasoning_tokens else ""
+    cost = f", cost {usage.cost:.4g}" if usage.cost else ""
+    return f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out{thought}{cost}"
+
+
+def _write_whole(text: str, calls: Sequence[AgentAction]) -> str:
+    """Return a message or a reply, word for word."""
+    return "\n".join([*([text] if text or not calls else []), *map(_write_call, calls)])

@@ -21,6 +21,8 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from jsonschema import Draft202012Validator
+
 from .._internal.message_text import find_nearest
 from ..core.schema.json_schema import check_schema
 from ..errors import DataError
@@ -144,10 +146,6 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip()) and value.encode("utf-8", "replace").decode() == value
 
 
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
-
-
 def _is_number(value: Any) -> bool:
     try:
         return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
@@ -155,30 +153,32 @@ def _is_number(value: Any) -> bool:
         return False
 
 
-def _are_named(values: Any, inner: str) -> bool:
-    """Return whether `values` is a list of objects, each with a `name` and perhaps an object `inner`."""
-    return isinstance(values, list) and all(
-        isinstance(one, dict) and _is_text(one.get("name")) and isinstance(one.get(inner, {}), dict) for one in values
-    )
-
-
 def _describe_value(line: Line, key: str) -> str:
     return "missing" if key not in line else "null" if line[key] is None else f"{line[key]!r:.60}"
 
 
+def _fits(**schema: Any) -> Callable[[Any], bool]:
+    """Return what says whether a value fits a JSON Schema."""
+    return Draft202012Validator(schema).is_valid
+
+
+def _list_of(name: str) -> dict[str, Any]:
+    """Return the schema of a list of objects, each with a `name` and perhaps an object under another one."""
+    properties = {"name": {"type": "string", "pattern": r"\S"}, name: {"type": "object"}}
+    return {"type": "array", "items": {"type": "object", "required": ["name"], "properties": properties}}
+
+
 ID = Key(lambda value: type(value) is int or _is_text(value), "a text")
 TEXT = Key(_is_text, "a text")
-TEXTS = Key(_are_texts, "a list of texts", optional=True)
+TEXTS = Key(lambda value: isinstance(value, list) and all(map(_is_text, value)), "a list of texts", optional=True)
 CHECKED = {
     "id": ID,
     "question": TEXT,
-    "unanswerable": Key(lambda value: isinstance(value, bool), "true or false", optional=True),
+    "unanswerable": Key(_fits(type="boolean"), "true or false", optional=True),
     **dict.fromkeys(("evidence", "tags", "rivals"), TEXTS),
-    "tools": Key(
-        lambda value: _are_named(value, "arguments"), 'a list of {"name": …, "arguments": {…}}', optional=True
-    ),
+    "tools": Key(_fits(**_list_of("arguments")), 'a list of {"name": …, "arguments": {…}}', optional=True),
     "functions": Key(
-        lambda value: _are_named(value, "parameters"), 'a list of {"name": …, "parameters": {a JSON Schema}}', True
+        _fits(**_list_of("parameters")), 'a list of {"name": …, "parameters": {a JSON Schema}}', optional=True
     ),
 }
 
@@ -255,8 +255,8 @@ _ESCAPED = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-COLON-": "
 def _open_fever(path: Path) -> Dataset:
     """Return the claims in FEVER's `train.jsonl` or `shared_task_dev.jsonl` (its test files have no labels), or in a
     folder with `questions.jsonl` of that form."""
-    label = Key(lambda value: value in LABELS, ", ".join(LABELS))
-    evidence = Key(lambda value: isinstance(value, list), "a list of sets of sentences", optional=True)
+    label = Key(_fits(enum=list(LABELS)), ", ".join(LABELS))
+    evidence = Key(_fits(type="array"), "a list of sets of sentences", optional=True)
     keys = {"id": ID, "claim": TEXT, "label": label, "evidence": evidence}
     return _open_lines(path, partial(check_keys, keys=keys), _read_claim)
 
@@ -285,6 +285,21 @@ CATEGORIES: Mapping[str, re.Pattern[str]] = {
     "parallel": re.compile(r"BFCL_v\d+_parallel\.json"),
 }
 _IN_WHEEL = "bfcl_eval/data/"
+_MESSAGE = {"type": "object", "required": ["content"], "properties": {"content": {"type": "string"}}}
+_ASKED = {
+    "id": ID,
+    "question": Key(
+        _fits(type="array", minItems=1, prefixItems=[{"type": "array", "items": _MESSAGE}]),
+        "a list of turns, of which each is a list of messages",
+    ),
+    "function": Key(_fits(type="array", items={"type": "object", "required": ["name"]}), "a list of functions"),
+}
+_ARGUMENTS = {"type": "object", "additionalProperties": {"type": "array"}}
+_CALL = {"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": _ARGUMENTS}
+_TRUTH = {
+    "id": ID,
+    "ground_truth": Key(_fits(type="array", items=_CALL), "a list of {function: {argument: [accepted values]}}"),
+}
 _SCHEMA_TYPES = {"dict": "object", "float": "number", "tuple": "array"}
 
 
@@ -308,40 +323,15 @@ def open_bfcl(path: Path) -> Dataset:
 
 
 def _read_category(asked: Place, answers: Place, category: str) -> list[Question]:
-    truth = Key(_are_accepted_calls, "a list of {function: {argument: [accepted values]}}")
-    turns = Key(_are_turns, "a list of turns, of which each is a list of messages")
-    keys = {"id": ID, "question": turns, "function": Key(_are_functions, "a list of functions")}
-    expected = dict(read_lines(answers, partial(check_keys, keys={"id": ID, "ground_truth": truth}), _read_calls))
+    expected = dict(read_lines(answers, partial(check_keys, keys=_TRUTH), _read_calls))
     questions = []
-    for line in read_lines(asked, partial(check_keys, keys=keys), dict):
+    for line in read_lines(asked, partial(check_keys, keys=_ASKED), dict):
         if line["id"] not in expected:
             raise DataError(f"{answers}: no answer to {line['id']!r}")
         functions = tuple(map(_read_function, line["function"]))
         text = "\n".join(message["content"] for message in line["question"][0])
         questions.append(Question(line["id"], text, tags=(category,), calls=expected[line["id"]], functions=functions))
     return questions
-
-
-def _are_turns(turns: Any) -> bool:
-    messages = turns[0] if isinstance(turns, list) and turns else None
-    return isinstance(messages, list) and all(
-        isinstance(one, dict) and isinstance(one.get("content"), str) for one in messages
-    )
-
-
-def _are_functions(functions: Any) -> bool:
-    return isinstance(functions, list) and all(isinstance(one, dict) and "name" in one for one in functions)
-
-
-def _are_accepted_calls(calls: Any) -> bool:
-    return isinstance(calls, list) and all(map(_is_accepted_call, calls))
-
-
-def _is_accepted_call(call: Any) -> bool:
-    if not isinstance(call, dict) or len(call) != 1:
-        return False
-    (arguments,) = call.values()
-    return isinstance(arguments, dict) and all(isinstance(one, list) for one in arguments.values())
 
 
 def _read_calls(line: Line) -> tuple[str, tuple[ExpectedCall, ...]]:
