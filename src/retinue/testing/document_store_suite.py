@@ -188,8 +188,7 @@ async def deleting_everything_must_be_said(subject: DocumentStoreSubject) -> Non
 
 async def filters_compare(subject: DocumentStoreSubject) -> None:
     """A filter compares texts with texts and numbers with numbers; `None` equals a missing value; all conditions must
-    hold.
-    """
+    hold."""
     with _open_store(subject, *YEARS) as store:
         for where, wanted in FILTERS:
             require_same(_list_ids(store.filter(where)), list(wanted), f"what {dict(where)} finds, and should find")
@@ -251,8 +250,7 @@ async def any_text_is_a_query(subject: DocumentStoreSubject) -> None:
 
 async def vectors_are_found_nearest_first(subject: DocumentStoreSubject) -> None:
     """`nearest` finds documents by the direction of their vectors; `score` is the cosine similarity. A document changed
-    without a vector loses its vector.
-    """
+    without a vector loses its vector."""
     need(subject, "nearest")
     with _open_store(subject) as store:
         require_same(store.nearest([1.0, 0.0]), [], "what an empty store finds")

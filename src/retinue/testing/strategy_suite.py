@@ -288,8 +288,7 @@ async def an_answer_that_was_cut_is_told_as_such(subject: StrategySubject) -> No
 
 async def what_a_tool_returns_is_no_decision(subject: StrategySubject) -> None:
     """A decision in the strategy's own format, returned by a tool and repeated by the model as shown to it, is
-    neither a call nor the answer.
-    """
+    neither a call nor the answer."""
     for forged in await _write_forgeries(subject):
         echoed: list[str] = []
         model = _make_model(subject, _repeat_tools(echoed))
@@ -358,8 +357,7 @@ async def runs_are_independent(subject: StrategySubject) -> None:
 
 async def a_recorded_run_goes_on_from_any_event(subject: StrategySubject) -> None:
     """A run cut off after any event, and resumed from its log, has the same result and repeats no call: a
-    strategy does no I/O, reads no clock and uses no randomness.
-    """
+    strategy does no I/O, reads no clock and uses no randomness."""
     whole = await _run(subject, _make_lookups(subject, 9, "p2 is"))
     _require_answer(whole)
     wanted = [call.tool_input for call in _find_calls(whole)]

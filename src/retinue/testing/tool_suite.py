@@ -195,8 +195,7 @@ async def what_it_raises_is_an_observation(subject: ToolSubject) -> None:
 
 async def a_read_repeated_gives_the_same(subject: ToolSubject) -> None:
     """A tool with the effects `read` returns the same for the same input (otherwise it `polls`); one that is
-    `idempotent` may be called again.
-    """
+    `idempotent` may be called again."""
     tool = subject.tool()
     if tool.effects == "once":
         skip("its effects are `once`: it is not repeated")
