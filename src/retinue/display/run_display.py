@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self, TextIO
 
 from .._internal.progress import progress_to
-from ..core.events import Asked, Called, Delta, Event, Observed, Paused, Replied, Resumed, Started
+from ..core.events import Asked, Called, Delta, Event, Observed, Paused, Replied, Resumed, Retried, Said, Started
 from ..core.prompt import Ask
 from ..core.run_context import current_run, run_context
 from ..core.run_result import RunResult
@@ -21,6 +21,11 @@ from ..core.schema.patterns import print_gbnf
 from .run_tree import RunTree, View
 from .terminal import Measure, can_write, clean, count_cells, is_seen, is_terminal, measure_height, measure_width, put
 
+_SIGNS = "⠋⠙⠸⠴⠦⠇"
+_PLAIN_SIGNS = "-\\|/"
+_BLINK = 0.12  # seconds between two frames
+_MOST = 8  # lines
+_UP, _CLEAR = "\x1b[A", "\x1b[K"
 _TERMINAL = threading.Lock()  # a terminal has room for one run at a time
 _BUFFERED: list[tuple[TextIO, str]] = []  # what further runs wrote, and where to
 
@@ -83,7 +88,7 @@ class RunDisplay:
         name = self.tree.name_of(path)
         before = f"{name}: " if name else ""
         match event:
-            case Asked():
+            case Asked() | Retried():
                 self._status.show(path, f"{before}the model works")
             case Called(action=action):
                 self._status.show(f"{path}#{action.id}", f"{before}{action.tool} works")
@@ -108,7 +113,7 @@ class RunDisplay:
                 self._note_decision(f"{path}#{call}")
             case Replied() | Started():
                 self._status.hide(path)
-            case Paused():
+            case Paused() | Said():
                 pass
             case _:
                 self._status.hide(path)
@@ -140,11 +145,8 @@ def _take_turn_on(out: TextIO) -> Iterator[TextIO]:
                 _TERMINAL.release()
 
 
-_SIGNS = "⠋⠙⠸⠴⠦⠇"
-_PLAIN_SIGNS = "-\\|/"
-_BLINK = 0.12  # seconds between two frames
-_MOST = 8  # lines
-_UP, _CLEAR = "\x1b[A", "\x1b[K"
+# ── lines at the bottom of a terminal ────────────────────────────────────────────────────────────
+
 _shown: list[StatusLines] = []  # those of this process that are on a terminal
 
 

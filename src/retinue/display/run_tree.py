@@ -37,6 +37,12 @@ from ..core.values import AgentAction, Observation, Reply, StopReason, Usage
 from .terminal import ANSWER, BOLD, DIM, DOING, GAP, GOOD, ODD, Page, Paragraph, clean
 
 _ANSWER_NEXT = re.compile(r"(?:final answer|final answer is):\s*\Z", re.IGNORECASE)
+_DECIDED = re.compile(
+    r"^[ \t>*_#`-]*(?:action|tool|follow[ _-]?up|(?:so the )?final[ _]answer|observation)\b[^:\n]{0,40}:",
+    re.IGNORECASE | re.MULTILINE,
+)
+_LABEL = re.compile(r"^[\s>*_#`-]*thought[ \t]*\d*[*_`]*:[*_`]*", re.IGNORECASE)
+_IN_JSON = re.compile(r'"thought"\s*+:\s*+("(?:[^"\\]|\\.)*+")')
 _CONSULTED = "consult_"  # with which ids of questions to a person begin that no call follows
 
 
@@ -450,12 +456,7 @@ class Section:
         return self._closed
 
 
-_DECIDED = re.compile(
-    r"^[ \t>*_#`-]*(?:action|tool|follow[ _-]?up|(?:so the )?final[ _]answer|observation)\b[^:\n]{0,40}:",
-    re.IGNORECASE | re.MULTILINE,
-)
-_LABEL = re.compile(r"^[\s>*_#`-]*thought[ \t]*\d*[*_`]*:[*_`]*", re.IGNORECASE)
-_IN_JSON = re.compile(r'"thought"\s*+:\s*+("(?:[^"\\]|\\.)*+")')
+# ── texts ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _read_thought(text: str) -> str:
