@@ -59,11 +59,6 @@ class StrategySubject:
     constrained: bool = False
     calls_tools: bool = False
 
-    @property
-    def abilities(self) -> Capabilities:
-        """The capabilities that the model reports."""
-        return Capabilities(constrains=self.constrained, calls_tools=self.calls_tools)
-
 
 def strategy_cases() -> tuple[Case[StrategySubject], ...]:
     """Return the conformance suite of a strategy, for `pytest.mark.parametrize("case", strategy_cases(), ids=str)`."""
@@ -74,13 +69,13 @@ def strategy_cases() -> tuple[Case[StrategySubject], ...]:
 class _PlayedModel:
     """A model that replies with a function of the request, and records what it was `asked`."""
 
+    subject: StrategySubject
     replies: Callable[[Ask], Chunks]
-    able: Capabilities
     name: str = "played"
     asked: list[Ask] = field(default_factory=list)
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
-        return self.able
+        return Capabilities(constrains=self.subject.constrained, calls_tools=self.subject.calls_tools)
 
     def reply(self, request: Ask) -> Chunks:
         self.asked.append(request)
@@ -95,12 +90,16 @@ def _make_model(subject: StrategySubject, play: Play) -> _PlayedModel:
         reply = play(request)
         yield Reply(reply.text, Usage(1, 1, 0, 1), reply.finish, calls=reply.calls)
 
-    return _PlayedModel(replies, subject.abilities)
+    return _PlayedModel(subject, replies)
+
+
+def _make_answering_model(subject: StrategySubject, answer: str = ANSWER) -> _PlayedModel:
+    return _make_model(subject, lambda request: request.write(AgentFinish({"output": answer})))
 
 
 def _make_scripted_model(subject: StrategySubject, *rules: Any) -> _PlayedModel:
     """Return a model that follows `rules`, written in the format of the strategy that asks."""
-    return _PlayedModel(PromptModel(script=rules).reply, subject.abilities)
+    return _PlayedModel(subject, PromptModel(script=rules).reply)
 
 
 def _make_lookups(subject: StrategySubject, count: int, end: str) -> _PlayedModel:
@@ -112,17 +111,14 @@ def _make_lookups(subject: StrategySubject, count: int, end: str) -> _PlayedMode
 
 def _make_agent(subject: StrategySubject, model: Model, tools: Sequence[Tool] | None = None, steps: int = 8) -> Agent:
     """Return an agent with a person who approves everything."""
-    tools = TOOLS if tools is None else tools
-    return Agent(model, tools, strategy=subject.make(), budget=Budget(steps), human=_approve, trace=False)
+    tools, approve = TOOLS if tools is None else tools, Decision("approve")
+    budget = Budget(steps)
+    return Agent(model, tools, strategy=subject.make(), budget=budget, human=lambda *_: approve, trace=False)
 
 
 async def _run(subject: StrategySubject, model: Model, **more: Any) -> RunResult:
     """Return the result for the question; `more` is as in `_make_agent`."""
     return await _make_agent(subject, model, **more).run_async(QUESTION)
-
-
-def _approve(action: AgentAction, problem: str) -> Decision:
-    return Decision("approve")
 
 
 def _find_calls(result: RunResult) -> list[AgentAction]:
@@ -131,10 +127,6 @@ def _find_calls(result: RunResult) -> list[AgentAction]:
 
 def _list_values(call: AgentAction) -> list[Any]:
     return list(call.tool_input.values()) if isinstance(call.tool_input, dict) else [call.tool_input]
-
-
-def _finish(request: Ask) -> Reply:
-    return request.write(FINISH)
 
 
 def _make_lookup(text: str) -> Tool:
@@ -171,15 +163,13 @@ async def it_has_a_name(subject: StrategySubject) -> None:
 async def an_answer_is_returned(subject: StrategySubject) -> None:
     """A model's final answer, in the format of `Ask.write`, is the run's answer, word for word."""
     for answer in (ANSWER, "«Zwölf», she said:\n- 1 {a}\n- 2 [b]"):
-        finish = AgentFinish({"output": answer})
-        model = _make_model(subject, lambda request, finish=finish: request.write(finish))  # type: ignore[misc]
-        _require_answer(await _run(subject, model), answer)
+        _require_answer(await _run(subject, _make_answering_model(subject, answer)), answer)
 
 
 async def the_question_and_the_conversation_are_shown(subject: StrategySubject) -> None:
     """The model is shown the question and, before it, the conversation."""
     history = (Message("user", "I am Ada."), Message("assistant", "Hello Ada."))
-    model = _make_model(subject, _finish)
+    model = _make_answering_model(subject)
     await _make_agent(subject, model).run_async(QUESTION, history=history)
     text = model.asked[0].prompt.text if model.asked else ""
     for said in (history[0].content, history[1].content, QUESTION):
@@ -206,7 +196,7 @@ async def what_tools_say_is_told(subject: StrategySubject) -> None:
 
 async def without_tools_it_answers(subject: StrategySubject) -> None:
     """An agent without tools just answers."""
-    _require_answer(await _run(subject, _make_model(subject, _finish), tools=()))
+    _require_answer(await _run(subject, _make_answering_model(subject), tools=()))
 
 
 async def a_call_that_fails_is_told_and_the_run_goes_on(subject: StrategySubject) -> None:
