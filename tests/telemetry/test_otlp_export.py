@@ -20,13 +20,11 @@ from fakes.until import until
 from retinue import Agent, PromptModel, UsageError, telemetry
 from retinue.core.run_context import TraceParent
 from retinue.telemetry.environment import Pace, read_endpoint, read_sampler
-from retinue.telemetry.otlp_exporter import OtlpExporter
-from retinue.telemetry.sdk_export import make_readable_span
-from retinue.telemetry.span_queue import SpanQueue
-from retinue.telemetry.span_record import CLIENT, SpanEvent, SpanRecord, Value
+from retinue.telemetry.export import OtlpExporter, SpanQueue, make_readable_span
+from retinue.telemetry.spans import SpanEvent, SpanRecord, Value
 
 SHARED = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "x", "gen_ai.request.model": "m"}
-RECORD = SpanRecord(TraceParent(b"t" * 16, b"p" * 8), b"s" * 8, "chat m", CLIENT, 1, 2, SHARED, {"retinue.step": 1})
+RECORD = SpanRecord(TraceParent(b"t" * 16, b"p" * 8), b"s" * 8, "chat m", 1, 2, {**SHARED, "retinue.step": 1})
 QUICK = Pace(delay=0.01)
 
 
@@ -67,7 +65,10 @@ def value_of(value: AnyValue) -> object:
 @given(st.dictionaries(st.text(min_size=1), VALUES), st.text(), st.integers(0, 2**64 - 1), st.text())
 def test_a_span_is_what_protocol_buffers_read(own: Mapping[str, Value], name: str, at: int, problem: str) -> None:
     event = SpanEvent("paused", at, own)
-    record = RECORD._replace(own=own, name=name, start=at, end=at, error="failed", problem=problem, events=[event])
+    values = SHARED | dict(own)
+    record = RECORD._replace(
+        values=values, name=name, start=at, end=at, error="failed", problem=problem, events=[event]
+    )
     span = encoded(record)
     assert (span.trace_id, span.span_id, span.parent_span_id) == (b"t" * 16, b"s" * 8, b"p" * 8)
     assert (span.kind, span.start_time_unix_nano, span.end_time_unix_nano) == (3, at, at)
@@ -83,7 +84,7 @@ def test_a_span_is_what_protocol_buffers_read(own: Mapping[str, Value], name: st
 
 def test_attributes_that_are_equal_but_not_the_same() -> None:
     for value in (1, True, 1.0, "1"):
-        span = encoded(RECORD._replace(own={"x": value}))
+        span = encoded(RECORD._replace(values={**SHARED, "x": value}))
         found = next(one.value for one in span.attributes if one.key == "x")
         assert value_of(found) == value
         assert type(value_of(found)) is type(value)

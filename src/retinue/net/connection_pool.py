@@ -61,7 +61,6 @@ class ConnectionPool:
         resends: bool = True,
         lenient: bool = False,
     ) -> None:
-        self._loop = asyncio.get_running_loop()
         self.way = way
         self._limits = limits
         self._context = context
@@ -78,7 +77,7 @@ class ConnectionPool:
         If the server had closed an idle connection, the request is sent once more on a new one. Raises
         `CannotConnectError`, and `OSError` if there is no response.
         """
-        now = self._loop.time()
+        now = asyncio.get_running_loop().time()
         until = now + self._limits.total
         kept = self._take_idle(now)
         while True:
@@ -124,7 +123,8 @@ class ConnectionPool:
         return None
 
     async def _connect(self, until: float) -> Connection:
-        until = min(until, self._loop.time() + self._limits.connect)
+        loop = asyncio.get_running_loop()
+        until = min(until, loop.time() + self._limits.connect)
         first = self.way.first
         try:
             async with asyncio.timeout_at(until):
@@ -132,8 +132,8 @@ class ConnectionPool:
                 tls: dict[str, Any] = (
                     {"ssl": self._context(), "server_hostname": first.host} if first.scheme == "https" else {}
                 )
-                _, connection = await self._loop.create_connection(
-                    lambda: Connection(self._loop, lenient=self._lenient), sock=sock, **tls
+                _, connection = await loop.create_connection(
+                    lambda: Connection(loop, lenient=self._lenient), sock=sock, **tls
                 )
                 self._open.add(connection)
                 if self.way.tunnelled:

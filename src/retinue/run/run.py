@@ -38,7 +38,7 @@ from .recorded_effects import ContinuedRun
 from .spec import Specified, check_prices
 
 if TYPE_CHECKING:
-    from ..telemetry.recorder import LiveSpans
+    from ..telemetry.spans import RunSpans
 
 
 Listener = Callable[[str, Event | Delta], None]
@@ -109,7 +109,7 @@ class Run:
         self._deadline = Deadline()
         self._seconds = self._since = 0.0
         self._context = RunContext(self.key)  # until it begins
-        self._spans: LiveSpans | None = None
+        self._spans: RunSpans | None = None
 
     def __repr__(self) -> str:
         return format_repr(self, self._task.question, agent=self._spec.name, key=self.key, events=len(self.log))
@@ -136,7 +136,7 @@ class Run:
                 yield event
         finally:
             if self._spans is not None:
-                self._spans.end()
+                self._spans.leave(time.time_ns())
             charge_usage(lambda: sum_usage(self.log[len(self._begun) :]))
             await driven.aclose()
 
@@ -161,7 +161,7 @@ class Run:
             return None
         except RetinueError as error:
             if self._spans is not None:
-                self._spans.end(str(error))
+                self._spans.leave(time.time_ns(), str(error))
             raise
 
     def _note(self, event: Event | Delta) -> None:
@@ -169,7 +169,7 @@ class Run:
             self.log.append(event)
             log_event(event, self._context)
             if self._spans is not None:
-                self._spans.see(event)
+                self._spans.see(time.time_ns(), event)
         self._seconds = time.perf_counter() - self._since
         if self.listener is not None:
             self.listener("", event)
