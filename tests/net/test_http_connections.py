@@ -617,11 +617,11 @@ def test_what_is_no_address_is_an_error(url: str) -> None:
 def test_a_head_is_one_whatever_the_path(path: str, query: str) -> None:
     way = route("http://host")
     try:
-        head = way.write_head("GET", f"http://host/{path}?{query}", {})
+        head = way.request("GET", f"http://host/{path}?{query}", {})
     except ValueError:
         return
-    first, second, end = head.decode("ascii").split("\r\n")
-    assert (first.count(" "), second, end) == (2, "Host: host", "")
+    first, second, *end = head.decode("ascii").split("\r\n")
+    assert (first.count(" "), second, end) == (2, "Host: host", ["", ""])
 
 
 def test_json_is_what_comes_of_any_kind() -> None:

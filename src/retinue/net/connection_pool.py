@@ -46,7 +46,7 @@ FAILURES = (OSError, CannotConnectError)
 
 
 class ConnectionPool:
-    """The running event loop's connections to one server. `context` is called if TLS is needed.
+    """Connections to one server, which one event loop uses. `context` is called if TLS is needed.
 
     Without `resends`, each request has a connection of its own and is sent once, since nobody knows whether a server
     that closes an idle connection has read the request before.
@@ -69,7 +69,6 @@ class ConnectionPool:
         self._closed = False
         self._resends = resends
         self._lenient = lenient
-        self.heads: dict[tuple[str, str], bytes] = {}  # of earlier requests, by method and path
 
     async def ask(self, request: bytes) -> Connection:
         """Send the request and wait for the response head; return the connection with `release`.
@@ -123,40 +122,36 @@ class ConnectionPool:
         return None
 
     async def _connect(self, until: float) -> Connection:
-        loop = asyncio.get_running_loop()
+        """Return a new connection; by a proxy to a server with TLS, through a tunnel."""
+        loop, first = asyncio.get_running_loop(), self.way.first
         until = min(until, loop.time() + self._limits.connect)
-        first = self.way.first
         try:
             async with asyncio.timeout_at(until):
                 sock = await connect(self.way.ips or [first.host], first.port)
-                tls: dict[str, Any] = (
-                    {"ssl": self._context(), "server_hostname": first.host} if first.scheme == "https" else {}
-                )
+                tls = first.scheme == "https"
                 _, connection = await loop.create_connection(
-                    lambda: Connection(loop, lenient=self._lenient), sock=sock, **tls
+                    lambda: Connection(loop, lenient=self._lenient),
+                    sock=sock,
+                    ssl=self._context() if tls else None,
+                    server_hostname=first.host if tls else None,
                 )
                 self._open.add(connection)
-                if self.way.tunnelled:
-                    await self._open_tunnel(connection, until)
+                if not self.way.tunnelled:
+                    return connection
+                try:
+                    connection.send(self.way.connect(), self._limits.idle, until)
+                    await connection.read_head()
+                    if connection.status != 200:
+                        raise ConnectionError(f"the proxy answered {connection.status}")
+                    await connection.secure(self._context(), self.way.server.host)
+                except BaseException:
+                    self._close(connection)
+                    raise
                 return connection
         except TimeoutError:
             raise ConnectTimeoutError from None
         except OSError as error:
             raise CannotConnectError(error) from None
-
-    async def _open_tunnel(self, connection: Connection, until: float) -> None:
-        try:
-            connection.send(self.way.connect(), self._limits.idle, until)
-            await connection.read_head()
-            if connection.status != 200:
-                raise ConnectionError(f"the proxy answered {connection.status}")
-            await connection.secure(self._context(), self.way.server.host)
-        except BaseException:
-            self._close(connection)
-            raise
-
-
-# ── single requests ──────────────────────────────────────────────────────────────────────────────
 
 
 @asynccontextmanager
@@ -229,10 +224,12 @@ def _make_trust(file: str | None, folder: str | None) -> ssl.SSLContext:
 async def connect(hosts: Sequence[str], port: int) -> socket.socket:
     """Return a socket to the first address of `hosts` that accepts a connection. Raises `OSError`.
 
-    The next address is tried when one has failed, or after 0.25 s (RFC 8305, "happy eyeballs"). asyncio's own
-    implementation leaks sockets when cancelled.
+    IPv4 and IPv6 alternate. The next address is tried when one has failed, or after 0.25 s (RFC 8305, "happy
+    eyeballs"). asyncio's own implementation leaks sockets when cancelled.
     """
-    waiting = _order_addresses([one for host in hosts for one in await _find_addresses(host, port)])
+    found = [one for host in hosts for one in await _find_addresses(host, port)]
+    first, other = ([one for one in found if (one[0] == found[0][0]) is same] for same in (True, False))
+    waiting = [one for one in chain.from_iterable(zip_longest(first, other)) if one is not None]
     tries: list[asyncio.Task[socket.socket]] = []
     try:
         while True:
@@ -257,13 +254,6 @@ async def _find_addresses(host: str, port: int) -> list[Any]:
         return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)  # does not block
     except socket.gaierror:
         return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-
-
-def _order_addresses(found: list[Any]) -> list[Any]:
-    """Return addresses, alternating between IPv4 and IPv6."""
-    first = [one for one in found if one[0] == found[0][0]]
-    other = [one for one in found if one[0] != found[0][0]]
-    return [one for one in chain.from_iterable(zip_longest(first, other)) if one is not None]
 
 
 async def _connect_socket(family: int, kind: int, protocol: int, _: str, address: Any) -> socket.socket:

@@ -38,28 +38,33 @@ class Route:
         """Whether the proxy only forwards bytes."""
         return self.proxy is not None and self.server.scheme == "https"
 
-    def write_head(self, method: str, url: str, headers: Mapping[str, str]) -> bytes:
-        """Return the head of a request for `url` without its last line. Raises `ValueError` if it cannot be encoded."""
-        target = _make_target(url)
+    def request(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None) -> bytes:
+        """Return a request for `url`. Raises `ValueError` if it cannot be encoded."""
+        parts = urlsplit(url)
+        kept: list[str] = []
+        for part in parts.path.split("/"):  # `..` is resolved
+            if part != "..":
+                kept.append(part)
+            elif len(kept) > 1:
+                kept.pop()
+        target = quote_path("/".join(kept) or "/") + (f"?{quote_path(parts.query)}" if parts.query else "")
         given = {"Host": self.server.name} | dict(headers)
         if self.proxy is not None and not self.tunnelled:
             target = f"http://{self.server.name}{target}"
             given |= {"Proxy-Authorization": self.login} if self.login else {}
-        return _make_head(f"{method} {target}", given)
-
-    def request(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None) -> bytes:
-        """Return a request for `url`. Raises `ValueError` if it cannot be encoded."""
-        return end_request(self.write_head(method, url, headers), body)
+        if body is not None:
+            given["Content-Length"] = str(len(body))
+        return _write_head(f"{method} {target}", given) + (body or b"")
 
     def connect(self) -> bytes:
         """Return the request for a tunnel."""
         login = {"Proxy-Authorization": self.login} if self.login else {}
-        return _make_head(f"CONNECT {self.server.authority}", {"Host": self.server.authority} | login) + b"\r\n"
+        return _write_head(f"CONNECT {self.server.authority}", {"Host": self.server.authority} | login)
 
 
-def end_request(head: bytes, body: bytes | None) -> bytes:
-    """Return the request that begins with `head`."""
-    return b"%s\r\n" % head if body is None else b"%sContent-Length: %d\r\n\r\n%s" % (head, len(body), body)
+def _write_head(start: str, headers: Mapping[str, str]) -> bytes:
+    lines = [f"{start} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    return "\r\n".join(lines).encode()
 
 
 def route(url: str) -> Route:
@@ -100,21 +105,3 @@ def read_address(url: str) -> WebAddress:
     if parts.scheme not in PORTS or not _HOST.fullmatch(host):
         raise ValueError(f"not an address: {url!r}")
     return WebAddress(parts.scheme, host, PORTS[parts.scheme] if parts.port is None else parts.port)
-
-
-def _make_target(url: str) -> str:
-    """Return the path and query of `url`, with `..` resolved."""
-    parts = urlsplit(url)
-    kept: list[str] = []
-    for part in parts.path.split("/"):
-        if part != "..":
-            kept.append(part)
-        elif len(kept) > 1:
-            kept.pop()
-    target = quote_path("/".join(kept) or "/")
-    return f"{target}?{quote_path(parts.query)}" if parts.query else target
-
-
-def _make_head(start: str, headers: Mapping[str, str]) -> bytes:
-    lines = [f"{start} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
-    return "".join(f"{line}\r\n" for line in lines).encode()
