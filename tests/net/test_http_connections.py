@@ -326,6 +326,17 @@ def test_events_are_handed_out_as_they_arrive() -> None:
     assert run(events()) == [1]
 
 
+def test_the_connections_of_a_client_that_nobody_has_any_more_are_closed() -> None:
+    async def forgotten() -> None:
+        async with RawServer(PLAIN) as server:
+            await HttpClient(server.url).get("/x")
+            gc.collect()
+            async with asyncio.timeout(5):
+                await server.hung_up.wait()
+
+    run(forgotten())
+
+
 def test_several_at_once_have_a_connection_each() -> None:
     async def three() -> int:
         async with RawServer(*[PLAIN] * 6) as server:

@@ -112,6 +112,20 @@ def test_an_address_of_traces_alone_is_used_as_it_is(collector: OtlpCollector) -
     assert read_endpoint({**env, "OTEL_TRACES_EXPORTER": "none"}, "TRACES") is None
 
 
+def test_what_is_said_of_one_signal_counts_for_it_alone() -> None:
+    env = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "http://one:4318",
+        "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT": "500",
+        "OTEL_EXPORTER_OTLP_METRICS_HEADERS": "x=y",
+        "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION": "gzip",
+    }
+    traces, metrics = read_endpoint(env, "TRACES"), read_endpoint(env, "METRICS")
+    assert traces is not None
+    assert metrics is not None
+    assert (traces.seconds, traces.zipped, traces.headers) == (0.5, True, {})
+    assert (metrics.seconds, metrics.zipped, metrics.headers) == (10, False, {"x": "y"})
+
+
 def test_spans_are_sent_in_batches_without_being_asked(
     collector: OtlpCollector, queue_to: Callable[..., SpanQueue]
 ) -> None:

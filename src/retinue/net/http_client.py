@@ -11,7 +11,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
-from weakref import WeakKeyDictionary, finalize, ref
+from weakref import WeakKeyDictionary
 
 from .._internal.foreign_text import TooDeepError, make_json_well_formed, read_strict_json
 from .._internal.redaction import redact, register_secret, register_url_secrets, strip_address_secrets
@@ -164,31 +164,19 @@ class HttpClient:
         if keeper is not None:
             await keeper[1].aclose()
 
-    # ── connections, by event loop ───────────────────────────────────────────────────────────────
-
     async def _find_connections(self) -> ConnectionPool:
-        """Return the running event loop's connections. A generator closes them: the loop closes its async generators
-        before itself."""
+        """Return the running event loop's connections."""
         loop = asyncio.get_running_loop()
         if (keeper := self._keepers.get(loop)) is None:
-            generator = self._keep_connections()
+            try:
+                pool = ConnectionPool(route(self.base_url), self._limits, make_default_trust, resends=self._resends)
+            except ValueError:
+                raise self._make_address_error() from None
+            generator = _keep_open(pool)
             keeper = self._keepers[loop] = await anext(generator), generator
-            finalize(self, _close_keeper, ref(loop), generator).atexit = False
             for old in [old for old in self._keepers if old.is_closed()]:
                 del self._keepers[old]
         return keeper[0]
-
-    async def _keep_connections(self) -> AsyncGenerator[ConnectionPool, None]:
-        try:
-            way = route(self.base_url)
-        except ValueError:
-            raise self._make_address_error() from None
-        connections = ConnectionPool(way, self._limits, make_default_trust, resends=self._resends)
-        try:
-            yield connections
-        finally:
-            connections.close()
-            await asyncio.sleep(0)  # lets the event loop release the sockets
 
     # ── requests ─────────────────────────────────────────────────────────────────────────────────
 
@@ -273,11 +261,14 @@ class HttpClient:
         return with_error_code(failure, connection.status)
 
 
-def _close_keeper(loop: ref[asyncio.AbstractEventLoop], generator: AsyncGenerator[ConnectionPool, None]) -> None:
-    """Close the connections of a client that was garbage-collected."""
-    running = loop()
-    if running is not None and not running.is_closed():
-        running.call_soon_threadsafe(running.create_task, generator.aclose())
+async def _keep_open(connections: ConnectionPool) -> AsyncGenerator[ConnectionPool, None]:
+    """Yield the connections, and close them as this ends. A loop ends its async generators before itself, and those of
+    a client that is garbage-collected."""
+    try:
+        yield connections
+    finally:
+        connections.close()
+        await asyncio.sleep(0)  # lets the event loop release the sockets
 
 
 async def _choose_reader(connection: Connection, kind: str) -> tuple[bytes, ServerSentEvents | JsonLines | None]:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
-
-
 _BOM = b"\xef\xbb\xbf"
 _FIELD = re.compile(rb"(?:data|event|id|retry)?:")
 
 
 class ServerSentEvents:
-    """An incremental parser. `feed` drops an event without its final blank line, which is the `rest`."""
+    """An incremental parser of events, each of which ends with a blank line."""
 
     def __init__(self) -> None:
         self._begun = False
@@ -60,7 +58,7 @@ class ServerSentEvents:
 
 
 class JsonLines:
-    """An incremental parser of one text per line. `feed` drops a line without its line break, which is the `rest`."""
+    """An incremental parser of one text per line."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
