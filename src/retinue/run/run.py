@@ -120,7 +120,8 @@ class Run:
         Raises `ModelError` if the model never replies (before the first event, or after `Stopped`), and other
         `RetinueError`s if the run cannot begin.
         """
-        with run_context(self._make_context()):
+        here, name = current_run(), self._spec.name
+        with run_context(replace(here, agent=name) if here.run == self.key else here.of_run(self.key, name)):
             work = await self._begin()
             within = copy_context()  # the reader has a context of its own
         if work is None:
@@ -140,22 +141,22 @@ class Run:
             charge_usage(lambda: sum_usage(self.log[len(self._begun) :]))
             await driven.aclose()
 
-    def _make_context(self) -> RunContext:
-        """Return the context of the run where it begins; the run's driver may have set it already."""
-        here, name = current_run(), self._spec.name
-        return replace(here, agent=name) if here.run == self.key else here.of_run(self.key, name)
-
     async def _begin(self) -> Callable[[], Coroutine[Any, Any, None]] | None:
         """Return what drives the run and tells its events; `None` if it was interrupted, as its log says then. The
         run's context is current, and is completed here."""
-        check_prices(self._spec.model, self._spec.tools, self.budget)
+        spec = self._spec
+        check_prices(spec.model, spec.tools, self.budget)
         self._since = time.perf_counter()
         self._nested.listener = self.listener
         if not self.recorded:
-            self._spans = make_live_spans(self.key, self._spec.model, self._begun, member=self.member)
+            self._spans = make_live_spans(self.key, spec.model, self._begun, member=self.member)
         self._context = current_run()
         try:
-            return self._prepare_drive(await self._make_started())
+            started, flow = spec.begin(await self._make_started())
+            toolbox = Toolbox(spec.tools, self.key, self.delegate, self.keep_files)
+            world = LibraryEffects(spec.model, spec.human, toolbox, self._decisions)
+            effects = ContinuedRun(world, self.log, regardless=self.regardless)
+            return drive(flow, effects, started, self.budget, self._deadline, find_price(spec.model) or FREE)
         except Interrupted as end:
             self._note(Stopped(end.reason))
             return None
@@ -178,16 +179,17 @@ class Run:
         """Return the first event as far as it is known; a continued run takes it from its log."""
         if (begun := find_started(self._begun)) is not None:
             data = {one.id: one.data for one in await load_files(self.files)}
-            history = load_message_files(begun.history, data)
             self.log = [load_event_files(event, data) for event in self.log]
             self._decisions = {
                 call: replace(one, files=with_data(one.files, data)) for call, one in self._decisions.items()
             }
-            files = with_data(begun.files, data)
+            files, history = with_data(begun.files, data), load_message_files(begun.history, data)
             return replace(begun, question=self._task.question, history=history, files=files)
-        abilities = await self._ask_abilities()
+        self._deadline.start(None)
+        abilities = await self._deadline.wait(self._find_abilities())
         files = await self._load_files()
         check_together(files)
+        recalled = await self._deadline.wait(recall_history(self._spec.memories, self._task.question))
         return Started(
             self._task.question,
             self._spec.name,
@@ -195,19 +197,43 @@ class Run:
             model=self._spec.model.name,
             tools=(),
             abilities=abilities,
-            history=await self._recall_history(),
+            history=(*recalled, *self._task.history),
             instructions=self._spec.instructions,
             files=files,
         )
 
-    def _prepare_drive(self, begun: Started) -> Callable[[], Coroutine[Any, Any, None]]:
-        """Return what drives the run from its first event."""
-        spec = self._spec
-        started, flow = spec.begin(begun)
-        toolbox = Toolbox(spec.tools, self.key, self.delegate, self.keep_files)
-        world = LibraryEffects(spec.model, spec.human, toolbox, self._decisions)
-        effects = ContinuedRun(world, self.log, regardless=self.regardless)
-        return drive(flow, effects, started, self.budget, self._deadline, find_price(spec.model) or FREE)
+    async def _find_abilities(self) -> Capabilities:
+        """Return the engine's capabilities; whether native tool calls work is found out by a probe."""
+        model, strategy = self._spec.model, self._spec.strategy
+        try:
+            if self.files or any(turn.files for turn in self._task.history):
+                await self._check_kinds(await list_readable_kinds(model))
+            native = bool(self._task.tools) and can_call_natively(strategy)
+            if native and isinstance(strategy, Auto):  # not needed where the engine constrains the reply's text
+                found = await model.abilities()
+                if found.constrains or found.scripted:
+                    return found
+            return await model.abilities(native=native)
+        except Exception as error:
+            if is_own_error(error) or isinstance(error, Interrupted):
+                raise
+            raise ModelError(f"the model's `abilities` failed: {describe_error(error)}") from error
+
+    async def _check_kinds(self, read: Collection[Kind]) -> None:
+        """Raise `UsageError` for a file that the model is not known to read. What tools returned it is told of."""
+        name = self._spec.model.name
+        if not read and self.files:  # whatever they are, they need not be loaded
+            raise UsageError(describe_unreadable(name, "image"))
+        earlier = [one for turn in self._task.history if not turn.tool for one in turn.files]
+        for file in (*await self._load_files(), *earlier):
+            if file.kind not in read:
+                raise UsageError(describe_unreadable(name, file.kind))
+
+    async def _load_files(self) -> tuple[File, ...]:
+        """Return the question's files, which are then loaded."""
+        if self.files:
+            self.files = await self._deadline.wait(load_files(self.files))
+        return tuple(one for one in self.files if isinstance(one, File))
 
     async def finish(self) -> RunResult:
         """Run to the end and return the result. If the agent has a `trace` and nobody listens yet, the run is shown on
@@ -229,52 +255,6 @@ class Run:
             async for _ in events:
                 pass
         return self.result
-
-    async def _ask_abilities(self) -> Capabilities:
-        """Return the model's capabilities."""
-        self._deadline.start(None)
-        try:
-            return await self._deadline.wait(self._find_abilities())
-        except Exception as error:
-            if is_own_error(error) or isinstance(error, Interrupted):
-                raise
-            raise ModelError(f"the model's `abilities` failed: {describe_error(error)}") from error
-
-    async def _find_abilities(self) -> Capabilities:
-        """Return the engine's capabilities; whether native tool calls work is found out by a probe."""
-        model, strategy = self._spec.model, self._spec.strategy
-        if self.files or any(turn.files for turn in self._task.history):
-            await self._check_kinds(await list_readable_kinds(model))
-        native = bool(self._task.tools) and can_call_natively(strategy)
-        if native and isinstance(strategy, Auto):  # not needed where the engine constrains the reply's text
-            found = await model.abilities()
-            if found.constrains or found.scripted:
-                return found
-        return await model.abilities(native=native)
-
-    async def _check_kinds(self, read: Collection[Kind]) -> None:
-        """Raise `UsageError` for a file that the model is not known to read. What tools returned it is told of."""
-        if not read and self.files:
-            raise UsageError(
-                describe_unreadable(self._spec.model.name, "image")
-            )  # whatever they are, they need not be loaded
-        files = [
-            *await self._load_files(),
-            *(one for turn in self._task.history if not turn.tool for one in turn.files),
-        ]
-        if lacking := [one.kind for one in files if one.kind not in read]:
-            raise UsageError(describe_unreadable(self._spec.model.name, lacking[0]))
-
-    async def _load_files(self) -> tuple[File, ...]:
-        """Return the question's files, which are then loaded."""
-        if self.files:
-            self.files = await self._deadline.wait(load_files(self.files))
-        return tuple(one for one in self.files if isinstance(one, File))
-
-    async def _recall_history(self) -> tuple[Message, ...]:
-        """Return the earlier conversation: recalled memories first, then the history passed in."""
-        found = await self._deadline.wait(recall_history(self._spec.memories, self._task.question))
-        return (*found, *self._task.history)
 
     def cancel(self) -> None:
         """Cancel the run at once; it ends as `CANCELLED`. Thread-safe."""
@@ -340,13 +320,11 @@ class NestedRuns:
 
 def _read_history(history: Any) -> tuple[Message, ...]:
     """Return an earlier conversation, of which mappings have `role` and `content` as in OpenAI's API."""
-    found: list[Message] = []
     several = isinstance(history, Iterable | None) and not isinstance(history, Mapping | str)
-    for one in (history or ()) if several else (history,):
+    found = list(history or ()) if several else [history]
+    for at, one in enumerate(found):
         if isinstance(one, Mapping) and one.keys() == {"role", "content"} and isinstance(one["content"], str):
-            found.append(Message(one["role"], one["content"]))
-        elif isinstance(one, Message):
-            found.append(one)
-        else:
+            found[at] = Message(one["role"], one["content"])
+        elif not isinstance(one, Message):
             raise UsageError(f"history: want Messages, or mappings with role and content as text, not {one!r:.80}")
     return tuple(found)
