@@ -24,6 +24,7 @@ from .retry import Attempts, Retries, TimeLimits, parse_retry_after
 MAX_ANSWER = 4_000_000  # bytes
 AGENT = f"Retinue/{import_module('retinue').__version__}"  # user agent, which some services require
 MAX_QUERY = 2_000  # characters
+_CONNECT = 5.0  # seconds
 _RETRIES = Retries(tries=3, longest_wait=86_400.0)
 _ERROR_MESSAGES = ("message", "msg", "reason", "detail", "info", "error", "errors")
 
@@ -48,7 +49,7 @@ class ServiceAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A service's address, key and time limits: `seconds` for the whole request, `connect` to connect.
+    """A service's address and key, and `seconds` for the whole request.
 
     `key` is empty if the service needs none. Redirects are not followed, since they would carry the key elsewhere.
     Raises `UsageError` for an invalid address or key.
@@ -58,7 +59,6 @@ class Service:
     base_url: str
     key: str = field(repr=False)
     seconds: float = 20.0
-    connect: float = 5.0
 
     def __post_init__(self) -> None:
         try:
@@ -98,7 +98,7 @@ class Service:
             headers["Content-Type"], body = "application/json", json.dumps(request.body).encode()
         way = route(self.base_url)
         sent = way.request("GET" if body is None else "POST", url, headers, body)
-        async with open_response(way, sent, TimeLimits(self.connect, self.seconds, self.seconds)) as response:
+        async with open_response(way, sent, TimeLimits(_CONNECT, self.seconds, self.seconds)) as response:
             if 300 <= response.status < 400:
                 raise ToolError(f"{self.name} answered {response.status}, a redirect; these are not followed")
             text = (await read_body(response, MAX_ANSWER)).decode("utf-8", "replace")

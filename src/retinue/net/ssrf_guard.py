@@ -24,6 +24,7 @@ from .url_policy import WebAddress, is_public, parse_url, shorten_url
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 Check = Callable[[WebAddress], None]  # raises `ToolError`
+_MOST_HOPS = 5  # redirects
 _HEADERS = {
     "Accept": "text/html, application/xhtml+xml, application/pdf, text/plain, */*;q=0.5",
     "Accept-Encoding": "gzip, deflate",
@@ -61,7 +62,6 @@ class SsrfGuard:
         ports: Ports permitted on other servers.
         seconds: Time limit for the whole request.
         max_bytes: Size limit, both as sent and decompressed.
-        max_hops: Number of redirects.
         resolve: Resolves a host name.
         any_status: Return pages with any status, instead of raising.
     """
@@ -70,7 +70,6 @@ class SsrfGuard:
     ports: tuple[int, ...] = (80, 443)
     seconds: float = 10.0
     max_bytes: int = 5_000_000
-    max_hops: int = 5
     resolve: Resolve = resolve_host
     any_status: bool = False
 
@@ -104,7 +103,7 @@ class SsrfGuard:
             raise ToolError(f"{shorten_url(url)}: {describe_failure(error)}") from error
 
     async def _follow(self, address: WebAddress, check: Check | None) -> FetchedPage:
-        for _ in range(self.max_hops + 1):
+        for _ in range(_MOST_HOPS + 1):
             if check is not None:
                 check(address)
             answer = await self._fetch(address, await self._find_allowed(address))
@@ -116,7 +115,7 @@ class SsrfGuard:
                 shown = f"{shorten_url(answer)} is not a URL, and {shorten_url(str(address))} redirects there"
                 raise ToolError(shown) from None
             address = parse_url(target)
-        raise ToolError(f"{shorten_url(str(address))}: redirected more than {self.max_hops} times")
+        raise ToolError(f"{shorten_url(str(address))}: redirected more than {_MOST_HOPS} times")
 
     async def _find_allowed(self, address: WebAddress) -> Sequence[str]:
         """Return the IP addresses from which `address` may be fetched. Raises `ToolError` if it may not be."""
