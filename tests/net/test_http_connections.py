@@ -22,9 +22,9 @@ from hypothesis import given, strategies as st
 from fakes.raw_server import CLOSE, DROP, HANG, RawServer
 from retinue import ModelRefused, ModelUnavailable, UsageError
 from retinue.net import connection_pool
+from retinue.net.connection_pool import route
 from retinue.net.http1 import Connection, ServerDisconnectedError, UnreadableAnswerError
 from retinue.net.http_client import HttpClient
-from retinue.net.proxy_route import route
 from retinue.net.retry import TimeLimits
 
 TEXT = b'{"a": "b"}'

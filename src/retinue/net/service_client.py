@@ -17,8 +17,7 @@ from urllib.parse import urlencode
 from .._internal.foreign_text import read_strict_json
 from .._internal.redaction import redact, register_secret
 from ..errors import ToolError, UsageError
-from .connection_pool import FAILURES, TooLargeError, describe_failure, open_response, read_body
-from .proxy_route import route
+from .connection_pool import FAILURES, TooLargeError, describe_failure, open_response, read_body, route
 from .retry import Attempts, Retries, TimeLimits, parse_retry_after
 
 MAX_ANSWER = 4_000_000  # bytes

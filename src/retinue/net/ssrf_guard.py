@@ -17,8 +17,15 @@ from urllib.parse import urljoin
 
 from .._internal.concurrency import run_in_thread
 from ..errors import ToolError, UsageError
-from .connection_pool import FAILURES, CannotConnectError, TooLargeError, describe_failure, open_response, read_body
-from .proxy_route import Route
+from .connection_pool import (
+    FAILURES,
+    CannotConnectError,
+    Route,
+    TooLargeError,
+    describe_failure,
+    open_response,
+    read_body,
+)
 from .retry import TimeLimits
 from .url_policy import WebAddress, is_public, parse_url, shorten_url
 

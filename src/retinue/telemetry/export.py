@@ -31,8 +31,7 @@ from opentelemetry.trace.status import Status, StatusCode
 from .._internal.processes import call_in_forked_child
 from .._internal.redaction import redact, strip_address_secrets
 from ..errors import UsageError
-from ..net.connection_pool import FAILURES, ConnectionPool, describe_failure, read_body
-from ..net.proxy_route import route
+from ..net.connection_pool import FAILURES, ConnectionPool, describe_failure, read_body, route
 from ..net.retry import Attempts, Retries, TimeLimits, parse_retry_after
 from .environment import Endpoint, Pace
 from .span_content import write_value
