@@ -163,7 +163,6 @@ class ConnectionPool:
         context: Callable[[], ssl.SSLContext],
         *,
         resends: bool = True,
-        lenient: bool = False,
     ) -> None:
         self.way = way
         self._limits = limits
@@ -172,7 +171,6 @@ class ConnectionPool:
         self._resting: list[Connection] = []  # longest idle first
         self._closed = False
         self._resends = resends
-        self._lenient = lenient
 
     async def ask(self, request: bytes) -> Connection:
         """Send the request and wait for the response head; return the connection with `release`.
@@ -234,7 +232,7 @@ class ConnectionPool:
                 sock = await connect(self.way.ips or [first.host], first.port)
                 tls = first.scheme == "https"
                 _, connection = await loop.create_connection(
-                    lambda: Connection(loop, lenient=self._lenient),
+                    lambda: Connection(loop),
                     sock=sock,
                     ssl=self._context() if tls else None,
                     server_hostname=first.host if tls else None,
@@ -266,7 +264,7 @@ async def open_response(
 
     A body in gzip or deflate is refused unless `packed`. Raises as `ConnectionPool.ask` does.
     """
-    pool = ConnectionPool(way, limits, make_default_trust, resends=False, lenient=True)
+    pool = ConnectionPool(way, limits, make_default_trust, resends=False)
     try:
         response = await pool.ask(request)
         coding = response.headers.get("content-encoding", "identity").lower()

@@ -33,18 +33,17 @@ class Connection(asyncio.Protocol):
     time.
 
     `status` and `headers` (names in lower case) are set after `read_head`; `heard`: whether any byte has arrived;
-    `received`: bytes of the body so far, as they were sent. A `lenient` one takes lines that end in LF, as browsers do.
+    `received`: bytes of the body so far, as they were sent. Lines may end in LF, as browsers take them.
     """
 
     __slots__ = (  # a run that waits has one, and without them it takes a kilobyte more
-        "_busy", "_chunks", "_encoding", "_ended", "_error", "_head_size", "_idle", "_inflater", "_keeps", "_lenient",
+        "_busy", "_chunks", "_encoding", "_ended", "_error", "_head_size", "_idle", "_inflater", "_keeps",
         "_loop", "_no_body", "_packed", "_parser", "_paused", "_transport", "_unread", "_until", "_until_close",
         "_waiter", "headers", "heard", "received", "rested", "status",
     )  # fmt: skip
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, lenient: bool = False) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._lenient = lenient
         self._parser: httptools.HttpResponseParser | None = None  # from a response's first byte to its end
         self._transport: asyncio.Transport
         self._busy = False  # during an exchange
@@ -174,8 +173,7 @@ class Connection(asyncio.Protocol):
         self._no_body += len(data)
         if self._parser is None:
             self._parser = httptools.HttpResponseParser(self)
-            if self._lenient:
-                self._parser.set_dangerous_leniencies(lenient_optional_cr_before_lf=True)
+            self._parser.set_dangerous_leniencies(lenient_optional_cr_before_lf=True)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:

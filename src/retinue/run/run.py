@@ -9,7 +9,7 @@ from contextlib import aclosing
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._internal.containment import describe_error, is_own_error
 from .._internal.message_text import format_repr
@@ -34,12 +34,9 @@ from ..memory.recall import recall_history, remember
 from ..net.file_source import FileSource, load_files
 from ..strategies.auto import Auto
 from ..telemetry.activation import make_live_spans
+from ..telemetry.spans import RunSpans
 from .recorded_effects import ContinuedRun
 from .spec import Specified, check_prices
-
-if TYPE_CHECKING:
-    from ..telemetry.spans import RunSpans
-
 
 Listener = Callable[[str, Event | Delta], None]
 """Is called with what happens in a run and in its members': the path of call ids to the run, such as
@@ -266,25 +263,27 @@ class Run:
         return fold_result(self.log, self._seconds, self._nested.children)
 
 
+@dataclass(slots=True)
 class NestedRuns:
     """Runs members where their caller runs, which waits for them.
 
-    A member without a `human` asks its caller's. `children` has the logs so far, by the paths of their calls.
+    `task`, `key` and `human` are the caller's: a member without a `human` asks that one. `children` has the logs so
+    far, by the paths of their calls.
     """
 
-    __slots__ = ("_earlier", "_human", "_key", "_task", "children", "listener")
+    task: Task
+    key: str
+    human: Human | None
+    earlier: Earlier
+    listener: Listener | None = None
+    children: dict[str, tuple[Event, ...]] = field(init=False)
 
-    def __init__(self, task: Task, key: str, human: Human | None, earlier: Earlier) -> None:
-        self._task = task
-        self._key = key
-        self._human = human
-        self._earlier = earlier
-        self.listener: Listener | None = None
-        self.children: dict[str, tuple[Event, ...]] = {path: tuple(log) for path, log in earlier.children.items()}
+    def __post_init__(self) -> None:
+        self.children = {path: tuple(log) for path, log in self.earlier.children.items()}
 
     def can_continue(self, call: str) -> bool:
         """Whether the log of this call's run is known."""
-        return call in self._earlier.children
+        return call in self.earlier.children
 
     async def run(self, member: MemberCall) -> MemberAnswer:
         """Run the member to its end, or continue its run. Raises `Pending` if it waits for a person."""
@@ -297,9 +296,9 @@ class NestedRuns:
 
     async def _ask(self, member: MemberCall) -> MemberAnswer:
         call, spec = member.call, member.tool.something.run_spec()
-        spec = replace(spec, budget=member.budget(spec.budget), human=spec.human or self._human)
-        task = self._task if member.passes_conversation else Task(member.question)
-        run = Run(spec, task.question, task.history, self._earlier.select_call(call), f"{self._key}/{call}")
+        spec = replace(spec, budget=member.budget(spec.budget), human=spec.human or self.human)
+        task = self.task if member.passes_conversation else Task(member.question)
+        run = Run(spec, task.question, task.history, self.earlier.select_call(call), f"{self.key}/{call}")
         run.member = True
         run.listener = partial(self._pass_on, call)
         try:
