@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 
@@ -47,6 +49,40 @@ def queue_to(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[..., SpanQue
         one._thread.join(5)
 
 
+FORKED = """
+import http.server, os, threading
+from retinue import Agent, PromptModel, telemetry
+
+class Collector(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def setup(self):
+        connections.append(self)
+        super().setup()
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *said):
+        pass
+
+connections = []
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+agent = Agent(PromptModel(script=[{"when": "", "say": "Paris."}]))
+telemetry.enable(f"http://127.0.0.1:{server.server_address[1]}")
+agent.run("Where?")
+sent, before = telemetry.flush(), len(connections)
+child = os.fork()
+if not child:
+    agent.run("Where?")
+    os._exit(not telemetry.flush())
+ended = os.waitpid(child, 0)[1]
+print(sent, before, ended, len(connections))
+"""
 NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.booleans()
 VALUES = NUMBERS | st.text() | st.lists(st.text()).map(tuple)
 
@@ -244,3 +280,10 @@ def test_a_share_of_traces_is_one() -> None:
     assert 200 < sum(sampler(TraceParent(one, b"")) for one in ids) < 300
     with pytest.raises(UsageError, match="_ARG is '2'; want a number from 0 to 1"):
         read_sampler({"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "2"})
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_has_connections_of_its_own() -> None:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+    done = subprocess.run([sys.executable, "-c", FORKED], env=kept, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["True", "2", "0", "4"], done.stderr

@@ -28,7 +28,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, TraceFlags, TraceState
 from opentelemetry.trace.status import Status, StatusCode
 
-from .._internal.processes import call_in_forked_child
+from .._internal.processes import call_in_forked_child, keep_from_parent
 from .._internal.redaction import redact, strip_address_secrets
 from ..errors import UsageError
 from ..net.connection_pool import FAILURES, ConnectionPool, describe_failure, read_body, route
@@ -204,7 +204,16 @@ class OtlpExporter:
         self._posters = [one for one in (self._traces, self._metrics) if one is not None]
         self._resource = _describe_process() if resource is None else resource
         self._begin_metrics()
-        call_in_forked_child(self._begin_metrics)  # the parent sends what was measured before
+        call_in_forked_child(self._begin_anew)
+
+    def _begin_anew(self) -> None:
+        """Use no connection of the parent in this forked child. The parent sends what was measured before."""
+        keep_from_parent(self._runner)
+        self._runner = asyncio.Runner()
+        for poster in self._posters:
+            keep_from_parent(poster.pool)
+            poster.pool = poster.open_pool()
+        self._begin_metrics()
 
     def _begin_metrics(self) -> None:
         views = [View(instrument_name="*", aggregation_cardinality_limit=_MOST_SERIES)]
@@ -254,11 +263,15 @@ class _Poster:
             self._way = route(endpoint.url)
         except ValueError:
             raise UsageError(f"{redact(endpoint.url)[:200]!r} is no address for telemetry") from None
-        context = partial(_make_tls_context, endpoint)
         if endpoint.authority or endpoint.certificate:
-            context()
-        limits = TimeLimits(min(10.0, endpoint.seconds), endpoint.seconds, endpoint.seconds)
-        self._pool = ConnectionPool(self._way, limits, context)
+            _make_tls_context(endpoint)
+        self.pool = self.open_pool()
+
+    def open_pool(self) -> ConnectionPool:
+        """Return a pool without connections."""
+        seconds = self._endpoint.seconds
+        limits = TimeLimits(min(10.0, seconds), seconds, seconds)
+        return ConnectionPool(self._way, limits, partial(_make_tls_context, self._endpoint))
 
     async def post(self, body: bytes) -> None:
         """Post a body. Raises `NotSent`. An answer that is too large is cut, and its connection closed."""
@@ -268,11 +281,11 @@ class _Poster:
             body, headers["Content-Encoding"] = gzip.compress(body, 1), "gzip"
         try:
             async with asyncio.timeout(endpoint.seconds):
-                connection = await self._pool.ask(self._way.request("POST", endpoint.url, headers, body))
+                connection = await self.pool.ask(self._way.request("POST", endpoint.url, headers, body))
                 try:
                     said = await read_body(connection, _MOST, cut=True)
                 finally:
-                    self._pool.release(connection)
+                    self.pool.release(connection)
         except FAILURES as error:
             raise NotSent(f"{shown} {describe_failure(error)}") from None
         if connection.status >= 300:
@@ -283,7 +296,7 @@ class _Poster:
 
     async def close(self) -> None:
         """Close the connections."""
-        self._pool.close()
+        self.pool.close()
         await asyncio.sleep(0)  # lets the loop release the sockets
 
 
