@@ -17,26 +17,21 @@ from ...core.tools.tool import Tool
 from ...core.values import AgentAction, Message, Usage
 from ...errors import ModelRefused
 from ...net.error_mapping import is_about_parameter
+from .. import wire_format
 from ..tool_schemas import declare_tool
 from ..wire_format import (
     Encoded,
     PartialReply,
     Terms,
-    Wire,
-    encode_base64,
+    find_count_at,
     find_json_at,
-    merge_options,
-    merge_parameters,
-    parse_input_object,
-    read_text_or_empty,
-    read_token_count,
+    find_objects_at,
+    find_text_at,
     to_json,
-)
+)  # fmt: skip
 
 _MOST_STOPS = 5  # https://ai.google.dev/api/generate-content#GenerationConfig
 _MODES = {"required": "ANY", "none": "NONE"}
-_SAMPLING = {"temperature": "temperature", "top_p": "topP", "top_k": "topK", "seed": "seed"}
-_SAMPLING |= {"frequency_penalty": "frequencyPenalty", "presence_penalty": "presencePenalty"}
 
 # Levels and budgets: https://ai.google.dev/gemini-api/docs/thinking and, of the budgets by effort, /openai#thinking
 _TAKES_BUDGETS = re.compile(r"gemini-[12]\b")
@@ -64,27 +59,22 @@ step (https://ai.google.dev/gemini-api/docs/thought-signatures#faqs); earlier mo
 _BEGINNING = b'{"role": "user", "parts": [{"text": "(The conversation began earlier.)"}]}, '
 _GO_ON = b']}, {"role": "user", "parts": [{"text": "Continue."}'
 _STRANGE = re.compile(r"[^A-Za-z0-9_.:-]")  # not allowed in a function's name, which begins with a letter or `_`
+_BEGIN = re.compile(r"_*[A-Za-z]|_+$")
 _MAX_NAME = 128
 
-_FAILURES = (
-    *("MALFORMED", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE", "OTHER"),
-    *("IMAGE_OTHER", "NO_IMAGE"),
-)
+_FAILURES = ("MALFORMED", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE", "OTHER")
+_FAILURES += ("IMAGE_OTHER", "NO_IMAGE")
 _FINISH = {"MODEL_ARMOR": "content_filter", "LANGUAGE": "content_filter", "CONTINUATION": "length"}
 
 
-def build_headers(key: str) -> Mapping[str, str]:
-    """Return the header with the key."""
-    return {"x-goog-api-key": key}
-
-
-# ── the parameters ───────────────────────────────────────────────────────────────────────────────
-
-
-class GenerateContent(Wire):
+class GenerateContent(wire_format.Wire):
     """The API's `generateContent`."""
 
     name, path = "generate_content", ":generateContent"
+    sampling = {"temperature": "temperature", "top_p": "topP", "top_k": "topK", "seed": "seed"} | {
+        "frequency_penalty": "frequencyPenalty",
+        "presence_penalty": "presencePenalty",
+    }
 
     def find_path(self, model: str, stream: bool) -> str:
         """Return the path of `model`, which may be named with its collection, as in `tunedModels/…`."""
@@ -109,11 +99,11 @@ class GenerateContent(Wire):
         return parameters
 
     def add_options(self, parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-        return merge_options(parameters, options)
+        return wire_format.merge_options(parameters, options)
 
     def add_sampling(self, parameters: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-        known = {_SAMPLING[name]: value for name, value in options.items() if name in _SAMPLING}
-        return merge_parameters(parameters, {"generationConfig": known}) if known else parameters
+        known = self.translate_sampling(options)
+        return wire_format.merge_parameters(parameters, {"generationConfig": known} if known else {})
 
     def encode_messages(self, kept: Encoded, new: Sequence[Message]) -> Encoded:
         contents = kept if isinstance(kept, _Contents) else _Contents()
@@ -142,11 +132,15 @@ class GenerateContent(Wire):
         return b"{%b}" % b", ".join(filter(None, fields))
 
     def read_body(self, body: Mapping[str, Any], arriving: PartialReply) -> None:
-        candidates = body.get("candidates")
-        listed = candidates if isinstance(candidates, list) else []
-        first = next((one for one in listed if isinstance(one, dict) and not one.get("index")), None)
+        first = next((one for one in find_objects_at(body, "candidates") if not one.get("index")), None)
         if first is not None:
-            _read_candidate(first, arriving)
+            for part in find_objects_at(first, "content", "parts"):
+                _read_part(part, arriving)
+            reason, said = find_text_at(first, "finishReason"), find_text_at(first, "finishMessage")
+            if reason.startswith(_FAILURES):
+                arriving.failed = f"{reason}: {said}" if said else reason
+            elif reason != "FINISH_REASON_UNSPECIFIED":
+                arriving.end(_FINISH.get(reason, reason))
         elif find_json_at(body, "promptFeedback", "blockReason"):
             arriving.end("content_filter")
         if counted := body.get("usageMetadata"):  # so far; the last one counts
@@ -155,8 +149,13 @@ class GenerateContent(Wire):
 
     def keep_turn(self, arriving: PartialReply) -> Any:
         """Return the parts as they came. Only pieces of one text are joined, and none that has a signature."""
+
+        def classify_text(part: dict[str, Any]) -> str:
+            is_text = isinstance(part.get("text"), str) and not part.keys() - {"text", "thought"}
+            return "" if not is_text else "thought" if part.get("thought") is True else "text"
+
         turn: list[dict[str, Any]] = []
-        for kind, parts in groupby(arriving.turn or (), key=_classify_text):
+        for kind, parts in groupby(arriving.turn or (), key=classify_text):
             if not kind:
                 turn += parts
             elif text := "".join([part["text"] for part in parts]):
@@ -208,12 +207,11 @@ def _declare(tool: Tool, terms: Terms) -> dict[str, Any]:
 
 def _encode_name(name: str) -> str:
     """Return a function's name as the API accepts it: with a `_` before what may not be its beginning."""
-    begun = "" if re.match(r"_*[A-Za-z]|_+$", name) else "_"
-    return (begun + _STRANGE.sub("_", name))[:_MAX_NAME]
+    return (("" if _BEGIN.match(name) else "_") + _STRANGE.sub("_", name))[:_MAX_NAME]
 
 
 def _decode_name(name: str) -> str:
-    return name if re.match(r"_*[A-Za-z]|_+$", name) else name.removeprefix("_")
+    return name if _BEGIN.match(name) else name.removeprefix("_")
 
 
 # ── the conversation: roles alternate, and results follow their calls in number and order ─────────────────────────
@@ -260,7 +258,7 @@ class _Contents(Encoded):
 def _encode_parts(message: Message) -> list[dict[str, Any]]:
     """Return a message's files and text as parts."""
     parts: list[dict[str, Any]] = [
-        {"inlineData": {"mimeType": file.media_type, "data": encode_base64(file)}} for file in message.files
+        {"inlineData": {"mimeType": file.media_type, "data": wire_format.encode_base64(file)}} for file in message.files
     ]
     text = message.content.strip()
     return [*parts, {"text": text}] if text else parts
@@ -290,42 +288,30 @@ def _encode_turn(message: Message) -> tuple[list[dict[str, Any]], dict[str, Mapp
 
 
 def _encode_call(call: AgentAction) -> dict[str, Any]:
-    return {"name": _encode_name(call.tool), "args": parse_input_object(call.tool_input)}
+    return {"name": _encode_name(call.tool), "args": wire_format.parse_input_object(call.tool_input)}
 
 
 def _replace_call(part: dict[str, Any], call: AgentAction) -> dict[str, Any]:
     """Return a part as it came, or with the call as it was repaired."""
     made = part["functionCall"]
-    if _decode_name(made["name"]) == call.tool and (made.get("args") or {}) == parse_input_object(call.tool_input):
+    if _decode_name(made["name"]) == call.tool and (made.get("args") or {}) == wire_format.parse_input_object(
+        call.tool_input
+    ):
         return part
     return {**part, "functionCall": made | _encode_call(call)}
 
 
 def _is_call(part: Mapping[str, Any]) -> bool:
-    return bool(read_text_or_empty(find_json_at(part, "functionCall", "name")))
+    return bool(find_text_at(part, "functionCall", "name"))
 
 
 # ── the reply ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_candidate(candidate: Mapping[str, Any], arriving: PartialReply) -> None:
-    parts = find_json_at(candidate, "content", "parts")
-    for part in parts if isinstance(parts, list) else ():
-        if isinstance(part, dict):
-            _read_part(part, arriving)
-    reason = read_text_or_empty(candidate.get("finishReason"))
-    if reason.startswith(_FAILURES):
-        said = read_text_or_empty(candidate.get("finishMessage"))
-        arriving.failed = f"{reason}: {said}" if said else reason
-    elif reason != "FINISH_REASON_UNSPECIFIED":
-        arriving.end(_FINISH.get(reason, reason))
-
-
 def _read_part(part: dict[str, Any], arriving: PartialReply) -> None:
-    text = read_text_or_empty(part.get("text"))
+    text = find_text_at(part, "text")
     if part.get("thought") is True:
-        arriving.reasoning += text
-        arriving.separates = True
+        arriving.add_thought(text)
     else:
         arriving.said += text
     if _is_call(part):
@@ -338,18 +324,10 @@ def _read_part(part: dict[str, Any], arriving: PartialReply) -> None:
     arriving.turn.append(part)
 
 
-def _classify_text(part: Mapping[str, Any]) -> str:
-    if not isinstance(part.get("text"), str) or part.keys() - {"text", "thought"}:
-        return ""
-    return "thought" if part.get("thought") is True else "text"
-
-
 def _read_usage(counted: Any) -> Usage:
     """Return the tokens: thoughts come beside the reply's, and results of Google's own tools beside the prompt's."""
-    thought = read_token_count(find_json_at(counted, "thoughtsTokenCount"))
-    said = read_token_count(find_json_at(counted, "candidatesTokenCount")) + thought
-    asked = read_token_count(find_json_at(counted, "promptTokenCount")) + read_token_count(
-        find_json_at(counted, "toolUsePromptTokenCount")
-    )
-    cached = min(asked, read_token_count(find_json_at(counted, "cachedContentTokenCount")))
+    thought = find_count_at(counted, "thoughtsTokenCount")
+    said = find_count_at(counted, "candidatesTokenCount") + thought
+    asked = find_count_at(counted, "promptTokenCount") + find_count_at(counted, "toolUsePromptTokenCount")
+    cached = min(asked, find_count_at(counted, "cachedContentTokenCount"))
     return Usage(asked, said, cached, 1, reasoning_tokens=thought)
