@@ -24,12 +24,11 @@ from ..net.error_mapping import find_output_limit, find_refused_field, is_about_
 from ..net.http_client import HttpClient
 from ..net.retry import Attempts, Retries, TimeLimits
 from . import known_servers
-from .dialects import DIALECTS, HOLD_TO_PATTERN, build_constraint_parameters
 from .facts import UNKNOWN, find_facts, find_vendor_at
 from .known_servers import Adapted
 from .reply_reader import ReplyReader, may_think
+from .schemas import DIALECTS, HOLD_TO_PATTERN, build_constraint_parameters, find_refused_tools
 from .settings import Api, Settings
-from .tool_schemas import find_refused_tools
 from .vendor import Vendor
 from .vendors import find_vendor
 from .vendors.gemini import sign_others
@@ -85,9 +84,10 @@ class HttpEngine:
         self._in_words: frozenset[str] = frozenset()  # tools whose schemas were rejected
         self._recalled = False
         self._warned = False
-        self._thinks = _may_think_at_first(vendor, settings)
+        # Whether replies begin within a thought; `None` if nothing suggests it.
+        separates = vendor.dialect in ("openai", "anthropic", "cohere", "gemini")
+        self._thinks = False if separates else may_think(settings.model) or None
         self._encoded: dict[Any, PromptCache[Encoded]] = {}  # by the wire's path, and how turns are sent
-        self._calling: PromptCache[bool] = PromptCache()  # whether a prompt contains native calls, or files
         self._sees = None if settings.sees is None else list_kinds(settings.sees)
         self._heads: list[tuple[Any, tuple[bytes, Mapping[str, str]]]] = []
         if self._dialect and self._dialect not in DIALECTS:
@@ -112,7 +112,12 @@ class HttpEngine:
             told = await known_servers.find_window(self._client, self._dialect, self._model)
             self._window = told or self._facts.window
         constrains = self._dialect in HOLD_TO_PATTERN and not (self._dialect == "tgi" and self._only_completes)
-        problem = await self._find_call_problem() if native else ""
+        problem = ""
+        if native and self._only_completes:
+            problem = "its completions know no tool calls"
+        elif native:
+            title = f"{self.name} at {self._client.redacted(self._client.base_url)}"
+            problem = await known_servers.find_call_problem(self._identity, title, self.reply)
         return Capabilities(constrains, native and not problem, self._window, problem)
 
     async def sees(self) -> frozenset[Kind]:
@@ -133,7 +138,7 @@ class HttpEngine:
             adapted: Adapted | None = None
             try:
                 await self._learn_server()
-                adapted = self._adapted
+                adapted = known_servers.find_adapted(self._identity) | Adapted(in_words=self._in_words)
                 async with aclosing(self._stream_once(request, self._choose_wire(request, adapted), adapted)) as chunks:
                     async for chunk in chunks:
                         yield chunk
@@ -143,25 +148,30 @@ class HttpEngine:
                     logger.warning("%s is sent its turns without their state: %s", self.name, refused)
                     request = plain
                     continue
-                if adapted and not has_switched and self._learn_api(request, adapted, refused):
-                    has_switched = True
-                elif isinstance(refused, ModelNotFound):
+                found = adapted and self._find_rejected(request, adapted, refused, may_switch=not has_switched)
+                if found is None and isinstance(refused, ModelNotFound):
                     raise await known_servers.suggest_model(self._client, self._vendor, self._model, refused) from None
-                else:
-                    self._adapt(request, adapted, refused)
+                if found is None:
+                    raise
+                logger.info("%s is adapted to (%s): %s", self.name, found, refused)
+                has_switched = has_switched or found.api is not None
+                self._in_words |= found.in_words
+                known_servers.learn(self._identity, replace(found, in_words=frozenset()))
                 known_servers.remember(self._identity)
-                continue
             except ModelUnavailable as error:
                 retry = attempts.plan_retry(error)
-            yield retry
-            await asyncio.sleep(retry.seconds)
+                yield retry
+                await asyncio.sleep(retry.seconds)
 
     async def _stream_once(self, request: Ask, wire: Wire, adapted: Adapted) -> Chunks:
         """Send the request once and stream the reply."""
         thinks = False if request.constraint and self._dialect in HOLD_TO_PATTERN else self._thinks
         in_json, redacted = self._needs_json(request, wire, adapted), self._client.redacted
         receiver = ReplyReader(wire, request.stop, in_json=in_json, redacted=redacted, thinks=thinks)
-        encoded = sent = await self._encode_prompt(request.prompt, wire, adapted)
+        # A gateway to many vendors has the model's maker in its name.
+        server, maker = urlsplit(self._client.base_url).netloc.rpartition("@")[2], self._model.rpartition("/")[0]
+        origin = " ".join(filter(None, (wire.name, server, maker)))
+        encoded = sent = await self._encode_prompt(request.prompt, wire, adapted, origin)
         path = wire.find_path(self._model, self._settings.stream)
         for pauses in range(_MOST_PAUSES + 1):
             head, headers = self._build_head(request, wire, sent, adapted)
@@ -171,15 +181,15 @@ class HttpEngine:
                         yield chunk
                     if receiver.is_enough:
                         break
-            turn = receiver.find_paused_turn(self._name_origin(wire)) if pauses < _MOST_PAUSES else None
+            turn = receiver.find_paused_turn(origin) if pauses < _MOST_PAUSES else None
             if turn is None:
                 break
             sent = wire.encode_messages(encoded, [turn])
         for chunk in receiver.flush_rest():
             yield chunk
-        reply = receiver.reply(self._name_origin(wire), encoded.unsent)
+        reply = receiver.reply(origin, encoded.unsent)
         if receiver.found_open or (reply.text and request.constraint is None):
-            self._thinks = receiver.found_open  # whether replies begin within a thought
+            self._thinks = receiver.found_open
         yield reply
 
     async def close(self) -> None:
@@ -189,37 +199,23 @@ class HttpEngine:
     async def _learn_server(self) -> None:
         """Detect the server's kind and the model, unless they are known, and recall what else is known of them."""
         if not (self._dialect and self._model):
-            await self._detect_server()
+            if self._vendor.dialect == "ollama":
+                dialect, model = "", await known_servers.find_ollama_model(self._client)
+            else:
+                dialect, model = await known_servers.detect_server(self._client)
+            self._dialect = self._dialect or dialect or self._vendor.detected or "none"
+            self._model = self._model or model
+            if not self._model:
+                raise ModelRefused(f"{self._client.shown} lists no models; name the one to use")
         if not self._recalled:
             self._recalled = True
             known_servers.recall(self._identity)
             if self._host:
                 self._facts = await asyncio.to_thread(find_facts, self._host, self._model)
 
-    async def _detect_server(self) -> None:
-        if self._vendor.dialect == "ollama":
-            self._model = await known_servers.find_ollama_model(self._client)
-        else:
-            found = await known_servers.detect_server(self._client)
-            kind = self._vendor.detected or "none" if found.dialect == "none" else found.dialect
-            self._dialect = self._dialect or kind
-            self._model = self._model or found.model
-        if not self._model:
-            raise ModelRefused(f"{self._client.shown} lists no models; name the one to use")
-
-    async def _find_call_problem(self) -> str:
-        if self._only_completes:
-            return "its completions know no tool calls"
-        title = f"{self.name} at {self._client.redacted(self._client.base_url)}"
-        return await known_servers.find_call_problem(self._identity, title, self.reply)
-
     @property
     def _identity(self) -> tuple[str, ...]:
         return self._client.base_url, self._client.key_digest, self._vendor.chat.path, self._model
-
-    @property
-    def _adapted(self) -> Adapted:
-        return known_servers.find_adapted(self._identity) | Adapted(in_words=self._in_words)
 
     # ── the request ──────────────────────────────────────────────────────────────────────────────
 
@@ -238,20 +234,13 @@ class HttpEngine:
         api = self._settings.api or adapted.api or ("responses" if vendor.suits(self._model) else "")
         if vendor.responses is not None and api == "responses":
             return vendor.responses
-        if vendor.completions is None:
-            return vendor.chat
-        if self._only_completes:
+        if vendor.completions is not None and self._only_completes:
             return vendor.completions
-        talks = request.chat or request.tools or self._needs_chat(request.prompt)
-        if talks or self._settings.api or self._dialect != "llamacpp":
+        if vendor.completions is None or self._settings.api or self._dialect != "llamacpp":
             return vendor.chat
-        return vendor.completions
-
-    def _needs_chat(self, prompt: Prompt) -> bool:
-        kept, new = self._calling.extend(prompt)
-        found = bool(kept) or any(message.calls or message.role == "tool" or message.files for message in new)
-        self._calling.keep(prompt, found)
-        return found
+        messages = request.prompt.messages
+        talks = request.chat or request.tools or any(one.calls or one.role == "tool" or one.files for one in messages)
+        return vendor.chat if talks else vendor.completions
 
     def _build_constraint(self, request: Ask, wire: Wire, adapted: Adapted) -> Mapping[str, Any]:
         """Return the constraint's parameters, if the server takes all of them; none beside tools, as engines reject
@@ -338,10 +327,10 @@ class HttpEngine:
             self._heads = [(key, head), *self._heads[:1]]
         return head
 
-    async def _encode_prompt(self, prompt: Prompt, wire: Wire, adapted: Adapted) -> Encoded:
+    async def _encode_prompt(self, prompt: Prompt, wire: Wire, adapted: Adapted, origin: str) -> Encoded:
         """Return the conversation as the wire sends it, without another vendor's state and without files of tools that
         the model cannot read. What of it was encoded before is cached."""
-        turns, origin = (adapted.turns_without, adapted.turns_want), self._name_origin(wire)
+        turns = adapted.turns_without, adapted.turns_want
         known = self._encoded.setdefault((wire.path, *turns), PromptCache())
         kept, new = known.extend(prompt)
         foreign = {one.state.origin for one in new if one.state and one.state.origin != origin}
@@ -356,27 +345,24 @@ class HttpEngine:
             known.keep(prompt, encoded)  # not of a run that waits for its first reply: there may be thousands
         return encoded
 
-    def _name_origin(self, wire: Wire) -> str:
-        """Return the origin of this vendor's state; a gateway to many vendors has the model's maker in its name."""
-        maker, server = self._model.rpartition("/")[0], urlsplit(self._client.base_url).netloc.rpartition("@")[2]
-        return " ".join(filter(None, (wire.name, server, maker)))
+    def _find_rejected(
+        self, request: Ask, sent_as: Adapted, refused: ModelRefused, *, may_switch: bool
+    ) -> Adapted | None:
+        """Return what the server rejects, or `None` if that is nothing that can be sent otherwise.
 
-    def _adapt(self, request: Ask, sent_as: Adapted | None, refused: ModelRefused) -> None:
-        """Learn what the server rejects; raises `refused` if that is nothing that can be sent otherwise.
-
-        What the user asked for in the settings is left out only if the wire calls it dispensable.
-
-        `sent_as`: what was known when the request was made, as another one may have learned the same meanwhile.
+        What the user asked for in the settings is left out only if the wire calls it dispensable. `sent_as`: what was
+        known when the request was made, as another one may have learned the same meanwhile. `may_switch`: to the other
+        of chat and Responses. Some models have only one of them, and with tools, some think only in Responses.
         """
-        found = None if sent_as is None else self._find_rejected(request, sent_as, refused)
-        if found is None:
-            raise refused
-        logger.info("%s is adapted to (%s): %s", self.name, found, refused)
-        self._in_words |= found.in_words
-        known_servers.learn(self._identity, replace(found, in_words=frozenset()))
-
-    def _find_rejected(self, request: Ask, sent_as: Adapted, refused: ModelRefused) -> Adapted | None:
-        wire = self._choose_wire(request, sent_as)
+        wire, said = self._choose_wire(request, sent_as), str(refused)
+        if may_switch and self._vendor.responses is not None and not self._settings.api:
+            is_missing = refused.status in (404, 405) and not isinstance(refused, ModelNotFound)
+            if wire is not self._vendor.responses and _WANTS_RESPONSES.search(said):
+                return Adapted(api="responses")
+            if wire is self._vendor.responses and (is_missing or _WANTS_CHAT.search(said)):
+                return Adapted(api="chat")
+        if isinstance(refused, ModelNotFound):
+            return None
         sent = self._build_parameters(request, wire, sent_as)
         lengths = {**sent, **(sent.get("generationConfig") or {})}  # where Gemini has it
         most, limit = next((lengths[name] for name in _LENGTHS if name in lengths), None), find_output_limit(refused)
@@ -389,6 +375,11 @@ class HttpEngine:
             if names <= (sent_as.turns_want if is_missed else sent_as.turns_without):
                 return None
             return Adapted(turns_want=names) if is_missed else Adapted(turns_without=names)
+        return self._find_rejected_parameter(request, wire, sent, sent_as, refused)
+
+    def _find_rejected_parameter(
+        self, request: Ask, wire: Wire, sent: dict[str, Any], sent_as: Adapted, refused: ModelRefused
+    ) -> Adapted | None:
         wishes = [] if _OF_A_VALUE.search(str(refused)) else list(_WISHES.keys() & request.options.keys())
         named = [
             name
@@ -401,24 +392,6 @@ class HttpEngine:
         tools = find_refused_tools(refused, request.tools) - sent_as.in_words
         return Adapted(in_words=tools) if tools else None
 
-    def _learn_api(self, request: Ask, sent_as: Adapted, refused: ModelRefused) -> bool:
-        """Return whether the model wants the other of chat and Responses, which is then used from now on.
-
-        Some models have only one of them, and with tools, some think only in Responses.
-        """
-        vendor = self._vendor
-        if vendor.responses is None or self._settings.api:
-            return False
-        if self._choose_wire(request, sent_as) is vendor.responses:
-            is_missing = refused.status in (404, 405) and not isinstance(refused, ModelNotFound)
-            wanted: Api | None = "chat" if is_missing or _WANTS_CHAT.search(str(refused)) else None
-        else:
-            wanted = "responses" if _WANTS_RESPONSES.search(str(refused)) else None
-        if wanted:
-            logger.info("%s is asked by its %s API from now on: %s", self.name, wanted, refused)
-            known_servers.learn(self._identity, Adapted(api=wanted))
-        return wanted is not None
-
 
 def _disown_state(request: Ask) -> Ask | None:
     """Return the request with all state as that of another vendor, which is not sent; `None` if there is none."""
@@ -429,13 +402,6 @@ def _disown_state(request: Ask) -> Ask | None:
         if one.state:
             messages[at] = replace(one, state=replace(one.state, origin=one.state.origin + _REFUSED_IT))
     return replace(request, prompt=Prompt(messages[0]).add(*messages[1:]))
-
-
-def _may_think_at_first(vendor: Vendor, settings: Settings) -> bool | None:
-    """Return whether replies are taken to begin within a thought until one has come; `None` if nothing suggests it."""
-    if vendor.dialect in ("openai", "anthropic", "cohere", "gemini"):
-        return False
-    return may_think(settings.model) or None
 
 
 def _add_root(base_url: str, root: str) -> str:

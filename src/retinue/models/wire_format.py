@@ -13,7 +13,7 @@ from .._internal.foreign_text import LENIENT, check_depth, make_json_well_formed
 from ..core.tools.tool import Tool
 from ..core.values import MAX_COUNT, AgentAction, File, Finish, Kind, Message, ToolInput, Usage
 from ..errors import ModelRefused, UsageError
-from .tool_schemas import declare_tool
+from .schemas import declare_tool
 
 _ONE_REQUEST = Usage(requests=1)
 _MAX_CALLS = 128  # of one reply

@@ -18,7 +18,7 @@ from ...core.values import AgentAction, Message, Usage
 from ...errors import ModelRefused
 from ...net.error_mapping import is_about_parameter
 from .. import wire_format
-from ..tool_schemas import declare_tool
+from ..schemas import declare_tool
 from ..wire_format import (
     Encoded,
     PartialReply,

@@ -22,7 +22,7 @@ from typing import Any
 from ...core.values import AgentAction, File, Message, Usage
 from ...errors import ModelRefused
 from .. import wire_format
-from ..tool_schemas import declare_tool
+from ..schemas import declare_tool
 from ..wire_format import Encoded, PartialReply, Terms, find_count_at, find_json_at, find_text_at, to_json
 
 _VERSION = re.compile(r"claude-(?:[a-z]+-)?v?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")

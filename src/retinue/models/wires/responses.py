@@ -14,7 +14,7 @@ from typing import Any
 
 from ...core.values import AgentAction, Message, Usage
 from .. import wire_format
-from ..tool_schemas import declare_tool
+from ..schemas import declare_tool
 from ..wire_format import Encoded, PartialReply, Terms, find_count_at, find_json_at, find_objects_at, find_text_at
 
 _LEAST = 16  # tokens: https://github.com/vectorize-io/hindsight/issues/58
