@@ -320,9 +320,9 @@ def merge_parameters(parameters: Mapping[str, Any], more: Mapping[str, Any]) -> 
     """Return `parameters` with `more`, which prevail; objects within them are merged, too."""
     merged = dict(parameters)
     for name, value in more.items():
-        former = merged.get(name)
-        both = isinstance(former, Mapping) and isinstance(value, Mapping)
-        merged[name] = merge_parameters(former, value) if both else value
+        if isinstance(former := merged.get(name), Mapping) and isinstance(value, Mapping):
+            value = merge_parameters(former, value)
+        merged[name] = value
     return merged
 
 

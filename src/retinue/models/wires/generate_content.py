@@ -62,8 +62,10 @@ _STRANGE = re.compile(r"[^A-Za-z0-9_.:-]")  # not allowed in a function's name, 
 _BEGIN = re.compile(r"_*[A-Za-z]|_+$")
 _MAX_NAME = 128
 
-_FAILURES = ("MALFORMED", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE", "OTHER")
-_FAILURES += ("IMAGE_OTHER", "NO_IMAGE")
+_FAILURES = (
+    "MALFORMED", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE", "OTHER", "IMAGE_OTHER",
+    "NO_IMAGE",
+)  # fmt: skip
 _FINISH = {"MODEL_ARMOR": "content_filter", "LANGUAGE": "content_filter", "CONTINUATION": "length"}
 
 
