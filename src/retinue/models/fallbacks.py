@@ -72,8 +72,8 @@ class Fallbacks:
             elif isinstance(one, BaseException):
                 raise one
         known = [one for one in found if isinstance(one, Capabilities)]
-        if not known:
-            raise next(one for one in reversed(found) if isinstance(one, BaseException))
+        if not known and isinstance(last := found[-1], BaseException):
+            raise last
         windows = [one.window for one in known if one.window is not None]
         return Capabilities(
             all(one.constrains for one in known),

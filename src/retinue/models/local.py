@@ -87,8 +87,6 @@ class CpuLoad:
         return monotonic(), ticks / _TICKS - own.user - own.system
 
 
-# ── the engine ──────────────────────────────────────────────────────────────────────────────────
-
 _KEY = secrets.token_urlsafe(32)
 _loading = SimpleNamespace(turn=threading.Lock())
 call_in_forked_child(lambda: setattr(_loading, "turn", threading.Lock()))

@@ -200,7 +200,6 @@ class StopCutter:
 
 # ── thoughts in the text ──────────────────────────────────────────────────────────────────────────
 
-
 _PAIRS = {
     **{f"<{name}>": f"</{name}>" for name in ("think", "thinking", "thought", "reasoning", "seed:think", "mm:think")},
     "[think]": "[/think]",  # Magistral

@@ -96,7 +96,7 @@ class Encoded:
     """A conversation encoded as JSON so far; it is append-only.
 
     `system`: text outside of the messages. `open`: the last turn can still be extended. `ids`: by the loop's id of a
-    call, the id by which its vendor knows it, for the calls of the last turn that was sent as its vendor wrote it.
+    call, what its vendor knows it by, for the calls of the last turn.
     `unsent`: the origin of another vendor's state, which was left out. `unfit`: what the vendor refuses beside this
     conversation, by the wire's own names. `last`: the role of the last message, where the format minds it.
     `turns_without` and `turns_want`: the fields of an assistant's turn that the server rejects, and those that it
@@ -106,7 +106,7 @@ class Encoded:
     messages: bytes = b""
     system: str = ""
     open: bool = False
-    ids: Mapping[str, str] = field(default_factory=dict)
+    ids: Mapping[str, Any] = field(default_factory=dict)
     unsent: str = ""
     unfit: frozenset[str] = frozenset()
     last: str = ""
@@ -281,11 +281,11 @@ class Wire:
         """Return one request's options under the vendor's names."""
         names = {name: name for name in options} if self.sampling is None else self.sampling
         known = {names[name]: value for name, value in options.items() if name in names}
-        return known | ({"temperature": self.limit(known["temperature"])} if "temperature" in known else {})
+        return known | select_given(temperature=self.limit(known.get("temperature")))
 
-    def limit(self, temperature: float) -> float:
+    def limit(self, temperature: float | None) -> float | None:
         """Return the temperature, or the highest one that the vendor takes."""
-        return temperature if self.hottest is None else min(temperature, self.hottest)
+        return temperature if temperature is None or self.hottest is None else min(temperature, self.hottest)
 
     def take_headers(self, parameters: dict[str, Any]) -> Mapping[str, str]:
         """Move what is sent as headers out of the parameters."""
@@ -314,6 +314,11 @@ class Wire:
 
 
 # ── parameters ───────────────────────────────────────────────────────────────────────────────────
+
+
+def select_given(**parameters: Any) -> dict[str, Any]:
+    """Return the parameters that are not `None`."""
+    return {name: value for name, value in parameters.items() if value is not None}
 
 
 def merge_parameters(parameters: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:

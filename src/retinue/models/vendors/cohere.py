@@ -26,17 +26,17 @@ class CohereChat(wire_format.Wire):
     hottest = 1.0
 
     def build_parameters(self, terms: Terms) -> dict[str, Any]:
-        parameters: dict[str, Any] = {"model": terms.model, "stream": terms.stream}
-        if terms.temperature is not None:
-            parameters["temperature"] = self.limit(terms.temperature)
-        if terms.max_tokens is not None:
-            parameters["max_tokens"] = terms.max_tokens
-        if terms.stop:
-            parameters["stop_sequences"] = list(terms.stop[:_MOST_STOPS])
-        if terms.effort == "none":
-            parameters["thinking"] = {"type": "disabled"}
-        elif terms.thinking_tokens:  # https://docs.cohere.com/docs/reasoning
-            parameters["thinking"] = {"type": "enabled", "token_budget": terms.thinking_tokens}
+        thinking: dict[str, Any] | None = {"type": "disabled"} if terms.effort == "none" else None
+        if not thinking and terms.thinking_tokens:  # https://docs.cohere.com/docs/reasoning
+            thinking = {"type": "enabled", "token_budget": terms.thinking_tokens}
+        parameters = wire_format.select_given(
+            model=terms.model,
+            stream=terms.stream,
+            temperature=self.limit(terms.temperature),
+            max_tokens=terms.max_tokens,
+            stop_sequences=list(terms.stop[:_MOST_STOPS]) or None,
+            thinking=thinking,
+        )
         if terms.tools:
             parameters["tools"] = wire_format.encode_functions(terms.tools, terms.model, terms.in_words)
             for tool in parameters["tools"]:

@@ -26,11 +26,9 @@ class OllamaChat(wire_format.Wire):
     def build_parameters(self, terms: Terms) -> dict[str, Any]:
         most = terms.context if terms.max_tokens is None else terms.max_tokens  # without a limit it may never stop
         # Without num_ctx it uses a small window of its own and silently truncates the prompt.
-        options: dict[str, Any] = {"num_predict": most, "num_ctx": terms.context}
-        if terms.temperature is not None:
-            options["temperature"] = terms.temperature
-        if terms.stop:
-            options["stop"] = list(terms.stop)
+        options = wire_format.select_given(
+            num_predict=most, num_ctx=terms.context, temperature=terms.temperature, stop=list(terms.stop) or None
+        )
         parameters: dict[str, Any] = {"model": terms.model, "stream": terms.stream, "options": options}
         if terms.effort:  # https://docs.ollama.com/capabilities/thinking
             parameters["think"] = terms.effort != "none" and _LEVELS.get(terms.effort, terms.effort)

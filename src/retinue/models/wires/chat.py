@@ -58,16 +58,15 @@ class Chat(wire_format.Wire):
         self.prepare = prepare
 
     def build_parameters(self, terms: Terms) -> dict[str, Any]:
-        parameters: dict[str, Any] = {"model": terms.model}
-        if terms.temperature is not None:
-            parameters["temperature"] = terms.temperature
-        if terms.max_tokens is not None:
-            parameters["max_tokens"] = terms.max_tokens
-        if terms.stop:
-            parameters["stop"] = list(terms.stop)
-        if terms.stream:
-            parameters |= {"stream": True, "stream_options": {"include_usage": True}}
-        parameters |= self.thinking(terms)
+        parameters = wire_format.select_given(
+            model=terms.model,
+            temperature=terms.temperature,
+            max_tokens=terms.max_tokens,
+            stop=list(terms.stop) or None,
+            stream=terms.stream or None,
+            stream_options={"include_usage": True} if terms.stream else None,
+            **self.thinking(terms),
+        )
         if terms.tools and not (terms.tool_choice == "none" and _NO_CALLS in terms.without):
             parameters["tools"] = wire_format.encode_functions(terms.tools, terms.model, terms.in_words)
             parameters["tool_choice"] = terms.tool_choice

@@ -73,17 +73,14 @@ class Messages(wire_format.Wire):
     results_have_files = True
 
     def build_parameters(self, terms: Terms) -> dict[str, Any]:
-        parameters: dict[str, Any] = {
-            "model": terms.model,
-            "max_tokens": _find_most(terms) if terms.max_tokens is None else terms.max_tokens,  # required by the API
-            "cache_control": {"type": "ephemeral"},  # caches the longest prefix; leaves the messages unchanged
-        }
-        if terms.temperature is not None:
-            parameters["temperature"] = self.limit(terms.temperature)
-        if stop := [word for word in terms.stop if word.strip()]:  # the API rejects blank ones
-            parameters["stop_sequences"] = stop
-        if terms.stream:
-            parameters["stream"] = True
+        parameters = wire_format.select_given(
+            model=terms.model,
+            max_tokens=_find_most(terms) if terms.max_tokens is None else terms.max_tokens,  # required by the API
+            cache_control={"type": "ephemeral"},  # caches the longest prefix; leaves the messages unchanged
+            temperature=self.limit(terms.temperature),
+            stop_sequences=[word for word in terms.stop if word.strip()] or None,  # the API rejects blank ones
+            stream=terms.stream or None,
+        )
         if terms.tools:
             declared = [declare_tool(tool, terms.model, terms.in_words) for tool in terms.tools]
             parameters["tools"] = [
@@ -207,9 +204,6 @@ def _find_most(terms: Terms) -> int:
     return terms.most_output or most
 
 
-# ── thinking ─────────────────────────────────────────────────────────────────────────────────────
-
-
 def _build_thinking(terms: Terms) -> dict[str, Any]:
     """Return the parameters of thinking; empty if nothing is set.
 
@@ -251,9 +245,6 @@ def _reconcile(parameters: dict[str, Any]) -> dict[str, Any]:
         fits = {} if budget is None else {"budget_tokens": fitting}
         parameters = {**parameters, "thinking": parameters["thinking"] | fits}
     return {name: value for name, value in parameters.items() if name not in left_out}
-
-
-# ── the conversation ─────────────────────────────────────────────────────────────────────────────
 
 
 def _name_calls(blocks: Sequence[dict[str, Any]], before: bytes) -> list[dict[str, Any]]:
@@ -312,9 +303,6 @@ def _encode_result(message: Message, call_id: str, content: str) -> dict[str, An
         text = [{"type": "text", "text": content}] if content else []
         return result | {"content": [*text, *map(_encode_file, message.files)]}
     return result | {"content": content} if content else result
-
-
-# ── the reply ────────────────────────────────────────────────────────────────────────────────────
 
 
 def _read_block(index: Any, block: Any, arriving: PartialReply) -> None:

@@ -31,20 +31,16 @@ class Responses(wire_format.Wire):
     results_have_files = True
 
     def build_parameters(self, terms: Terms) -> dict[str, Any]:
-        parameters: dict[str, Any] = {
-            "model": terms.model, "store": False, "include": ["reasoning.encrypted_content"]
-        }  # fmt: skip
-        if terms.stream:
-            parameters["stream"] = True
-        if terms.temperature is not None:
-            parameters["temperature"] = terms.temperature
-        if terms.max_tokens is not None:
-            parameters["max_output_tokens"] = max(terms.max_tokens, _LEAST)
-        asked = {"effort": terms.effort, "summary": terms.summary}
-        if reasoning := {name: value for name, value in asked.items() if value}:
-            parameters["reasoning"] = reasoning
-        if terms.verbosity:
-            parameters["text"] = {"verbosity": terms.verbosity}
+        parameters = wire_format.select_given(
+            model=terms.model,
+            store=False,
+            include=["reasoning.encrypted_content"],
+            stream=terms.stream or None,
+            temperature=terms.temperature,
+            max_output_tokens=None if terms.max_tokens is None else max(terms.max_tokens, _LEAST),
+            reasoning=wire_format.select_given(effort=terms.effort or None, summary=terms.summary or None) or None,
+            text={"verbosity": terms.verbosity} if terms.verbosity else None,
+        )
         if terms.tools:
             # By default a schema would be made strict, so that optional arguments became required:
             # https://developers.openai.com/api/docs/guides/migrate-to-responses
@@ -120,9 +116,6 @@ class Responses(wire_format.Wire):
 RESPONSES = Responses()
 
 
-# ── the conversation ─────────────────────────────────────────────────────────────────────────────
-
-
 def _encode_content(message: Message) -> str | list[dict[str, Any]]:
     """Return what is in a message or in a tool's result: its text, or parts.
 
@@ -182,9 +175,6 @@ def _drop_last_reasoning(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     while items and items[-1].get("type") == "reasoning":
         items = items[:-1]
     return items
-
-
-# ── the reply ────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(slots=True)
