@@ -99,10 +99,11 @@ class PromptModel(Configurable):
         if wrong := [key for key in of_one if self.given.get(key)]:
             raise UsageError(f"PromptModel: {wrong[0]} is of one model; give `models` a PromptModel that has it")
         own = {key: self.given[key] for key in self.given if key not in ("models", "fall_back_on", *of_one)}
-        made: list[Model] = []
-        for left, one in zip(reversed(range(len(models))), models, strict=True):  # one before others is asked twice
-            sooner = {"retries": Retries(tries=2)} if left else {}
-            made.append(PromptModel(one, **sooner | own) if isinstance(one, str) else one)
+        sooner = {"retries": Retries(tries=2)} | own  # of one that is followed by another
+        made = (
+            PromptModel(one, **(own if at == len(models) else sooner)) if isinstance(one, str) else one
+            for at, one in enumerate(models, 1)
+        )
         self._kind, self._about, self._price = "fallbacks", {"models": len(models)}, None
         self._engine = Fallbacks(made, fall_back_on)
 

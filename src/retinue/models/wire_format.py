@@ -65,13 +65,11 @@ def to_json(value: Any) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The parameters of a request besides the conversation.
+    """The parameters of a request besides the conversation; those of `Settings` are sent only if they are set.
 
     `context`: the window to request, where supported. `max_tokens`: `None` allows as many as the engine and the window
     do, which are `most_output` if that is known. `in_words`: names of the tools whose schemas the vendor does not
-    accept. `effort`, `verbosity`, `thinking_tokens` and `summary` are as in `Settings`; unless they are set, nothing is
-    sent of them. `without`: what the server was found to refuse, and what does not fit the conversation, by the wire's
-    own names.
+    accept. `without`: what the server was found to refuse, and what does not fit the conversation, by the wire's names.
     """
 
     model: str
@@ -139,10 +137,10 @@ class PartialCall:
         begun = self.given is not None or bool(self.arguments.strip())
         if id and self.id and id != self.id:
             return bool(name) or (begun and self.is_whole and bool(arguments))
-        if not name or not self.name or (id and id == self.id and arguments in ("", None, self.arguments)):
+        is_repeated = id and id == self.id and arguments in ("", None, self.arguments)
+        is_rest_of_name = self.id and not begun and id in ("", self.id)
+        if not name or not self.name or is_repeated or is_rest_of_name:
             return False
-        if self.id and not begun and id in ("", self.id):
-            return False  # the rest of its name
         return (begun and self.is_whole) or name != self.name
 
 
@@ -262,7 +260,7 @@ class Wire:
     results_have_files: ClassVar[bool] = False
 
     def find_path(self, model: str, stream: bool) -> str:
-        """Return the path for a model, and whether it streams, where that depends on them."""
+        """Return the path, which may depend on the model and on whether its reply is streamed."""
         return self.path
 
     def build_parameters(self, terms: Terms) -> dict[str, Any]:

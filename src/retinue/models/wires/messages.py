@@ -159,15 +159,16 @@ class Messages(wire_format.Wire):
 
     def keep_turn(self, arriving: PartialReply) -> Any:
         """Return the turn's blocks, if any are more than text and calls; calls that are not whole are left out."""
-        whole = [call.extra for call in arriving.list_whole_calls()]
-        blocks = [
-            _join_pieces(block, pieces)
-            for _, block, pieces in arriving.turn or ()
-            if block["type"] != "tool_use" or any(block is call for call in whole)
-        ]
-        by_code = [find_json_at(block, "caller", "type") not in (None, "direct") for block in blocks]
-        wanted = any(by_code) or any(block["type"] not in _PLAIN for block in blocks)
-        return {"content": blocks} if wanted or arriving.paused else None
+        whole, blocks = [call.extra for call in arriving.list_whole_calls()], list[dict[str, Any]]()
+        for _, block in arriving.turn or ():
+            if text := block.pop("partial_json", ""):
+                given = wire_format.read_arguments(text)
+                block["input"] = given if isinstance(given, dict) else block.get("input", {})
+            if block["type"] != "tool_use" or any(block is call for call in whole):
+                blocks.append(block)
+        by_code = any(find_json_at(block, "caller", "type") not in (None, "direct") for block in blocks)
+        wanted = by_code or arriving.paused or any(block["type"] not in _PLAIN for block in blocks)
+        return {"content": blocks} if wanted else None
 
     def find_refused(self, refused: ModelRefused, sent: Mapping[str, Any]) -> str:
         return next((name for name, words in _REFUSALS if words.search(str(refused))), "")
@@ -298,23 +299,22 @@ def _encode_call(call: AgentAction) -> dict[str, Any]:
 
 
 def _encode_result(message: Message, call_id: str, content: str) -> dict[str, Any]:
-    result: dict[str, Any] = {"type": "tool_result", "tool_use_id": _STRANGE.sub("_", call_id)}
-    if message.files:
-        text = [{"type": "text", "text": content}] if content else []
-        return result | {"content": [*text, *map(_encode_file, message.files)]}
-    return result | {"content": content} if content else result
+    text = [{"type": "text", "text": content}] if content else []
+    parts = [*text, *map(_encode_file, message.files)] if message.files else content
+    result = {"type": "tool_result", "tool_use_id": _STRANGE.sub("_", call_id)}
+    return result | ({"content": parts} if parts else {})
 
 
 def _read_block(index: Any, block: Any, arriving: PartialReply) -> None:
+    """Read a block, or the beginning of one, which deltas follow in a stream."""
     kind = find_json_at(block, "type")
     if not isinstance(kind, str):
         return
-    arriving.turn = [*(arriving.turn or ()), (index, block, {})]
+    arriving.turn = [*(arriving.turn or ()), (index, block)]
     if kind == "text":
         arriving.said += wire_format.read_text(block)
     elif kind == "tool_use":
-        given = block.get("input") or None  # empty in a stream, where it follows in deltas
-        piece = {"id": block.get("id"), "name": block.get("name"), "arguments": given}
+        piece = {"id": block.get("id"), "name": block.get("name"), "arguments": block.get("input") or None}
         arriving.add_call(index, piece, arriving.calls.values()).extra = block
     elif kind in _THOUGHTS:
         arriving.add_thought(find_text_at(block, "thinking"))
@@ -323,14 +323,16 @@ def _read_block(index: Any, block: Any, arriving: PartialReply) -> None:
 def _read_delta(index: Any, delta: Any, arriving: PartialReply) -> None:
     arriving.said += find_text_at(delta, "text")
     arriving.reasoning += find_text_at(delta, "thinking")
-    begun = next((one for one in reversed(arriving.turn or ()) if one[0] == index), None)
-    if begun is None or not isinstance(delta, dict):
+    block = next((block for at, block in reversed(arriving.turn or ()) if at == index), None)
+    if block is None or not isinstance(delta, dict):
         return
-    _, block, pieces = begun
     if block["type"] == "tool_use":
         arriving.add_call(index, {"arguments": delta.get("partial_json")})
     for key, value in delta.items():
-        pieces.setdefault(key, []).append(value)
+        if key == "citation":
+            block["citations"] = [*(block.get("citations") or ()), value]
+        elif key in ("text", "thinking", "signature", "content", "partial_json"):
+            block[key] = find_text_at(block, key) + find_text_at(value)
 
 
 def _read_end(reason: Any, usage: Any, arriving: PartialReply) -> None:
@@ -340,21 +342,6 @@ def _read_end(reason: Any, usage: Any, arriving: PartialReply) -> None:
         arriving.calls.clear()
     if usage:
         arriving.count(_read_usage(usage, arriving.usage))
-
-
-def _join_pieces(block: dict[str, Any], pieces: Mapping[str, list[Any]]) -> dict[str, Any]:
-    """Return a block with what came after its start in a stream."""
-    whole = dict(block)
-    for key, values in pieces.items():
-        if key == "partial_json":
-            text = "".join(map(find_text_at, values))
-            given = wire_format.read_arguments(text)
-            whole["input"] = given if text and isinstance(given, dict) else block.get("input", {})
-        elif key == "citation":
-            whole["citations"] = [*(block.get("citations") or ()), *values]
-        elif key in ("text", "thinking", "signature", "content"):
-            whole[key] = find_text_at(block, key) + "".join(map(find_text_at, values))
-    return whole
 
 
 def _read_usage(counted: Any, before: Usage) -> Usage:
