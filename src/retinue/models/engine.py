@@ -301,14 +301,14 @@ class HttpEngine:
 
         They are sent even if the server was found to refuse them for another request, so that its refusal is the error.
         """
-        settings = self._settings
-        given = {"reasoning_effort": settings.effort, "verbosity": settings.verbosity}
-        found: set[str] = set()
-        for wish, names in _WISHES.items():
-            is_set = given.get(wish) or drop_parameters(settings.options, names) != dict(settings.options)
-            if is_set and wish not in request.options:
-                found.update(names)
-        return frozenset(found) - wire.dispensable
+        options, given = self._settings.options, {
+            "reasoning_effort": self._settings.effort, "verbosity": self._settings.verbosity
+        }  # fmt: skip
+        wishes = [
+            names for wish, names in _WISHES.items()
+            if wish not in request.options and (given.get(wish) or drop_parameters(options, names) != dict(options))
+        ]  # fmt: skip
+        return frozenset[str]().union(*wishes) - wire.dispensable
 
     def _build_head(
         self, request: Ask, wire: Wire, encoded: Encoded, adapted: Adapted

@@ -86,7 +86,7 @@ def _connect(settings: Settings) -> tuple[Settings, Vendor]:
         raise UsageError("Vertex AI has many models; name one: vertex:MODEL")
     project = os.environ.get("GOOGLE_CLOUD_PROJECT")
     key = settings.api_key or (None if project or settings.base_url else os.environ.get("GOOGLE_API_KEY"))
-    is_claude = _shorten_name(settings.model).startswith("claude")
+    is_claude = settings.model.rpartition("/")[2].startswith("claude")
     if not (key or settings.base_url or project):
         raise UsageError(
             "Vertex AI needs a project: set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION (or GOOGLE_API_KEY, for"
@@ -104,10 +104,6 @@ def _connect(settings: Settings) -> tuple[Settings, Vendor]:
     return replace(settings, base_url=settings.base_url or address, api_key=key, sign=sign), vendor
 
 
-def _shorten_name(model: str) -> str:
-    return model.rpartition("/")[2]
-
-
 class _Gemini(generate_content.GenerateContent):
     """Gemini's format, at the address of a publisher."""
 
@@ -123,7 +119,8 @@ class _Claude(messages.Messages):
     https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/use-claude"""
 
     def find_path(self, model: str, stream: bool) -> str:
-        return f"/publishers/anthropic/models/{_shorten_name(model)}:{'streamRawPredict' if stream else 'rawPredict'}"
+        method = "streamRawPredict" if stream else "rawPredict"
+        return f"/publishers/anthropic/models/{model.rpartition('/')[2]}:{method}"
 
     def build_parameters(self, terms: Terms) -> dict[str, Any]:
         parameters = super().build_parameters(terms)

@@ -66,8 +66,9 @@ class Messages(wire_format.Wire):
 
     name, path = "messages", "/messages"
     dispensable = frozenset(
-        ("temperature", "top_p", "top_k", "stop_sequences", "cache_control", "thinking", "thinking.display")
-    ) | {"output_config", "output_config.effort", "output_config.format"}
+        "temperature top_p top_k stop_sequences cache_control thinking thinking.display output_config"
+        " output_config.effort output_config.format".split()
+    )
     sampling = {name: name for name in _SAMPLING}
     hottest = 1.0
     results_have_files = True
