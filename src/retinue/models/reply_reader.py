@@ -307,7 +307,8 @@ class ThoughtFilter:
             lower = begun[: _BEGUN.longest + 1].lower()
             tag = next((tag for tag in (*_PAIRS, *_AFTER) if lower.startswith(tag)), "")
             if tag in _PAIRS:
-                yield from self._leave_thought(begun[len(tag) :], _PAIRS[tag])
+                self._held = begun
+                yield from self._leave_block(begun[: len(tag)], is_first=True)
             elif tag:
                 self._held = begun[len(tag) :]
             elif begun and lower not in _BEGUN.all:
@@ -318,16 +319,6 @@ class ThoughtFilter:
             else:
                 yield
         return not begun.startswith("{")
-
-    def _leave_thought(self, begun: str, end: str) -> Iterator[None]:
-        """Read a thought at the beginning of the reply, even if it never ends."""
-        self._held, self._end = begun, end
-        while (at := self._held.lower().find(end)) < 0 and not self._ended:
-            size = max(0, len(self._held) - len(end) + 1)
-            self.thought, self._held = self.thought + self._held[:size], self._held[size:]
-            yield
-        at = len(self._held) if at < 0 else at
-        self.thought, self._held = self.thought + self._held[:at], self._held[at + len(end) :]
 
     def _read_text(self) -> Generator[None, None, bool]:
         """Pass on text and read the blocks in it. Return whether the reply is over, and not found to be a thought."""
@@ -350,7 +341,7 @@ class ThoughtFilter:
                 elif token == self._code or (token[0] == "`" and 3 <= len(self._code) <= len(token)):
                     self._code = ""
             elif token in _PAIRS and (self._end or not self._line.strip()):
-                yield from self._leave_block(found.group())
+                yield from self._leave_block(found.group(), is_first=False)
             elif token in _PAIRS or literal or self._end or self._is_apart:
                 literal += 1 if token in _PAIRS else -1 if literal else 0
                 self._pass_text(len(token))
@@ -360,21 +351,23 @@ class ThoughtFilter:
                 self.retracts = self.found_open = True
                 return False
 
-    def _leave_block(self, tag: str) -> Iterator[None]:
-        """Read a block, which is text unless it ends."""
-        block, rest = "", self._held[len(tag) :]
+    def _leave_block(self, tag: str, *, is_first: bool) -> Iterator[None]:
+        """Read a block, which is text unless it ends, or is the first of the reply."""
+        block, self._held = "", self._held[len(tag) :]
         self._end = end = _PAIRS[tag.lower()]
-        while (at := rest.lower().find(end)) < 0:
-            keep = min(len(rest), len(end) - 1)
-            block, self._held = block + rest[: len(rest) - keep], rest[len(rest) - keep :]
-            if self._ended:
-                self._held = tag + block + self._held
-                self._pass_text(len(self._held))
-                return
+        while (at := self._held.lower().find(end)) < 0 and not self._ended:
+            size = max(0, len(self._held) - len(end) + 1)
+            block, self._held = block + self._held[:size], self._held[size:]
+            if is_first:
+                self.thought, block = self.thought + block, ""
             yield
-            rest = self._held
-        self.thought += block + rest[:at]
-        self._held = rest[at + len(end) :]
+        if at < 0 and not is_first:
+            self._held = tag + block + self._held
+            self._pass_text(len(self._held))
+            return
+        at = len(self._held) if at < 0 else at
+        self.thought += block + self._held[:at]
+        self._held = self._held[at + len(end) :]
         self._held = self._held if self._line.strip() else self._held.lstrip()
 
     def _pass_text(self, length: int) -> None:

@@ -84,10 +84,4 @@ def _shorten_id(id: str) -> str:  # noqa: A002
     return id if _ID.fullmatch(id) else hashlib.sha256(id.encode()).hexdigest()[:9]
 
 
-VENDOR = Vendor(
-    "Mistral",
-    "https://api.mistral.ai/v1",
-    MistralChat(),
-    keys=("MISTRAL_API_KEY",),
-    priced_as="mistral",
-)
+VENDOR = Vendor("Mistral", "https://api.mistral.ai/v1", MistralChat(), keys=("MISTRAL_API_KEY",), priced_as="mistral")

@@ -140,10 +140,4 @@ VENDOR = replace(
     listed_as="google-vertex",
     connect=_connect,
 )
-_CLAUDE = replace(
-    VENDOR,
-    chat=_Claude(),
-    dialect="anthropic",
-    headers=build_bearer_header,
-    reads=anthropic.read_kinds,
-)
+_CLAUDE = replace(VENDOR, chat=_Claude(), dialect="anthropic", headers=build_bearer_header, reads=anthropic.read_kinds)
