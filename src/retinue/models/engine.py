@@ -95,7 +95,6 @@ class HttpEngine:
 
     @property
     def name(self) -> str:
-        """The model's name."""
         return self._model or self._client.shown
 
     @property
@@ -104,7 +103,6 @@ class HttpEngine:
         return find_facts(self._host, self._model).price if self._host and is_counted_in_dollars() else None
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
-        """Return the server's capabilities; `native` probes tool calls, once. Raises `ModelError`."""
         await self._learn_server()
         if self._vendor.dialect == "ollama":
             self._window = self._settings.options.get("num_ctx", self._settings.context)
@@ -121,7 +119,6 @@ class HttpEngine:
         return Capabilities(constrains, native and not problem, self._window, problem)
 
     async def sees(self) -> frozenset[Kind]:
-        """Return the kinds of files that the model can be sent. Raises `ModelError`."""
         if self._sees is None:
             await self._learn_server()
             found = await known_servers.find_kinds(self._client, self._dialect, self._model, self._vendor)
@@ -132,7 +129,6 @@ class HttpEngine:
         return self._sees
 
     async def reply(self, request: Ask) -> Chunks:
-        """Stream the reply; the last item is the complete `Reply`. Raises `ModelError`."""
         attempts, has_switched = Attempts(self._settings.retries), False
         while True:
             adapted: Adapted | None = None
@@ -193,7 +189,6 @@ class HttpEngine:
         yield reply
 
     async def close(self) -> None:
-        """Close the connections of the running event loop."""
         await self._client.close()
 
     async def _learn_server(self) -> None:

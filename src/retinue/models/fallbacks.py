@@ -51,7 +51,6 @@ class Fallbacks:
 
     @property
     def name(self) -> str:
-        """The models' names, in order."""
         return ", ".join(self._names)
 
     @property
@@ -128,7 +127,6 @@ class Fallbacks:
         return why if time.monotonic() < until else ""
 
     async def close(self) -> None:
-        """Close the models' connections of the running event loop."""
         for one in self._models:
             if (close := getattr(one, "close", None)) is not None:
                 await close()

@@ -220,6 +220,8 @@ class Adapted:
     api: Api | None = None
 
     def __or__(self, other: Adapted) -> Adapted:
+        if other == _NOTHING:  # of most servers; a run that waits for its reply holds this
+            return self
         return Adapted(
             self.without | other.without,
             min((one.most for one in (self, other) if one.most is not None), default=None),
@@ -230,13 +232,14 @@ class Adapted:
         )
 
 
+_NOTHING = Adapted()
 LEARNED: dict[Identity, Adapted] = {}
 _lock = threading.Lock()
 
 
 def find_adapted(identity: Identity) -> Adapted:
     """Return what this process has learned of the model."""
-    return LEARNED.get(identity, Adapted())
+    return LEARNED.get(identity, _NOTHING)
 
 
 def learn(identity: Identity, found: Adapted) -> None:

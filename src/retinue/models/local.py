@@ -107,7 +107,6 @@ class RunningServer:
     """A llama.cpp server in this process, which lives as long as it is referenced. `client` manages its state."""
 
     server: Any
-    address: str
     client: HttpClient
     beginnings: PromptBeginnings
 
@@ -128,7 +127,6 @@ class LocalEngine:
 
     @property
     def name(self) -> str:
-        """The model's name."""
         return self._path.stem
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
@@ -136,7 +134,6 @@ class LocalEngine:
         return await (await self._get_engine()).abilities(native=native)
 
     async def sees(self) -> frozenset[Kind]:
-        """Return the kinds of files that the model can be sent. Loads it."""
         return await (await self._get_engine()).sees()
 
     async def reply(self, request: Ask) -> Chunks:
@@ -165,10 +162,8 @@ class LocalEngine:
             await server.client.close()
 
     async def _get_engine(self) -> HttpEngine:
-        for (process, _), (_, engine) in self._served.items():
-            if process == os.getpid():
-                return engine
-        return (await self._load(_count_threads()))[1]
+        here = [engine for (process, _), (_, engine) in self._served.items() if process == os.getpid()]
+        return here[0] if here else (await self._load(_count_threads()))[1]
 
     async def _load(self, count: int) -> tuple[RunningServer, HttpEngine]:
         key = os.getpid(), count  # a forked child has none of the threads of its parent's servers
@@ -178,7 +173,7 @@ class LocalEngine:
                 replace(
                     self._settings,
                     model=self._path.stem,
-                    base_url=server.address,
+                    base_url=server.client.base_url,
                     api_key=_KEY,
                     temperature=0.0 if self._settings.temperature is None else self._settings.temperature,
                     options={"cache_prompt": True, "seed": 1} | dict(self._settings.options),
@@ -238,8 +233,8 @@ def _start_server(path: Path, context: int, threads: int, _process: int) -> Runn
         raise ModelRefused(f"{path} cannot be loaded: {error} (is it a complete GGUF file?)") from error
     file = path.resolve().stat()
     depends = xllamacpp.__version__, path.name, file.st_size, file.st_mtime_ns, context
-    address = server.listening_address
-    return RunningServer(server, address, HttpClient(address, _KEY, _LIMITS), PromptBeginnings(PromptStates(depends)))
+    client = HttpClient(server.listening_address, _KEY, _LIMITS)
+    return RunningServer(server, client, PromptBeginnings(PromptStates(depends)))
 
 
 def load_engine() -> Any:

