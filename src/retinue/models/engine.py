@@ -164,10 +164,7 @@ class HttpEngine:
         thinks = False if request.constraint and self._dialect in HOLD_TO_PATTERN else self._thinks
         in_json, redacted = self._needs_json(request, wire, adapted), self._client.redacted
         receiver = ReplyReader(wire, request.stop, in_json=in_json, redacted=redacted, thinks=thinks)
-        # A gateway to many vendors has the model's maker in its name.
-        server, maker = urlsplit(self._client.base_url).netloc.rpartition("@")[2], self._model.rpartition("/")[0]
-        origin = " ".join(filter(None, (wire.name, server, maker)))
-        encoded = sent = await self._encode_prompt(request.prompt, wire, adapted, origin)
+        encoded = sent = await self._encode_prompt(request.prompt, wire, adapted)
         path = wire.find_path(self._model, self._settings.stream)
         for pauses in range(_MOST_PAUSES + 1):
             head, headers = self._build_head(request, wire, sent, adapted)
@@ -177,13 +174,13 @@ class HttpEngine:
                         yield chunk
                     if receiver.is_enough:
                         break
-            turn = receiver.find_paused_turn(origin) if pauses < _MOST_PAUSES else None
+            turn = receiver.find_paused_turn(self._name_origin(wire)) if pauses < _MOST_PAUSES else None
             if turn is None:
                 break
             sent = wire.encode_messages(encoded, [turn])
         for chunk in receiver.flush_rest():
             yield chunk
-        reply = receiver.reply(origin, encoded.unsent)
+        reply = receiver.reply(self._name_origin(wire), encoded.unsent)
         if receiver.found_open or (reply.text and request.constraint is None):
             self._thinks = receiver.found_open
         yield reply
@@ -310,7 +307,8 @@ class HttpEngine:
     ) -> tuple[bytes, Mapping[str, str]]:
         """Return the request as JSON but for the conversation, which comes last because it is append-only, and headers.
 
-        The last two heads are cached, as most requests differ in nothing else, except those for a last answer.
+        The last two heads are cached, as most requests differ in nothing else, except those for a last answer: to make
+        one takes a millisecond with five tools.
         """
         differs = wire.path, adapted, request.stop, request.max_tokens, request.tool_choice, request.tools
         key = *differs, request.constraint, request.options, encoded.unfit
@@ -322,10 +320,15 @@ class HttpEngine:
             self._heads = [(key, head), *self._heads[:1]]
         return head
 
-    async def _encode_prompt(self, prompt: Prompt, wire: Wire, adapted: Adapted, origin: str) -> Encoded:
+    def _name_origin(self, wire: Wire) -> str:
+        """Return the origin of this vendor's state; a gateway to many vendors has the model's maker in its name."""
+        maker, server = self._model.rpartition("/")[0], urlsplit(self._client.base_url).netloc.rpartition("@")[2]
+        return " ".join(filter(None, (wire.name, server, maker)))
+
+    async def _encode_prompt(self, prompt: Prompt, wire: Wire, adapted: Adapted) -> Encoded:
         """Return the conversation as the wire sends it, without another vendor's state and without files of tools that
         the model cannot read. What of it was encoded before is cached."""
-        turns = adapted.turns_without, adapted.turns_want
+        turns, origin = (adapted.turns_without, adapted.turns_want), self._name_origin(wire)
         known = self._encoded.setdefault((wire.path, *turns), PromptCache())
         kept, new = known.extend(prompt)
         foreign = {one.state.origin for one in new if one.state and one.state.origin != origin}

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 from .._internal.foreign_text import TextPieces
@@ -157,16 +157,13 @@ class ReplyReader:
         return Reply(self._text, used, finish, calls=calls, reasoning=self._reasoning, state=state, unsent=unsent)
 
 
-class _Beginnings:
-    """The proper beginnings of some words."""
-
-    def __init__(self, words: Iterable[str]) -> None:
-        self.all = {word[:size] for word in words for size in range(1, len(word))}
-        self.longest = max(map(len, self.all), default=0)
-
-    def measure_end(self, text: str) -> int:
-        """Return how many characters at the end of `text` may begin one of the words."""
-        return next((size for size in range(min(len(text), self.longest), 0, -1) if text[-size:] in self.all), 0)
+def _measure_begun(text: str, words: Sequence[str]) -> int:
+    """Return how many characters at the end of `text` may begin one of the words."""
+    longest, firsts = max(map(len, words), default=1) - 1, {word[0] for word in words}
+    for size in range(min(longest, len(text)), 0, -1):
+        if text[-size] in firsts and any(word.startswith(text[-size:]) for word in words):
+            return size
+    return 0
 
 
 class StopCutter:
@@ -177,7 +174,6 @@ class StopCutter:
 
     def __init__(self, stop: Sequence[str]) -> None:
         self._stop = [word for word in stop if word]
-        self._begun = _Beginnings(self._stop)
         self._held = ""
         self.stopped = False
 
@@ -189,7 +185,7 @@ class StopCutter:
         if found := [(at + len(word), at) for word in self._stop if (at := self._held.find(word)) >= 0]:
             self.stopped = True
             return self._held[: min(found)[1]]
-        at = len(self._held) - self._begun.measure_end(self._held)
+        at = len(self._held) - _measure_begun(self._held, self._stop)
         text, self._held = self._held[:at], self._held[at:]
         return text
 
@@ -215,7 +211,8 @@ _AFTER = (  # what some formats write between a thought and the reply
 )
 _TAGS = (*_PAIRS, *_CLOSING)
 _TOKEN = re.compile(f"`+|{'|'.join(map(re.escape, _TAGS))}", re.IGNORECASE)
-_BEGUN = _Beginnings((*_TAGS, *_AFTER))
+_ALL = (*_TAGS, *_AFTER)
+_LONGEST = max(map(len, _ALL))
 _FIRST_WORDS = re.compile(
     r"\W*(?:okay|ok|alright|hmm+|wait|so|well|let me|let's|first|the user|the question|we|i need|i should|i must|i have"
     r"|i'll|i will|to (?:solve|answer|find)|got it|thinking|now)\b",
@@ -290,9 +287,9 @@ class ThoughtFilter:
         """Hold everything until a closing tag, or an opening one before any text, says what it is."""
         searched = 0
         while not (self._ended or self._is_apart):
-            if self._held.lstrip()[: _BEGUN.longest + 1].lower().startswith(tuple(_PAIRS)):
+            if self._held.lstrip()[:_LONGEST].lower().startswith(tuple(_PAIRS)):
                 return
-            for found in _TOKEN.finditer(self._held, max(0, searched - _BEGUN.longest)):
+            for found in _TOKEN.finditer(self._held, max(0, searched - _LONGEST)):
                 if found.group().lower() in _CLOSING:
                     self.thought, self._held = self._held[: found.start()], self._held[found.end() :]
                     self._end, self.found_open = found.group().lower(), True
@@ -304,14 +301,14 @@ class ThoughtFilter:
         """Read the thoughts before the text, and return whether the text may have more of them: JSON has none."""
         while True:
             begun = self._held.lstrip()
-            lower = begun[: _BEGUN.longest + 1].lower()
+            lower = begun[:_LONGEST].lower()
             tag = next((tag for tag in (*_PAIRS, *_AFTER) if lower.startswith(tag)), "")
             if tag in _PAIRS:
                 self._held = begun
                 yield from self._leave_block(begun[: len(tag)], is_first=True)
             elif tag:
                 self._held = begun[len(tag) :]
-            elif begun and lower not in _BEGUN.all:
+            elif begun and not any(tag.startswith(lower) for tag in _ALL):
                 self._held = begun if self._end else self._held
                 break
             elif self._ended:
@@ -327,7 +324,7 @@ class ThoughtFilter:
             found = _TOKEN.search(self._held)
             token = found.group().lower() if found else ""
             if found is None or (token == self._held and token[0] == "`"):  # of which there may be more
-                kept = 0 if self._ended else _BEGUN.measure_end(self._held.lower()) or len(token)
+                kept = 0 if self._ended else _measure_begun(self._held[-_LONGEST:].lower(), _ALL) or len(token)
                 self._pass_text(len(self._held) - kept)
                 if self._ended:
                     return True
