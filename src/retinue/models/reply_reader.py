@@ -161,7 +161,7 @@ def _measure_begun(text: str, words: Sequence[str]) -> int:
     """Return how many characters at the end of `text` may begin one of the words."""
     longest, firsts = max(map(len, words), default=1) - 1, {word[0] for word in words}
     for size in range(min(longest, len(text)), 0, -1):
-        if text[-size] in firsts and any(word.startswith(text[-size:]) for word in words):
+        if text[-size] in firsts and any(word.startswith(text[-size:]) and len(word) > size for word in words):
             return size
     return 0
 
@@ -308,7 +308,7 @@ class ThoughtFilter:
                 yield from self._leave_block(begun[: len(tag)], is_first=True)
             elif tag:
                 self._held = begun[len(tag) :]
-            elif begun and not any(tag.startswith(lower) for tag in _ALL):
+            elif begun and _measure_begun(lower, _ALL) < len(lower):
                 self._held = begun if self._end else self._held
                 break
             elif self._ended:
