@@ -365,7 +365,7 @@ class ThoughtFilter:
         at = len(self._held) if at < 0 else at
         self.thought += block + self._held[:at]
         self._held = self._held[at + len(end) :]
-        self._held = self._held if self._line.strip() else self._held.lstrip()
+        self._held = self._held if is_first or self._line.strip() else self._held.lstrip()
 
     def _pass_text(self, length: int) -> None:
         text, self._held = self._held[:length], self._held[length:]
