@@ -197,7 +197,7 @@ class HostedEmbedder:
 async def _ask(service: Service, path: str, body: Mapping[str, Any]) -> Any:
     """Return the JSON response. Raises `ToolError`, or `UsageError` if the service rejects the key."""
     headers = {"Authorization": f"Bearer {service.key}"} if service.key else {}
-    status, answer = await service.ask(ServiceRequest(path, headers=headers, body=body))
+    status, answer, _ = await service.answer(ServiceRequest(path, headers=headers, body=body))
     if status in _REFUSED:
         raise UsageError(f"{service.name} refused the key: {read_error_text(answer)}")
     if status != 200:

@@ -119,7 +119,7 @@ class Search:
         all_found, besides = Found(), tuple[Document, ...]()
         for number in range(1, min(wanted, self._provider.last_page) + 1):
             request = self._provider.request(replace(asked, page=number), self._service.key)
-            found = self._read(*await self._service.ask(request))
+            found = self._read(*(await self._service.answer(request))[:2])
             new = tuple(
                 _drop_known_links(all_found.pages, (one for one in found.pages if is_within(one, asked.domains)))
             )
