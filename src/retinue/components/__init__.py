@@ -1,4 +1,4 @@
-"""Built-in components, one per file."""
+"""Built-in components."""
 
 from .crawler import Crawler
 from .currency import CurrencyConverter
@@ -12,10 +12,10 @@ from .ranking import Ranker, TopPSampler
 from .reader import Reader
 from .report_writer import ReportWriter
 from .sandbox import SandboxLimits
-from .search_engine import SearchEngine, SerpAPIComponent
 from .speech import SpeechToText, TextToSpeech
 from .weather import Weather
 from .web_retriever import WebRetriever
+from .web_search import SearchEngine, SerpAPIComponent
 from .wikipedia import Wikipedia
 
 __all__ = [

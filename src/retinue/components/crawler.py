@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, TypedDict
 from urllib.parse import urljoin
 
 from .._internal.concurrency import gather_bounded, run_in_thread
-from .._internal.sync_bridge import run_blocking
 from ..core.component import Component, ComponentReference
 from ..core.values import Document
 from ..documents.document_store import Store
@@ -20,6 +19,7 @@ from ..errors import ToolError, UsageError
 from ..net.robots import Robots
 from ..net.url_policy import PORTS, WebAddress, parse_url, shorten_url
 from .link_content import LinkContentFetcher, ReadPage
+from .services import check_positive
 
 _AT_ONCE = 2  # requests to the site
 _KNOWN = 10  # addresses that are remembered, for each page that may be requested
@@ -34,26 +34,6 @@ class Crawled(TypedDict):
     documents: list[Document]
     problems: list[str]
     results: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Limits:
-    pages: int
-    depth: int
-    seconds: float
-    max_bytes: int
-
-    def check(self, name: str) -> None:
-        """Raise `UsageError` for one that is too low."""
-        for what, number, least in (
-            ("pages", self.pages, 1),
-            ("depth", self.depth, 0),
-            ("max_bytes", self.max_bytes, 1),
-        ):
-            if number < least:
-                raise UsageError(f"{name}: {what} must be at least {least}, not {number}")
-        if not self.seconds > 0:
-            raise UsageError(f"{name}: seconds must be above 0, not {self.seconds}")
 
 
 class Crawler(Component):
@@ -91,13 +71,17 @@ class Crawler(Component):
         name: str = "Crawler",
     ) -> None:
         self.name = name
-        self._limits = _Limits(pages, depth, seconds, max_bytes)
-        self._limits.check(name)
+        check_positive(name, pages=pages, max_bytes=max_bytes)
+        if depth < 0:
+            raise UsageError(f"{name}: depth must be at least 0, not {depth}")
+        if not seconds > 0:
+            raise UsageError(f"{name}: seconds must be above 0, not {seconds}")
         try:
             self._site = _name_site(parse_url(site)) if site else ""
         except ToolError as error:
             raise UsageError(f"{name}: site: {error}") from error
-        self._format_results, self._store, self._fetcher = site, store, fetcher or LinkContentFetcher()
+        self._shown_site, self._store, self._seconds = site, store, seconds
+        self._start_crawl = partial(_Crawl, fetcher or LinkContentFetcher(), pages, depth, max_bytes)
 
     async def run_async(self, url: str) -> Crawled:
         """Read the pages of a website, from the page at an address such as https://example.com/.
@@ -106,24 +90,18 @@ class Crawler(Component):
         """
         start = parse_url(url)
         if self._site and _name_site(start) != self._site:
-            raise ToolError(
-                f"{shorten_url(url)} is not a page of {self._format_results}, and no other site may be read"
-            )
-        crawl = _Crawl(self._fetcher, self._limits, _name_site(start))
+            raise ToolError(f"{shorten_url(url)} is not a page of {self._shown_site}, and no other site may be read")
+        crawl = self._start_crawl(_name_site(start))
         try:
-            async with asyncio.timeout(self._limits.seconds):
+            async with asyncio.timeout(self._seconds):
                 await crawl.run(start)
         except TimeoutError:
-            crawl.problems.append(f"not all pages were read: the {self._limits.seconds:g} seconds were over")
+            crawl.problems.append(f"not all pages were read: the {self._seconds:g} seconds were over")
         if not crawl.pages:
             raise ToolError(crawl.problems[0])
         if self._store is not None:
             await run_in_thread(partial(_store_pages, self._store, crawl.pages))
         return {"documents": crawl.pages, "problems": crawl.problems, "results": _format_results(crawl)}
-
-    def run(self, url: str) -> Crawled:
-        """Run `run_async` and block."""
-        return run_blocking(self.run_async(url))
 
 
 @dataclass(slots=True)
@@ -131,7 +109,9 @@ class _Crawl:
     """One crawl: breadth first, so that what is near is read before the limits are reached."""
 
     fetcher: LinkContentFetcher
-    limits: _Limits
+    max_pages: int
+    max_depth: int
+    max_bytes: int
     site: str
     pages: list[Document] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -142,7 +122,7 @@ class _Crawl:
     async def run(self, start: WebAddress) -> None:
         self.waiting.append((str(start), 0))
         self.known.add(str(start))
-        left, size = self.limits.pages, 0
+        left, size = self.max_pages, 0
         while self.waiting and left:
             batch = [self.waiting.popleft() for _ in range(min(_AT_ONCE, len(self.waiting), left))]
             left -= len(batch)
@@ -152,11 +132,11 @@ class _Crawl:
                     self._add_page(page, depth)
                 else:
                     self.problems.append(page)
-            if size > self.limits.max_bytes:
-                self.problems.append(f"not all pages were read: they are larger than {self.limits.max_bytes:,} bytes")
+            if size > self.max_bytes:
+                self.problems.append(f"not all pages were read: they are larger than {self.max_bytes:,} bytes")
                 return
         if self.waiting:
-            self.problems.append(f"not all pages were read: more than {self.limits.pages}")
+            self.problems.append(f"not all pages were read: more than {self.max_pages}")
 
     async def _read(self, item: tuple[str, int]) -> ReadPage | str:
         url, _ = item
@@ -182,22 +162,15 @@ class _Crawl:
             return
         self.known.add(url)
         self.pages.append(replace(page.document, id=url, meta={**page.document.meta, "depth": depth}))
-        if depth < self.limits.depth:
-            for link in self._find_new_links(page, url):
-                self.known.add(link)
-                self.waiting.append((link, depth + 1))
-
-    def _find_new_links(self, page: ReadPage, url: str) -> Iterator[str]:
-        """Yield the addresses on the page that are new, and of the site."""
-        for link in page.links:
-            if len(self.known) >= _KNOWN * self.limits.pages:
-                return
+        for link in page.links if depth < self.max_depth else ():
             try:
                 address = parse_url(urljoin(url, link))
             except (ToolError, ValueError):  # not an address of the web
                 continue
-            if _name_site(address) == self.site and str(address) not in self.known:
-                yield str(address)
+            is_new = _name_site(address) == self.site and str(address) not in self.known
+            if is_new and len(self.known) < _KNOWN * self.max_pages:
+                self.known.add(str(address))
+                self.waiting.append((str(address), depth + 1))
 
 
 def _store_pages(store: Store, pages: Sequence[Document]) -> None:
@@ -212,8 +185,12 @@ def _name_site(address: WebAddress) -> str:
 
 
 def _format_results(crawl: _Crawl) -> str:
-    pages = [f"{page.meta['title'] or 'page'} ({page.id})" for page in crawl.pages]
-    problems = crawl.problems[:_SHOWN]
-    more = len(crawl.problems) - len(problems)
-    told = ["Not read:", *problems, *([f"… and {more} more"] if more else [])] if problems else []
-    return "\n".join([f"Read {len(pages)} pages:", *pages, *told])
+    lines = [
+        f"Read {len(crawl.pages)} pages:",
+        *(f"{page.meta['title'] or 'page'} ({page.id})" for page in crawl.pages),
+    ]
+    if crawl.problems:
+        lines += ["Not read:", *crawl.problems[:_SHOWN]]
+    if (more := len(crawl.problems) - _SHOWN) > 0:
+        lines.append(f"… and {more} more")
+    return "\n".join(lines)

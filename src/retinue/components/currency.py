@@ -9,7 +9,8 @@ from typing import TypedDict
 
 from ..core.component import QueryComponent
 from ..errors import ToolError
-from ..net.service_client import Service, ServiceRequest, ask_service, check_query, parse_json_object
+from ..net.service_client import Service, ServiceRequest, check_query
+from .services import fetch_object
 
 _QUERY = re.compile(r"(\d[\d,_ ]*(?:\.\d+)?)?\s*([A-Za-z]{3})\s*(?:in|to|into|as|=|->|→)\s*([A-Za-z]{3})[ ?.]*", re.I)
 _CODE = re.compile(r"[A-Z]{3}")
@@ -44,7 +45,10 @@ class CurrencyConverter(QueryComponent[Conversion]):
             source: the currency it is in, as an ISO code such as EUR
             target: the currency it is wanted in, such as USD
         """
-        source, target = _check_code(source), _check_code(target)
+        source, target = currencies = source.strip().upper(), target.strip().upper()
+        for currency in currencies:
+            if not _CODE.fullmatch(currency):
+                raise ToolError(f"want a currency as an ISO code such as EUR or USD, not {currency[:40]!r}")
         if not math.isfinite(amount):
             raise ToolError("the amount is not a number")
         rate, date = (1.0, "") if source == target else await self._fetch_rate(source, target)
@@ -64,17 +68,11 @@ class CurrencyConverter(QueryComponent[Conversion]):
         return await self.convert(amount, match[2], match[3])
 
     async def _fetch_rate(self, source: str, target: str) -> tuple[float, str]:
-        given = (await ask_service(self._service, ServiceRequest("/latest", {"base": source, "symbols": target}))).body
-        body = parse_json_object(self._service, given, "a rate")
+        body = await fetch_object(
+            self._service, ServiceRequest("/latest", {"base": source, "symbols": target}), "a rate"
+        )
         rates, date = body.get("rates"), body.get("date")
         rate = rates.get(target) if isinstance(rates, dict) else None
         if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < math.inf:
             raise ToolError(f"there is no rate from {source} to {target}")
         return float(rate), date if isinstance(date, str) else "an unknown day"
-
-
-def _check_code(currency: str) -> str:
-    code = currency.strip().upper()
-    if not _CODE.fullmatch(code):
-        raise ToolError(f"want a currency as an ISO code such as EUR or USD, not {currency[:40]!r}")
-    return code

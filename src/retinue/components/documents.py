@@ -11,11 +11,12 @@ from ..core.component import Component, ComponentReference
 from ..core.values import Document
 from ..documents.document_store import Store, check_store
 from ..documents.embedding import Embedder
-from ..documents.file_documents import read_document
+from ..documents.folder_index import read_document
 from ..documents.retrieval import MODES, Mode, format_results, read_vectors, retrieve
 from ..documents.splitter import split_document
 from ..errors import DataError, UsageError
 from .retrieval_models import resolve_embedder
+from .services import FoundDocuments, Searched, check_positive
 
 
 class ConvertedFiles(TypedDict):
@@ -54,12 +55,6 @@ class FileConverter(Component):
         return {"documents": documents, "problems": problems}
 
 
-class Pieces(TypedDict):
-    """`documents`: the pieces, in order."""
-
-    documents: list[Document]
-
-
 class DocumentSplitter(Component):
     """Splits documents into pieces of at most `size` characters, between paragraphs or else between sentences.
 
@@ -69,16 +64,15 @@ class DocumentSplitter(Component):
     effects = "read"
 
     def __init__(self, size: int = 1_000, *, name: str = "DocumentSplitter") -> None:
-        if size < 1:
-            raise UsageError(f"{name}: size must be at least 1, not {size}")
+        check_positive(name, size=size)
         self.name = name
         self.size = size
 
-    def run(self, documents: Sequence[Document]) -> Pieces:
+    def run(self, documents: Sequence[Document]) -> FoundDocuments:
         """Cut documents into pieces."""
         return {"documents": split_document(documents, self.size)}
 
-    def tool_function(self, text: str) -> Pieces:
+    def tool_function(self, text: str) -> FoundDocuments:
         """Cut a long text into pieces."""
         return self.run([Document(text)])
 
@@ -116,13 +110,6 @@ class DocumentWriter(Component):
         return self.run([Document(text) for text in texts])["written"]
 
 
-class Retrieved(TypedDict):
-    """`documents`, best first, and `results`: the text for a model."""
-
-    documents: list[Document]
-    results: str
-
-
 class Retriever(Component):
     """Finds the `top_k` documents of `store` that match a query best. Raises `UsageError` for invalid settings.
 
@@ -152,24 +139,18 @@ class Retriever(Component):
             raise UsageError(f"{name}: no mode {mode!r}; {suggest_name(mode, MODES)}")
         if mode != "keyword" and embedder is None:
             raise UsageError(f"{name}: the mode {mode!r} needs an embedder")
-        if top_k < 1:
-            raise UsageError(f"{name}: top_k must be at least 1, not {top_k}")
+        check_positive(name, top_k=top_k)
         self.name = name
         self.sources = sources
         self.store, self.mode, self.top_k, self.where = check_store(store, name), mode, top_k, where
         self.embedder = None if embedder is None else resolve_embedder(embedder, name)
 
-    def run(self, query: str, top_k: int | None = None, where: Mapping[str, Any] | None = None) -> Retrieved:
+    def run(self, query: str, top_k: int | None = None, where: Mapping[str, Any] | None = None) -> Searched:
         """Search the documents. Use a few telling words.
 
         `top_k` instead of its own; `where` beside its own, which always holds. Raises `UsageError`.
         """
-        found = retrieve(
-            self.store,
-            query,
-            mode=self.mode,
-            top_k=self.top_k if top_k is None else top_k,
-            embedder=self.embedder,
-            where={**(where or {}), **(self.where or {})},
-        )
+        where = {**(where or {}), **(self.where or {})}
+        top_k = self.top_k if top_k is None else top_k
+        found = retrieve(self.store, query, mode=self.mode, top_k=top_k, embedder=self.embedder, where=where)
         return {"documents": found, "results": format_results(found, query, self.sources)}

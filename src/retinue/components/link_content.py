@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from urllib.parse import urljoin
 
-from .._internal.sync_bridge import run_blocking
 from ..core.component import Component
 from ..core.values import Document
-from ..documents.text_subprocess import extract_text_apart
+from ..documents.text_extraction import extract_text_apart
 from ..errors import DataError, ToolError
 from ..net.robots import FORBIDDEN, MAX_FILE, Robots
 from ..net.ssrf_guard import Check, Resolve, SsrfGuard, resolve_host
 from ..net.url_policy import shorten_url
-from .web_search import Searched
+from .services import Searched
 
 SHOWN = 10_000  # characters of a page that a model is shown
 
@@ -73,10 +72,6 @@ class LinkContentFetcher(Component):
         cut = f"\n… ({more:,} more characters)" if more > 0 else ""
         head = f"{title} ({document.meta['url']})" if title else document.meta["url"]
         return {"results": f"{head}\n\n{document.content[:SHOWN]}{cut}", "documents": [document]}
-
-    def run(self, url: str) -> Searched:
-        """Run `run_async` and block."""
-        return run_blocking(self.run_async(url))
 
     async def fetch(self, url: str) -> Document:
         """Fetch the page at `url`. Raises `ToolError`."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import count
 from textwrap import dedent
 from typing import Any, ClassVar
 
 from .._internal.concurrency import run_in_thread
-from .._internal.sync_bridge import run_blocking
 from ..core.component import Component
 from ..errors import ToolError
 from .sandbox import Sandbox, SandboxLimits
@@ -62,12 +62,6 @@ class PythonRuntime(Component):
         code = extract_code(query if python_runtime_input is None else python_runtime_input)
         return {"results": convert_to_plain(await run_in_thread(self._sandbox.run, code, _VARIABLE))}
 
-    def run(
-        self, python_runtime_input: str | list[str] | None = None, query: str | list[str] | None = None
-    ) -> dict[str, Any]:
-        """Run `run_async` and block."""
-        return run_blocking(self.run_async(python_runtime_input, query))
-
 
 class CodeInterpreter:
     """A sandbox that behaves like interactive Python. Raises `UsageError` without the extra `sandbox`."""
@@ -104,23 +98,16 @@ def extract_code(given: str | Sequence[str] | None) -> str:
 
 
 def convert_to_plain(value: Any) -> Any:
-    """Convert `value` from a sandbox to plain data. Raises `ToolError` if it is too large."""
-    return _Plain().convert_value(value)
+    """Convert `value` from a sandbox to plain data; objects of the program's own types become their names.
 
-
-class _Plain:
-    """Copies sandbox output within size limits: a small list can expand to billions of values, and a number to billions
-    of digits.
+    A small list can expand to billions of values, and a number to billions of digits. Raises `ToolError` if it is too
+    large.
     """
+    values, characters = count(1), 0
 
-    def __init__(self) -> None:
-        self._values = 0
-        self._text = 0
-
-    def convert_value(self, value: Any, depth: int = 0) -> Any:
-        """Convert `value` to plain data; objects of the program's own types become their names. Raises `ToolError`."""
-        self._values += 1
-        if self._values > MAX_VALUES or depth > _DEPTH:
+    def convert(value: Any, depth: int = 0) -> Any:
+        nonlocal characters
+        if next(values) > MAX_VALUES or depth > _DEPTH:
             raise ToolError("the result is too large; give a smaller one, such as a count, a part or a sum")
         if isinstance(value, bool | float | complex) or value is None:
             return value
@@ -129,22 +116,15 @@ class _Plain:
                 raise ToolError("the result is a number of more than 4,000 digits; give a smaller one")
             return value
         if isinstance(value, dict):
-            return {
-                self.convert_value(key, depth + 1): self.convert_value(item, depth + 1) for key, item in value.items()
-            }
+            return {convert(key, depth + 1): convert(item, depth + 1) for key, item in value.items()}
         for kind in (list, tuple, set, frozenset):
             if isinstance(value, kind):
-                return kind(self.convert_value(item, depth + 1) for item in value)
-        return self._as_text(value)
-
-    def _as_text(self, value: Any) -> str:
-        if isinstance(value, str):
-            said = value
-        elif type(value).__module__.startswith("pydantic_monty"):
-            said = f"<{getattr(value, 'name', 'object')}>"
-        else:
-            said = str(value)  # a date, a Decimal, bytes
-        self._text += len(said)
-        if self._text > MAX_TEXT:
+                return kind(convert(item, depth + 1) for item in value)
+        foreign = type(value).__module__.startswith("pydantic_monty")
+        said = f"<{getattr(value, 'name', 'object')}>" if foreign else str(value)  # also a date, a Decimal, bytes
+        characters += len(said)
+        if characters > MAX_TEXT:
             raise ToolError(f"the result is longer than {MAX_TEXT:,} characters; give a shorter one")
         return said
+
+    return convert(value)

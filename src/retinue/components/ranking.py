@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
-from math import exp, fsum, isfinite
-from typing import TypedDict
+from math import exp, fsum, inf, isfinite
 
 from .._internal.concurrency import run_in_thread
-from .._internal.sync_bridge import run_blocking
 from ..core.component import Component
 from ..core.values import Document
 from ..documents.cross_encoders import CrossEncoder
 from ..documents.embedding import add_title
 from ..errors import DataError, UsageError
 from .retrieval_models import resolve_cross_encoder
+from .services import FoundDocuments, check_positive
 
 Scorer = CrossEncoder | str
 _ROUNDING = 1e-9
 
 
-async def with_scores(scorer: CrossEncoder, query: str, documents: Sequence[Document]) -> list[Document]:
+async def _with_scores(scorer: CrossEncoder, query: str, documents: Sequence[Document]) -> list[Document]:
     """Return `documents` with the scores of `scorer` for `query`, in unchanged order.
 
     Raises `DataError` unless there is a finite number for each.
@@ -35,15 +34,8 @@ async def with_scores(scorer: CrossEncoder, query: str, documents: Sequence[Docu
     return [replace(document, score=score) for document, score in zip(documents, scores, strict=True)]
 
 
-def sort_best_first(documents: Sequence[Document]) -> list[Document]:
-    """Sort `documents` by descending score, stably; those without a score come last."""
-    return sorted(documents, key=lambda document: float("inf") if document.score is None else -document.score)
-
-
-class Ranked(TypedDict):
-    """`documents`: those kept, best first."""
-
-    documents: list[Document]
+def _sort_best_first(documents: Sequence[Document]) -> list[Document]:
+    return sorted(documents, key=lambda document: inf if document.score is None else -document.score)
 
 
 class Ranker(Component):
@@ -58,21 +50,16 @@ class Ranker(Component):
     effects = "read"
 
     def __init__(self, cross_encoder: Scorer = "minilm", top_k: int = 10, *, name: str = "Ranker") -> None:
-        if top_k < 1:
-            raise UsageError(f"{name}: top_k must be at least 1, not {top_k}")
+        check_positive(name, top_k=top_k)
         self.name = name
         self.top_k = top_k
         self._scorer = resolve_cross_encoder(cross_encoder, name)
 
-    async def run_async(self, query: str, documents: Sequence[Document]) -> Ranked:
+    async def run_async(self, query: str, documents: Sequence[Document]) -> FoundDocuments:
         """Put documents in the order in which they answer the query."""
-        return {"documents": sort_best_first(await with_scores(self._scorer, query, documents))[: self.top_k]}
+        return {"documents": _sort_best_first(await _with_scores(self._scorer, query, documents))[: self.top_k]}
 
-    def run(self, query: str, documents: Sequence[Document]) -> Ranked:
-        """Run `run_async` and block."""
-        return run_blocking(self.run_async(query, documents))
-
-    async def tool_function(self, query: str, texts: list[str]) -> Ranked:
+    async def tool_function(self, query: str, texts: list[str]) -> FoundDocuments:
         """Put texts in the order in which they answer the query."""
         return await self.run_async(query, [Document(text) for text in texts])
 
@@ -96,42 +83,33 @@ class TopPSampler(Component):
         self.top_p = top_p
         self._scorer = None if cross_encoder is None else resolve_cross_encoder(cross_encoder, name)
 
-    async def run_async(self, query: str, documents: Sequence[Document]) -> Ranked:
+    async def run_async(self, query: str, documents: Sequence[Document]) -> FoundDocuments:
         """Keep only the documents that are likely to answer the query.
 
         Raises `UsageError` if documents without a score come in and there is no model to give one.
         """
         if self._scorer is not None:
-            documents = await with_scores(self._scorer, query, documents)
-        ranked = sort_best_first(documents)
-        shares = _compute_softmax([self._score(document) for document in ranked])
-        before = [0.0, *accumulate(shares)]
+            documents = await _with_scores(self._scorer, query, documents)
+        ranked = _sort_best_first(documents)
+        scores = [self._read_score(document) for document in ranked]
+        powers = [exp(score - scores[0]) for score in scores]
+        whole = fsum(powers)
+        shares = [power / whole for power in powers]
         kept = [
             replace(document, meta={**document.meta, "probability": share})
-            for document, share, sum_before in zip(ranked, shares, before, strict=False)
+            for document, share, sum_before in zip(ranked, shares, accumulate(shares, initial=0.0), strict=False)
             if sum_before <= self.top_p + _ROUNDING
         ]
         return {"documents": kept}
 
-    def run(self, query: str, documents: Sequence[Document]) -> Ranked:
-        """Run `run_async` and block."""
-        return run_blocking(self.run_async(query, documents))
-
-    async def tool_function(self, query: str, texts: list[str]) -> Ranked:
+    async def tool_function(self, query: str, texts: list[str]) -> FoundDocuments:
         """Keep only the texts that are likely to answer the query."""
         return await self.run_async(query, [Document(text) for text in texts])
 
-    def _score(self, document: Document) -> float:
+    def _read_score(self, document: Document) -> float:
         if document.score is None or not isfinite(document.score):
             raise UsageError(
                 f"{self.name}: a document has no score ({document.content[:40]!r}); "
                 "put a Ranker before it or give it a cross_encoder"
             )
         return document.score
-
-
-def _compute_softmax(scores: Sequence[float]) -> list[float]:
-    highest = max(scores, default=0.0)
-    shares = [exp(score - highest) for score in scores]
-    whole = fsum(shares)
-    return [share / whole for share in shares]

@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TypedDict
 
-from .._internal.sync_bridge import run_blocking
 from ..core.component import Component
 from ..core.values import Document
-from ..errors import UsageError
 from .prompt_node import PromptNode, PromptTemplate
+from .services import check_positive
 
 NOTHING = "The documents do not say."
 _PROMPT = PromptTemplate(
@@ -53,8 +52,7 @@ class Reader(Component):
     effects = "read"
 
     def __init__(self, prompt_node: PromptNode | str = "local", top_k: int = 5, *, name: str = "Reader") -> None:
-        if top_k < 1:
-            raise UsageError(f"{name}: top_k must be at least 1, not {top_k}")
+        check_positive(name, top_k=top_k)
         self.name = name
         self.prompt_node = PromptNode(prompt_node) if isinstance(prompt_node, str) else prompt_node
         self.top_k = top_k
@@ -69,10 +67,6 @@ class Reader(Component):
         found = {(one["document_id"], one["start"], one["end"]): one for one in _find_answers(replies, read)}
         answers = list(found.values())
         return {"answers": answers, "results": "\n".join(one["answer"] for one in answers) or NOTHING}
-
-    def run(self, query: str, documents: Sequence[Document]) -> ExtractedAnswers:
-        """Run `run_async` and block."""
-        return run_blocking(self.run_async(query, documents))
 
     async def tool_function(self, query: str, texts: list[str]) -> ExtractedAnswers:
         """Find the words in texts that answer the query."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from html import escape
 from importlib.util import find_spec
 from itertools import pairwise
@@ -73,10 +73,11 @@ class ReportWriter(Component):
             raise ToolError("a report has a title, with letters or digits in it, and a text")
         if len(report) > MAX_REPORT:
             raise ToolError(f"the report is longer than {MAX_REPORT:,} characters")
-        tokens = _make_markdown_parser().parse(report)
+        parser = _make_markdown_parser()
+        tokens = parser.parse(report)
         links = _find_links(tokens)
-        text = _complete_report(title, report, links, list(_find_headings(tokens)))
-        page = _PAGE.format(title=escape(title), body=_make_markdown_parser().render(text))
+        text = _complete_report(title, report, links, tokens)
+        page = _PAGE.format(title=escape(title), body=parser.render(text))
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             for file, content in ((f"{name}.md", text), (f"{name}.html", page)):
@@ -99,35 +100,25 @@ def make_file_name(title: str) -> str:
     return words
 
 
-def _complete_report(title: str, report: str, links: dict[str, str], headings: Sequence[tuple[str, str]]) -> str:
+def _complete_report(title: str, report: str, links: dict[str, str], tokens: Sequence[Any]) -> str:
     """Return the report with what it lacks: a heading, and the list of its sources."""
+    headings = [(one.tag, inline.content) for one, inline in pairwise(tokens) if one.type == "heading_open"]
     head = "" if headings and headings[0][0] == "h1" else f"# {title}\n\n"
     listed = "".join(f"{at}. [{text}]({link})\n" for at, (link, text) in enumerate(links.items(), 1))
     missing = listed and not any(text.strip().lower() == _HEADING.lower() for _, text in headings)
     return f"{head}{report.strip()}\n" + (f"\n## {_HEADING}\n\n{listed}" if missing else "")
 
 
-def _find_headings(tokens: Sequence[Any]) -> Iterator[tuple[str, str]]:
-    """Yield the kind (`h1`) and the text of each heading."""
-    for opening, inline in pairwise(tokens):
-        if opening.type == "heading_open":
-            yield opening.tag, inline.content
-
-
 def _find_links(tokens: Sequence[Any]) -> dict[str, str]:
     """Return the report's links in their order, each with its first text."""
     links: dict[str, str] = {}
-    for token in tokens:
-        for link, text in _collect_links(token.children or []):
-            links.setdefault(link, text)
+    for children in (token.children or [] for token in tokens):
+        for opening, inner in pairwise(children):  # a link has an end, so something follows
+            if opening.type == "link_open":
+                link = str(opening.attrGet("href"))
+                text = inner.content if inner.type in ("text", "code_inline") else ""
+                links.setdefault(link, re.sub(r"[\[\]\\]", "", text) or link)
     return links
-
-
-def _collect_links(tokens: list[Any]) -> Iterator[tuple[str, str]]:
-    for at, token in enumerate(tokens):
-        if token.type == "link_open":
-            text = "".join(one.content for one in tokens[at + 1 : at + 2] if one.type in ("text", "code_inline"))
-            yield str(token.attrGet("href")), re.sub(r"[\[\]\\]", "", text) or str(token.attrGet("href"))
 
 
 def _make_markdown_parser() -> Any:

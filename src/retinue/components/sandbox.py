@@ -7,20 +7,19 @@ killed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from threading import BoundedSemaphore
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from .._internal.message_text import suggest_name
 from ..errors import ToolError, UsageError
 
 if TYPE_CHECKING:
-    from pydantic_monty import Frame, Monty, MontyError, MontySession
+    from pydantic_monty import Frame, MontyError, MontySession, ResourceLimits
 
-T = TypeVar("T")
 spawning: Callable[[], AbstractContextManager[None]] = nullcontext
 """Context in which workers are started; a server uses it to redirect their standard error."""
 MODULES = (
@@ -89,27 +88,69 @@ class Sandbox:
 
         Raises `ToolError`.
         """
-        return self._with_session(lambda session: self._read_variable(session, code, variable))
+        from pydantic_monty import MontyRuntimeError
+
+        printed = _Printed(self.limits.printed)
+        with self._open_session() as session:
+            value = session.feed_run(code, print_callback=printed)
+            try:
+                value = session.feed_run(variable, print_callback=printed)
+            except MontyRuntimeError as error:
+                if not isinstance(error.exception(), NameError):
+                    raise
+        if value is None and printed.text.strip():
+            return printed.text.rstrip("\n")  # a program that prints needs no other result
+        if value is None:
+            raise ToolError(f"the code gave no value; assign the result to {variable}, or print it")
+        return value
 
     def interact(self, code: str, given: Mapping[str, Any]) -> tuple[str, Any]:
         """Return what `code` prints, and the value of its last expression.
 
         `given` are variables for the program. Its errors are printed, too. Raises `ToolError`.
         """
-        return self._with_session(lambda session: self._run_interaction(session, code, given))
+        from pydantic_monty import MontyRuntimeError, MontySyntaxError
 
-    def _with_session(self, work: Callable[[MontySession], T]) -> T:
+        printed = _Printed(self.limits.printed)
+        with self._open_session() as session:
+            try:
+                value = session.feed_run(code, inputs=dict(given), print_callback=printed)
+            except (MontyRuntimeError, MontySyntaxError) as error:
+                return f"{printed.text}{_describe_sandbox_error(error)}", None
+        return printed.text, value
+
+    @contextmanager
+    def _open_session(self) -> Iterator[MontySession]:
+        """Start a worker process, and turn its errors into `ToolError`s."""
         import pydantic_monty as monty
 
-        if not self._places.acquire(timeout=10 * (self.limits.seconds + self.limits.sleep)):
+        limits = self.limits
+        if not self._places.acquire(timeout=10 * (limits.seconds + limits.sleep)):
             raise ToolError("too many programs are running already; try again later")
+        session_limits: ResourceLimits = {
+            "max_feed_duration_secs": limits.seconds,
+            "max_turn_duration_secs": limits.seconds,
+            "max_memory": limits.memory,
+            "max_recursion_depth": limits.recursion,
+            "max_suspensions": limits.suspensions,
+            "max_total_sleep_secs": limits.sleep,
+        }
         try:
+            pool = monty.Monty(
+                min_processes=1,
+                max_processes=1,
+                max_checkouts_per_worker=1,
+                checkout_timeout=10.0,
+                request_timeout=limits.seconds + limits.sleep + 2 * _GRACE,
+                feed_duration_limit_grace=_GRACE,
+                turn_duration_limit_grace=_GRACE,
+            )
             with ExitStack() as stack:
                 with spawning():
-                    pool = stack.enter_context(self._open_pool())
-                return work(stack.enter_context(self._open_session(pool)))
+                    stack.enter_context(pool)
+                yield stack.enter_context(pool.checkout(limits=session_limits))
         except monty.MontyCrashedError as error:
-            limit = f"it did not end within {self.limits.seconds:g} seconds" if error.timed_out else "it crashed"
+            limit = f"it did not end within {limits.seconds:g} seconds" if error.timed_out else "it crashed"
             raise ToolError(f"the code was stopped: {limit}") from None
         except monty.MontyError as error:
             raise ToolError(_describe_sandbox_error(error)) from None
@@ -117,60 +158,6 @@ class Sandbox:
             raise ToolError(f"the code could not be run: {error}") from error
         finally:
             self._places.release()
-
-    def _open_pool(self) -> Monty:
-        from pydantic_monty import Monty
-
-        limits = self.limits
-        return Monty(
-            min_processes=1,
-            max_processes=1,
-            max_checkouts_per_worker=1,
-            checkout_timeout=10.0,
-            request_timeout=limits.seconds + limits.sleep + 2 * _GRACE,
-            feed_duration_limit_grace=_GRACE,
-            turn_duration_limit_grace=_GRACE,
-        )
-
-    def _open_session(self, pool: Monty) -> MontySession:
-        limits = self.limits
-        return pool.checkout(
-            limits={
-                "max_feed_duration_secs": limits.seconds,
-                "max_turn_duration_secs": limits.seconds,
-                "max_memory": limits.memory,
-                "max_recursion_depth": limits.recursion,
-                "max_suspensions": limits.suspensions,
-                "max_total_sleep_secs": limits.sleep,
-            },
-        )
-
-    def _read_variable(self, session: MontySession, code: str, variable: str) -> Any:
-        from pydantic_monty import MontyRuntimeError
-
-        printed = _Printed(self.limits.printed)
-        last = session.feed_run(code, print_callback=printed)
-        try:
-            value = session.feed_run(variable, print_callback=printed)
-        except MontyRuntimeError as error:
-            if not isinstance(error.exception(), NameError):
-                raise
-            value = last
-        if value is None and printed.text.strip():
-            return printed.text.rstrip("\n")  # a program that prints needs no other result
-        if value is None:
-            raise ToolError(f"the code gave no value; assign the result to {variable}, or print it")
-        return value
-
-    def _run_interaction(self, session: MontySession, code: str, given: Mapping[str, Any]) -> tuple[str, Any]:
-        from pydantic_monty import MontyRuntimeError, MontySyntaxError
-
-        printed = _Printed(self.limits.printed)
-        try:
-            value = session.feed_run(code, inputs=dict(given), print_callback=printed)
-        except (MontyRuntimeError, MontySyntaxError) as error:
-            return f"{printed.text}{_describe_sandbox_error(error)}", None
-        return printed.text, value
 
 
 class _Printed:
@@ -197,17 +184,11 @@ def _describe_sandbox_error(error: MontyError) -> str:
     if isinstance(what, ModuleNotFoundError):
         said += f"; there are: {MODULES}"
     frames: list[Frame] = getattr(error, "traceback", list)()
-    frame = frames[-1] if frames else None
-    said += _suggest_replacement(said, (frame and frame.source_line) or "")
-    where = "" if frame is None else f" (line {frame.line}: {(frame.source_line or '').strip()[:100]})"
-    return f"{type(what).__name__}: {said}{where}"
-
-
-def _suggest_replacement(said: str, line: str) -> str:
-    """Return what to write instead, if the sandbox's Python differs from what the message suggests."""
-    if said == _NO_ITERATOR:
-        return "; a generator expression is a list here: put iter(…) around it"
+    line = (frames[-1].source_line or "") if frames else ""
     missing = _NO_ATTRIBUTE.fullmatch(said)
-    if missing and hasattr(_BUILT_IN.get(missing[1]), missing[2]) and f".{missing[2]}(" not in line:
-        return f"; a method can only be called here, not passed on: write lambda x: x.{missing[2]}(…) or the like"
-    return ""
+    if said == _NO_ITERATOR:
+        said += "; a generator expression is a list here: put iter(…) around it"
+    elif missing and hasattr(_BUILT_IN.get(missing[1]), missing[2]) and f".{missing[2]}(" not in line:
+        said += f"; a method can only be called here, not passed on: write lambda x: x.{missing[2]}(…) or the like"
+    where = f" (line {frames[-1].line}: {line.strip()[:100]})" if frames else ""
+    return f"{type(what).__name__}: {said}{where}"

@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 from .._internal.concurrency import run_in_thread
 from .._internal.processes import read_output
 from ..core.component import Component
-from ..documents.file_documents import read_file_in
+from ..documents.folder_index import read_file_in
 from ..errors import DataError, ToolError, UsageError
 from ..models import weights
 
@@ -27,8 +27,8 @@ FORMATS = (*PLAIN, "mp3", "opus", "aac", "flac")
 VOICE = re.compile(r"[A-Za-z0-9+_-]{1,40}")
 
 
-class Heard(TypedDict):
-    """`results`, the text; empty if no words were recognized."""
+class SpokenOrHeard(TypedDict):
+    """`results`: the text, which is empty if no words were recognized; or the path of the WAV file in the folder."""
 
     results: str
 
@@ -78,14 +78,11 @@ class SpeechToText(Component):
         if model and phrases:
             raise UsageError("phrases are for pocketsphinx, and Whisper needs none: leave out phrases or model")
         self.name = name
-        phrases = [phrases] if isinstance(phrases, str) else list(phrases)
         self.folder = Path(folder).expanduser()
-        self.phrases = tuple(phrases)
-        self.model = model
-        self.language = language
-        self.seconds = seconds
+        self.phrases = (phrases,) if isinstance(phrases, str) else tuple(phrases)
+        self.model, self.language, self.seconds = model, language, seconds
 
-    async def run_async(self, path: str) -> Heard:
+    async def run_async(self, path: str) -> SpokenOrHeard:
         """Return the text in the file at `path`, relative to the folder.
 
         Raises `ToolError` for a file that cannot be read or heard.
@@ -130,12 +127,6 @@ def need_audio(package: str, name: str, extra: str = "audio") -> None:
         raise UsageError(f"{name} needs the extra '{extra}': pip install 'retinue[{extra}]'")
 
 
-class Spoken(TypedDict):
-    """`results`, the path of the WAV file, relative to the folder."""
-
-    results: str
-
-
 class TextToSpeech(Component):
     """Says texts with espeak-ng, offline, into WAV files (16 bits, one channel).
 
@@ -168,11 +159,9 @@ class TextToSpeech(Component):
             raise UsageError(f"words_per_minute: want 80 to 450, not {words_per_minute}")
         self.name = name
         self.folder = Path(folder).expanduser()
-        self.voice = voice
-        self.words_per_minute = words_per_minute
-        self.seconds = seconds
+        self.voice, self.words_per_minute, self.seconds = voice, words_per_minute, seconds
 
-    async def run_async(self, text: str) -> Spoken:
+    async def run_async(self, text: str) -> SpokenOrHeard:
         """Say `text`, and return the path of the file. Raises `ToolError` if it cannot be said or written."""
         return {"results": await run_in_thread(partial(self._write_file, await self.speak(text)))}
 
@@ -192,8 +181,10 @@ class TextToSpeech(Component):
             sound = await read_output(WORKER, ("say", json.dumps(settings)), data, self.seconds)
         except TimeoutError:
             raise ToolError(f"the text was not said within {self.seconds:g} seconds") from None
-        if not sound or sound.startswith(b'{"error"'):
-            raise ToolError(_read_error(sound))
+        if not sound:
+            raise ToolError("the text cannot be said; espeak-ng ended without a result")
+        if sound.startswith(b'{"error"'):
+            raise ToolError(json.loads(sound)["error"])
         return sound
 
     def _write_file(self, sound: bytes) -> str:
@@ -207,10 +198,3 @@ class TextToSpeech(Component):
         except OSError as error:
             raise ToolError(f"{name} cannot be written: {error.strerror or error}") from error
         return name
-
-
-def _read_error(said: bytes) -> str:
-    try:
-        return str(json.loads(said)["error"])
-    except (ValueError, KeyError):
-        return "the text cannot be said; espeak-ng ended without a result"

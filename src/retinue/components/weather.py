@@ -7,8 +7,8 @@ from typing import Any, TypedDict
 
 from ..core.component import QueryComponent
 from ..errors import ToolError
-from ..net.service_client import Service, ServiceRequest, ask_service, check_query, parse_json_object
-from .web_search import read_text
+from ..net.service_client import Service, ServiceRequest, check_query
+from .services import as_mapping, fetch_object, first_of, read_text
 
 _NOW = "temperature_2m,relative_humidity_2m,precipitation,weather_code,wind_speed_10m"
 _TODAY = "weather_code,temperature_2m_max,temperature_2m_min,precipitation_sum,precipitation_probability_max"
@@ -55,55 +55,43 @@ class Weather(QueryComponent[Reported]):
 
         Raises `ToolError` for a place that is not known, or if the weather cannot be had.
         """
-        place = await self._find_place(check_query(query, "place"))
-        where = {key: str(place[key]) for key in ("latitude", "longitude")}
-        params = {**where, "current": _NOW, "daily": _TODAY, "timezone": "auto", "forecast_days": "1"}
-        given = parse_json_object(
-            self._forecast, (await ask_service(self._forecast, ServiceRequest("/forecast", params))).body, "a forecast"
-        )
+        name = check_query(query, "place")
+        params = {"name": name, "count": "1", "language": "en", "format": "json"}
+        places = await fetch_object(self._geocoding, ServiceRequest("/search", params), "places")
+        place = as_mapping(first_of(places.get("results")))
+        where = {key: place.get(key) for key in ("latitude", "longitude")}
+        if not all(isinstance(value, int | float) for value in where.values()):
+            raise ToolError(
+                f"no place called {name[:80]!r} is known; give the name of a town alone, or another one near"
+            )
+        params = {key: str(value) for key, value in where.items()}
+        params |= {"current": _NOW, "daily": _TODAY, "timezone": "auto", "forecast_days": "1"}
+        given = await fetch_object(self._forecast, ServiceRequest("/forecast", params), "a forecast")
         now, today = _read_values(given, "current"), _read_values(given, "daily")
         if "temperature_2m" not in now:
             raise ToolError("Open-Meteo answered with something that is not the JSON of a forecast")
         return {"results": _format_report(place, now, today), "now": now, "today": today}
 
-    async def _find_place(self, name: str) -> Mapping[str, Any]:
-        params = {"name": name, "count": "1", "language": "en", "format": "json"}
-        body = parse_json_object(
-            self._geocoding, (await ask_service(self._geocoding, ServiceRequest("/search", params))).body, "places"
-        )
-        places = body.get("results")
-        place = places[0] if isinstance(places, list) and places else None
-        if not isinstance(place, Mapping) or not all(
-            isinstance(place.get(key), int | float) for key in ("latitude", "longitude")
-        ):
-            raise ToolError(
-                f"no place called {name[:80]!r} is known; give the name of a town alone, or another one near"
-            )
-        return place
-
 
 def _read_values(given: Mapping[str, Any], part: str) -> dict[str, str]:
     """Return the values of a part of a forecast with their units; of daily values, the first."""
-    values, units = given.get(part), given.get(f"{part}_units")
+    units = as_mapping(given.get(f"{part}_units"))
     found: dict[str, str] = {}
-    for key, value in values.items() if isinstance(values, Mapping) else ():
+    for key, value in as_mapping(given.get(part)).items():
         first = value[0] if isinstance(value, list) and value else value
         if key == "weather_code":
             found[key] = _CODES.get(first if isinstance(first, int) else None, "")
-        elif read_text(first):
-            unit = read_text(units.get(key)) if isinstance(units, Mapping) and key not in ("time", "interval") else ""
-            found[str(key)] = f"{read_text(first)}{'' if unit.startswith(('°', '%')) else ' '}{unit}".strip()
+        elif text := read_text(first):
+            unit = "" if key in ("time", "interval") else read_text(units.get(key))
+            found[str(key)] = f"{text}{'' if unit.startswith(('°', '%')) else ' '}{unit}".strip()
     return found
 
 
 def _format_report(place: Mapping[str, Any], now: Mapping[str, str], today: Mapping[str, str]) -> str:
     where = ", ".join(filter(None, (read_text(place.get(key)) for key in ("name", "admin1", "country"))))
     current = [now.get("weather_code", ""), now["temperature_2m"]]
-    current += [
-        f"{label} {now[key]}"
-        for key, label in (("relative_humidity_2m", "humidity"), ("wind_speed_10m", "wind"))
-        if key in now
-    ]
+    for key, label in (("relative_humidity_2m", "humidity"), ("wind_speed_10m", "wind")):
+        current += [f"{label} {now[key]}"] if key in now else []
     day = [today.get("weather_code", "")]
     if "temperature_2m_min" in today and "temperature_2m_max" in today:
         day.append(f"{today['temperature_2m_min']} to {today['temperature_2m_max']}")

@@ -17,7 +17,7 @@ from ..documents.document_store import Store
 from ..documents.splitter import split_document
 from ..errors import ToolError, UsageError
 from .link_content import LinkContentFetcher
-from .web_search import Searched
+from .services import NOTHING_FOUND, Searched, check_positive
 
 Mode = Literal["snippet", "document"]
 _CACHED = "web_page"  # cache key in `meta`: the requested URL
@@ -29,7 +29,6 @@ class PageSearch(Protocol):
 
     async def run_async(self, query: str) -> Searched:
         """Pages as documents, best first: snippets as contents, `title`, `link` and `position` in `meta`."""
-        ...
 
 
 class PageFilter(Protocol):
@@ -37,7 +36,6 @@ class PageFilter(Protocol):
 
     async def run_async(self, query: str, documents: list[Document]) -> Mapping[str, Any]:
         """The documents that stay, best first, as `documents`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +80,11 @@ class WebRetriever(QueryComponent[Searched]):
     ) -> None:
         if mode not in _MODES:
             raise UsageError(f"{name}: there is no mode {mode!r}; {suggest_name(mode, _MODES)}")
-        for what, number in (("top_k", top_k), ("top_search_results", top_search_results), ("size", size)):
-            if number < 1:
-                raise UsageError(f"{name}: {what} must be at least 1, not {number}")
+        check_positive(name, top_k=top_k, top_search_results=top_search_results, size=size)
         self.name = name
         self._search = search_engine
         self._sieves = [sieve for sieve in (ranker, sampler) if sieve is not None]
-        self._pages = _Pages(fetcher or LinkContentFetcher(), cache, cache_seconds)
+        self._fetcher, self._cache, self._cache_seconds = fetcher or LinkContentFetcher(), cache, cache_seconds
         self._mode, self._top_k, self._hits, self._size, self._limits = mode, top_k, top_search_results, size, limits
 
     async def run_async(self, query: str) -> Searched:
@@ -100,7 +96,7 @@ class WebRetriever(QueryComponent[Searched]):
         hits = [_with_source(document) for document in found["documents"][: self._hits]]
         if self._mode == "document":
             until = asyncio.get_running_loop().time() + self._limits.seconds
-            pages = await gather_bounded(partial(self._pages.fetch_page, until), hits, self._limits.at_once)
+            pages = await gather_bounded(partial(self._fetch_page, until), hits, self._limits.at_once)
             documents = [piece for page in pages for piece in split_document([page], self._size)]
         else:
             documents = hits
@@ -109,37 +105,27 @@ class WebRetriever(QueryComponent[Searched]):
         documents = documents[: self._top_k]
         return {"results": _format_results(documents), "documents": documents}
 
-
-@dataclass(frozen=True, slots=True)
-class _Pages:
-    """Whole pages, cached if possible."""
-
-    fetcher: LinkContentFetcher
-    cache: Store | None
-    seconds: float
-
-    async def fetch_page(self, until: float, hit: Document) -> Document:
+    async def _fetch_page(self, until: float, hit: Document) -> Document:
         """Return the page of `hit`, or `hit` itself if that fails by the deadline `until` on the loop's clock."""
         url = hit.meta["url"]
         if not url or hit.meta["position"] == 0:
             return hit
         try:
             async with asyncio.timeout_at(until):
-                page = await self._find_cached(url) or await self._fetch(url)
+                page = await self._find_or_fetch(url)
         except (ToolError, TimeoutError):
             return hit
         own = {"timestamp": page.meta["timestamp"]} | ({} if hit.meta.get("title") else {"title": page.meta["title"]})
         return replace(hit, content=page.content, meta={**hit.meta, **own})
 
-    async def _find_cached(self, url: str) -> Document | None:
-        kept = await run_in_thread(self.cache.filter, {_CACHED: url}) if self.cache else []
-        return kept[0] if kept else None
-
-    async def _fetch(self, url: str) -> Document:
-        page = await self.fetcher.fetch(url)
-        if self.cache is not None:
-            kept = replace(page, id=f"{_CACHED}:{url}", meta={**page.meta, _CACHED: url})
-            await run_in_thread(partial(self.cache.write, [kept], expires=time.time() + self.seconds))
+    async def _find_or_fetch(self, url: str) -> Document:
+        if self._cache is None:
+            return await self._fetcher.fetch(url)
+        for kept in await run_in_thread(self._cache.filter, {_CACHED: url}):
+            return kept
+        page = await self._fetcher.fetch(url)
+        kept = replace(page, id=f"{_CACHED}:{url}", meta={**page.meta, _CACHED: url})
+        await run_in_thread(partial(self._cache.write, [kept], expires=time.time() + self._cache_seconds))
         return page
 
 
@@ -147,8 +133,7 @@ def _with_source(found: Document) -> Document:
     """Return a search result with its source in `meta`."""
     meta = {name: value for name, value in found.meta.items() if name != "link"}
     scored = {} if found.score is None else {"search_score": found.score}
-    url = found.meta.get("link", "")
-    return replace(found, meta={"url": url, "title": "", "position": 0, **meta, **scored})
+    return replace(found, meta={"url": found.meta.get("link", ""), "title": "", "position": 0, **meta, **scored})
 
 
 def _format_results(documents: list[Document]) -> str:
@@ -156,4 +141,4 @@ def _format_results(documents: list[Document]) -> str:
     for number, document in enumerate(documents, 1):
         source = " ".join(filter(None, (document.meta["title"], document.meta["url"])))
         texts.append(f"[{number}] {source}\n{document.content}" if source else f"[{number}] {document.content}")
-    return "\n\n".join(texts) or "Nothing was found. Try other words."
+    return "\n\n".join(texts) or NOTHING_FOUND

@@ -33,7 +33,6 @@ class CrossEncoder(Protocol):
 
         A text's title, if any, is its first line.
         """
-        ...
 
 
 class OnnxCrossEncoder:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Vectors: TypeAlias = "Sequence[Sequence[float]] | numpy.ndarray[Any, Any]"
 _ALIVE = "(expires IS NULL OR expires > ?)"
 _DIMENSIONS = "SELECT value FROM settings WHERE name = 'dimensions'"
-_AT_ONCE = 500  # ids bound per statement
+_LISTED = "id IN (SELECT value FROM json_each(?))"
 _Row = tuple[str, str, str, str]
 
 
@@ -36,40 +36,29 @@ class Store(Protocol):
     """A document store: `retinue.DocumentStore`, which documents the methods, or another one with the same methods."""
 
     def write(
-        self,
-        documents: Iterable[Document],
-        vectors: Vectors | None = None,
-        *,
-        expires: float | None = None,
+        self, documents: Iterable[Document], vectors: Vectors | None = None, *, expires: float | None = None
     ) -> int:
         """Write documents, all or none; return how many were new or changed."""
-        ...
 
     def filter(self, where: Where | None = None) -> list[Document]:
         """Return all documents that match `where`, in the order written."""
-        ...
 
     def get(self, ids: Iterable[str]) -> list[Document]:
         """Return those of these documents that exist, in the order of `ids`."""
-        ...
 
     def delete(self, where: Where | None = None, *, ids: Iterable[str] | None = None) -> int:
         """Delete documents that match `where` and have one of `ids`; return how many there were."""
-        ...
 
     def keyword(self, query: str, top_k: int = 10, where: Where | None = None) -> list[Document]:
         """Return the best documents for the words of `query`, best first."""
-        ...
 
     def nearest(self, vector: Sequence[float], top_k: int = 10, where: Where | None = None) -> list[Document]:
         """Return the documents whose vectors are nearest to `vector`, best first."""
-        ...
 
     def __len__(self) -> int: ...
 
     def close(self) -> None:
         """Release its resources."""
-        ...
 
 
 def check_store(store: Any, name: str) -> Store:
@@ -106,11 +95,7 @@ class DocumentStore(Configurable):
         return format_repr(self, str(self.path), dimensions=self.given["dimensions"])
 
     def write(
-        self,
-        documents: Iterable[Document],
-        vectors: Vectors | None = None,
-        *,
-        expires: float | None = None,
+        self, documents: Iterable[Document], vectors: Vectors | None = None, *, expires: float | None = None
     ) -> int:
         """Write `documents`, all or none, and return how many were new or changed.
 
@@ -140,14 +125,10 @@ class DocumentStore(Configurable):
 
     def get(self, ids: Iterable[str]) -> list[Document]:
         """Return those of these documents that exist, in the order of `ids`."""
-        wanted = list(dict.fromkeys(ids))
-        found: dict[str, Document] = {}
-        for some in _split_ids(wanted):
-            sql = (
-                f"SELECT id, content, meta, NULL FROM documents WHERE {_ALIVE} AND id IN ({_write_placeholders(some)})"
-            )
-            found |= {document.id: document for document in self._read_documents(sql, [time.time(), *some])}
-        return [found[one] for one in map(make_storable, wanted) if one in found]
+        wanted = list(dict.fromkeys(map(make_storable, ids)))
+        sql = f"SELECT id, content, meta, NULL FROM documents WHERE {_ALIVE} AND {_LISTED}"
+        found = {document.id: document for document in self._read_documents(sql, [time.time(), json.dumps(wanted)])}
+        return [found[one] for one in wanted if one in found]
 
     def delete(self, where: Where | None = None, *, ids: Iterable[str] | None = None) -> int:
         """Delete documents that match `where` and have one of `ids`; return how many there were.
@@ -157,17 +138,11 @@ class DocumentStore(Configurable):
         if where is None and ids is None:
             raise UsageError("delete what? Give `where` or `ids` (where={} deletes everything)")
         text, bound = build_sql_condition(where)
-        deleted = 0
+        if ids is not None:
+            text, bound = f"{_LISTED} AND {text}", [json.dumps(list(map(make_storable, ids))), *bound]
         with self.database.begin_writing() as connection:
-            if ids is None:
-                connection.execute(f"DELETE FROM documents WHERE {text}", bound)
-                return connection.changes()
-            for some in _split_ids(list(dict.fromkeys(ids))):
-                connection.execute(
-                    f"DELETE FROM documents WHERE id IN ({_write_placeholders(some)}) AND {text}", [*some, *bound]
-                )
-                deleted += connection.changes()
-        return deleted
+            connection.execute(f"DELETE FROM documents WHERE {text}", bound)
+            return connection.changes()
 
     def keyword(self, query: str, top_k: int = 10, where: Where | None = None) -> list[Document]:
         """Return the `top_k` best documents for the words of `query`, best first; `score` is BM25, higher is better.
@@ -175,19 +150,12 @@ class DocumentStore(Configurable):
         A word in the title (`meta["title"]`) counts twice.
         """
         wanted = match_expression(make_storable(query))
-        allowed, bound = _build_permission_condition(where)
-        if not wanted:
-            return []
         # the unary plus makes SQLite look up each match among the allowed rows, and not the other way round
-        return self._read_documents(
-            f"""
-            SELECT id, content, meta, score FROM documents JOIN (
-                SELECT rowid AS best, -bm25(words, {TITLE_WEIGHT}, 1.0) AS score FROM words
-                WHERE words MATCH ? AND +rowid {allowed} ORDER BY score DESC, rowid LIMIT ?
-            ) ON number = best ORDER BY score DESC, number
-            """,
-            [wanted, *bound, _check_count(top_k)],
-        )
+        best = f"""
+            SELECT rowid AS best, -bm25(words, {TITLE_WEIGHT}, 1.0) AS score FROM words
+            WHERE words MATCH ? AND +rowid {{allowed}} ORDER BY score DESC, rowid LIMIT ?
+        """
+        return self._read_best(best, wanted, top_k, where)
 
     def nearest(self, vector: Sequence[float], top_k: int = 10, where: Where | None = None) -> list[Document]:
         """Return the `top_k` documents whose vectors are nearest to `vector`, best first.
@@ -195,20 +163,30 @@ class DocumentStore(Configurable):
         `score` is the cosine similarity, at most 1.0. Raises `UsageError` for a vector of the wrong shape.
         """
         (blob,) = _pack_vectors([vector], 1)
-        allowed, bound = _build_permission_condition(where)
         held = self.database.read_rows(_DIMENSIONS)
-        if not held:
+        if held:
+            _check_dimensions(held[0][0], len(vector))
+        best = """
+            SELECT number AS best, 1.0 - vec_distance_cosine(vector, ?) AS score FROM vectors
+            WHERE number {allowed} ORDER BY score DESC, number LIMIT ?
+        """
+        return self._read_best(best, blob if held else None, top_k, where)
+
+    def _read_best(self, best: str, wanted: str | bytes | None, top_k: int, where: Where | None) -> list[Document]:
+        """Return the allowed documents that the query `best` ranks for `wanted`; none if that is empty."""
+        if top_k < 1:
+            raise UsageError(f"top_k must be at least 1, not {top_k}")
+        allowed, bound = "NOT IN (SELECT number FROM documents WHERE expires <= ?)", [time.time()]
+        if where:
+            text, more = build_sql_condition(where)
+            allowed, bound = f"IN (SELECT number FROM documents WHERE {_ALIVE} AND {text})", [*bound, *more]
+        if not wanted:
             return []
-        _check_dimensions(held[0][0], len(vector))
-        return self._read_documents(
-            f"""
-            SELECT id, content, meta, 1.0 - distance FROM documents JOIN (
-                SELECT number AS best, vec_distance_cosine(vector, ?) AS distance FROM vectors
-                WHERE number {allowed} ORDER BY distance, number LIMIT ?
-            ) ON number = best ORDER BY distance, number
-            """,
-            [blob, *bound, _check_count(top_k)],
+        best = best.format(allowed=allowed)
+        sql = (
+            f"SELECT id, content, meta, score FROM documents JOIN ({best}) ON number = best ORDER BY score DESC, number"
         )
+        return self._read_documents(sql, [wanted, *bound, min(top_k, 2**62)])
 
     def transaction(self) -> AbstractContextManager[Any]:
         """Return a transaction for this thread's writes, which are rolled back if it raises. Other threads wait."""
@@ -233,14 +211,6 @@ class DocumentStore(Configurable):
     def _read_documents(self, sql: str, bound: Sequence[Any]) -> list[Document]:
         rows = self.database.read_rows(sql, bound)
         return [Document(content, name, json.loads(meta), score) for name, content, meta, score in rows]
-
-
-def _build_permission_condition(where: Where | None) -> tuple[str, list[Any]]:
-    """Return an SQL condition on the numbers of the permitted documents, and its parameters."""
-    if not where:
-        return "NOT IN (SELECT number FROM documents WHERE expires <= ?)", [time.time()]
-    text, bound = build_sql_condition(where)
-    return f"IN (SELECT number FROM documents WHERE {_ALIVE} AND {text})", [time.time(), *bound]
 
 
 def _read_row(document: Document) -> _Row:
@@ -282,16 +252,17 @@ def _write_row(connection: apsw.Connection, row: _Row, vector: bytes | None, exp
         row,
     )
     changed = connection.changes() > 0
-    connection.execute("UPDATE documents SET expires = ?1 WHERE id = ?2 AND expires IS NOT ?1", (expires, name))
+    sql = "UPDATE documents SET expires = ? WHERE id = ? RETURNING number"
+    number = connection.execute(sql, (expires, name)).get
     if vector is not None:
         connection.execute(
-            "INSERT INTO vectors SELECT number, ? FROM documents WHERE id = ? ON CONFLICT (number) DO UPDATE "
+            "INSERT INTO vectors VALUES (?, ?) ON CONFLICT (number) DO UPDATE "
             "SET vector = excluded.vector WHERE vector IS NOT excluded.vector",
-            (vector, name),
+            (number, vector),
         )
         return changed or connection.changes() > 0
     if changed:
-        connection.execute("DELETE FROM vectors WHERE number = (SELECT number FROM documents WHERE id = ?)", (name,))
+        connection.execute("DELETE FROM vectors WHERE number = ?", (number,))
     return changed
 
 
@@ -304,18 +275,3 @@ def _fix_dimensions(connection: apsw.Connection, dimensions: int) -> None:
 def _check_dimensions(held: int, given: int) -> None:
     if held != given:
         raise UsageError(f"this store has vectors of {held} dimensions, not {given}")
-
-
-def _check_count(top_k: int) -> int:
-    if top_k < 1:
-        raise UsageError(f"top_k must be at least 1, not {top_k}")
-    return min(top_k, 2**62)
-
-
-def _split_ids(ids: list[str]) -> Iterator[list[str]]:
-    for start in range(0, len(ids), _AT_ONCE):
-        yield [make_storable(one) for one in ids[start : start + _AT_ONCE]]
-
-
-def _write_placeholders(values: Sequence[Any]) -> str:
-    return ", ".join("?" * len(values))

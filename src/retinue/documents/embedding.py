@@ -24,11 +24,9 @@ class Embedder(Protocol):
     @property
     def dimensions(self) -> int:
         """The number of dimensions of a vector."""
-        ...
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """Return unit vectors as 32-bit floats of shape (texts, dimensions)."""
-        ...
 
 
 def add_title(document: Document) -> str:

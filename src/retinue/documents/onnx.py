@@ -32,12 +32,11 @@ Texts: TypeAlias = "Sequence[str] | Sequence[tuple[str, str]]"  # texts, or pair
 class Batch:
     """The model's output for the texts with these `numbers`.
 
-    `output`: the model's first output, floats of shape (texts, …). `ids` and `mask`, of shape (texts, tokens): the
-    tokens, and 1 for each token, 0 for padding.
+    `output`: the model's first output, floats of shape (texts, …). `mask`, of shape (texts, tokens): 1 for each token,
+    0 for padding.
     """
 
     numbers: list[int]
-    ids: NDArray[numpy.int64]
     mask: NDArray[numpy.int64]
     output: Floats
 
@@ -56,10 +55,15 @@ class OnnxModel:
         if missing:
             raise UsageError("a model as ONNX needs the extra 'rank': pip install 'retinue[rank]'")
         self.folder = folder
-        self._file = _find_model_file(folder)
+        files = (folder / "model.onnx", folder / "onnx" / "model.onnx", *sorted(folder.glob("onnx/model*.onnx")))
+        self._file = next(filter(Path.is_file, files), folder)
+        if self._file == folder:
+            raise DataError(
+                f"{folder} contains no ONNX model (want model.onnx or onnx/model*.onnx, and tokenizer.json)"
+            )
         self._session = _make_session(self._file)
         call_in_forked_child(self._forget_session)
-        self._load_tokenizer, self._pad = _load_tokenizer(folder / "tokenizer.json", max_tokens)
+        self._tokenizer, self._pad = _load_tokenizer(folder / "tokenizer.json", max_tokens)
         self._types = {given.name: given.type for given in self._session.get_inputs()}
         if not {"input_ids"} <= set(self._types) <= _INPUTS:
             raise DataError(f"{folder}: the model takes {', '.join(self._types)} (want input_ids, attention_mask, …)")
@@ -80,10 +84,6 @@ class OnnxModel:
             if spans:
                 yield text[spans[0][0] : spans[-1][1]], len(spans)
 
-    def list_tokens(self, ids: Sequence[int]) -> list[str]:
-        """Return the tokens with these ids, as written by the tokenizer."""
-        return [self._load_tokenizer.id_to_token(int(one)) or "" for one in ids]
-
     def _forget_session(self) -> None:
         """Drop the session in a forked child, which lacks its threads."""
         keep_from_parent(self._session)
@@ -91,7 +91,7 @@ class OnnxModel:
 
     def _encode(self, text: str | tuple[str, str]) -> Any:
         one, *other = (text,) if isinstance(text, str) else text
-        return self._load_tokenizer.encode(make_storable(one), *map(make_storable, other))
+        return self._tokenizer.encode(make_storable(one), *map(make_storable, other))
 
     def _run(self, numbers: list[int], encodings: list[Any]) -> Batch:
         import numpy
@@ -114,21 +114,13 @@ class OnnxModel:
             output = self._session.run(None, given)[0]
         except Exception as error:  # onnxruntime's exceptions have no common base class
             raise DataError(f"{self.folder}: the model failed: {_shorten(error)}") from error
-        return Batch(numbers, ids, mask, numpy.asarray(output, numpy.float32))
+        return Batch(numbers, mask, numpy.asarray(output, numpy.float32))
 
 
 @lru_cache(maxsize=4)
 def load_model(folder: Path, max_tokens: int = MAX_TOKENS) -> OnnxModel:
     """Return the model in `folder`, shared by all callers."""
     return OnnxModel(folder, max_tokens)
-
-
-def _find_model_file(folder: Path) -> Path:
-    found = [folder / "model.onnx", folder / "onnx" / "model.onnx", *sorted((folder / "onnx").glob("model*.onnx"))]
-    for path in found:
-        if path.is_file():
-            return path
-    raise DataError(f"{folder} contains no ONNX model (want model.onnx or onnx/model*.onnx, and tokenizer.json)")
 
 
 def _make_session(path: Path) -> Any:

@@ -41,9 +41,7 @@ class PassageIndex:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._opening = threading.Lock()
-        self._writing: defaultdict[str, threading.Lock] = defaultdict(
-            threading.Lock
-        )  # by collection, so that none waits for others
+        self._writing = defaultdict[str, threading.Lock](threading.Lock)  # by collection, so that none waits for others
 
     def put(self, collection: str, key: str, title: str, text: str, chunks: tuple[int, int]) -> int:
         """Store `text` under `key`, entirely or not at all, unless it exists; return the size of its pieces in bytes.
@@ -102,8 +100,12 @@ class PassageIndex:
             found = store.keyword(query, _CANDIDATES * top_k, where)
         best = max((one.score or 0.0 for one in found), default=0.0)
         wanted = stem_words(query) or {query}
-        scored = [Passage(one.meta["key"], one.content, round(_score(one, best, wanted), 4)) for one in found]
-        return sorted(scored, key=lambda one: -one.score)[:top_k]
+        passages = []
+        for one in found:
+            share = len(wanted & stem_words(f"{one.meta['title']} {one.content}")) / len(wanted)
+            rank = (one.score or 0.0) / best if best > 0 else 0.0
+            passages.append(Passage(one.meta["key"], one.content, round((rank + share) / 2, 4)))
+        return sorted(passages, key=lambda one: -one.score)[:top_k]
 
     def list_collections(self) -> list[str]:
         """Return the names of the stored collections."""
@@ -127,12 +129,6 @@ class PassageIndex:
             store = DocumentStore(self._find_path(collection))
         with store:
             yield store
-
-
-def _score(found: Document, best: float, wanted: set[str]) -> float:
-    there = stem_words(f"{found.meta.get('title', '')} {found.content}")
-    share = len(wanted & there) / len(wanted)
-    return ((found.score or 0.0) / best + share) / 2 if best > 0 else share / 2
 
 
 def _list_ids(store: DocumentStore, key: str) -> list[str]:

@@ -81,18 +81,11 @@ def format_results(documents: Sequence[Document], query: str, sources: str | Non
 
     With `sources`, a title is a link in Markdown to the document's `url`, or to its `path` below `sources`.
     """
-    lines = [_format_line(document, query, sources) for document in documents]
+    lines = []
+    for document in documents:
+        title, url, path = (document.meta.get(key) for key in ("title", "url", "path"))
+        link = "" if sources is None else str(url) if url else f"{sources}{quote(str(path))}" if path else ""
+        link = link.replace("(", "%28").replace(")", "%29").replace(" ", "%20")  # these would end a link in Markdown
+        head = f"[{title or link}]({link}) " if link else f"[{title}] " if title else ""
+        lines.append(head + shorten_to_excerpt(document.content, query, SHOWN_CHARS))
     return "\n".join(lines) or "Nothing was found. Try other words."
-
-
-def _format_line(document: Document, query: str, sources: str | None) -> str:
-    title, link = document.meta.get("title"), "" if sources is None else _link(document, sources)
-    head = f"[{title or link}]({link}) " if link else f"[{title}] " if title else ""
-    return head + shorten_to_excerpt(document.content, query, SHOWN_CHARS)
-
-
-def _link(document: Document, sources: str) -> str:
-    """Return a document's address, without what would end a link in Markdown."""
-    url, path = document.meta.get("url"), document.meta.get("path")
-    link = str(url) if url else f"{sources}{quote(str(path))}" if path else ""
-    return link.replace("(", "%28").replace(")", "%29").replace(" ", "%20")

@@ -87,9 +87,18 @@ class Database:
         call_in_forked_child(self._forget_connection)
 
     def _connect(self) -> None:
+        import apsw
+        import sqlite_vec
+
         with self._translate_errors():
-            connection = _open_connection(self.path)
+            connection = apsw.Connection(str(self.path))
             try:
+                connection.set_busy_timeout(_BUSY)
+                connection.enable_load_extension(True)
+                connection.load_extension(sqlite_vec.loadable_path())
+                connection.enable_load_extension(False)
+                for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "trusted_schema = OFF"):
+                    connection.execute(f"PRAGMA {pragma}")
                 _migrate(connection, self.path)
             except BaseException:
                 connection.close()
@@ -158,20 +167,6 @@ class Database:
             raise DataError(f"{self.path} cannot be used as a document store: {error}") from error
 
 
-def _open_connection(path: str | Path) -> apsw.Connection:
-    import apsw
-    import sqlite_vec
-
-    connection = apsw.Connection(str(path))
-    connection.set_busy_timeout(_BUSY)
-    connection.enable_load_extension(True)
-    connection.load_extension(sqlite_vec.loadable_path())
-    connection.enable_load_extension(False)
-    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "trusted_schema = OFF"):
-        connection.execute(f"PRAGMA {pragma}")
-    return connection
-
-
 def _migrate(connection: apsw.Connection, path: str | Path) -> None:
     """Create the tables in a new file, or migrate an older one."""
     if connection.pragma("user_version") == len(_MIGRATIONS) and connection.pragma("application_id") == _OURS:
@@ -206,48 +201,36 @@ def build_sql_condition(where: Where | None) -> tuple[str, list[Any]]:
         if not isinstance(key, str) or not _KEY.fullmatch(key):
             raise UsageError(f"where: {str(key)[:80]!r} is not a key (want letters, digits, '_', '.', '-'; at most 64)")
         for operator, value in wanted.items() if isinstance(wanted, Mapping) else [("eq", wanted)]:
-            for text, values in _translate_condition(key, operator, value):
-                texts.append(text)
-                bound += values
+            text, values = _translate_condition(key, operator, value)
+            texts.append(text)
+            bound += values
     return " AND ".join(texts), bound
 
 
-def _translate_condition(key: str, operator: str, value: Any) -> Iterator[tuple[str, list[Any]]]:
-    if operator not in _OPERATORS:
-        raise UsageError(f"where: {key}: no operator {str(operator)[:80]!r}; {suggest_name(str(operator), _OPERATORS)}")
+def _translate_condition(key: str, operator: str, value: Any) -> tuple[str, list[Any]]:
+    """Return one condition. `coalesce` turns SQL's NULL (the key is missing) into false, so that it can be negated."""
+    path = f'$."{key}"'
+    if operator == "ne":
+        text, values = _translate_condition(key, "eq", value)
+        return f"NOT ({text})", values
     if operator == "in":
         if not isinstance(value, list | tuple | set | frozenset):
             raise UsageError(f"where: {key}: 'in' requires a list of values, not {value!r:.80}")
-        texts = [make_storable(one) for one in value if isinstance(one, str)]
-        each = [_translate_comparison(key, "eq", one) for one in value if not isinstance(one, str)]
-        each += [_match_any(key, texts)] if texts else []
-        yield f"({' OR '.join(text for text, _ in each) or '0'})", [one for _, values in each for one in values]
-    elif operator == "ne":
-        text, values = _translate_comparison(key, "eq", value)
-        yield f"NOT ({text})", values
-    else:
-        yield _translate_comparison(key, operator, value)
-
-
-def _match_any(key: str, texts: list[str]) -> tuple[str, list[Any]]:
-    """Match any of the texts; a single list avoids SQLite's limit on nested comparisons."""
-    path = f'$."{key}"'
-    text = "json_type(meta, ?) = 'text' AND json_extract(meta, ?) IN (SELECT value FROM json_each(?))"
-    return f"coalesce({text}, 0)", [path, path, json.dumps(texts)]
-
-
-def _translate_comparison(key: str, operator: str, value: Any) -> tuple[str, list[Any]]:
-    """Compare a value; `coalesce` turns SQL's NULL (the key is missing) into false, so that it can be negated."""
-    path = f'$."{key}"'
+        each = [_translate_condition(key, "eq", one) for one in value if not isinstance(one, str)]
+        if names := [make_storable(one) for one in value if isinstance(one, str)]:  # in one list: SQL may nest so deep
+            found = "json_extract(meta, ?) IN (SELECT value FROM json_each(?))"
+            text = f"coalesce(json_type(meta, ?) = 'text' AND {found}, 0)"
+            each.append((text, [path, path, json.dumps(names)]))
+        return f"({' OR '.join(text for text, _ in each) or '0'})", [one for _, values in each for one in values]
+    if operator not in _COMPARISONS:
+        raise UsageError(f"where: {key}: no operator {str(operator)[:80]!r}; {suggest_name(str(operator), _OPERATORS)}")
     if operator == "eq" and (value is None or isinstance(value, bool)):
-        return "coalesce(json_type(meta, ?), 'null') = ?", [path, {None: "null", True: "true", False: "false"}[value]]
+        return "coalesce(json_type(meta, ?), 'null') = ?", [path, json.dumps(value)]
     if isinstance(value, str):
         kinds, value = "'text'", make_storable(value)
     elif isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value):
         kinds, value = "'integer', 'real'", value if abs(value) < _LARGEST else float(value)
     else:
         raise UsageError(f"where: {key}: {value!r:.80} cannot be compared (want a text or a number)")
-    return (
-        f"coalesce(json_type(meta, ?) IN ({kinds}) AND json_extract(meta, ?) {_COMPARISONS[operator]} ?, 0)",
-        [path, path, value],
-    )
+    text = f"json_type(meta, ?) IN ({kinds}) AND json_extract(meta, ?) {_COMPARISONS[operator]} ?"
+    return f"coalesce({text}, 0)", [path, path, value]

@@ -115,7 +115,6 @@ class Searchable(Protocol):
 
     def search(self, query: str, top_k: int = 3) -> list[Document]:
         """Return the `top_k` best passages for `query`, best first."""
-        ...
 
 
 def passages(
