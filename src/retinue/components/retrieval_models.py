@@ -17,7 +17,7 @@ from ..net.service_client import Service, ServiceRequest, read_error_text
 from .services import as_list, as_mapping, find_key
 
 if TYPE_CHECKING:
-    from ..documents.onnx import Floats
+    from ..documents.embedding import Floats
 
 
 def resolve_cross_encoder(given: CrossEncoder | str, name: str) -> CrossEncoder:

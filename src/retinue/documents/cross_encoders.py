@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ..errors import DataError
-from ..tools.keyword_search import stem_words
-from .embedding import Embedder, MiniLM
-from .onnx import MAX_TOKENS, load_model
+from ..tools.passages import stem_words
+from .embedding import MAX_TOKENS, Embedder, MiniLM, load_model
 
 if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
 
-    from .onnx import Floats
+    from .embedding import Floats
 
     Matrix = NDArray[numpy.float64]
 

@@ -187,7 +187,7 @@ class _Indexing:
     def __init__(self, folder: Path, store: DocumentStore, size: int, embedder: Embedder | None) -> None:
         self._folder, self._store, self._size, self._embedder = folder, store, size, embedder
         self._made = f"{size} {type(embedder).__name__} {embedder.dimensions}" if embedder else f"{size}"
-        rows = store.database.read_rows("SELECT path, size, modified, hash, made, pieces FROM files")
+        rows = store.read_rows("SELECT path, size, modified, hash, made, pieces FROM files")
         self._known = {row[0]: _File(*row) for row in rows}
         self._done = Indexed()
         self._waiting: list[tuple[_File, list[Document] | None, Any]] = []

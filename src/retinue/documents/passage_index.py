@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..core.values import Document
-from ..tools.keyword_search import make_storable, stem_words
+from ..tools.passages import make_storable, stem_words
 from .document_store import DocumentStore
 from .splitter import cut_windows
 
@@ -74,7 +74,7 @@ class PassageIndex:
         if not self._find_path(collection).exists():
             return set()
         with self._open(collection) as store:
-            return {key for (key,) in store.database.read_rows("SELECT path FROM files")}
+            return {key for (key,) in store.read_rows("SELECT path FROM files")}
 
     def read_text(self, collection: str, key: str) -> str:
         """Return the whole text under `key`, or an empty string."""
@@ -132,5 +132,5 @@ class PassageIndex:
 
 
 def _list_ids(store: DocumentStore, key: str) -> list[str]:
-    rows = store.database.read_rows("SELECT pieces FROM files WHERE path = ?", (key,))
+    rows = store.read_rows("SELECT pieces FROM files WHERE path = ?", (key,))
     return [f"{key}#{number}" for number in range(rows[0][0])] if rows else []

@@ -15,7 +15,7 @@ from .document_store import Store
 from .embedding import Embedder, add_title
 
 if TYPE_CHECKING:
-    from .onnx import Floats
+    from .embedding import Floats
 
 Mode = Literal["keyword", "vector", "hybrid"]
 MODES: tuple[str, ...] = get_args(Mode)

@@ -16,8 +16,8 @@ from sqlalchemy import URL, Row
 
 from .._internal.cache import cache_folder
 from .._internal.concurrency import run_in_thread, supervise
+from ..documents.document_store import is_damaged
 from ..documents.passage_index import PassageIndex
-from ..documents.store_database import is_damaged
 from ..documents.text_extraction import (
     MAX_TEXT,
     MODULES,
