@@ -1,14 +1,10 @@
-"""The components of a document store: `FileConverter`, `DocumentSplitter`, `DocumentWriter` and `Retriever`.
-
-`Ranker` and `TopPSampler`: order documents by relevance, and keep the best.
-
-`Reader`: extracts answers verbatim from documents.
-"""
+"""Components for documents: `FileConverter`, `DocumentSplitter`, `DocumentWriter` and `Retriever` store and find them,
+`Ranker` and `TopPSampler` keep the best, and `Reader` extracts answers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from math import exp, fsum, inf, isfinite
@@ -242,8 +238,14 @@ class TopPSampler(Component):
         """
         if self._scorer is not None:
             documents = await _with_scores(self._scorer, query, documents)
+        for document in documents:
+            if document.score is None or not isfinite(document.score):
+                raise UsageError(
+                    f"{self.name}: a document has no score ({document.content[:40]!r}); "
+                    "put a Ranker before it or give it a cross_encoder"
+                )
         ranked = _sort_best_first(documents)
-        scores = [self._read_score(document) for document in ranked]
+        scores = [document.score or 0.0 for document in ranked]
         powers = [exp(score - scores[0]) for score in scores]
         whole = fsum(powers)
         shares = [power / whole for power in powers]
@@ -257,14 +259,6 @@ class TopPSampler(Component):
     async def tool_function(self, query: str, texts: list[str]) -> FoundDocuments:
         """Keep only the texts that are likely to answer the query."""
         return await self.run_async(query, [Document(text) for text in texts])
-
-    def _read_score(self, document: Document) -> float:
-        if document.score is None or not isfinite(document.score):
-            raise UsageError(
-                f"{self.name}: a document has no score ({document.content[:40]!r}); "
-                "put a Ranker before it or give it a cross_encoder"
-            )
-        return document.score
 
 
 NOTHING = "The documents do not say."
@@ -320,22 +314,17 @@ class Reader(Component):
             return {"answers": [], "results": NOTHING}
         template = self.prompt_node.default_prompt_template or _PROMPT
         replies = await self.prompt_node.prompt_async(template, query=query, documents=read)
-        found = {(one["document_id"], one["start"], one["end"]): one for one in _find_answers(replies, read)}
-        answers = list(found.values())
+        answers: list[ExtractedAnswer] = []
+        for line in (line for reply in replies for line in reply.splitlines()):
+            quote = _BULLET.sub("", line).strip()
+            answer = _find_quote(quote, read) or _find_quote(quote.strip(_AROUND), read)
+            if answer is not None and answer not in answers:
+                answers.append(answer)
         return {"answers": answers, "results": "\n".join(one["answer"] for one in answers) or NOTHING}
 
     async def tool_function(self, query: str, texts: list[str]) -> ExtractedAnswers:
         """Find the words in texts that answer the query."""
         return await self.run_async(query, [Document(text) for text in texts])
-
-
-def _find_answers(replies: Sequence[str], documents: Sequence[Document]) -> Iterator[ExtractedAnswer]:
-    for line in (line for reply in replies for line in reply.splitlines()):
-        quote = _BULLET.sub("", line).strip()
-        for wanted in (quote, quote.strip(_AROUND)):
-            if (answer := _find_quote(wanted, documents)) is not None:
-                yield answer
-                break
 
 
 def _find_quote(quote: str, documents: Sequence[Document]) -> ExtractedAnswer | None:

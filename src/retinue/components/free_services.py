@@ -1,7 +1,4 @@
-"""`CurrencyConverter`: converts amounts of money at the reference rates of the European Central Bank.
-
-`Weather`: current and today's weather at a place.
-"""
+"""Services without keys: `CurrencyConverter`, at the rates of the European Central Bank, and `Weather`."""
 
 from __future__ import annotations
 
@@ -18,6 +15,16 @@ from .services import as_mapping, fetch_object, first_of, read_text
 
 _QUERY = re.compile(r"(\d[\d,_ ]*(?:\.\d+)?)?\s*([A-Za-z]{3})\s*(?:in|to|into|as|=|->|→)\s*([A-Za-z]{3})[ ?.]*", re.I)
 _CODE = re.compile(r"[A-Z]{3}")
+_NOW = "temperature_2m,relative_humidity_2m,precipitation,weather_code,wind_speed_10m"
+_TODAY = "weather_code,temperature_2m_max,temperature_2m_min,precipitation_sum,precipitation_probability_max"
+_CODES: Mapping[Any, str] = {  # the WMO's, which Open-Meteo uses
+    0: "clear sky", 1: "mainly clear", 2: "partly cloudy", 3: "overcast", 45: "fog", 48: "freezing fog",
+    51: "light drizzle", 53: "drizzle", 55: "dense drizzle", 56: "light freezing drizzle", 57: "freezing drizzle",
+    61: "slight rain", 63: "rain", 65: "heavy rain", 66: "light freezing rain", 67: "heavy freezing rain",
+    71: "slight snowfall", 73: "snowfall", 75: "heavy snowfall", 77: "snow grains", 80: "slight rain showers",
+    81: "rain showers", 82: "violent rain showers", 85: "slight snow showers", 86: "heavy snow showers",
+    95: "thunderstorm", 96: "thunderstorm with slight hail", 99: "thunderstorm with heavy hail",
+}  # fmt: skip
 
 
 class Conversion(TypedDict):
@@ -82,22 +89,9 @@ class CurrencyConverter(QueryComponent[Conversion]):
         return float(rate), date if isinstance(date, str) else "an unknown day"
 
 
-_NOW = "temperature_2m,relative_humidity_2m,precipitation,weather_code,wind_speed_10m"
-_TODAY = "weather_code,temperature_2m_max,temperature_2m_min,precipitation_sum,precipitation_probability_max"
-_CODES: Mapping[Any, str] = {  # the WMO's, which Open-Meteo uses
-    0: "clear sky", 1: "mainly clear", 2: "partly cloudy", 3: "overcast", 45: "fog", 48: "freezing fog",
-    51: "light drizzle", 53: "drizzle", 55: "dense drizzle", 56: "light freezing drizzle", 57: "freezing drizzle",
-    61: "slight rain", 63: "rain", 65: "heavy rain", 66: "light freezing rain", 67: "heavy freezing rain",
-    71: "slight snowfall", 73: "snowfall", 75: "heavy snowfall", 77: "snow grains", 80: "slight rain showers",
-    81: "rain showers", 82: "violent rain showers", 85: "slight snow showers", 86: "heavy snow showers",
-    95: "thunderstorm", 96: "thunderstorm with slight hail", 99: "thunderstorm with heavy hail",
-}  # fmt: skip
-
-
 class Reported(TypedDict):
     """The outputs of `Weather`: `results`, the text for a model; and the values `now` and `today` with their units, by
-    Open-Meteo's names.
-    """
+    Open-Meteo's names."""
 
     results: str
     now: dict[str, str]

@@ -222,8 +222,7 @@ class PromptNode(Configurable):
 
     def as_component(self) -> DeclaredComponent:
         """Return the declaration for pipelines: the template's variables are required, and the output is
-        `output_variable`.
-        """
+        `output_variable`."""
         needed = self._choose_template(None).variables
         inputs = {name: Input() for name in needed} | {"prompt_template": Input(required=False, default=None)}
         outputs = {self.output_variable: list[str], "invocation_context": dict[str, Any]}

@@ -10,10 +10,10 @@ from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypedDict
-from uuid import uuid4
 
 from ..core.component import Component
 from ..errors import ToolError, UsageError
+from .services import write_whole
 
 MAX_REPORT = 50_000  # characters; strange ones may take time that grows with the square
 _NAME = 80  # characters
@@ -68,20 +68,21 @@ class ReportWriter(Component):
         Raises `ToolError` if there is no title or text, the report is longer than 50,000 characters, or the files
         cannot be written.
         """
+        from markdown_it import MarkdownIt
+
         name, title = make_file_name(title), " ".join(title.split())
         if not name or not report.strip():
             raise ToolError("a report has a title, with letters or digits in it, and a text")
         if len(report) > MAX_REPORT:
             raise ToolError(f"the report is longer than {MAX_REPORT:,} characters")
-        parser = _make_markdown_parser()
+        parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
         tokens = parser.parse(report)
         links = _find_links(tokens)
         text = _complete_report(title, report, links, tokens)
         page = _PAGE.format(title=escape(title), body=parser.render(text))
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            for file, content in ((f"{name}.md", text), (f"{name}.html", page)):
-                _write_file(self.folder / file, content)
+            write_whole(self.folder / f"{name}.md", text.encode())
+            write_whole(self.folder / f"{name}.html", page.encode())
         except OSError as error:
             raise ToolError(f"the report cannot be written: {error.strerror or error}") from error
         told = f"Written: {name}.md and {name}.html, with {len(links)} sources."
@@ -119,19 +120,3 @@ def _find_links(tokens: Sequence[Any]) -> dict[str, str]:
                 text = inner.content if inner.type in ("text", "code_inline") else ""
                 links.setdefault(link, re.sub(r"[\[\]\\]", "", text) or link)
     return links
-
-
-def _make_markdown_parser() -> Any:
-    from markdown_it import MarkdownIt
-
-    return MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
-
-
-def _write_file(file: Path, content: str) -> None:
-    """Replace the file at once: whoever reads it sees the former report or this one."""
-    new = file.with_name(f".{uuid4().hex}.new")
-    try:
-        new.write_text(content, encoding="utf-8", newline="\n")
-        new.replace(file)
-    finally:
-        new.unlink(missing_ok=True)

@@ -63,8 +63,7 @@ _LARGEST = 1e300  # that is still finite
 @dataclass(frozen=True, slots=True)
 class _Api:
     """How a service is asked for one `value` a text, by that key: address, path, environment variable of the key, batch
-    size in texts, and a function from model, query and texts to the request.
-    """
+    size in texts, and a function from model, query and texts to the request."""
 
     base_url: str
     path: str
@@ -156,8 +155,7 @@ class HostedReranker:
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return the relevance of each text, higher is better. Raises `ToolError`, or `UsageError` if the key is
-        rejected.
-        """
+        rejected."""
         scores = list(map(float, run_blocking(self._api.fetch_values(self._service, self._model, query, texts))))
         if self._api.value != "relevance_score" or not all(0 <= score <= 1 for score in scores):
             return scores

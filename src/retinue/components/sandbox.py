@@ -1,37 +1,40 @@
-"""Python in a sandbox: `pydantic-monty`, with a separate worker process for each program.
+"""`PythonRuntime` and `CodeInterpreter`: run Python code written by a model in a sandbox.
 
-Its sync API is used, in threads: as of 1.4.0, the async one aborts the whole process at exit after a worker had to be
-killed.
-
-`PythonRuntime` and `CodeInterpreter`: run Python code written by a model in a sandbox.
+The sandbox is `pydantic-monty`, with a separate worker process for each program. Its sync API is used, in threads: as
+of 1.4.0, the async one aborts the whole process at exit after a worker had to be killed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, fields
+from functools import partial
 from importlib.util import find_spec
+from itertools import count
+from textwrap import dedent
 from threading import BoundedSemaphore
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from .._internal.concurrency import run_in_thread
 from .._internal.message_text import suggest_name
+from ..core.component import Component
 from ..errors import ToolError, UsageError
 
 if TYPE_CHECKING:
     from pydantic_monty import Frame, MontyError, MontySession, ResourceLimits
-from collections.abc import Sequence
-from functools import partial
-from itertools import count
-from textwrap import dedent
-from typing import ClassVar
-
-from .._internal.concurrency import run_in_thread
-from ..core.component import Component
 
 spawning: Callable[[], AbstractContextManager[None]] = nullcontext
 """Context in which workers are started; a server uses it to redirect their standard error."""
+MAX_CODE = 100_000  # characters
+MAX_VALUES = 10_000  # values in a result, and
+MAX_TEXT = 200_000  # characters
+_DEPTH = 50
+_INTEGER = 14_000  # bits, within Python's limit for converting integers to text
+_VARIABLE = "final_result"
+_BLOCK = re.compile(r"^[ \t]*```([^`\n]*)\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
+_PYTHON = ("", "python", "python3", "py")
 MODULES = (
     "asyncio, base64, bisect, collections, copy, csv, dataclasses, datetime, decimal, functools, hashlib, "
     "itertools, json, math, random, re, time, typing"
@@ -52,8 +55,7 @@ _BUILT_IN = {one.__name__: one for one in (bytes, dict, float, frozenset, int, l
 @dataclass(frozen=True, slots=True)
 class SandboxLimits:
     """Limits of a program: seconds of computing and of sleeping; bytes of memory; call depth; characters printed;
-    suspensions. At most `at_once` programs run concurrently.
-    """
+    suspensions. At most `at_once` programs run concurrently."""
 
     seconds: float = 2.0
     sleep: float = 1.0
@@ -84,54 +86,18 @@ class SandboxLimits:
         return {one.name: value for one in fields(self) if (value := getattr(self, one.name)) != one.default}
 
 
-class Sandbox:
+class _Sandbox:
     """Runs untrusted programs, each in a fresh process. Raises `UsageError` if `pydantic-monty` is not installed."""
 
-    def __init__(self, limits: SandboxLimits = SandboxLimits()) -> None:
+    def __init__(self, limits: SandboxLimits) -> None:
         if find_spec("pydantic_monty") is None:
             raise UsageError("this needs a sandbox for Python; install it: pip install 'retinue[sandbox]'")
         self.limits = limits
         self._places = BoundedSemaphore(limits.at_once)
 
-    def run(self, code: str, variable: str) -> Any:
-        """Return the value of `variable` after `code`, or else of the last expression, or else the printed text.
-
-        Raises `ToolError`.
-        """
-        from pydantic_monty import MontyRuntimeError
-
-        printed = _Printed(self.limits.printed)
-        with self._open_session() as session:
-            value = session.feed_run(code, print_callback=printed)
-            try:
-                value = session.feed_run(variable, print_callback=printed)
-            except MontyRuntimeError as error:
-                if not isinstance(error.exception(), NameError):
-                    raise
-        if value is None and printed.text.strip():
-            return printed.text.rstrip("\n")  # a program that prints needs no other result
-        if value is None:
-            raise ToolError(f"the code gave no value; assign the result to {variable}, or print it")
-        return value
-
-    def interact(self, code: str, given: Mapping[str, Any]) -> tuple[str, Any]:
-        """Return what `code` prints, and the value of its last expression.
-
-        `given` are variables for the program. Its errors are printed, too. Raises `ToolError`.
-        """
-        from pydantic_monty import MontyRuntimeError, MontySyntaxError
-
-        printed = _Printed(self.limits.printed)
-        with self._open_session() as session:
-            try:
-                value = session.feed_run(code, inputs=dict(given), print_callback=printed)
-            except (MontyRuntimeError, MontySyntaxError) as error:
-                return f"{printed.text}{_describe_sandbox_error(error)}", None
-        return printed.text, value
-
     @contextmanager
-    def _open_session(self) -> Iterator[MontySession]:
-        """Start a worker process, and turn its errors into `ToolError`s."""
+    def open_session(self) -> Iterator[tuple[MontySession, _Printed]]:
+        """Yield a session with a worker process, and what receives the program's output. Errors become `ToolError`s."""
         import pydantic_monty as monty
 
         limits = self.limits
@@ -158,7 +124,7 @@ class Sandbox:
             with ExitStack() as stack:
                 with spawning():
                     stack.enter_context(pool)
-                yield stack.enter_context(pool.checkout(limits=session_limits))
+                yield stack.enter_context(pool.checkout(limits=session_limits)), _Printed(limits.printed)
         except monty.MontyCrashedError as error:
             limit = f"it did not end within {limits.seconds:g} seconds" if error.timed_out else "it crashed"
             raise ToolError(f"the code was stopped: {limit}") from None
@@ -204,16 +170,6 @@ def _describe_sandbox_error(error: MontyError) -> str:
     return f"{type(what).__name__}: {said}{where}"
 
 
-MAX_CODE = 100_000  # characters
-MAX_VALUES = 10_000  # values in a result, and
-MAX_TEXT = 200_000  # characters
-_DEPTH = 50
-_INTEGER = 14_000  # bits, within Python's limit for converting integers to text
-_VARIABLE = "final_result"
-_BLOCK = re.compile(r"^[ \t]*```([^`\n]*)\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
-_PYTHON = ("", "python", "python3", "py")
-
-
 class PythonRuntime(Component):
     """Runs Python in a sandbox without files, network or packages, and within `limits`.
 
@@ -236,7 +192,7 @@ class PythonRuntime(Component):
         self.name = name
         limits = limits if isinstance(limits, SandboxLimits) else SandboxLimits.of(limits)
         self.given["limits"] = limits.others() or None
-        self._sandbox = Sandbox(limits)
+        self._sandbox = _Sandbox(limits)
 
     async def run_async(
         self, python_runtime_input: str | list[str] | None = None, query: str | list[str] | None = None
@@ -250,7 +206,23 @@ class PythonRuntime(Component):
         Raises `ToolError` for whatever is wrong with the code, or with what it does.
         """
         code = extract_code(query if python_runtime_input is None else python_runtime_input)
-        return {"results": convert_to_plain(await run_in_thread(self._sandbox.run, code, _VARIABLE))}
+        return {"results": convert_to_plain(await run_in_thread(self._run_code, code))}
+
+    def _run_code(self, code: str) -> Any:
+        from pydantic_monty import MontyRuntimeError
+
+        with self._sandbox.open_session() as (session, printed):
+            value = session.feed_run(code, print_callback=printed)
+            try:
+                value = session.feed_run(_VARIABLE, print_callback=printed)
+            except MontyRuntimeError as error:
+                if not isinstance(error.exception(), NameError):
+                    raise
+        if value is None and printed.text.strip():
+            return printed.text.rstrip("\n")  # a program that prints needs no other result
+        if value is None:
+            raise ToolError(f"the code gave no value; assign the result to {_VARIABLE}, or print it")
+        return value
 
 
 class CodeInterpreter:
@@ -259,7 +231,7 @@ class CodeInterpreter:
     effects = "read"
 
     def __init__(self, limits: SandboxLimits = SandboxLimits()) -> None:
-        self._sandbox = Sandbox(limits)
+        self._sandbox = _Sandbox(limits)
 
     async def run_async(self, code: str, given: Mapping[str, Any] | None = None) -> str:
         """What `code` prints, and the value of its last expression; `given` are values that it finds, by name. What
@@ -267,9 +239,19 @@ class CodeInterpreter:
 
         Raises `ToolError` if the code was stopped, or its result is too large.
         """
-        printed, value = await run_in_thread(partial(self._sandbox.interact, extract_code(code), dict(given or {})))
+        printed, value = await run_in_thread(partial(self._run_code, extract_code(code), dict(given or {})))
         shown = [printed.rstrip("\n"), "" if value is None else repr(convert_to_plain(value))]
         return "\n".join(filter(None, shown))
+
+    def _run_code(self, code: str, given: dict[str, Any]) -> tuple[str, Any]:
+        from pydantic_monty import MontyRuntimeError, MontySyntaxError
+
+        with self._sandbox.open_session() as (session, printed):
+            try:
+                value = session.feed_run(code, inputs=given, print_callback=printed)
+                return printed.text, value
+            except (MontyRuntimeError, MontySyntaxError) as error:
+                return f"{printed.text}{_describe_sandbox_error(error)}", None
 
 
 def extract_code(given: str | Sequence[str] | None) -> str:

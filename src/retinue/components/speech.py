@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +18,7 @@ from ..core.component import Component
 from ..documents.folder_index import read_file_in
 from ..errors import DataError, ToolError, UsageError
 from ..models import weights
+from .services import write_whole
 
 WORKER = "retinue.components.speech_worker"
 MAX_TEXT = 20_000  # characters
@@ -163,7 +163,13 @@ class TextToSpeech(Component):
 
     async def run_async(self, text: str) -> SpokenOrHeard:
         """Say `text`, and return the path of the file. Raises `ToolError` if it cannot be said or written."""
-        return {"results": await run_in_thread(partial(self._write_file, await self.speak(text)))}
+        sound = await self.speak(text)
+        name = f"speech-{hashlib.sha256(sound).hexdigest()[:16]}.wav"
+        try:
+            await run_in_thread(partial(write_whole, self.folder / name, sound))
+        except OSError as error:
+            raise ToolError(f"{name} cannot be written: {error.strerror or error}") from error
+        return {"results": name}
 
     async def speak(self, text: str, form: str = "wav", voice: str = "", speed: float = 1.0) -> bytes:
         """Return a sound file in which `text` is said, in the format `form`: one of `FORMATS`.
@@ -186,15 +192,3 @@ class TextToSpeech(Component):
         if sound.startswith(b'{"error"'):
             raise ToolError(json.loads(sound)["error"])
         return sound
-
-    def _write_file(self, sound: bytes) -> str:
-        """Write a file whole or not at all; return its name."""
-        name = f"speech-{hashlib.sha256(sound).hexdigest()[:16]}.wav"
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("wb", dir=self.folder, suffix=".part", delete=False) as file:
-                file.write(sound)
-            Path(file.name).replace(self.folder / name)
-        except OSError as error:
-            raise ToolError(f"{name} cannot be written: {error.strerror or error}") from error
-        return name

@@ -1,9 +1,4 @@
-"""`LinkContentFetcher`: the text of a web page.
-
-`Crawler`: the pages of a site.
-
-`WebRetriever`: retrieves documents from the web for a query.
-"""
+"""Pages of the web: `LinkContentFetcher` reads one, `Crawler` those of a site, and `WebRetriever` those for a query."""
 
 from __future__ import annotations
 
@@ -30,7 +25,14 @@ from ..net.ssrf_guard import Check, Resolve, SsrfGuard, resolve_host
 from ..net.url_policy import PORTS, WebAddress, parse_url, shorten_url
 from .services import NOTHING_FOUND, Searched, check_positive
 
-MAX_SHOWN_CHARS = 10_000  # characters of a page that a model is shown
+SHOWN = 10_000  # characters of a page that a model is shown
+_AT_ONCE = 2  # requests to the site
+_KNOWN = 10  # addresses that are remembered, for each page that may be requested
+_PIECE = 1_000  # characters of a piece in the store
+_SHOWN_PROBLEMS = 20
+Mode = Literal["snippet", "document"]
+_CACHED = "web_page"  # cache key in `meta`: the requested URL
+_MODES = ("snippet", "document")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +84,10 @@ class LinkContentFetcher(Component):
         """
         document = await self.fetch(url)
         title = document.meta["title"]
-        more = len(document.content) - MAX_SHOWN_CHARS
+        more = len(document.content) - SHOWN
         cut = f"\n… ({more:,} more characters)" if more > 0 else ""
         head = f"{title} ({document.meta['url']})" if title else document.meta["url"]
-        return {"results": f"{head}\n\n{document.content[:MAX_SHOWN_CHARS]}{cut}", "documents": [document]}
+        return {"results": f"{head}\n\n{document.content[:SHOWN]}{cut}", "documents": [document]}
 
     async def fetch(self, url: str) -> Document:
         """Fetch the page at `url`. Raises `ToolError`."""
@@ -115,12 +117,6 @@ class LinkContentFetcher(Component):
             "timestamp": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         return ReadPage(Document(text.text, page.url, meta), text.links, len(page.data))
-
-
-_AT_ONCE = 2  # requests to the site
-_KNOWN = 10  # addresses that are remembered, for each page that may be requested
-_PIECE = 1_000  # characters of a piece in the store
-_MAX_PROBLEMS = 20  # problems
 
 
 class Crawled(TypedDict):
@@ -197,7 +193,13 @@ class Crawler(Component):
             raise ToolError(crawl.problems[0])
         if self._store is not None:
             await run_in_thread(partial(_store_pages, self._store, crawl.pages))
-        return {"documents": crawl.pages, "problems": crawl.problems, "results": _format_crawl(crawl)}
+        lines = [f"Read {len(crawl.pages)} pages:"]
+        lines += [f"{page.meta['title'] or 'page'} ({page.id})" for page in crawl.pages]
+        if crawl.problems:
+            lines += ["Not read:", *crawl.problems[:_SHOWN_PROBLEMS]]
+        if (more := len(crawl.problems) - _SHOWN_PROBLEMS) > 0:
+            lines.append(f"… and {more} more")
+        return {"documents": crawl.pages, "problems": crawl.problems, "results": "\n".join(lines)}
 
 
 @dataclass(slots=True)
@@ -278,23 +280,6 @@ def _store_pages(store: Store, pages: Sequence[Document]) -> None:
 
 def _name_site(address: WebAddress) -> str:
     return address.host if address.port in PORTS.values() else f"{address.host}:{address.port}"
-
-
-def _format_crawl(crawl: _Crawl) -> str:
-    lines = [
-        f"Read {len(crawl.pages)} pages:",
-        *(f"{page.meta['title'] or 'page'} ({page.id})" for page in crawl.pages),
-    ]
-    if crawl.problems:
-        lines += ["Not read:", *crawl.problems[:_MAX_PROBLEMS]]
-    if (more := len(crawl.problems) - _MAX_PROBLEMS) > 0:
-        lines.append(f"… and {more} more")
-    return "\n".join(lines)
-
-
-Mode = Literal["snippet", "document"]
-_CACHED = "web_page"  # cache key in `meta`: the requested URL
-_MODES = ("snippet", "document")
 
 
 class PageSearch(Protocol):

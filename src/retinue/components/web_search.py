@@ -339,7 +339,13 @@ class SearchEngine(QueryComponent[Searched]):
         Raises `ToolError` if the engine cannot be asked or cannot answer, `UsageError` if it refuses the key.
         """
         found = await self._find(query)
-        return {"results": found["results"], "documents": _with_scores(found["documents"])}
+        documents = found["documents"]
+        weights = [  # as in Haystack v1's `WebSearch`
+            (len(documents) - at) * (_ANSWER_WEIGHT if document.meta["position"] == 0 else 1)
+            for at, document in enumerate(documents)
+        ]
+        scored = [replace(one, score=weight / sum(weights)) for one, weight in zip(documents, weights, strict=True)]
+        return {"results": found["results"], "documents": scored}
 
     async def _find(self, query: str) -> Searched:
         """Return the first documents, the engine's own answer before the pages, from as many result pages as needed."""
@@ -441,17 +447,6 @@ def _drop_repeated(documents: Iterable[Document]) -> list[Document]:
     for at, document in enumerate(documents):
         kept.setdefault(document.id or at, document)
     return list(kept.values())
-
-
-def _with_scores(documents: list[Document]) -> list[Document]:
-    """Assign scores by rank, as Haystack v1's `WebSearch` does: n, n-1, …, 1, five times the weight for an answer, all
-    divided by their sum.
-    """
-    weights = [
-        (len(documents) - at) * (_ANSWER_WEIGHT if document.meta["position"] == 0 else 1)
-        for at, document in enumerate(documents)
-    ]
-    return [replace(one, score=weight / sum(weights)) for one, weight in zip(documents, weights, strict=True)]
 
 
 def _format_line(document: Document) -> str:

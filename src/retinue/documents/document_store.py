@@ -246,8 +246,7 @@ class DocumentStore(Configurable):
     @contextmanager
     def transaction(self) -> Iterator[apsw.Connection]:
         """Run the block in a transaction, which is rolled back if it raises. Nested ones become part of the outer one,
-        and other threads wait.
-        """
+        and other threads wait."""
         with self._open() as connection:
             if connection.in_transaction:
                 yield connection

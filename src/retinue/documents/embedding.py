@@ -1,14 +1,12 @@
 """Embeddings: texts as vectors, so that similar meanings have similar directions; and `OnnxModel`, a transformer in a
-folder (`model.onnx` or `onnx/model*.onnx`, and `tokenizer.json`), run by onnxruntime.
-"""
+folder (`model.onnx` or `onnx/model*.onnx`, and `tokenizer.json`), run by onnxruntime."""
 
 from __future__ import annotations
 
 import json
 import os
 import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats: TypeAlias = NDArray[numpy.float32]
+    Mask: TypeAlias = NDArray[numpy.int64]  # of shape (texts, tokens): 1 for each token, 0 for padding
 
 MAX_TOKENS = 256  # of a text; the rest is truncated
 _FEWEST_TOKENS = 8
@@ -32,19 +31,6 @@ _BATCH = 16
 _MOST_THREADS = 4
 _INPUTS = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}  # of an encoding
 Texts: TypeAlias = "Sequence[str] | Sequence[tuple[str, str]]"  # texts, or pairs of texts
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """The model's output for the texts with these `numbers`.
-
-    `output`: the model's first output, floats of shape (texts, …). `mask`, of shape (texts, tokens): 1 for each token,
-    0 for padding.
-    """
-
-    numbers: list[int]
-    mask: NDArray[numpy.int64]
-    output: Floats
 
 
 class OnnxModel:
@@ -74,13 +60,16 @@ class OnnxModel:
         if not {"input_ids"} <= set(self._types) <= set(_INPUTS):
             raise DataError(f"{folder}: the model takes {', '.join(self._types)} (want input_ids, attention_mask, …)")
 
-    def run_batches(self, texts: Texts) -> Iterator[Batch]:
-        """Yield the model's output for `texts`, in batches of similar length."""
+    def run(self, texts: Texts, pool: Callable[[Floats, Mask], Floats]) -> list[Any]:
+        """Return a row for each text: those of `pool`, which gets the first output, of shape (texts, …), and the
+        mask, for batches of texts of similar length."""
         encoded = [self._encode(text) for text in texts]
         order = sorted(range(len(encoded)), key=lambda number: len(encoded[number].ids))
+        rows: dict[int, Any] = {}
         for start in range(0, len(order), _BATCH):
             numbers = order[start : start + _BATCH]
-            yield self._run(numbers, [encoded[number] for number in numbers])
+            rows |= zip(numbers, pool(*self._run_batch([encoded[number] for number in numbers])), strict=True)
+        return [rows[number] for number in range(len(encoded))]
 
     def split_pieces(self, text: str) -> Iterator[tuple[str, int]]:
         """Split `text` into pieces within the model's limit, each with its number of tokens."""
@@ -99,7 +88,7 @@ class OnnxModel:
         one, *other = (text,) if isinstance(text, str) else text
         return self._tokenizer.encode(make_storable(one), *map(make_storable, other))
 
-    def _run(self, numbers: list[int], encodings: list[Any]) -> Batch:
+    def _run_batch(self, encodings: list[Any]) -> tuple[Floats, Mask]:
         import numpy
 
         longest = max(1, *(len(one.ids) for one in encodings))
@@ -116,7 +105,7 @@ class OnnxModel:
         except Exception as error:  # onnxruntime's exceptions have no common base class
             raise DataError(f"{self.folder}: the model failed: {_shorten(error)}") from error
         mask = numpy.array([one.attention_mask for one in encodings], numpy.int64)
-        return Batch(numbers, mask, numpy.asarray(output, numpy.float32))
+        return numpy.asarray(output, numpy.float32), mask
 
 
 @lru_cache(maxsize=4)
@@ -188,30 +177,28 @@ class OnnxEmbedder:
         path = Path(folder).expanduser().resolve()
         self._model: OnnxModel = load_model(path, max_tokens)
         self._first_only = _is_first_token_only(path / "1_Pooling" / "config.json")
-        self.dimensions = int(self._pool_tokens(next(self._model.run_batches(["a"]))).shape[1])
+        self.dimensions = len(self._model.run(["a"], self._pool_tokens)[0])
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """Return unit vectors as 32-bit floats of shape (texts, dimensions)."""
         import numpy
 
-        vectors = numpy.zeros((len(texts), self.dimensions), numpy.float32)
-        for batch in self._model.run_batches(texts):
-            vectors[batch.numbers] = self._pool_tokens(batch)
-        return normalize_vectors(vectors)
+        rows = self._model.run(texts, self._pool_tokens)
+        return normalize_vectors(numpy.array(rows, numpy.float32).reshape(len(texts), self.dimensions))
 
     def pieces(self, text: str) -> list[tuple[str, int]]:
         """Split `text` into pieces within the model's limit, each with its token count. Empty if there is no text."""
         return list(self._model.split_pieces(text))
 
-    def _pool_tokens(self, batch: Batch) -> Floats:
-        if batch.output.ndim == 2:  # the model has already pooled
-            return batch.output
-        if batch.output.ndim != 3:
-            raise DataError(f"{self._model.folder} is not an embedder: its output has the shape {batch.output.shape}")
+    def _pool_tokens(self, output: Floats, mask: Mask) -> Floats:
+        if output.ndim == 2:  # the model has already pooled
+            return output
+        if output.ndim != 3:
+            raise DataError(f"{self._model.folder} is not an embedder: its output has the shape {output.shape}")
         if self._first_only:
-            return batch.output[:, 0]
-        mask = batch.mask[:, :, None].astype(batch.output.dtype)
-        mean: Floats = (batch.output * mask).sum(axis=1) / mask.sum(axis=1).clip(min=1)
+            return output[:, 0]
+        held = mask[:, :, None].astype(output.dtype)
+        mean: Floats = (output * held).sum(axis=1) / held.sum(axis=1).clip(min=1)
         return mean
 
 

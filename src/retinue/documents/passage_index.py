@@ -1,14 +1,12 @@
 """`PassageIndex`: keyword search over pieces of files. Each collection has its own file, so neither its results nor
-their scores depend on other collections.
-"""
+their scores depend on other collections."""
 
 from __future__ import annotations
 
 import re
 import threading
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +17,6 @@ from .splitter import cut_windows
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ENDING = ".sqlite"
-_BESIDE = ("", "-wal", "-shm")
 _CANDIDATES = 4  # multiple of the requested results that is scored in detail
 
 
@@ -34,8 +31,7 @@ class Passage(NamedTuple):
 class PassageIndex:
     """Collections in files under `folder`, which is created on first use. Thread-safe.
 
-    The files can be rebuilt from their sources, so writes do not wait for the disk. Raises what `DocumentStore` does:
-    `DataError` for an unusable file.
+    Raises what `DocumentStore` does: `DataError` for an unusable file.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -115,7 +111,7 @@ class PassageIndex:
         """Delete a collection."""
         path = self._find_path(collection)
         with self._writing[collection], self._opening:
-            for ending in _BESIDE:
+            for ending in ("", "-wal", "-shm"):
                 path.with_name(path.name + ending).unlink(missing_ok=True)
 
     def _find_path(self, collection: str) -> Path:
@@ -123,12 +119,9 @@ class PassageIndex:
             raise ValueError(f"not the name of a collection: {collection!r}")
         return self.folder / f"{collection}{_ENDING}"
 
-    @contextmanager
-    def _open(self, collection: str) -> Iterator[DocumentStore]:
+    def _open(self, collection: str) -> DocumentStore:
         with self._opening:  # only one thread sets up a new file
-            store = DocumentStore(self._find_path(collection))
-        with store:
-            yield store
+            return DocumentStore(self._find_path(collection))
 
 
 def _list_ids(store: DocumentStore, key: str) -> list[str]:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 from urllib.parse import quote
 
-from .._internal.message_text import suggest_name
 from ..core.values import Document
 from ..errors import UsageError
 from ..tools.passages import shorten_to_excerpt
@@ -44,8 +43,6 @@ def retrieve(
     `vector` and `hybrid` need the `embedder` that made the documents' vectors; `hybrid` fuses the other two modes.
     Raises `UsageError`.
     """
-    if mode not in MODES:
-        raise UsageError(f"no mode {mode!r} of retrieval; {suggest_name(mode, MODES)}")
     if mode == "keyword":
         return store.keyword(query, top_k, where)
     if embedder is None:

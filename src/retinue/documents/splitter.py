@@ -14,8 +14,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+")
 
 def split_document(documents: Iterable[Document], size: int = 1_000) -> list[Document]:
     """Split `documents` into pieces of at most `size` characters: at paragraphs if possible, otherwise at sentences,
-    and otherwise anywhere. Each piece has its document's `meta` and its index from 0 in `part`.
-    """
+    and otherwise anywhere. Each piece has its document's `meta` and its index from 0 in `part`."""
     return [
         replace(document, id=f"{document.id}#{part}" if document.id else "", content=piece,
                 meta={**document.meta, "part": part})

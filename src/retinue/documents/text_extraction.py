@@ -178,8 +178,7 @@ def _read_pdf(data: bytes, seconds: float) -> Text:
 
 def _decode(data: bytes, charset: str, *, html: bool = False) -> str:
     """Decode as UTF-8 if valid, otherwise as declared by the server or the page, otherwise by detection. Raises
-    `DataError`.
-    """
+    `DataError`."""
     if not _ISO_2022.search(data) and b"\x00" not in data:  # ISO-2022 and UTF-16 can look like ASCII
         with suppress(UnicodeDecodeError):
             return data.decode("utf-8-sig")

@@ -50,11 +50,15 @@ def make_endpoint(
         raise UsageError(problem)
     register_url_secrets(url)
     register_named_secrets(headers)
+    given = {name.lower() for name in headers}
 
     async def call(**arguments: Any) -> Any:
         try:
             way = await guard.route(url) if guard is not None else Route(read_address(url))
-            request = way.request("POST", url, _make_headers(url, headers), json.dumps(arguments).encode())
+            usual = {"User-Agent": "retinue", "Accept": "*/*", "Authorization": encode_basic_login(url)}
+            usual = {name: value for name, value in usual.items() if value and name.lower() not in given}
+            fixed = {"Accept-Encoding": "identity", "Content-Type": "application/json", **idempotency_header()}
+            request = way.request("POST", url, {**usual, **headers, **fixed}, json.dumps(arguments).encode())
         except (ToolError, ValueError) as error:
             problem = str(error) if isinstance(error, ToolError) else "the endpoint cannot be reached: invalid address"
             raise call_failure(problem, sent=False) from error  # hides the address
@@ -78,14 +82,6 @@ def find_header_problems(headers: Mapping[str, str]) -> Iterator[str]:
             yield f"headers: {name[:80]!r} cannot be set"
         elif not (value.isprintable() and value.isascii()):
             yield f"headers: {name}: want printable ASCII on one line"
-
-
-def _make_headers(url: str, headers: Mapping[str, str]) -> dict[str, str]:
-    ours = {"User-Agent": "retinue", "Accept": "*/*", "Authorization": encode_basic_login(url)}
-    given = {name.lower() for name in headers}
-    ours = {name: value for name, value in ours.items() if value and name.lower() not in given}
-    body = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
-    return {**ours, **headers, **body, **idempotency_header()}
 
 
 def _read_answer(status: int, headers: Mapping[str, str], body: bytes, output: str | None) -> Any:

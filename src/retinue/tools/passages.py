@@ -104,8 +104,7 @@ class Passages:
     @classmethod
     def load(cls, path: str | Path) -> Passages:
         """Load the passages in `path`: a file with one JSON object per line (`text` or `content`, and `title`), or a
-        folder of `.txt` and `.md` files. Raises `DataError` with the place of the error.
-        """
+        folder of `.txt` and `.md` files. Raises `DataError` with the place of the error."""
         path = Path(path).expanduser()
         problem = "contains no passages" if path.is_dir() or path.is_file() else "does not exist"
         found = cls(_read_folder(path) if path.is_dir() else _read_jsonl(path) if path.is_file() else ())
