@@ -8,7 +8,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 from urllib.parse import parse_qsl, quote, urlencode
 
 from ..core.component import Component
@@ -16,7 +16,16 @@ from ..core.values import Document
 from ..errors import ToolError, UsageError
 from ..net.retry import parse_retry_after
 from ..net.service_client import Service, ServiceAnswer, ServiceRequest, ask_service, check_query, read_error_text
-from .services import NOTHING_FOUND, Searched, ServiceOperations, as_list, as_mapping, check_positive, read_text
+from .services import (
+    NOTHING_FOUND,
+    ResultText,
+    Searched,
+    ServiceOperations,
+    as_list,
+    as_mapping,
+    check_positive,
+    read_text,
+)
 
 MAX_COMMENTS = 10  # of an issue
 MAX_BODY = 4_000  # characters of an issue that is read,
@@ -252,12 +261,6 @@ def _shorten(said: str, most: int) -> str:
     return said if len(said) <= most else f"{said[:most].rstrip()} …"
 
 
-class Linked(TypedDict):
-    """The outputs of `IssueLink`."""
-
-    results: str
-
-
 def issue_link(
     repository: str,
     title: str,
@@ -310,7 +313,7 @@ class IssueLink(Component):
         self._link = partial(issue_link, repository, labels=labels, template=template, base_url=base_url)
         self._link("title")
 
-    def tool_function(self, title: str, body: str = "") -> Linked:
+    def tool_function(self, title: str, body: str = "") -> ResultText:
         """Make a link with which the user can open a new issue on GitHub, with everything filled in. Give the user
         the link in your answer; nothing is sent.
 
@@ -322,6 +325,6 @@ class IssueLink(Component):
             raise ToolError("the title is empty; say the problem in one line")
         return {"results": self._link(title, body)}
 
-    def run(self, query: str) -> Linked:
+    def run(self, query: str) -> ResultText:
         """The link to an issue with the title `query`. Raises `ToolError` if it is empty."""
         return self.tool_function(query)

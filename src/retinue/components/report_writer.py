@@ -6,13 +6,13 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from html import escape
-from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypedDict
 
+from .._internal.extras import check_extra
 from ..core.component import Component
-from ..errors import ToolError, UsageError
+from ..errors import ToolError
 from .services import write_whole
 
 MAX_REPORT = 50_000  # characters; strange ones may take time that grows with the square
@@ -57,8 +57,7 @@ class ReportWriter(Component):
     effects = "idempotent"
 
     def __init__(self, folder: str | Path, *, name: str = "ReportWriter") -> None:
-        if find_spec("markdown_it") is None:
-            raise UsageError(f"{name} needs the extra 'documents': pip install 'retinue[documents]'")
+        check_extra(name, "documents", "markdown_it")
         self.name = name
         self.folder = Path(folder).expanduser()
 

@@ -27,6 +27,12 @@ class Searched(TypedDict):
     documents: list[Document]
 
 
+class ResultText(TypedDict):
+    """`results`, a text."""
+
+    results: str
+
+
 class FoundDocuments(TypedDict):
     """`documents`, in order."""
 

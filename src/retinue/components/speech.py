@@ -8,29 +8,23 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from .._internal.concurrency import run_in_thread
+from .._internal.extras import check_extra
 from .._internal.processes import read_output
 from ..core.component import Component
 from ..documents.folder_index import read_file_in
 from ..errors import DataError, ToolError, UsageError
 from ..models import weights
-from .services import write_whole
+from .services import ResultText, write_whole
 
 WORKER = "retinue.components.speech_worker"
 MAX_TEXT = 20_000  # characters
 PLAIN = ("wav", "pcm")  # formats that need no encoder
 FORMATS = (*PLAIN, "mp3", "opus", "aac", "flac")
 VOICE = re.compile(r"[A-Za-z0-9+_-]{1,40}")
-
-
-class SpokenOrHeard(TypedDict):
-    """`results`: the text, which is empty if no words were recognized; or the path of the WAV file in the folder."""
-
-    results: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +68,8 @@ class SpeechToText(Component):
         seconds: float = 60.0,
         name: str = "SpeechToText",
     ) -> None:
-        need_audio("faster_whisper" if model else "pocketsphinx", name, "whisper" if model else "audio")
+        extra, package = ("whisper", "faster_whisper") if model else ("audio", "pocketsphinx")
+        check_extra(name, extra, package, "numpy")
         if model and phrases:
             raise UsageError("phrases are for pocketsphinx, and Whisper needs none: leave out phrases or model")
         self.name = name
@@ -82,7 +77,7 @@ class SpeechToText(Component):
         self.phrases = (phrases,) if isinstance(phrases, str) else tuple(phrases)
         self.model, self.language, self.seconds = model, language, seconds
 
-    async def run_async(self, path: str) -> SpokenOrHeard:
+    async def run_async(self, path: str) -> ResultText:
         """Return the text in the file at `path`, relative to the folder.
 
         Raises `ToolError` for a file that cannot be read or heard.
@@ -121,12 +116,6 @@ class SpeechToText(Component):
         return str(Path(self.model).expanduser()) if self.model else ""
 
 
-def need_audio(package: str, name: str, extra: str = "audio") -> None:
-    """Raise `UsageError` unless the packages for speech are installed."""
-    if find_spec(package) is None or find_spec("numpy") is None:
-        raise UsageError(f"{name} needs the extra '{extra}': pip install 'retinue[{extra}]'")
-
-
 class TextToSpeech(Component):
     """Says texts with espeak-ng, offline, into WAV files (16 bits, one channel).
 
@@ -152,7 +141,7 @@ class TextToSpeech(Component):
         seconds: float = 60.0,
         name: str = "TextToSpeech",
     ) -> None:
-        need_audio("espeakng_loader", name)
+        check_extra(name, "audio", "espeakng_loader", "numpy")
         if not VOICE.fullmatch(voice):
             raise UsageError(f"voice: want the name of a voice, such as en-us, not {voice!r:.60}")
         if not 80 <= words_per_minute <= 450:
@@ -161,7 +150,7 @@ class TextToSpeech(Component):
         self.folder = Path(folder).expanduser()
         self.voice, self.words_per_minute, self.seconds = voice, words_per_minute, seconds
 
-    async def run_async(self, text: str) -> SpokenOrHeard:
+    async def run_async(self, text: str) -> ResultText:
         """Say `text`, and return the path of the file. Raises `ToolError` if it cannot be said or written."""
         sound = await self.speak(text)
         name = f"speech-{hashlib.sha256(sound).hexdigest()[:16]}.wav"
@@ -179,7 +168,7 @@ class TextToSpeech(Component):
         if not text.strip() or len(text) > MAX_TEXT:
             raise ToolError(f"want a text of 1 to {MAX_TEXT:,} characters, not {len(text):,}")
         if form not in PLAIN:
-            need_audio("av", f"the format {form}", "whisper")
+            check_extra(f"the format {form}", "whisper", "av", "numpy")
         words_per_minute = min(max(round(self.words_per_minute * speed), 80), 450)
         settings = {"voice": voice or self.voice, "words_per_minute": words_per_minute, "form": form}
         data = text.replace("\0", " ").encode(errors="replace")

@@ -15,10 +15,10 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, runtime_checkable
 
+from .._internal.extras import check_extra
 from .._internal.message_text import format_repr, suggest_name
 from .._internal.processes import call_in_forked_child, keep_from_parent
 from ..core.component import Configurable
@@ -107,8 +107,7 @@ def check_store(store: Any, name: str) -> Store:
 
 def check_installed(what: str = "a DocumentStore") -> None:
     """Raise `UsageError` without the extra that `what` needs."""
-    if any(find_spec(module) is None for module in ("apsw", "sqlite_vec", "numpy")):
-        raise UsageError(f"{what} needs the extra 'documents': pip install 'retinue[documents]'")
+    check_extra(what, "documents", "apsw", "sqlite_vec", "numpy")
 
 
 def is_damaged(error: DataError) -> bool:

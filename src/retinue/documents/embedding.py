@@ -8,10 +8,10 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from .._internal.extras import check_extra
 from .._internal.processes import call_in_forked_child, keep_from_parent
 from ..core.values import Document
 from ..errors import DataError, UsageError
@@ -43,9 +43,7 @@ class OnnxModel:
     def __init__(self, folder: Path, max_tokens: int) -> None:
         if max_tokens < _FEWEST_TOKENS:
             raise UsageError(f"max_tokens must be at least {_FEWEST_TOKENS}, not {max_tokens}")
-        missing = [name for name in ("numpy", "onnxruntime", "tokenizers") if find_spec(name) is None]
-        if missing:
-            raise UsageError("a model as ONNX needs the extra 'rank': pip install 'retinue[rank]'")
+        check_extra("a model as ONNX", "rank", "numpy", "onnxruntime", "tokenizers")
         self.folder = folder
         files = (folder / "model.onnx", folder / "onnx" / "model.onnx", *sorted(folder.glob("onnx/model*.onnx")))
         self._file = next(filter(Path.is_file, files), folder)

@@ -14,12 +14,12 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import islice, takewhile
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import urljoin
 
+from .._internal.extras import check_extra
 from ..errors import DataError, UsageError
 
 _OFFICE = "application/vnd.openxmlformats-officedocument."
@@ -135,7 +135,7 @@ async def extract_text_apart(data: bytes, media_type: str, charset: str = "", se
 
 
 def _read_html(data: bytes, charset: str) -> Text:
-    _check_extra("resiliparse", "HTML")
+    check_extra("HTML", "documents", "resiliparse")
     from resiliparse.extract.html2text import extract_plain_text
     from resiliparse.parse.html import HTMLTree
 
@@ -162,7 +162,7 @@ def _find_links(tree: Any) -> Iterator[str]:
 
 
 def _read_pdf(data: bytes, seconds: float) -> Text:
-    _check_extra("pypdf", "PDF")
+    check_extra("PDF", "documents", "pypdf")
     from pypdf import PdfReader
 
     until = time.monotonic() + seconds
@@ -182,7 +182,7 @@ def _decode(data: bytes, charset: str, *, html: bool = False) -> str:
     if not _ISO_2022.search(data) and b"\x00" not in data:  # ISO-2022 and UTF-16 can look like ASCII
         with suppress(UnicodeDecodeError):
             return data.decode("utf-8-sig")
-    _check_extra("resiliparse", "text that is not UTF-8")
+    check_extra("text that is not UTF-8", "documents", "resiliparse")
     from resiliparse.parse.encoding import bytes_to_str, detect_encoding, map_encoding_to_html5
 
     known = map_encoding_to_html5(charset, fallback_utf8=False) if charset else None
@@ -192,14 +192,9 @@ def _decode(data: bytes, charset: str, *, html: bool = False) -> str:
     return text
 
 
-def _check_extra(module: str, what: str) -> None:
-    if find_spec(module) is None:
-        raise UsageError(f"{what} needs the extra 'documents': pip install 'retinue[documents]'")
-
-
 def _read_office_file(data: bytes, kind: str) -> Text:
     """Return the text in `data`; rows of a table are lines, with ` | ` between cells. Raises `DataError`."""
-    _check_extra(MODULES[kind], "a file of Word, Excel or PowerPoint")
+    check_extra("a file of Word, Excel or PowerPoint", "documents", MODULES[kind])
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as packed:
             size = sum(one.file_size for one in packed.infolist())

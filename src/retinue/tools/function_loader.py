@@ -29,6 +29,12 @@ from ..core.run_context import idempotency_key
 from ..core.tools.tool import Tool
 from ..errors import DataError, ForeignExit, NotDone, ToolError
 
+MAX_RESULT = 1_000_000  # bytes
+MAX_NOTE = 20_000  # bytes of standard error that are logged
+KEY = "RETINUE_IDEMPOTENCY_KEY"
+logger = logging.getLogger(__name__)
+_WORKER = Path(__file__).with_name("subprocess_worker.py")
+
 
 def load_module(file: Path) -> ModuleType:
     """Import a Python file as a module with a unique name. Raises `DataError` if that fails."""
@@ -105,13 +111,6 @@ def _name_module(module: ModuleType) -> str:
     return Path(module.__file__).name if module.__file__ else module.__name__
 
 
-MAX_RESULT = 1_000_000  # bytes
-MAX_NOTE = 20_000  # bytes of standard error that are logged
-KEY = "RETINUE_IDEMPOTENCY_KEY"
-logger = logging.getLogger(__name__)
-_WORKER = Path(__file__).with_name("subprocess_worker.py")
-
-
 def make_subprocess_function(
     file: Path, function: str, environment: Mapping[str, str], python: Path = Path(sys.executable)
 ) -> Callable[..., Awaitable[Any]]:
@@ -121,7 +120,6 @@ def make_subprocess_function(
     variables; `RETINUE_IDEMPOTENCY_KEY` has the call's idempotency key. Raises `ToolError`, with the `kinds` of the
     function's exception.
     """
-
     register_named_secrets(environment)
 
     async def call(**arguments: Any) -> Any:
