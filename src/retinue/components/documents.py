@@ -92,10 +92,8 @@ class Written(TypedDict):
 
 
 class DocumentWriter(Component):
-    """Writes documents to `store`, with their vectors if there is an `embedder` (see `Retriever`).
-
-    Raises `UsageError` without a store.
-    """
+    """Writes documents to `store`, with their vectors if there is an `embedder` (see `Retriever`). Raises `UsageError`
+    without a store."""
 
     def __init__(
         self,
@@ -169,10 +167,8 @@ _ROUNDING = 1e-9
 
 
 async def _with_scores(scorer: CrossEncoder, query: str, documents: Sequence[Document]) -> list[Document]:
-    """Return `documents` with the scores of `scorer` for `query`, in unchanged order.
-
-    Raises `DataError` unless there is a finite number for each.
-    """
+    """Return `documents` with the scores of `scorer` for `query`, in unchanged order. Raises `DataError` unless there
+    is a finite number for each."""
     if not documents:
         return []
     texts = [add_title(document) for document in documents]
@@ -191,7 +187,6 @@ class Ranker(Component):
 
     `cross_encoder`: a `CrossEncoder`, or `minilm` (`EmbeddingScorer` with the embedded MiniLM), `cohere:MODEL`,
     `jina:MODEL`, `tei:ADDRESS`, or the folder of a cross-encoder as ONNX. Its scores are in the output `documents`.
-
     Raises `UsageError` if the model is not installed.
     """
 
@@ -217,9 +212,8 @@ class TopPSampler(Component):
 
     A document's relevance is its share in the softmax of all scores: those of `cross_encoder` (see `Ranker`), or
     without one the documents' own. The output `documents` are best first, with that share as `probability` in `meta`.
-    At least one document is kept, and all are with a `top_p` of 1.
-
-    Raises `UsageError` unless `top_p` is above 0 and at most 1, and if the model is not installed.
+    At least one document is kept, and all are with a `top_p` of 1. Raises `UsageError` unless `top_p` is above 0 and at
+    most 1, and if the model is not installed.
     """
 
     effects = "read"

@@ -33,9 +33,8 @@ class PromptTemplate:
 
     There is no other syntax: no attributes, calls, filters or braces. Values are inserted unchanged, so a `$name` in a
     value is not expanded. `prompt_text` is the text. Without it, `name` is a built-in template (`question-answering`,
-    …), the path of a `.txt` file, or the text itself.
-
-    Raises `UsageError` for an unknown name, and `DataError` for an unreadable file.
+    …), the path of a `.txt` file, or the text itself. Raises `UsageError` for an unknown name, and `DataError` for an
+    unreadable file.
 
     >>> PromptTemplate("Say $word, for $$5.").fill(word="$query")
     'Say $query, for $5.'
@@ -57,10 +56,8 @@ class PromptTemplate:
         return tuple(dict.fromkeys(found[2] for found in _VARIABLE.finditer(self.prompt_text) if found[2]))
 
     def fill(self, **values: Any) -> str:
-        """Return the text with `values` inserted: documents by their contents, lists line by line.
-
-        Raises `UsageError` if a value is missing; values without a variable are ignored.
-        """
+        """Return the text with `values` inserted: documents by their contents, lists line by line. Raises `UsageError`
+        if a value is missing; values without a variable are ignored."""
         for name in self.variables:
             if values.get(name) is None:
                 given = ", ".join(key for key, value in values.items() if value is not None) or "nothing"
@@ -164,10 +161,8 @@ class PromptNode(Configurable):
         return format_repr(self, model=self.model.name, template=template, output_variable=self.output_variable)
 
     async def prompt_async(self, template: PromptTemplate | str | None = None, **variables: Any) -> list[str]:
-        """Return the replies to `template`, or to the default template, filled with `variables`.
-
-        Raises `UsageError` for a missing variable, and `ModelError`.
-        """
+        """Return the replies to `template`, or to the default template, filled with `variables`. Raises `UsageError`
+        for a missing variable, and `ModelError`."""
         filled = self._choose_template(template).fill(**variables)
 
         async def reply(_: int) -> str:

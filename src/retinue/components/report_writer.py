@@ -49,9 +49,8 @@ class ReportWriter(Component):
     A heading with the title is added if there is none, and so is a list of the sources, which are all links of the
     report. The files are called after the title, so nothing outside the folder can be written, and a report with the
     same title takes the place of the former one. HTML in the report is shown as text, images are links, and links to
-    anything but addresses of the web, mail and files beside the report are not links.
-
-    Raises `UsageError` without the extra `documents`.
+    anything but addresses of the web, mail and files beside the report are not links. Raises `UsageError` without the
+    extra `documents`.
     """
 
     effects = "idempotent"

@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 
 def resolve_cross_encoder(given: CrossEncoder | str, name: str) -> CrossEncoder:
     """Return the cross-encoder `given`, or the one it names: `minilm`, `cohere:MODEL`, `jina:MODEL`, `tei:ADDRESS`, or
-    the folder of a cross-encoder as ONNX. `name` is the caller's name for errors.
-
-    Raises `UsageError` for anything else, and if a requirement is not installed.
-    """
+    the folder of a cross-encoder as ONNX. `name` is the caller's name for errors. Raises `UsageError` for anything
+    else, and if a requirement is not installed."""
     if not isinstance(given, str):
         return given
     if given == "minilm":
@@ -40,10 +38,8 @@ def resolve_cross_encoder(given: CrossEncoder | str, name: str) -> CrossEncoder:
 
 def resolve_embedder(given: Embedder | str, name: str) -> Embedder:
     """Return the embedder `given`, or the one it names: `minilm`, `openai:MODEL`, or the folder of a
-    sentence-transformers model as ONNX. `name` is the caller's name for errors.
-
-    Raises `UsageError` for anything else, and if a requirement is not installed.
-    """
+    sentence-transformers model as ONNX. `name` is the caller's name for errors. Raises `UsageError` for anything else,
+    and if a requirement is not installed."""
     if not isinstance(given, str):
         return given
     if given == "minilm":
@@ -128,9 +124,7 @@ class HostedReranker:
 
     The key is `api_key`, or else `COHERE_API_KEY` or `JINA_API_KEY` in the environment; a TEI server needs its
     `base_url` and usually no key. Relevances between 0 and 1 are converted to logits, so that softmax can separate
-    them. `score` blocks.
-
-    Raises `UsageError` for an unknown service, or without a key.
+    them. `score` blocks. Raises `UsageError` for an unknown service, or without a key.
     """
 
     effects = "read"
@@ -190,10 +184,8 @@ class HostedEmbedder:
         return int(self.embed(["a"]).shape[1])
 
     def embed(self, texts: Sequence[str]) -> Floats:
-        """Return unit vectors as 32-bit floats of shape (texts, dimensions).
-
-        Raises `ToolError`, or `UsageError` if the key is rejected.
-        """
+        """Return unit vectors as 32-bit floats of shape (texts, dimensions). Raises `ToolError`, or `UsageError` if the
+        key is rejected."""
         import numpy
 
         rows = run_blocking(_EMBEDDINGS.fetch_values(self._service, self._model, "", texts))

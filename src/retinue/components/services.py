@@ -84,9 +84,7 @@ def check_positive(name: str, **numbers: int) -> None:
 
 def write_whole(file: Path, data: bytes) -> None:
     """Write a file, and its folder if it is missing: whoever reads it sees the former contents or these, and no part.
-
-    Raises `OSError`.
-    """
+    Raises `OSError`."""
     file.parent.mkdir(parents=True, exist_ok=True)
     new = file.with_name(f".{uuid4().hex}.new")
     try:
@@ -97,10 +95,8 @@ def write_whole(file: Path, data: bytes) -> None:
 
 
 def find_key(name: str, given: str | None, variables: Sequence[str]) -> str:
-    """Return the key `given`, or else that in one of these environment variables. `name` is the service's.
-
-    Raises `UsageError` if there are variables, and no key.
-    """
+    """Return the key `given`, or else that in one of these environment variables. `name` is the service's. Raises
+    `UsageError` if there are variables, and no key."""
     for key in (given, *(os.environ.get(variable) for variable in variables)):
         if key and key.strip():
             return key.strip()
@@ -110,10 +106,8 @@ def find_key(name: str, given: str | None, variables: Sequence[str]) -> str:
 
 
 async def fetch_object(service: Service, request: ServiceRequest, what: str) -> Mapping[str, Any]:
-    """Return the JSON object with which the service answers; `what` it is of is said in errors.
-
-    Raises `UsageError` if the key is rejected, otherwise `ToolError`.
-    """
+    """Return the JSON object with which the service answers; `what` it is of is said in errors. Raises `UsageError` if
+    the key is rejected, otherwise `ToolError`."""
     return parse_json_object(service, (await ask_service(service, request)).body, what)
 
 

@@ -92,10 +92,8 @@ class SpeechToText(Component):
             raise ToolError(f"{path}: {error}") from error
 
     async def transcribe(self, data: bytes, language: str = "", prompt: str = "") -> Transcript:
-        """Return what is said in a sound file with these bytes. `prompt` shows Whisper how words are spelled.
-
-        Raises `ToolError` for what cannot be heard, and `UsageError` if the model is not here.
-        """
+        """Return what is said in a sound file with these bytes. `prompt` shows Whisper how words are spelled. Raises
+        `ToolError` for what cannot be heard, and `UsageError` if the model is not here."""
         folder = await run_in_thread(self._find_model_folder)
         settings = {"phrases": self.phrases, "model": folder, "language": language or self.language, "prompt": prompt}
         try:
@@ -161,10 +159,8 @@ class TextToSpeech(Component):
         return {"results": name}
 
     async def speak(self, text: str, form: str = "wav", voice: str = "", speed: float = 1.0) -> bytes:
-        """Return a sound file in which `text` is said, in the format `form`: one of `FORMATS`.
-
-        Raises `ToolError` if it cannot be said, and `UsageError` for a format that needs the extra `whisper`.
-        """
+        """Return a sound file in which `text` is said, in the format `form`: one of `FORMATS`. Raises `ToolError` if it
+        cannot be said, and `UsageError` for a format that needs the extra `whisper`."""
         if not text.strip() or len(text) > MAX_TEXT:
             raise ToolError(f"want a text of 1 to {MAX_TEXT:,} characters, not {len(text):,}")
         if form not in PLAIN:

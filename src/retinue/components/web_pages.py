@@ -133,9 +133,7 @@ class Crawler(Component):
 
     Pages of the site are those with the same host and port; `http` and `https` on their usual ports are the same. The
     site's `robots.txt` is heeded, for redirects too, and so is `rel=nofollow`. A document is that of
-    `LinkContentFetcher`, with its `depth` in `meta`.
-
-    Raises `UsageError` for invalid settings.
+    `LinkContentFetcher`, with its `depth` in `meta`. Raises `UsageError` for invalid settings.
 
     Args:
         site: Only pages of this site may be crawled. Set it if a model, or anyone else who is not trusted with the

@@ -288,9 +288,8 @@ class SearchEngine(QueryComponent[Searched]):
     The output `documents` has at most `top_k` items, from as many result pages as needed: first the engine's own
     answer, if any, then the web pages. Contents are snippets; `meta` has `title`, `link` and `position` (from 1; 0 for
     an answer). Each `score` falls with the position, and all scores sum to 1. The output `results` is the text for a
-    model: the engine's answer, or else the first three snippets, one per line after the page's title.
-
-    Raises `UsageError` without a key, or if the provider does not support a setting.
+    model: the engine's answer, or else the first three snippets, one per line after the page's title. Raises
+    `UsageError` without a key, or if the provider does not support a setting.
 
     Args:
         provider: `serper`, `searchapi` or `serpapi` (Google), `tavily`, `wikipedia`, or a custom `Provider`.
@@ -383,7 +382,6 @@ class SerpAPIComponent(SearchEngine):
     The key is `api_key`, or else `SERPAPI_API_KEY` in the environment. Outputs are those of `SearchEngine`, without
     scores. `base_url` is the address of another server; `seconds` is the time limit of a request. `inputs` only accepts
     the root, as in Haystack's Agent proposal, PR 3925; other inputs are set when the component is added to a pipeline.
-
     Raises `UsageError` without a key.
     """
 

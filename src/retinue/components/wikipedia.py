@@ -96,9 +96,7 @@ class Wikipedia(ServiceOperations):
 
     async def lookup(self, keyword: str, page: str, given: int = 0) -> Searched:
         """Return the sentence with `keyword` on `page` that follows `given` others, and all matches as documents.
-
-        Raises `ToolError` if Wikipedia cannot be asked.
-        """
+        Raises `ToolError` if Wikipedia cannot be asked."""
         keyword = check_query(keyword, "keyword")
         found = await self._find_page(check_query(page, "page"))
         sentences = [] if found is None else _split_sentences(found.content)

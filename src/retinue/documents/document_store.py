@@ -185,10 +185,8 @@ class DocumentStore(Configurable):
         return [found[one] for one in wanted if one in found]
 
     def delete(self, where: Where | None = None, *, ids: Iterable[str] | None = None) -> int:
-        """Delete documents that match `where` and have one of `ids`; return how many there were.
-
-        Raises `UsageError` if neither is given; `where={}` matches all.
-        """
+        """Delete documents that match `where` and have one of `ids`; return how many there were. Raises `UsageError` if
+        neither is given; `where={}` matches all."""
         if where is None and ids is None:
             raise UsageError("delete what? Give `where` or `ids` (where={} deletes everything)")
         text, bound = build_sql_condition(where)

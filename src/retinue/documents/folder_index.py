@@ -161,9 +161,8 @@ def index_folder(
     Files of HTML, PDF, Word, Excel, PowerPoint, Markdown and plain text are read. Hidden ones and links are skipped,
     others are problems. A file with unchanged size and time, or unchanged content, is skipped; one that is missing or
     unreadable is removed. Each file is indexed entirely or not at all, even if indexing is interrupted. A piece has the
-    file's `path` relative to the folder, its `title` and `part` in `meta`; its id is `path#part`.
-
-    Raises `DataError` if `folder` is not a folder, and `UsageError` for a store of another folder.
+    file's `path` relative to the folder, its `title` and `part` in `meta`; its id is `path#part`. Raises `DataError` if
+    `folder` is not a folder, and `UsageError` for a store of another folder.
     """
     folder = Path(folder).expanduser()
     if not folder.is_dir():

@@ -29,10 +29,8 @@ class Passage(NamedTuple):
 
 
 class PassageIndex:
-    """Collections in files under `folder`, which is created on first use. Thread-safe.
-
-    Raises what `DocumentStore` does: `DataError` for an unusable file.
-    """
+    """Collections in files under `folder`, which is created on first use. Thread-safe. Raises what `DocumentStore`
+    does: `DataError` for an unusable file."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

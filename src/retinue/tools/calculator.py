@@ -116,10 +116,8 @@ async def calculator(expression: str) -> str:
 
 
 def calculate(expression: str) -> str:
-    """Evaluate `expression`: exact for whole numbers up to 1,000 digits, otherwise the float's shortest form.
-
-    Raises `ToolError` with the place and the reason if it cannot be parsed or computed.
-    """
+    """Evaluate `expression`: exact for whole numbers up to 1,000 digits, otherwise the float's shortest form. Raises
+    `ToolError` with the place and the reason if it cannot be parsed or computed."""
     if len(expression) > MAX_CHARS:
         raise ToolError(f"the expression has {len(expression):,} characters; at most {MAX_CHARS:,} are read")
     try:
