@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, fields
-from functools import partial
 from importlib.util import find_spec
 from itertools import count
 from textwrap import dedent
@@ -239,7 +238,7 @@ class CodeInterpreter:
 
         Raises `ToolError` if the code was stopped, or its result is too large.
         """
-        printed, value = await run_in_thread(partial(self._run_code, extract_code(code), dict(given or {})))
+        printed, value = await run_in_thread(self._run_code, extract_code(code), dict(given or {}))
         shown = [printed.rstrip("\n"), "" if value is None else repr(convert_to_plain(value))]
         return "\n".join(filter(None, shown))
 

@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +82,7 @@ class SpeechToText(Component):
         Raises `ToolError` for a file that cannot be read or heard.
         """
         try:
-            data = await run_in_thread(partial(read_file_in, path.strip(), self.folder))
+            data = await run_in_thread(read_file_in, path.strip(), self.folder)
         except DataError as error:
             raise ToolError(str(error)) from error
         try:
@@ -153,7 +152,7 @@ class TextToSpeech(Component):
         sound = await self.speak(text)
         name = f"speech-{hashlib.sha256(sound).hexdigest()[:16]}.wav"
         try:
-            await run_in_thread(partial(write_whole, self.folder / name, sound))
+            await run_in_thread(write_whole, self.folder / name, sound)
         except OSError as error:
             raise ToolError(f"{name} cannot be written: {error.strerror or error}") from error
         return {"results": name}

@@ -190,7 +190,7 @@ class Crawler(Component):
         if not crawl.pages:
             raise ToolError(crawl.problems[0])
         if self._store is not None:
-            await run_in_thread(partial(_store_pages, self._store, crawl.pages))
+            await run_in_thread(_store_pages, self._store, crawl.pages)
         lines = [f"Read {len(crawl.pages)} pages:"]
         lines += [f"{page.meta['title'] or 'page'} ({page.id})" for page in crawl.pages]
         if crawl.problems:
