@@ -13,6 +13,7 @@ from typing import Annotated, Any, TypedDict
 
 from .._internal.concurrency import run_in_thread
 from .._internal.message_text import suggest_name
+from .._internal.sync_bridge import run_blocking
 from ..core.component import Component, ComponentReference
 from ..core.values import Document
 from ..documents.cross_encoders import CrossEncoder
@@ -202,6 +203,10 @@ class Ranker(Component):
         """Put documents in the order in which they answer the query."""
         return {"documents": _sort_best_first(await _with_scores(self._scorer, query, documents))[: self.top_k]}
 
+    def run(self, query: str, documents: Sequence[Document]) -> FoundDocuments:
+        """Run `run_async` and block."""
+        return run_blocking(self.run_async(query, documents))
+
     async def tool_function(self, query: str, texts: list[str]) -> FoundDocuments:
         """Put texts in the order in which they answer the query."""
         return await self.run_async(query, [Document(text) for text in texts])
@@ -249,6 +254,10 @@ class TopPSampler(Component):
             if sum_before <= self.top_p + _ROUNDING
         ]
         return {"documents": kept}
+
+    def run(self, query: str, documents: Sequence[Document]) -> FoundDocuments:
+        """Run `run_async` and block."""
+        return run_blocking(self.run_async(query, documents))
 
     async def tool_function(self, query: str, texts: list[str]) -> FoundDocuments:
         """Keep only the texts that are likely to answer the query."""
@@ -315,6 +324,10 @@ class Reader(Component):
             if answer is not None and answer not in answers:
                 answers.append(answer)
         return {"answers": answers, "results": "\n".join(one["answer"] for one in answers) or NOTHING}
+
+    def run(self, query: str, documents: Sequence[Document]) -> ExtractedAnswers:
+        """Run `run_async` and block."""
+        return run_blocking(self.run_async(query, documents))
 
     async def tool_function(self, query: str, texts: list[str]) -> ExtractedAnswers:
         """Find the words in texts that answer the query."""

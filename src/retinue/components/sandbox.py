@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from .._internal.concurrency import run_in_thread
 from .._internal.message_text import suggest_name
+from .._internal.sync_bridge import run_blocking
 from ..core.component import Component
 from ..errors import ToolError, UsageError
 
@@ -206,6 +207,12 @@ class PythonRuntime(Component):
         """
         code = extract_code(query if python_runtime_input is None else python_runtime_input)
         return {"results": convert_to_plain(await run_in_thread(self._run_code, code))}
+
+    def run(
+        self, python_runtime_input: str | list[str] | None = None, query: str | list[str] | None = None
+    ) -> dict[str, Any]:
+        """Run `run_async` and block."""
+        return run_blocking(self.run_async(python_runtime_input, query))
 
     def _run_code(self, code: str) -> Any:
         from pydantic_monty import MontyRuntimeError

@@ -14,6 +14,7 @@ from urllib.parse import urljoin
 
 from .._internal.concurrency import gather_bounded, run_in_thread
 from .._internal.message_text import suggest_name
+from .._internal.sync_bridge import run_blocking
 from ..core.component import Component, ComponentReference, QueryComponent
 from ..core.values import Document
 from ..documents.document_store import Store
@@ -88,6 +89,10 @@ class LinkContentFetcher(Component):
         cut = f"\n… ({more:,} more characters)" if more > 0 else ""
         head = f"{title} ({document.meta['url']})" if title else document.meta["url"]
         return {"results": f"{head}\n\n{document.content[:SHOWN]}{cut}", "documents": [document]}
+
+    def run(self, url: str) -> Searched:
+        """Run `run_async` and block."""
+        return run_blocking(self.run_async(url))
 
     async def fetch(self, url: str) -> Document:
         """Fetch the page at `url`. Raises `ToolError`."""
@@ -198,6 +203,10 @@ class Crawler(Component):
         if (more := len(crawl.problems) - _SHOWN_PROBLEMS) > 0:
             lines.append(f"… and {more} more")
         return {"documents": crawl.pages, "problems": crawl.problems, "results": "\n".join(lines)}
+
+    def run(self, url: str) -> Crawled:
+        """Run `run_async` and block."""
+        return run_blocking(self.run_async(url))
 
 
 @dataclass(slots=True)
