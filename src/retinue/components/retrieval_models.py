@@ -75,7 +75,7 @@ class _Api:
         for start in range(0, len(texts), self.at_once):
             some = list(texts[start : start + self.at_once])
             request = ServiceRequest(self.path, headers=headers, body=self.body(model, query, some))
-            status, answer = await service.ask(request)
+            status, answer, _ = await service.answer(request)
             if status in (401, 403):
                 raise UsageError(f"{service.name} refused the key: {read_error_text(answer)}")
             if status != 200:

@@ -352,7 +352,8 @@ class SearchEngine(QueryComponent[Searched]):
         first, pages = Found(), list[Document]()
         for number in range(1, min(-(-asked.count // provider.page_size), provider.last_page) + 1):
             request = provider.request(replace(asked, page=number), self._service.key)
-            found = self._read(*await self._service.ask(request))
+            status, body, _ = await self._service.answer(request)
+            found = self._read(status, body)
             first = found if number == 1 else first
             pages = _drop_repeated([*pages, *(one for one in found.pages if is_within(one, asked.domains))])
             if not found.pages or len(pages) >= asked.count:

@@ -18,13 +18,15 @@ from ..net.connection_pool import (
     FAILURES,
     CannotConnectError,
     ConnectTimeoutError,
+    Route,
     TooLargeError,
     describe_failure,
+    encode_basic_login,
     open_response,
+    read_address,
     read_body,
 )
 from ..net.error_mapping import call_failure
-from ..net.proxy_route import Route, encode_basic_login, read_address
 from ..net.retry import TimeLimits
 from ..net.ssrf_guard import CHARSET, SsrfGuard
 
