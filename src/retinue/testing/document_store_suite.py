@@ -12,8 +12,7 @@ from functools import partial
 from typing import Any
 
 from ..core.values import Document
-from ..documents.document_store import Store
-from ..documents.store_database import Where
+from ..documents.document_store import Store, Where
 from ..errors import UsageError
 from .case import Case, collect_cases, format_value, need, require, require_same
 
