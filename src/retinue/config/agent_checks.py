@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from string import Template
 
 from ..core.tools.delegation import HANDOFF
 from ..strategies import STRATEGIES
-from .component_checks import SECTIONS, check_circles, check_reference, index_nodes
-from .problems import Found, Node, describe_unknown, format_value
+from .component_checks import check_reference
+from .problems import Found, Node, describe_unknown, find_invalid, find_unknown, format_value
 from .references import name_worker_tool
 from .registry import ENGINES, MEMORIES, MEMORY_TYPES, TOOLS
 from .tool_files import ToolFiles, check_entries, resolve_path_within
@@ -21,110 +21,92 @@ _SETTINGS = (
     "top_k", "repetition_penalty", "max_new_tokens", "stream", "timeout",
 )  # fmt: skip
 _STEPS = ("recursion_limit", "max_iterations", "max_steps")
+_LIMITS = {**dict.fromkeys(_STEPS, "steps"), "max_execution_time": "seconds"}  # with what they are in a budget
+_LIMITS |= {"early_stopping_method": "early_stopping_method"}
 _FILLED = ("tools", "tool_names", "answer", "examples", "history", "question", "query")  # by `React.question`
 _TRANSCRIPT = "; the transcript follows the prompt automatically, so leave it out"
-_SAME_NAME = "two tools are called {}; give one of them another name"
 _STORE = "want {path: FILE}, a JSON file that stores the memory"
 
 
-def check_agents(root: Node, files: ToolFiles) -> Iterator[Found]:
-    """Check every agent, and the tools shared by all."""
-    components = index_nodes(root, "components")
-    targets = {name: node for section in SECTIONS for name, node in index_nodes(root, section).items()}
+def check_agents(root: Node, sections: Mapping[str, Mapping[str, Node]], files: ToolFiles) -> Iterator[Found]:
+    """Check every agent, and the tools shared by all. `sections` are the named parts of the file."""
     shared: dict[str, Node] = {}
-    yield from _check_tools(root.at("tools"), targets, files, shared)
-    uses: dict[str, dict[str, Node]] = {}
-    for agent in root.at("agents"):
-        params = agent.at("params")
+    parts = {name: node for nodes in sections.values() for name, node in nodes.items()}
+    yield from _ToolChecks(parts, files, {}, shared).check_tools(root.at("tools"))
+    for params in (agent.at("params") for agent in root.at("agents")):
         if not isinstance(params.value, dict):
             continue
         yield from _check_role(params, shared)
-        yield from _check_model(params, components)
-        yield from _check_words(params)
-        yield from _check_prompts(params, components)
-        yield from _check_memory(params, components, files.folder)
+        yield from _check_model(params, sections["components"])
+        yield from find_unknown(params.at("strategy"), "strategy", STRATEGIES)
+        yield from _check_prompts(params, sections["components"])
+        yield from _check_memory(params, sections["components"], files)
         yield from _check_limits(params)
-        tools: dict[str, Node] = {}
-        yield from _check_tools(params.at("tools"), targets, files, tools, shared)
-        own = uses.setdefault(agent.name, {})
-        yield from _check_workers(params.at("workers"), targets, tools)
-        yield from _check_handoffs(params.at("handoffs"), index_nodes(root, "agents"), tools)
+        checks = _ToolChecks(parts, files, shared, {})
+        yield from checks.check_tools(params.at("tools"))
+        yield from checks.check_workers(params.at("workers"))
+        yield from checks.check_handoffs(params.at("handoffs"), sections["agents"])
         if not files.unnamed:
-            usable = {**shared, **tools} if params.at("tools").value is None else tools
-            yield from _check_feedback(params.at("require_human_feedback"), usable)
-        for worker in params.at("workers"):
-            own.setdefault(_find_agent(worker).text, _find_agent(worker))
-        for tool in params.at("tools"):
-            own.setdefault(tool.at("pipeline_or_node").text, tool.at("pipeline_or_node"))
-    yield from check_circles(uses)
+            usable = checks.own | (shared if params.at("tools").value is None else {})
+            for named in params.at("require_human_feedback"):
+                yield from find_unknown(named, "tool", usable)
+
+
+def _forbid(params: Node, keys: Iterable[str], before: str = "", after: str = "") -> Iterator[Found]:
+    """Yield a problem for each of `keys` that is given."""
+    for key in params.given(*keys):
+        yield Found((*params.path, key), f"{before}{key!r}{after}", at_key=True)
 
 
 def _check_role(params: Node, shared: Mapping[str, Node]) -> Iterator[Found]:
-    role = params.at("role").text or "agent"
-    tools = params.at("tools")
+    role, tools = params.at("role").text or "agent", params.at("tools")
     if role == "planner" and tools.value:
         yield Found(tools.path, "a planner has no tools", at_key=True)
     if role == "executor":
         if not (shared if tools.value is None else tools.value):
             yield Found(params.path, "an executor needs 'tools'")
-        for key in (*_MODEL_KEYS, "strategy", "instructions", "questions", "memory", "with_memory"):
-            if params.at(key).value is not None:
-                yield Found(params.at(key).path, f"an executor runs tools and has no {key!r}", at_key=True)
-    elif all(params.at(key).value is None for key in _MODEL_KEYS):
+        keys = (*_MODEL_KEYS, "strategy", "instructions", "questions", "memory", "with_memory")
+        yield from _forbid(params, keys, "an executor runs tools and has no ")
+    elif not params.given(*_MODEL_KEYS):
         yield Found(params.path, "no model: needs 'model', 'models', 'prompt_node', 'llm_model_id' or 'script'")
 
 
 def _check_model(params: Node, components: Mapping[str, Node]) -> Iterator[Found]:
-    given = [key for key in _MODELS if params.at(key).value is not None]
+    given = params.given(*_MODELS)
     if len(given) > 1 and not (given == ["model", "script"] and params.at("model").text == "scripted"):
-        yield Found(
-            params.at(given[1]).path, f"both {given[0]!r} and {given[1]!r} name the model; keep one", at_key=True
-        )
-    yield from _check_models(params, components)
-    named = next((key for key in ("prompt_node", "model") if params.at(key).text in components), "")
-    for key in _SETTINGS if named else ():
-        if params.at(key).value is not None:
-            other = f"the component {params.at(named).text!r} is the model; set {key!r} there"
-            yield Found(params.at(key).path, other, at_key=True)
-    node = params.at("prompt_node")
-    prompt_nodes = [name for name, one in components.items() if one.at("type").text == "PromptNode"]
-    if node.text and node.text not in components:
-        yield Found(node.path, describe_unknown("prompt node", node.text, prompt_nodes))
-    elif node.text:
+        yield from _forbid(params, given[1:2], f"both {given[0]!r} and ", " name the model; keep one")
+    for one in (params.at("model"), *params.at("models")):
+        yield from check_reference(one, components, ("PromptModel",))
+    if "models" in given:
+        keys = ("api_key", "llm_engine", "llm_endpoint_url")
+        yield from _forbid(params, keys, after=" is of one model; make it a component")
+    else:
+        yield from _forbid(params, ["fall_back_on"], after=" needs 'models'")
+    if named := next((text for key in ("prompt_node", "model") if (text := params.at(key).text) in components), ""):
+        yield from _forbid(params, _SETTINGS, f"the component {named!r} is the model; set ", " there")
+    node, engine = params.at("prompt_node"), params.at("llm_engine")
+    if node.text in components:
         yield from check_reference(node, components, ("PromptNode",))
-    engine = params.at("llm_engine")
-    if engine.text and engine.text not in ENGINES:
-        yield Found(engine.path, describe_unknown("engine", engine.text, ENGINES))
-    if engine.text in ("tgi", "vllm") and params.at("llm_endpoint_url").value is None:
+    else:
+        prompt_nodes = [name for name, one in components.items() if one.at("type").text == "PromptNode"]
+        yield from find_unknown(node, "prompt node", prompt_nodes)
+    yield from find_unknown(engine, "engine", ENGINES)
+    if engine.text in ("tgi", "vllm") and not params.given("llm_endpoint_url"):
         yield Found(engine.path, f"{engine.text} needs 'llm_endpoint_url'")
 
 
-def _check_models(params: Node, components: Mapping[str, Node]) -> Iterator[Found]:
-    """Check the model, or the models in order."""
-    for one in (params.at("model"), *params.at("models")):
-        yield from check_reference(one, components, ("PromptModel",))
-    for key in ("api_key", "llm_engine", "llm_endpoint_url") if params.at("models").value is not None else ():
-        if params.at(key).value is not None:
-            yield Found(params.at(key).path, f"{key!r} is of one model; make it a component", at_key=True)
-    if params.at("fall_back_on").value is not None and params.at("models").value is None:
-        yield Found(params.at("fall_back_on").path, "'fall_back_on' needs 'models'", at_key=True)
-
-
-def _check_words(params: Node) -> Iterator[Found]:
-    strategy, prompt = params.at("strategy"), params.at("custom_prompt")
-    if strategy.text and strategy.text not in STRATEGIES:
-        yield Found(strategy.path, describe_unknown("strategy", strategy.text, STRATEGIES))
-    if prompt.text.strip().endswith(".py"):
-        yield Found(prompt.path, "custom_prompt: want the text itself; Python files are not read for prompts")
-
-
 def _check_prompts(params: Node, components: Mapping[str, Node]) -> Iterator[Found]:
-    """Yield a warning for each variable of an agent's prompt that is not filled in."""
-    if (params.at("strategy").text or "react") != "react":
-        return
-    prompts = [params.at("custom_prompt"), _find_template(params.at("prompt_node"), components)]
-    for prompt in prompts:
-        names = list(dict.fromkeys(_find_variables(prompt.text)))
+    """Check an agent's prompt, and yield a warning for each variable that is not filled in."""
+    custom, named = params.at("custom_prompt"), Node(None)
+    if custom.text.strip().endswith(".py"):
+        yield Found(custom.path, "custom_prompt: want the text itself; Python files are not read for prompts")
+    if (prompt_node := components.get(params.at("prompt_node").text)) is not None:
+        named = prompt_node.at("params").at("default_prompt_template")
+        if named.text in components:
+            named = components[named.text].at("params").at("prompt_text")
+    for prompt in [custom, named] if params.at("strategy").text in ("", "react") else ():
+        variables = [match["named"] or match["braced"] for match in Template.pattern.finditer(prompt.text)]
+        names = list(dict.fromkeys(filter(None, variables)))
         if not {"question", "query"} & set(names):
             continue  # not a whole prompt, but text before ours
         for name in names:
@@ -134,138 +116,92 @@ def _check_prompts(params: Node, components: Mapping[str, Node]) -> Iterator[Fou
                 yield Found(prompt.path, f"{prompt.path[-1]}: {said}{more}", warning=True)
 
 
-def _find_template(prompt_node: Node, components: Mapping[str, Node]) -> Node:
-    """Return the text of the prompt node's template, if it is in the file."""
-    node = components.get(prompt_node.text, Node(None))
-    named = node.at("params").at("default_prompt_template")
-    template = components.get(named.text)
-    return named if template is None else template.at("params").at("prompt_text")
-
-
-def _find_variables(text: str) -> Iterator[str]:
-    for match in Template.pattern.finditer(text):
-        if name := match["named"] or match["braced"]:
-            yield name
-
-
-def _check_memory(params: Node, components: Mapping[str, Node], folder: Path) -> Iterator[Found]:
-    """Check an agent's memory."""
+def _check_memory(params: Node, components: Mapping[str, Node], files: ToolFiles) -> Iterator[Found]:
     named = params.at("memory")
     memories = [name for name, one in components.items() if one.at("type").text in MEMORIES]
     for one in [named] if named.text else named:
-        if one.text and one.text not in memories:
-            yield Found(one.path, describe_unknown("memory", one.text, memories))
-    with_memory, kind = params.at("with_memory"), params.at("memory_type")
+        yield from find_unknown(one, "memory", memories)
+    with_memory, kind, store = (params.at(key) for key in ("with_memory", "memory_type", "store_config"))
     if named.value and with_memory.value:
         yield Found(with_memory.path, "both 'memory' and 'with_memory' define its memory; keep one", at_key=True)
-    if kind.text and kind.text not in MEMORY_TYPES:
-        yield Found(kind.path, describe_unknown("memory_type", kind.text, MEMORY_TYPES))
-    if kind.text == "store":
-        yield from _check_store(kind, params.at("store_config"), folder)
-
-
-def _check_store(kind: Node, store: Node, folder: Path) -> Iterator[Found]:
+    yield from find_unknown(kind, "memory_type", MEMORY_TYPES)
+    if kind.text != "store":
+        return
     if not isinstance(store.value, dict):
         yield Found(kind.path, f"memory_type store needs 'store_config': {_STORE}")
     elif set(store.value) != {"path"} or not store.at("path").text:
         redis = "; Redis is not supported" if "redis_uri" in store.value else ""
         yield Found(store.path, f"store_config: {_STORE}{redis}", at_key=True)
     else:
-        try:
-            resolve_path_within(folder, store.at("path").text)
-        except ValueError as error:
-            yield Found(store.at("path").path, f"path: {error}")
-
-
-def _check_feedback(asked: Node, tools: Mapping[str, Node]) -> Iterator[Found]:
-    for named in asked:
-        if named.text and named.text not in tools:
-            yield Found(named.path, describe_unknown("tool", named.text, tools))
+        yield from find_invalid(store.at("path"), partial(resolve_path_within, files.folder))
 
 
 def _check_limits(params: Node) -> Iterator[Found]:
-    budget = params.at("budget")
-    pairs = [(key, budget.at("steps")) for key in _STEPS]
-    pairs += [("max_execution_time", budget.at("seconds"))]
-    pairs += [("early_stopping_method", budget.at("early_stopping_method"))]
-    for key, other in pairs:
-        if params.at(key).value is not None and other.value is not None:
-            yield Found(params.at(key).path, f"{key!r} is set twice, also as 'budget.{other.path[-1]}'", at_key=True)
-    given = [key for key in _STEPS if params.at(key).value is not None]
-    for key in given[1:]:
-        yield Found(params.at(key).path, f"both {given[0]!r} and {key!r} limit the steps; keep one", at_key=True)
+    for key, limit in _LIMITS.items():
+        if params.at("budget").given(limit):
+            yield from _forbid(params, [key], after=f" is set twice, also as 'budget.{limit}'")
+    first, *others = params.given(*_STEPS) or [""]
+    yield from _forbid(params, others, f"both {first!r} and ", " limit the steps; keep one")
 
 
-def _check_tools(
-    tools: Node,
-    targets: Mapping[str, Node],
-    files: ToolFiles,
-    own: dict[str, Node],
-    shared: Mapping[str, Node] | None = None,
-) -> Iterator[Found]:
-    """Check a `tools` value of any shape, and add the tools' names to `own`."""
-    if isinstance(tools.value, dict):
-        own.update({str(entry.path[-1]): entry for entry in tools})
-        yield from check_entries(tools, files.folder)
-        return
-    for item in [tools] if tools.text else tools:
-        try:
-            added = _list_tool_names(item, targets, files, shared or {})
-        except ValueError as error:
-            yield Found(item.path, f"tools: {error}")
-            continue
-        for name in added:
-            if name in own:
-                yield Found(_name_node(item).path, _SAME_NAME.format(format_value(name)))
-            own.setdefault(name, item)
-        named = item.at("pipeline_or_node")
-        if named.text and named.text not in targets:
-            yield Found(named.path, describe_unknown("component, pipeline or agent", named.text, targets))
+class _ToolChecks:
+    """Checks tools, workers and handoffs, and collects what the model calls them in `own`. `parts` are the file's, and
+    `shared` the tools that may be named."""
+
+    def __init__(
+        self, parts: Mapping[str, Node], files: ToolFiles, shared: Mapping[str, Node], own: dict[str, Node]
+    ) -> None:
+        self._parts, self._files, self._shared, self.own = parts, files, shared, own
+
+    def check_tools(self, tools: Node) -> Iterator[Found]:
+        """Check a `tools` value of any shape."""
+        if isinstance(tools.value, dict):
+            self.own.update({str(entry.path[-1]): entry for entry in tools})
+            yield from check_entries(tools, self._files.folder)
+            return
+        for item in [tools] if tools.text else tools:
+            try:
+                names = self._list_names(item.text) if item.text else [item.name]
+            except ValueError as error:
+                yield Found(item.path, f"tools: {error}")
+                continue
+            for name in names:
+                yield from self._add(name, item.at("name") if item.name else item)
+            yield from find_unknown(item.at("pipeline_or_node"), "component, pipeline or agent", self._parts)
+
+    def check_workers(self, workers: Node) -> Iterator[Found]:
+        """Check an agent's workers."""
+        for worker in workers:
+            agent = find_agent(worker)
+            yield from find_unknown(agent, "agent", self._parts)
+            yield from self._add(worker.at("name").text or name_worker_tool(agent.text), agent)
+
+    def check_handoffs(self, handoffs: Node, agents: Mapping[str, Node]) -> Iterator[Found]:
+        """Check to whom an agent may hand the conversation over; agents may do so in circles."""
+        for other in handoffs:
+            yield from find_unknown(other, "agent", agents)
+            yield from self._add(f"{HANDOFF}{name_worker_tool(other.text)}" if other.text else "", other)
+
+    def _add(self, name: str, node: Node) -> Iterator[Found]:
+        if name in self.own:
+            yield Found(node.path, f"two tools are called {format_value(name)}; give one of them another name")
+        if name:
+            self.own.setdefault(name, node)
+
+    def _list_names(self, text: str) -> Iterable[str]:
+        """Return the names of the tools that a text stands for."""
+        if text not in self._shared and text in TOOLS and TOOLS[text].required:
+            raise ValueError(f"{text} needs parameters; define it as a tool with callable_api: {text}")
+        if text in self._shared or text in TOOLS:
+            return [text]
+        if text in self._parts and self._parts[text].at("type").text == "MCPTools":
+            self._files.unnamed = True
+            return [text]  # stands for its tools, whose names only the pins know
+        if "/" in text or "." in text or (self._files.folder / text).is_dir():
+            return self._files.list_names(text)
+        raise ValueError(describe_unknown("tool", text, [*self._shared, *TOOLS]))
 
 
-def _find_agent(worker: Node) -> Node:
+def find_agent(worker: Node) -> Node:
+    """Return where an agent's worker is named."""
     return worker if worker.text else worker.at("agent")
-
-
-def _check_workers(workers: Node, targets: Mapping[str, Node], own: dict[str, Node]) -> Iterator[Found]:
-    """Check an agent's workers, and add the names of their tools to `own`."""
-    for worker in workers:
-        agent = _find_agent(worker)
-        if agent.text and agent.text not in targets:
-            yield Found(agent.path, describe_unknown("agent", agent.text, targets))
-        name = worker.at("name").text or name_worker_tool(agent.text)
-        if name and name in own:
-            yield Found(agent.path, _SAME_NAME.format(format_value(name)))
-        own.setdefault(name, worker)
-
-
-def _check_handoffs(handoffs: Node, agents: Mapping[str, Node], own: dict[str, Node]) -> Iterator[Found]:
-    """Check to whom an agent may hand the conversation over; agents may do so in circles."""
-    for other in handoffs:
-        if other.text and other.text not in agents:
-            yield Found(other.path, describe_unknown("agent", other.text, agents))
-        name = f"{HANDOFF}{name_worker_tool(other.text)}"
-        if other.text and name in own:
-            yield Found(other.path, _SAME_NAME.format(format_value(name)))
-        own.setdefault(name, other)
-
-
-def _list_tool_names(
-    item: Node, targets: Mapping[str, Node], files: ToolFiles, shared: Mapping[str, Node]
-) -> tuple[str, ...]:
-    if not item.text:
-        return (item.name,) if item.name else ()
-    if item.text in TOOLS and item.text not in shared and TOOLS[item.text].required:
-        raise ValueError(f"{item.text} needs parameters; define it as a tool with callable_api: {item.text}")
-    if item.text in shared or item.text in TOOLS:
-        return (item.text,)
-    if item.text in targets and targets[item.text].at("type").text == "MCPTools":
-        files.unnamed = True
-        return (item.text,)  # stands for its tools, whose names only the pins know
-    if "/" in item.text or "." in item.text or (files.folder / item.text).is_dir():
-        return files.list_names(item.text)
-    raise ValueError(describe_unknown("tool", item.text, [*shared, *TOOLS]))
-
-
-def _name_node(item: Node) -> Node:
-    return item.at("name") if item.name else item

@@ -32,7 +32,7 @@ from ..strategies.auto import Auto
 from ..strategies.planexec import Planner
 from ..strategies.react import React
 from .environment import Resolved, resolve, resolve_component
-from .export import SECTIONS, Origin
+from .export import Origin
 from .problems import Found, KeyPath, describe_unknown, fail
 from .references import (
     Part,
@@ -44,7 +44,7 @@ from .references import (
     may_use_shared_tools,
 )
 from .registry import COMPONENTS, TOOLS, build_built_in_tool
-from .specs import AgentSpec, ChainSpec, ComponentSpec, FileSpec, GroupSpec, PipelineSpec, ToolRef, Tools
+from .specs import SECTIONS, AgentSpec, ChainSpec, ComponentSpec, FileSpec, GroupSpec, PipelineSpec, ToolRef, Tools
 from .team_builder import TeamBuilder
 from .tool_files import build_entry_tools, load_tools, resolve_existing_path, resolve_path_within
 

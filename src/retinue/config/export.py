@@ -36,11 +36,10 @@ from ..strategies.wrappers.wrapper import Wrapper
 from .environment import without_secrets
 from .references import find_reached, index_parts, may_use_shared_tools
 from .registry import COMPONENTS, TOOLS, build_built_in_tool
-from .specs import AgentSpec, FileSpec
+from .specs import SECTIONS, AgentSpec, FileSpec
 
 VERSION = 1
 _WORDS = ("description", "script", "questions")  # which name no files
-SECTIONS = ("components", "pipelines", "agents", "groups", "chains")
 _OPTIONS = ("effects", "timeout", "approval", "polls", "return_direct", "reflections", "not_done")
 AddComponent = Callable[[Any, str], str]
 
