@@ -206,10 +206,10 @@ def validate(kind: Any, source: Source) -> tuple[Any, list[Found]]:
 
 def _describe_error(detail: ErrorDetails, kind: Any, value: Any) -> Found:
     what, path = detail["type"], list[str | int]()
-    for part in detail["loc"]:  # the tags of union members are not in the file
-        if (isinstance(value, dict) and part in value) or (isinstance(value, list) and isinstance(part, int)):
+    for part in detail["loc"]:
+        if isinstance(part, int) if isinstance(value, list) else isinstance(value, dict) and part in value:
             value = value[part]
-            path.append(part)
+            path.append(part)  # unlike the tags of union members, which are not in the file
     if what == "extra_forbidden":
         return Found(tuple(path), _describe_unknown_key(str(path[-1]), kind, detail["loc"][:-1]), at_key=True)
     if what == "missing":

@@ -61,7 +61,7 @@ class TypeEntry:
         """The parameters that a file can set, by name."""
         hints = _read_hints(self.constructor) | (_read_hints(_import(self.settings)) if self.settings else {})
         described = {name: _describe_parameter(hint) for name, hint in hints.items() if name not in self.hidden}
-        return {name: one for name, one in described.items() if one is not None} | self.also
+        return {**{name: one for name, one in described.items() if one is not None}, **self.also}
 
     @cached_property
     def required(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -181,7 +181,8 @@ class _Reader:
         return True
 
     def _follow_events(self, text: str) -> Iterator[Any]:
-        for event in yaml.parse(text, Loader=_LOADER):
+        events: Iterable[Any] = yaml.parse(text, Loader=_LOADER)
+        for event in events:
             self._place = Place(event.start_mark.line + 1, event.start_mark.column + 1)
             yield event
 
