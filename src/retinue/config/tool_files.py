@@ -152,11 +152,13 @@ def check_entries(entries: Node, folder: Path) -> Iterator[Found]:
 
 def _check_callable(entry: Node, folder: Path) -> Iterator[Found]:
     api, params = entry.at("callable_api"), entry.at("params")
-    if wrong := list(find_invalid(api, lambda text: parse_callable(text, folder))):
-        yield from wrong
-    if wrong or not api.text:
+    if not api.text:
         return
-    what = parse_callable(api.text, folder)
+    try:
+        what = parse_callable(api.text, folder)
+    except ValueError as error:
+        yield Found(api.path, f"callable_api: {error}")
+        return
     if isinstance(what, Endpoint) and not entry.at("description").text:
         yield Found(entry.path, "needs 'description': the model chooses tools by it", at_key=True)
     if isinstance(what, BuiltIn):
