@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from graphlib import CycleError, TopologicalSorter
 from itertools import islice
 from pathlib import Path
 
 from .._internal.message_text import find_nearest
 from ..mcp.server_address import find_server_problems
+from ..pipelines.graph import find_cycles
 from .problems import (
     MAX_FOUND,
     Found,
@@ -89,19 +89,12 @@ def check_reference(named: Node, components: Mapping[str, Node], types: tuple[st
 
 def check_circles(uses: Mapping[str, Mapping[str, Node]]) -> Iterator[Found]:
     """Find circular references; each circle is reported once, at its first part."""
-    graph = {name: [other for other in named if other in uses] for name, named in uses.items()}
-    order = list(graph)
-    while True:
-        try:
-            TopologicalSorter(graph).prepare()
-        except CycleError as error:
-            circle = error.args[1][:0:-1]
-            first = circle.index(min(circle, key=order.index))
-            circle = [*circle[first:], *circle[: first + 1]]
-            yield Found(uses[circle[0]][circle[1]].path, f"circular references: {' needs '.join(circle)}")
-            graph = {name: [o for o in others if name not in circle] for name, others in graph.items()}
-        else:
-            return
+    order = list(uses)
+    for cycle in find_cycles(uses):
+        circle = cycle[::-1]  # from user to what it uses
+        first = circle.index(min(circle, key=order.index))
+        circle = [*circle[first:], *circle[: first + 1]]
+        yield Found(uses[circle[0]][circle[1]].path, f"circular references: {' needs '.join(circle)}")
 
 
 def check_pipelines(root: Node) -> Iterator[Found]:
