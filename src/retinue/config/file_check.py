@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
-from .agent_checks import check_agents, find_agent
-from .component_checks import Uses, check_circles, check_components, check_pipelines, index_nodes, list_references
-from .group_checks import KINDS, check_groups
+from .part_checks import check_agents, check_circles, check_components, check_groups, check_pipelines
 from .problems import Found, KeyPath, Node, Place, Problem, Source, fail, validate
 from .references import check_depth
 from .registry import ROOTS
@@ -50,12 +48,15 @@ def _check(source: Source) -> tuple[FileSpec | None, list[Problem]]:
         source = Source(source.file, {}, problems=source.problems)
     source = _as_whole_file(source)
     root, files = Node(source.value), ToolFiles(Path(source.file).parent)
-    sections = {section: index_nodes(root, section) for section in SECTIONS}
+    sections: dict[str, dict[str, Node]] = {section: {} for section in SECTIONS}
+    for section, parts in sections.items():
+        for part in root.at(section):
+            if part.name:
+                parts.setdefault(part.name, part)
     spec, found = validate(FileSpec, source)
     checks = chain(
-        _check_names(root), check_components(root, files.folder), check_pipelines(root),
-        check_agents(root, sections, files), check_groups(root, sections, files.folder),
-        check_circles(_find_uses(root)),
+        _check_names(root), check_components(root, sections, files.folder), check_pipelines(root, sections),
+        check_agents(root, sections, files), check_groups(root, sections, files.folder), check_circles(root),
     )  # fmt: skip
     wrong = {one.path for one in found}  # already reported for its shape
     more = (one for one in checks if one.path not in wrong)
@@ -80,30 +81,6 @@ def _check_names(root: Node) -> Iterator[Found]:
                 yield Found(place, f"{item.name!r} is already the name of {taken[item.name]}")
             elif item.name:
                 taken[item.name] = what
-
-
-def _find_uses(root: Node) -> Uses:
-    """Return what the parts of the file need: as a parameter, a worker, a tool, a role or a step."""
-    uses = Uses()
-    for component in root.at("components"):
-        for named, _ in list_references(component):
-            uses.setdefault(component.name, {}).setdefault(named.text, named)
-    for agent in root.at("agents"):
-        params, own = agent.at("params"), uses.setdefault(agent.name, {})
-        for named in (
-            *map(find_agent, params.at("workers")),
-            *(tool.at("pipeline_or_node") for tool in params.at("tools")),
-        ):
-            own.setdefault(named.text, named)
-    for team in (*root.at("groups"), *root.at("chains")):
-        own = uses.setdefault(team.name, {})
-        for role in (*team.at("roles"), *team.at("steps")):
-            named = role if role.text else role.at("agent")
-            if not named.text and not role.given(*KINDS):
-                named = role.at("name")
-            if named.text:
-                own.setdefault(named.text, named)
-    return uses
 
 
 def _as_whole_file(source: Source) -> Source:
