@@ -39,7 +39,7 @@ from ..teams.graph_check import GraphOutline
 from ..teams.message_group import MAX_RUNS, MAX_VISITS, NO_STEPS, Selector
 from .environment import Resolved, resolve, resolve_component
 from .export import Origin
-from .problems import Found, KeyPath, Source, describe_unknown, fail
+from .problems import Found, KeyPath, describe_unknown, fail
 from .references import (
     Part,
     find_reached,
@@ -293,7 +293,7 @@ class Builder:
 
     def _build_tools(self, tools: Tools, path: KeyPath, agent: AgentSpec | None) -> list[Tool]:
         if isinstance(tools, dict):
-            return build_entry_tools(tools, self._folder, self.spec.source.select_value(path))
+            return build_entry_tools(tools, self.spec.source, path)
         made: list[Tool] = []
         for at, item in enumerate([tools] if isinstance(tools, str) else tools):
             try:
@@ -375,8 +375,7 @@ class Builder:
 
     def _load_callable(self, api: str, path: KeyPath) -> Any:
         """Return what `callable_api` names: a function of a file as it is, anything else as a tool."""
-        source = Source(self.spec.source.file, values={("role", "callable_api"): self.spec.source.place(path)})
-        (made,) = build_entry_tools({"role": ToolEntry(callable_api=api)}, self._folder, source)
+        (made,) = build_entry_tools({"role": ToolEntry(callable_api=api)}, self.spec.source, path)
         return made.something if isroutine(made.something) and made.takes is None and ".py:" in api else made
 
     def _build_field(self, field: str | FieldSpec, path: KeyPath) -> StateField:

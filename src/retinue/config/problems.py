@@ -95,16 +95,6 @@ class Source:
             path = path[:-1]
         return self.values.get(path, Place(1, 1))
 
-    def select_value(self, path: KeyPath) -> Source:
-        """Return the value at `path` as a source of its own."""
-        value = self.value
-        for part in path:
-            value = value[part]
-        size = len(path)
-        keys = {one[size:]: place for one, place in self.keys.items() if one[:size] == path}
-        values = {one[size:]: place for one, place in self.values.items() if one[:size] == path}
-        return Source(self.file, value, keys, values)
-
     def locate_problems(self, found: Iterable[Found]) -> list[Problem]:
         """Return the syntax problems and those in `found`, in order of position. Later ones at the position of a syntax
         problem are dropped."""

@@ -11,7 +11,9 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any
@@ -27,7 +29,18 @@ from ..tools.function_loader import find_function, find_tool, load_module, pick_
 from ..tools.packages import find_installed, lock_file, parse_requirements
 from ..tools.subprocess_tool import make_subprocess_function
 from .environment import resolve
-from .problems import Found, Node, Problem, Source, describe_unknown, fail, find_invalid, format_value, validate
+from .problems import (
+    Found,
+    KeyPath,
+    Node,
+    Problem,
+    Source,
+    describe_unknown,
+    fail,
+    find_invalid,
+    format_value,
+    validate,
+)
 from .registry import PYTHON_ROOTS, TOOLS, TypeEntry, fits
 from .specs import ToolEntry, ToolFile
 from .yaml_text import read_file
@@ -235,15 +248,12 @@ def list_tool_files(path: Path) -> list[Path]:
     Other file types, hidden files, and links that lead out of the folder are skipped."""
     if not path.is_dir():
         return [path]
-    names = sorted(child.name for child in path.iterdir() if child.suffix in (".yaml", ".yml", ".py"))
-    return [path / name for name in names if not name.startswith(".") and _is_inside(path, name)]
-
-
-def _is_inside(folder: Path, name: str) -> bool:
-    try:
-        return resolve_path_within(folder, name).is_file()
-    except ValueError:
-        return False
+    found: list[Path] = []
+    for child in sorted(path.iterdir()):
+        if child.suffix in (".yaml", ".yml", ".py") and not child.name.startswith("."):
+            with suppress(ValueError):
+                found += [child] if resolve_path_within(path, child.name).is_file() else []
+    return found
 
 
 class ToolFiles:
@@ -283,7 +293,7 @@ def load_tools(path: str | Path) -> list[Tool]:
     In a folder, a Python file that a tool file refers to is only that file's code, and is not asked for tools. Raises
     `DataError` with all problems, one per line.
     """
-    path, modules, tools = Path(path), _Modules(), list[Tool]()
+    path, load, tools = Path(path), cache(load_module), list[Tool]()
     files = list_tool_files(path)
     read = {file: read_tool_file(file) for file in files if file.suffix != ".py"}
     called = {
@@ -294,10 +304,10 @@ def load_tools(path: str | Path) -> list[Tool]:
     for file in files:
         if file in read:
             entries, source = read[file]
-            tools += build_entry_tools(entries, file.parent, source, modules)
+            tools += build_entry_tools(entries, source, load=load)
         elif file.resolve() not in called:
             try:
-                tools += [make_tool(one) for one in read_described_tools(modules[file.resolve()])]
+                tools += [make_tool(one) for one in read_described_tools(load(file.resolve()))]
             except UsageError as error:
                 raise DataError(f"{file}: {error}") from error
     names = [tool.name for tool in tools]
@@ -307,47 +317,36 @@ def load_tools(path: str | Path) -> list[Tool]:
 
 
 def build_entry_tools(
-    entries: Mapping[str, ToolEntry], folder: Path, source: Source, modules: _Modules | None = None
+    entries: Mapping[str, ToolEntry],
+    source: Source,
+    path: KeyPath = (),
+    load: Callable[[Path], ModuleType] = load_module,
 ) -> list[Tool]:
-    """Build the tools of a validated mapping; `source` has its positions. Raises `DataError`."""
-    modules, tools, problems = modules or _Modules(), [], []
+    """Build the tools of a validated mapping, which is at `path` in `source`. Raises `DataError`."""
+    tools: list[Tool] = []
+    problems: list[Found] = []
     for name, entry in entries.items():
-        env = resolve(entry.env or "")
-        own = {} if env.missing else parse_environment(env.value)
-        api = resolve(entry.callable_api, {**os.environ, **own})
-        headers = resolve(entry.headers or {}, {**os.environ, **own})
-        parts = (("callable_api", api), ("env", env), ("headers", headers))
-        missing = [(part, one) for part, resolved in parts for one in resolved.missing]
-        problems += [source.locate_problem(Found((name, part), f"{part}: {one.message}")) for part, one in missing]
-        if missing:
-            continue
         try:
-            tools.append(_build_tool(name, entry, _Call(folder, api.value, own, headers.value), modules))
+            env = resolve(entry.env or "")
+            own = {} if env.missing else parse_environment(env.value)
+            api = resolve(entry.callable_api, {**os.environ, **own})
+            headers = resolve(entry.headers or {}, {**os.environ, **own})
+            resolved = {"callable_api": api, "env": env, "headers": headers}
+            missing = [(key, one) for key, part in resolved.items() for one in part.missing]
+            problems += [Found((*path, name, key), f"{key}: {one.message}") for key, one in missing]
+            if not missing:
+                given = entry.model_copy(update={key: part.value for key, part in resolved.items()})
+                tools.append(_build_tool(name, given, own, Path(source.file).parent, load))
         except (DataError, UsageError, ValueError) as error:
-            problems.append(Problem(source.file, *source.place((name, "callable_api")), f"{name}: {error}"))
-    fail(sorted(problems))
+            problems.append(Found((*path, name, "callable_api"), f"{name}: {error}"))
+    fail(sorted(map(source.locate_problem, problems)))
     return tools
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """An entry's folder, callable and headers, with environment variables resolved."""
-
-    folder: Path
-    api: str
-    env: Mapping[str, str]
-    headers: Mapping[str, str]
-
-
-class _Modules(dict[Path, ModuleType]):
-    """The Python files imported so far."""
-
-    def __missing__(self, file: Path) -> ModuleType:
-        self[file] = load_module(file)
-        return self[file]
-
-
-def _build_tool(name: str, entry: ToolEntry, call: _Call, modules: _Modules) -> Tool:
+def _build_tool(
+    name: str, entry: ToolEntry, env: Mapping[str, str], folder: Path, load: Callable[[Path], ModuleType]
+) -> Tool:
+    """Build a tool from an entry without variables, and the environment `env` of its process."""
     takes: Signature | None = None
     if entry.args_schema is not None:
         arguments = {
@@ -356,22 +355,22 @@ def _build_tool(name: str, entry: ToolEntry, call: _Call, modules: _Modules) -> 
         }
         takes = build_signature(name, arguments)
     function: Any
-    match what := parse_callable(call.api, call.folder):
+    match what := parse_callable(entry.callable_api, folder):
         case Endpoint():
             takes = takes or build_signature(name, {"query": Argument(str, "the question")})
-            function = make_endpoint(what.url, entry.return_output, headers=call.headers)
+            function = make_endpoint(what.url, entry.return_output, headers=entry.headers or {})
         case BuiltIn():
-            function = _build_built_in_tool(what.name, entry.params or {}, call.folder)
+            function = _build_built_in_tool(what.name, entry.params or {}, folder)
         case ModuleTool():
             function = find_tool(what.module, what.attribute)
-        case FileFunction() if call.env or entry.pip_dependencies:
+        case FileFunction() if env or entry.pip_dependencies:
             wanted = parse_requirements(entry.pip_dependencies or "")
-            python = find_installed(lock_file(call.folder, name), wanted) if wanted else Path(sys.executable)
+            python = find_installed(lock_file(folder, name), wanted) if wanted else Path(sys.executable)
             takes = takes or build_signature(name, {})
-            started = make_subprocess_function(what.file, what.function, call.env, python)
+            started = make_subprocess_function(what.file, what.function, env, python)
             function = pick_output(started, entry.return_output)
         case FileFunction():
-            function = find_function(modules[what.file], what.function)
+            function = find_function(load(what.file), what.function)
             if not isinstance(function, Tool):
                 if takes is not None:
                     _check_arguments(what.function, function, takes)
