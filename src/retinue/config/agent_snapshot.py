@@ -146,8 +146,7 @@ def _build_from_file(kept: Mapping[str, Any], agent: Agent, tools: Sequence[Tool
 
 
 def _restore_secrets(kept: Any, clean: Any, whole: Any) -> Any:
-    """Return `kept` with what is in `whole` wherever it is the same as in `clean`, which is `whole` without secrets.
-    Items of lists are the same by name, or else where they stand."""
+    """Return `kept` with what is in `whole` wherever it is the same as in `clean`, which is `whole` without secrets."""
     if kept == clean:
         return whole
     if isinstance(kept, dict) and isinstance(clean, dict):
@@ -155,11 +154,14 @@ def _restore_secrets(kept: Any, clean: Any, whole: Any) -> Any:
             key: _restore_secrets(one, clean[key], whole[key]) if key in clean else one for key, one in kept.items()
         }
     if isinstance(kept, list) and isinstance(clean, list):
-        keys = [[one["name"] if isinstance(one, dict) and isinstance(one.get("name"), str) else at
-                 for at, one in enumerate(items)] for items in (kept, clean)]  # fmt: skip
-        there = dict(zip(keys[1], zip(clean, whole, strict=True), strict=True))
-        return [_restore_secrets(one, *there.get(key, (None, None))) for key, one in zip(keys[0], kept, strict=True)]
+        there = {_list_key(one, at): (one, whole[at]) for at, one in enumerate(clean)}
+        return [_restore_secrets(one, *there.get(_list_key(one, at), (None, None))) for at, one in enumerate(kept)]
     return kept
+
+
+def _list_key(item: Any, at: int) -> Any:
+    """Return what an item of a list is known by: its name, or where it stands."""
+    return item["name"] if isinstance(item, dict) and isinstance(item.get("name"), str) else at
 
 
 def _with_settings(strategy: Strategy, kept: Mapping[str, Any]) -> Strategy:
