@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._internal.redaction import NAMES, PARAMETERS
 from .problems import Found, KeyPath, describe_unknown
@@ -26,8 +25,7 @@ _ONLY_VARIABLE = re.compile(r"(bearer |basic )?\$\{[^}]*\}", re.IGNORECASE)
 _ASSIGNED = re.compile(r"([^=,\s]+)=([^,]*)")
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(NamedTuple):
     """Resolved values, and what is missing: variables that are not set."""
 
     value: Any

@@ -10,7 +10,7 @@ from typing import Any
 from .problems import Found, validate
 from .references import Part, find_reached, index_parts, list_servers, list_worker_tools, may_use_shared_tools
 from .specs import AgentSpec, ComponentSpec, FileSpec, PipelineSpec, ToolEntry, ToolFile, ToolRef
-from .tool_files import BuiltIn, Endpoint, list_tool_files, parse_callable, resolve_existing_path
+from .tool_files import list_tool_files, parse_callable, resolve_existing_path
 from .yaml_text import read_file
 
 _TYPES = {  # of components, by label
@@ -119,9 +119,9 @@ def _label_callable(entry: ToolEntry, folder: Path) -> _Labels:
         what = parse_callable(entry.callable_api, folder)
     except ValueError:
         return frozenset()
-    if isinstance(what, BuiltIn):
+    if what.kind == "built-in":
         return frozenset(["private"] if what.name == "passages" else [])
-    labels = {"untrusted"} if isinstance(what, Endpoint) else set()
+    labels = {"untrusted"} if what.kind == "url" else set()
     return frozenset(labels | ({"effects"} if entry.effects != "read" else set()))
 
 

@@ -12,11 +12,11 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path, PurePosixPath
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from .._internal.message_text import find_nearest, suggest_name
@@ -53,37 +53,13 @@ _RESERVED = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """An HTTP endpoint configured by the operator."""
+class Target(NamedTuple):
+    """What a `callable_api` means: the `name` of a `url` that the operator configured, of a function in a `file` under
+    the tool file's folder, of a tool in a `module` under one of the allowed roots, or of a `built-in` tool."""
 
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
-class FileFunction:
-    """A function in a Python file under the tool file's folder."""
-
-    file: Path
-    function: str
-
-
-@dataclass(frozen=True, slots=True)
-class ModuleTool:
-    """A tool in a module under one of the allowed roots."""
-
-    module: str
-    attribute: str
-
-
-@dataclass(frozen=True, slots=True)
-class BuiltIn:
-    """A built-in tool, by its name in `registry.TOOLS`."""
-
+    kind: Literal["url", "file", "module", "built-in"]
     name: str
-
-
-Target = Endpoint | FileFunction | ModuleTool | BuiltIn
+    file: Path = Path()
 
 
 def parse_callable(text: str, folder: Path) -> Target:
@@ -96,18 +72,18 @@ def parse_callable(text: str, folder: Path) -> Target:
             whole = False
         if (not whole and "${" not in text) or any(not c.isprintable() or c.isspace() for c in text):
             raise ValueError(f"{redact_excerpt(text)!r} is not a URL (want http://host:port/path)")
-        return Endpoint(text)
+        return Target("url", text)
     if ".py:" in text:
         file, _, function = text.rpartition(":")
         if not function.isidentifier() or function.startswith("__"):
             raise ValueError(f"{function[:60]!r} is not the name of a function")
-        return FileFunction(resolve_existing_path(folder, file), function)
+        return Target("file", function, resolve_existing_path(folder, file))
     if text in TOOLS:
-        return BuiltIn(text)
-    module, _, attribute = text.rpartition(".")
+        return Target("built-in", text)
+    module = text.rpartition(".")[0]
     public = all(part.isidentifier() and not part.startswith("_") for part in text.split("."))
     if public and any(module == root or module.startswith(f"{root}.") for root in PYTHON_ROOTS):
-        return ModuleTool(module, attribute)
+        return Target("module", text)
     near = find_nearest(text, TOOLS)
     others = f"a tool under {' or '.join(PYTHON_ROOTS)}, or one of {', '.join(TOOLS)}"
     hint = f"did you mean {near!r}?" if near else f"want http://…, https://…, file.py:function, {others}"
@@ -172,19 +148,19 @@ def _check_callable(entry: Node, folder: Path) -> Iterator[Found]:
     except ValueError as error:
         yield Found(api.path, f"callable_api: {error}")
         return
-    if isinstance(what, Endpoint) and not entry.at("description").text:
+    if what.kind == "url" and not entry.at("description").text:
         yield Found(entry.path, "needs 'description': the model chooses tools by it", at_key=True)
-    if isinstance(what, BuiltIn):
+    if what.kind == "built-in":
         yield from check_params(entry, TOOLS[what.name], what.name)
         yield from find_invalid(params.at("path"), lambda text: resolve_existing_path(folder, text))
     elif params.value:
         yield Found(params.path, "params: only for built-in tools", at_key=True)
     for key, kinds, those in (
-        ("pip_dependencies", FileFunction, "functions of files"),
-        ("env", FileFunction | Endpoint, "functions of files, and for URLs"),
-        ("headers", Endpoint, "URLs"),
+        ("pip_dependencies", ["file"], "functions of files"),
+        ("env", ["file", "url"], "functions of files, and for URLs"),
+        ("headers", ["url"], "URLs"),
     ):
-        if entry.at(key).value and not isinstance(what, kinds):
+        if entry.at(key).value and what.kind not in kinds:
             yield Found(entry.at(key).path, f"{key}: only for {those}", at_key=True)
     for header in entry.at("headers"):
         for problem in find_header_problems({str(header.path[-1]): header.text}):
@@ -355,25 +331,27 @@ def _build_tool(
         }
         takes = build_signature(name, arguments)
     function: Any
-    match what := parse_callable(entry.callable_api, folder):
-        case Endpoint():
+    what = parse_callable(entry.callable_api, folder)
+    match what.kind:
+        case "url":
             takes = takes or build_signature(name, {"query": Argument(str, "the question")})
-            function = make_endpoint(what.url, entry.return_output, headers=entry.headers or {})
-        case BuiltIn():
+            function = make_endpoint(what.name, entry.return_output, headers=entry.headers or {})
+        case "built-in":
             function = _build_built_in_tool(what.name, entry.params or {}, folder)
-        case ModuleTool():
-            function = find_tool(what.module, what.attribute)
-        case FileFunction() if env or entry.pip_dependencies:
+        case "module":
+            module, _, attribute = what.name.rpartition(".")
+            function = find_tool(module, attribute)
+        case "file" if env or entry.pip_dependencies:
             wanted = parse_requirements(entry.pip_dependencies or "")
             python = find_installed(lock_file(folder, name), wanted) if wanted else Path(sys.executable)
             takes = takes or build_signature(name, {})
-            started = make_subprocess_function(what.file, what.function, env, python)
+            started = make_subprocess_function(what.file, what.name, env, python)
             function = pick_output(started, entry.return_output)
-        case FileFunction():
-            function = find_function(load(what.file), what.function)
+        case "file":
+            function = find_function(load(what.file), what.name)
             if not isinstance(function, Tool):
                 if takes is not None:
-                    _check_arguments(what.function, function, takes)
+                    _check_arguments(what.name, function, takes)
                 function = pick_output(function, entry.return_output)
     if isinstance(function, Tool):  # with its own description and arguments
         return replace(function, name=name, description=entry.description or function.description, **entry.options)

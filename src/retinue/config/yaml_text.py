@@ -45,12 +45,6 @@ _PLAINER = {
     "found character that cannot start any token": "a text cannot begin with this character; quote it",
     "block sequence entries are not allowed in this context": "'- ' is not allowed; begin the list on its own line",
 }
-_HOW = {
-    "anchor": "anchors (&) are not allowed; write the value out",
-    "alias": "aliases (*) are not allowed; write the value out",
-    "tag": "tags (!) are not allowed; values are texts, numbers, true, false, null, lists and mappings",
-    "merge": "merge keys (<<) are not allowed; write the keys out",
-}
 _ESCAPED = re.compile("[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd]")
 _INT = re.compile(r"[-+]?[0-9]+")
 _BASED_INT = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
@@ -194,7 +188,7 @@ class _Reader:
             self.values[path] = self.keys.get(path, self._place) if empty else self._place
         match event:
             case yaml.AliasEvent():
-                self._add_problem(_HOW["alias"])
+                self._add_problem("aliases (*) are not allowed; write the value out")
                 return None
             case yaml.ScalarEvent():
                 try:
@@ -237,7 +231,8 @@ class _Reader:
         self._check_node(event)
         key: str = event.value
         if not event.style and key in ("", "<<"):
-            self._add_problem(_HOW["merge"] if key else "a key is missing before the ':'")
+            merge = "merge keys (<<) are not allowed; write the keys out"
+            self._add_problem(merge if key else "a key is missing before the ':'")
             return None
         if key in mapping:
             first = "" if path is None else f" (first in line {self.keys[(*path, key)].line})"
@@ -250,9 +245,11 @@ class _Reader:
         if self._nodes > MAX_NODES:
             self._stop(f"more than {MAX_NODES:,} values")
         if event.anchor is not None and not isinstance(event, yaml.AliasEvent):
-            self._add_problem(_HOW["anchor"])
+            self._add_problem("anchors (&) are not allowed; write the value out")
         if getattr(event, "tag", None) is not None:
-            self._add_problem(_HOW["tag"])
+            self._add_problem(
+                "tags (!) are not allowed; values are texts, numbers, true, false, null, lists and mappings"
+            )
 
     def _add_syntax_problem(self, error: yaml.YAMLError, text: str) -> None:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
