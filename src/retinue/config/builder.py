@@ -24,7 +24,6 @@ from ..errors import DataError, UsageError
 from ..executor import Executor
 from ..mcp import MCPTools
 from ..mcp.tool_pins import PINS
-from ..memory import ConversationMemory
 from ..models import PromptModel
 from ..models.reply_limits import limit_replies
 from ..net.retry import TimeLimits
@@ -270,6 +269,8 @@ class Builder:
 
     def _build_memories(self, params: Mapping[str, Any]) -> list[Memory]:
         if params.get("with_memory"):
+            from ..memory import ConversationMemory  # imported here because few agents need it
+
             kept = params["store_config"]["path"] if params.get("memory_type") == "store" else None
             return [ConversationMemory(path=None if kept is None else resolve_path_within(self._folder, kept))]
         named = params.get("memory", ())
