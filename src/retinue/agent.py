@@ -110,7 +110,11 @@ class Agent(YamlSerializable):
     ) -> None:
         if isinstance(strategy, str) and strategy not in STRATEGIES:
             raise UsageError(f"no strategy {strategy!r}; {suggest_name(strategy, STRATEGIES)}")
-        _check_names(limits)
+        if unknown := [name for name in limits if name not in Limits.__annotations__]:
+            known = [*inspect.signature(Agent).parameters, *Limits.__annotations__]
+            raise UsageError(f"Agent takes no {unknown[0]!r}; {suggest_name(unknown[0], known)}")
+        if not isinstance(tools, Iterable) or isinstance(tools, str):
+            raise UsageError(f"tools: want a list of them, such as [calculator], not {tools!r:.80}")
         strategy = STRATEGIES[strategy] if isinstance(strategy, str) else strategy
         if prompt_node is not None and model != "local":
             raise UsageError("Agent: give a model or a prompt_node, which has a model of its own, and not both")
@@ -135,7 +139,7 @@ class Agent(YamlSerializable):
             prompt_node=prompt_node,
             questions=check_suggested(questions),
         )
-        for tool in _check_tools(tools):
+        for tool in tools:
             self.add_tool(tool)
 
     def add_tool(self, tool: Any, something: Any = None, description: str = "", **options: Any) -> None:
@@ -145,9 +149,9 @@ class Agent(YamlSerializable):
         `options` are those of `Tool`. Raises `UsageError` for an invalid or duplicate name.
         """
         if isinstance(tool, str) and something is None:
-            raise UsageError(
-                f"{tool!r} is only a name; a tool is a function, or anything with `run`{_suggest_import(tool)}"
-            )
+            near = find_nearest(tool, ("calculator", "passages"))
+            hint = f"; did you mean `from retinue.tools import {near}`?" if near else ""
+            raise UsageError(f"{tool!r} is only a name; a tool is a function, or anything with `run`{hint}")
         new = Tool(tool, something, description, **options) if isinstance(tool, str) else make_tool(tool, **options)
         if self.require_human_feedback is True or new.name in (self.require_human_feedback or ()):
             new = replace(new, approval=True)
@@ -312,21 +316,3 @@ class Agent(YamlSerializable):
     ) -> RunResult:
         """Run `resume_async` and block."""
         return run_blocking(self.resume_async(log, decisions, budget=budget, files=files, key=key, children=children))
-
-
-def _check_tools(tools: Any) -> Iterable[Any]:
-    if not isinstance(tools, Iterable) or isinstance(tools, str):
-        raise UsageError(f"tools: want a list of them, such as [calculator], not {tools!r:.80}")
-    return tools
-
-
-def _check_names(limits: Mapping[str, Any]) -> None:
-    if unknown := [name for name in limits if name not in Limits.__annotations__]:
-        known = [*inspect.signature(Agent).parameters, *Limits.__annotations__]
-        raise UsageError(f"Agent takes no {unknown[0]!r}; {suggest_name(unknown[0], known)}")
-
-
-def _suggest_import(name: str) -> str:
-    """Return a hint on where to import the built-in tool that `name` probably means."""
-    near = find_nearest(name, ("calculator", "passages"))
-    return f"; did you mean `from retinue.tools import {near}`?" if near else ""

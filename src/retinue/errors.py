@@ -35,7 +35,7 @@ class DataError(RetinueError):
 
 
 class ModelError(RetinueError):
-    """The model failed in a way that ends the run.
+    """The model failed, and the run ends.
 
     `code` names the failure for programs: `context_length_exceeded`, `invalid_request`, `model_refused`,
     `rate_limit_exceeded`, `model_unavailable`, or `model_unreachable` if no request can have reached the engine.
@@ -61,10 +61,8 @@ class WindowExceeded(ModelRefused):
 
 
 class ModelUnavailable(ModelError):
-    """The engine could not be reached, timed out or dropped the connection, even after retries.
-
-    `retry_after` is the delay in seconds that the engine asked for, if any.
-    """
+    """The engine could not be reached, timed out or dropped the connection, even after retries. `retry_after` is the
+    delay in seconds that it asked for, if any."""
 
     code = "model_unavailable"
 
@@ -82,19 +80,14 @@ class NodeFailed(RetinueError):
 
 
 class StoreUnavailable(RetinueError):
-    """The database is unreachable, locked or full. This is never the outcome of a run.
-
-    `uncertain`: the commit itself failed, so the write may have been done.
-    """
+    """The database is unreachable, locked or full. This is never the outcome of a run. `uncertain`: the commit itself
+    failed, so the write may have been done."""
 
     uncertain = False
 
 
 class StoreConflict(RetinueError):
-    """Another writer was first: a row is no longer as it was read, or a constraint forbids the write.
-
-    The same write would be refused again; what to do follows from what the database holds now.
-    """
+    """Another writer was first: a row is no longer as it was read, or a constraint forbids the write."""
 
 
 class ValueRefused(StoreConflict):
@@ -102,10 +95,8 @@ class ValueRefused(StoreConflict):
 
 
 class StoreLost(StoreUnavailable):
-    """The database file, or its write-ahead log, is no longer the one that was opened, so commits would be lost.
-
-    Waiting does not help; the message says what does. `only_log`: the database file itself is intact.
-    """
+    """The database file, or its write-ahead log, is no longer the one that was opened, so commits would be lost: the
+    message says what helps. `only_log`: the database file itself is intact."""
 
     def __init__(self, message: str, *, only_log: bool = False) -> None:
         super().__init__(message)
@@ -123,16 +114,13 @@ class LogMismatch(RetinueError):
 
 
 class AgentChanged(RetinueError):
-    """A stored run began with another agent than the one that is served, and that cannot be rebuilt.
-
-    The message names what changed. The run is suspended, and goes on once the agent is served again.
-    """
+    """A stored run began with another agent than the one that is served, and that cannot be rebuilt: the message says
+    why. The run is suspended, and goes on once the agent is served again."""
 
 
 class ForeignExit(RetinueError):
     """Foreign code (a tool, component, strategy or callback) raised a non-`Exception` such as `SystemExit`, or
-    cancelled itself. `__cause__` is the original, if available.
-    """
+    cancelled itself. `__cause__` is the original, if available."""
 
 
 class ToolError(RetinueError):

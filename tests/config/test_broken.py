@@ -124,7 +124,7 @@ def test_links_out_of_the_folder_are_refused(tmp_path: Path) -> None:
         "agents:\n  - name: a\n    params: {model: local, tools: tools.yaml}\n"
         "tools:\n  a: {callable_api: 'code.py:run'}\n  b: {callable_api: 'loop.py:run'}\n"
     )
-    assert [problem[1:] for problem in check(spec)] == [
+    assert [problem[1:4] for problem in check(spec)] == [
         (3, 35, "tools: 'tools.yaml' leads out of this file's folder"),
         (5, 21, "callable_api: 'code.py' leads out of this file's folder"),
         (6, 21, "callable_api: 'loop.py' is a circular link"),

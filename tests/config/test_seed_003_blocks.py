@@ -9,7 +9,7 @@ import pytest
 from cli.test_files import printed
 from retinue import Agent, DataError, Executor
 from retinue.config import check
-from retinue.config.opea import read_spec_from_environment
+from retinue.config.yaml_files import read_spec_from_environment
 from retinue.strategies.planexec import Planner
 
 AGENT = """\

@@ -473,3 +473,11 @@ def function():
     assert called(tools["mapped"]) == '["1", "2"]'
     with pytest.raises(ToolError, match="it returned a function, which nobody called or entered"):
         called(tools["function"])
+
+
+def test_a_variable_that_breaks_env_is_a_problem_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "code.py").write_text("def today(): return 'Monday'\n")
+    (tmp_path / "tools.yaml").write_text("today: {callable_api: code.py:today, env: 'MODES=${MODES}'}\n")
+    monkeypatch.setenv("MODES", "fast,loud")
+    with pytest.raises(DataError, match=r"tools.yaml:1:23: today: want NAME=value"):
+        load_tools(tmp_path / "tools.yaml")

@@ -18,7 +18,7 @@ from fakes import fork_server
 from fakes.config_files import SEED
 from fakes.served import Served, serving
 from retinue.config import check
-from retinue.config.opea import read_spec_from_environment
+from retinue.config.yaml_files import read_spec_from_environment
 
 PAGES = {path.stem: path.read_text("utf-8") for path in (ROOT / "docs" / "migrating").glob("*.md")}
 (FILE,) = blocks(PAGES["assistants"], "yaml")

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from urllib.request import urlopen
 
 from retinue import DataError, ModelUnavailable
-from retinue._internal.cache import cache_folder
+from retinue._internal.files import cache_folder
 
 _LOCK = Path(__file__).parents[2] / "requirements" / "dev.txt"
 _MOST = 50_000_000  # bytes of the archive, and of what is unpacked; it has 2.4 and 6 million

@@ -75,20 +75,21 @@ async def run_in_thread(function: Callable[..., T], *arguments: Any) -> T:
     context = contextvars.copy_context()
 
     def call() -> None:
+        value, error = None, None
+        try:
+            value = call_contained(context.run, function, *arguments)
+        except Exception as raised:
+            error = raised
         with suppress(RuntimeError):  # the loop was closed meanwhile, and nobody waits any more
-            loop.call_soon_threadsafe(_set_outcome, future, *_read_outcome(context, function, arguments))
+            loop.call_soon_threadsafe(_set_outcome, future, value, error)
 
-    _start_call(call)
-    return await future
-
-
-def _read_outcome(
-    context: contextvars.Context, function: Callable[..., T], arguments: tuple[Any, ...]
-) -> tuple[T | None, Exception | None]:
     try:
-        return call_contained(context.run, function, *arguments), None
-    except Exception as raised:
-        return None, raised
+        _idle.pop().put(call)
+    except IndexError:
+        calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        calls.put(call)
+        threading.Thread(target=_run_calls, args=(calls,), name="retinue-node", daemon=True).start()
+    return await future
 
 
 def _set_outcome(future: asyncio.Future[Any], value: Any, error: Exception | None) -> None:
@@ -100,15 +101,6 @@ def _set_outcome(future: asyncio.Future[Any], value: Any, error: Exception | Non
         future.set_exception(RuntimeError(f"StopIteration was raised: {error}"))
     else:
         future.set_exception(error)
-
-
-def _start_call(call: Callable[[], None]) -> None:
-    try:
-        _idle.pop().put(call)
-    except IndexError:
-        calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        calls.put(call)
-        threading.Thread(target=_run_calls, args=(calls,), name="retinue-node", daemon=True).start()
 
 
 def _run_calls(calls: SimpleQueue[Callable[[], None]]) -> None:

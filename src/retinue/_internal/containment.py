@@ -87,66 +87,16 @@ async def await_isolated(work: Awaitable[T], seconds: float | None = None) -> T:
         del error, task  # the error's traceback references this frame
 
 
-def make_foreign_exit(error: BaseException) -> ForeignExit:
-    """Return the replacement for an error that is not an `Exception`."""
-    within = isinstance(error, asyncio.CancelledError)
-    return ForeignExit("it was cancelled from within" if within else describe_error(error))
-
-
-def make_contained_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Future[Any]:
-    """Task factory for our event loops: tasks created by foreign code cannot end the loop either."""
-    if not _FOREIGN.get():
-        return asyncio.Task(work, loop=loop, **options)
-    task = asyncio.Task(_run_guarded(work), loop=loop, **options)
-    task.add_done_callback(lambda done: work.close())  # never started if the task was cancelled before
-    return task
-
-
-def is_ours(error: BaseException) -> bool:
-    """Return whether the outcome of foreign code is addressed to us: our task was cancelled, our coroutine was closed,
-    or a person pressed Ctrl-C. Must be called in the frame that called the foreign code.
-    """
-    match error:
-        case asyncio.CancelledError():
-            task = _find_current_task()
-            return task is not None and task.cancelling() > 0
-        case GeneratorExit():  # our own frames below were closed before this one
-            return error.__traceback__ is None or error.__traceback__.tb_next is None
-        case KeyboardInterrupt():
-            default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-            return default and threading.current_thread() is threading.main_thread()
-    return False
-
-
-def describe_error(error: BaseException) -> str:
-    """Return the error's type and text, even if foreign code defines them; for Retinue's own errors, only the text."""
+async def _cancel_task(task: asyncio.Task[Any]) -> None:
+    """Cancel `task`, and abandon it if it does not end."""
+    task.cancel()
     try:
-        text = str(error)
-        told = isinstance(error, ForeignExit | ToolError)
-        return text if told else f"{type(error).__name__}: {text}".removesuffix(": ")
-    except BaseException:
-        return type(error).__name__
-
-
-def is_own_error(error: BaseException) -> bool:
-    """Return whether it is one of Retinue's own errors, whose text is self-explanatory."""
-    return isinstance(error, RetinueError) and not isinstance(error, ForeignExit)
-
-
-def exit_forked_child(process: int, error: BaseException | None = None) -> None:
-    """Exit at once if this process is a fork of `process`."""
-    if os.getpid() != process:
-        code = error.code if isinstance(error, SystemExit) else None if error is None else 1
-        os._exit(code & 0xFF if isinstance(code, int) else int(code is not None))
-
-
-async def _run_guarded(work: Awaitable[T]) -> T:
-    try:
-        return await _run_steps(work)
-    except (SystemExit, KeyboardInterrupt) as error:
-        if is_ours(error):
-            raise
-        raise make_foreign_exit(error) from error
+        await asyncio.wait({task}, timeout=GRACE)
+    finally:
+        if not task.done():
+            _abandoned.add(task)
+            task.add_done_callback(_abandoned.discard)
+            logger.warning("a tool or component ignored its cancellation and still runs; its result is discarded")
 
 
 async def _read_outcome(work: Awaitable[T]) -> tuple[T | None, BaseException | None]:
@@ -180,20 +130,66 @@ def _run_steps(work: Awaitable[T]) -> Generator[Any, Any, T]:
             thrown = error
 
 
-async def _cancel_task(task: asyncio.Task[Any]) -> None:
-    """Cancel `task`, and abandon it if it does not end."""
-    task.cancel()
-    try:
-        await asyncio.wait({task}, timeout=GRACE)
-    finally:
-        if not task.done():
-            _abandoned.add(task)
-            task.add_done_callback(_abandoned.discard)
-            logger.warning("a tool or component ignored its cancellation and still runs; its result is discarded")
+def make_contained_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Future[Any]:
+    """Task factory for our event loops: tasks created by foreign code cannot end the loop either."""
+    if not _FOREIGN.get():
+        return asyncio.Task(work, loop=loop, **options)
+
+    async def guarded() -> Any:
+        try:
+            return await _run_steps(work)
+        except (SystemExit, KeyboardInterrupt) as error:
+            if is_ours(error):
+                raise
+            raise make_foreign_exit(error) from error
+
+    task = asyncio.Task(guarded(), loop=loop, **options)
+    task.add_done_callback(lambda done: work.close())  # never started if the task was cancelled before
+    return task
 
 
-def _find_current_task() -> asyncio.Task[Any] | None:
+def make_foreign_exit(error: BaseException) -> ForeignExit:
+    """Return the replacement for an error that is not an `Exception`."""
+    within = isinstance(error, asyncio.CancelledError)
+    return ForeignExit("it was cancelled from within" if within else describe_error(error))
+
+
+def is_ours(error: BaseException) -> bool:
+    """Return whether the outcome of foreign code is addressed to us: our task was cancelled, our coroutine was closed,
+    or a person pressed Ctrl-C. Must be called in the frame that called the foreign code.
+    """
+    match error:
+        case asyncio.CancelledError():
+            try:
+                task = asyncio.current_task()
+            except RuntimeError:  # this thread has no loop
+                return False
+            return task is not None and task.cancelling() > 0
+        case GeneratorExit():  # our own frames below were closed before this one
+            return error.__traceback__ is None or error.__traceback__.tb_next is None
+        case KeyboardInterrupt():
+            default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+            return default and threading.current_thread() is threading.main_thread()
+    return False
+
+
+def describe_error(error: BaseException) -> str:
+    """Return the error's type and text, even if foreign code defines them; for Retinue's own errors, only the text."""
     try:
-        return asyncio.current_task()
-    except RuntimeError:  # this thread has no loop
-        return None
+        text = str(error)
+        told = isinstance(error, ForeignExit | ToolError)
+        return text if told else f"{type(error).__name__}: {text}".removesuffix(": ")
+    except BaseException:
+        return type(error).__name__
+
+
+def is_own_error(error: BaseException) -> bool:
+    """Return whether it is one of Retinue's own errors, whose text is self-explanatory."""
+    return isinstance(error, RetinueError) and not isinstance(error, ForeignExit)
+
+
+def exit_forked_child(process: int, error: BaseException | None = None) -> None:
+    """Exit at once if this process is a fork of `process`."""
+    if os.getpid() != process:
+        code = error.code if isinstance(error, SystemExit) else None if error is None else 1
+        os._exit(code & 0xFF if isinstance(code, int) else int(code is not None))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -22,16 +23,13 @@ class TooDeepError(ValueError):
         super().__init__(f"it is nested more than {MAX_DEPTH} levels deep")
 
 
-def _read_finite(text: str) -> float:
-    number = float(text)
-    return number if isfinite(number) else _refuse(text)
-
-
 def _refuse(text: str) -> Any:
     raise ValueError(f"{text[:40]} is not a valid JSON number")
 
 
-STRICT = json.JSONDecoder(parse_float=_read_finite, parse_constant=_refuse)
+def _read_finite(text: str) -> float:
+    number = float(text)
+    return number if isfinite(number) else _refuse(text)
 
 
 def _build_unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -43,12 +41,10 @@ def _build_unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-STRICTEST = json.JSONDecoder(parse_float=_read_finite, parse_constant=_refuse, object_pairs_hook=_build_unique_object)
-"""Refuses duplicate keys, too."""
-
-
-LENIENT = json.JSONDecoder(strict=False, parse_float=_read_finite, parse_constant=_refuse)
-"""Accepts line breaks within a text, as models write them."""
+_make_decoder = partial(json.JSONDecoder, parse_float=_read_finite, parse_constant=_refuse)
+STRICT = _make_decoder()
+STRICTEST = _make_decoder(object_pairs_hook=_build_unique_object)  # refuses duplicate keys, too
+LENIENT = _make_decoder(strict=False)  # accepts line breaks within a text, as models write them
 
 
 def read_strict_json(text: str, decoder: json.JSONDecoder = STRICT) -> Any:
@@ -63,24 +59,14 @@ def read_strict_json(text: str, decoder: json.JSONDecoder = STRICT) -> Any:
 
 def check_depth(value: Any, text: str) -> None:
     """Raise `TooDeepError` if the value in `text` is nested too deep."""
-    if text.count("[") + text.count("{") > MAX_DEPTH and _is_deeper(value, MAX_DEPTH):
-        raise TooDeepError
-
-
-def _is_deeper(value: Any, levels: int) -> bool:
-    """Whether `value` is nested more than `levels` deep."""
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return
     layer = [value]
-    for _ in range(levels):
-        layer = [
-            inner
-            for one in layer
-            if isinstance(one, dict | list)
-            for inner in (one.values() if isinstance(one, dict) else one)
-            if isinstance(inner, dict | list)
-        ]
-        if not layer:
-            return False
-    return True
+    for _ in range(MAX_DEPTH):
+        inner = [one.values() if isinstance(one, dict) else one for one in layer if isinstance(one, dict | list)]
+        layer = [one for values in inner for one in values if isinstance(one, dict | list)]
+    if layer:
+        raise TooDeepError
 
 
 def make_well_formed(text: str) -> str:
@@ -103,8 +89,6 @@ def make_json_well_formed(value: Any) -> Any:
 
 class TextPieces:
     """Makes the pieces of one text well-formed: half a pair at a piece's end waits for the other half."""
-
-    __slots__ = ("_half",)
 
     def __init__(self) -> None:
         self._half = ""

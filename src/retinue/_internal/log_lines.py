@@ -19,7 +19,7 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        return json.dumps({name: _limit_field(value) for name, value in _read_fields(self, record).items()})
+        return json.dumps(_read_fields(self, record))
 
 
 class TextLines(logging.Formatter):
@@ -27,7 +27,7 @@ class TextLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, followed by those of a traceback."""
-        fields = {name: _limit_field(value) for name, value in _read_fields(self, record).items()}
+        fields = _read_fields(self, record)
         at, level, name, message = (fields.pop(one) for one in ("at", "level", "logger", "message"))
         trace = str(fields.pop("error", "")).splitlines()
         more = " ".join(f"{one}={_escape(value)}" for one, value in fields.items())
@@ -36,7 +36,7 @@ class TextLines(logging.Formatter):
 
 
 def _read_fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str, Any]:
-    """Return the fields of a record by name; ids only where they are set."""
+    """Return the fields of a record by name, limited and without secrets; ids only where they are set."""
     given: Mapping[str, Any] = getattr(record, "fields", {})
     ids = {name: value for name in _IDS if (value := getattr(record, name, None))}
     said = {
@@ -49,7 +49,7 @@ def _read_fields(formatter: logging.Formatter, record: logging.LogRecord) -> dic
         trace = redact(formatter.formatException(record.exc_info)).encode("utf-8", "replace")
         cut = "" if len(trace) <= _MOST else "… "  # the end says what went wrong, and where
         said["error"] = cut + trace[len(cut.encode()) - _MOST :].decode("utf-8", "ignore")
-    return said
+    return {name: _limit_field(value) for name, value in said.items()}
 
 
 def _limit_field(value: Any) -> Any:
@@ -57,9 +57,8 @@ def _limit_field(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text = redact(value)
-    if len(text) * 4 <= _MOST or len(raw := text.encode("utf-8", "replace")) <= _MOST:
-        return text
-    return raw[: _MOST - 4].decode("utf-8", "ignore") + " …"
+    raw = text.encode("utf-8", "replace")
+    return text if len(raw) <= _MOST else raw[: _MOST - 4].decode("utf-8", "ignore") + " …"
 
 
 def _escape(value: Any) -> str:

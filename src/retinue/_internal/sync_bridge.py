@@ -154,17 +154,13 @@ class _BackgroundLoop:
 
     def start(self) -> asyncio.AbstractEventLoop:
         """Return the running loop."""
-        if self._loop is not None:
-            return self._loop
         with self._starting:
             if self._loop is None:
-                loop = asyncio.new_event_loop()
-                self.thread = threading.Thread(
-                    target=_run_loop, args=(loop, self._over.is_set), name="retinue", daemon=True
-                )
+                self._loop = asyncio.new_event_loop()
+                arguments = self._loop, self._over.is_set
+                self.thread = threading.Thread(target=_run_loop, args=arguments, name="retinue", daemon=True)
                 self.thread.start()
-                self._loop = loop
-        return self._loop
+            return self._loop
 
     def reset(self) -> None:
         """Forget the loop in a forked child. Closing it there would unregister what the parent polls."""
@@ -178,7 +174,15 @@ class _BackgroundLoop:
         if loop is None or thread is None:
             return
         self._loop = self.thread = None
-        asyncio.run_coroutine_threadsafe(_end_tasks(loop), loop).result(timeout=5.0)
+
+        async def end_tasks() -> None:
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+            await loop.shutdown_asyncgens()
+
+        asyncio.run_coroutine_threadsafe(end_tasks(), loop).result(timeout=5.0)
         self._over.set()
         loop.call_soon_threadsafe(loop.stop)
         thread.join(timeout=5.0)
@@ -189,15 +193,6 @@ class _BackgroundLoop:
 _background = _BackgroundLoop()
 atexit.register(_background.end)  # before whatever uses it registers itself, so after that at the exit
 call_in_forked_child(_background.reset)
-
-
-async def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
-    """Cancel the remaining background tasks."""
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
-    await loop.shutdown_asyncgens()
 
 
 def shorten_traceback(error: E) -> E:

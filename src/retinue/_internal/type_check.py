@@ -20,7 +20,9 @@ def describe_mismatch(value: Any, hint: Any) -> str:
         return ""
     path, found = misfit
     place = f" (at {'.'.join(map(str, path))})" if path else ""
-    return f"must be {_name_hint(hint)}, not {describe_value(found)}{place}"
+    plain = isinstance(hint, type) and not get_args(hint)
+    wanted = hint.__name__ if plain else re.sub(r"(\w+\.)+(<locals>\.)?", "", str(hint))
+    return f"must be {wanted}, not {describe_value(found)}{place}"
 
 
 def describe_value(value: Any) -> str:
@@ -31,26 +33,22 @@ def describe_value(value: Any) -> str:
 
 def _find_misfit(value: Any, hint: Any) -> Misfit | None:
     origin, inner = get_origin(hint), get_args(hint)
-    if origin is None:
-        return None if _is_instance(value, hint) else ((), value)
     if origin is Annotated:
         return _find_misfit(value, inner[0])
-    if origin is Literal:
-        return None if value in inner else ((), value)
     if origin in (Union, types.UnionType):
         misfits = [_find_misfit(value, option) for option in inner]
         return None if None in misfits else max((one for one in misfits if one), key=lambda misfit: len(misfit[0]))
+    if origin is None or origin is Literal:
+        fits = _is_instance(value, hint) if origin is None else value in inner
+        return None if fits else ((), value)
     if not isinstance(origin, type):
         return None
-    return next(_find_misfits_inside(value, origin, inner), None) if isinstance(value, origin) else ((), value)
-
-
-def _find_misfits_inside(value: Any, origin: type, inner: tuple[Any, ...]) -> Iterator[Misfit]:
-    """Yield the misfits among a collection's items."""
-    for place, item, hint in _list_items(value, origin, inner):
-        misfit = _find_misfit(item, hint)
-        if misfit is not None:
-            yield (place, *misfit[0]), misfit[1]
+    if not isinstance(value, origin):
+        return (), value
+    for place, item, wanted in _list_items(value, origin, inner):
+        if (misfit := _find_misfit(item, wanted)) is not None:
+            return (place, *misfit[0]), misfit[1]
+    return None
 
 
 def _list_items(value: Any, origin: type, inner: tuple[Any, ...]) -> Iterator[tuple[Any, Any, Any]]:
@@ -68,21 +66,11 @@ def _list_items(value: Any, origin: type, inner: tuple[Any, ...]) -> Iterator[tu
 
 
 def _is_instance(value: Any, hint: Any) -> bool:
-    if is_typeddict(hint):
-        return isinstance(value, dict)
-    if hint is None:
-        return value is None
+    if hint is None or is_typeddict(hint):
+        return value is None if hint is None else isinstance(value, dict)
     if not isinstance(hint, type) or hint is object:
         return True
     try:
         return isinstance(value, hint) or (hint is float and isinstance(value, int))
     except TypeError:  # a Protocol that cannot be checked at run time
         return True
-
-
-def _name_hint(hint: Any) -> str:
-    return (
-        hint.__name__
-        if isinstance(hint, type) and not get_args(hint)
-        else re.sub(r"(\w+\.)+(<locals>\.)?", "", str(hint))
-    )

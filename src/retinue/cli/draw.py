@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from ..config import load_spec
+from ..config.builder import outline_group
 from ..config.specs import FileSpec
-from ..config.team_builder import outline_group
 from ..config.yaml_files import select_part
 from ..display.terminal import clean
 from ..errors import UsageError

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
-from .._internal.cache import find_state_folder
+from .._internal.files import find_state_folder
 from ..errors import UsageError
 
 if TYPE_CHECKING:

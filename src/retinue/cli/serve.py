@@ -147,7 +147,7 @@ def _deployment(file: Path | None) -> Deployment:
 
     if file is not None:
         return Deployment.load(file)
-    from ..config.opea import read_spec_from_environment
+    from ..config.yaml_files import read_spec_from_environment
 
     return Deployment.of(read_spec_from_environment(os.environ))
 

@@ -52,27 +52,17 @@ class AgentSnapshot(NamedTuple):
 
 def take_snapshot(agent: Agent) -> AgentSnapshot:
     """Return the specification of an agent."""
-    specified = write_specification(agent.spec, as_in_file=_is_as_in_file(agent))
+    specified = _write_specification(agent.spec, as_in_file=_is_as_in_file(agent))
     body = {"format": _FORMAT, **specified, "file": _read_file_content(agent)}
     canonical = json.dumps(body, sort_keys=True)
     return AgentSnapshot(hashlib.sha256(canonical.encode()).hexdigest(), body)
 
 
-def write_specification(spec: RunSpec, *, as_in_file: bool) -> dict[str, Any]:
+def _write_specification(spec: RunSpec, *, as_in_file: bool) -> dict[str, Any]:
     """Return what makes an agent answer as it does, as JSON without secrets.
 
     If the agent is as its file says, only the type of its model is told: the rest may come from the environment."""
     model = describe(spec.model)
-    tools = [
-        {
-            "name": tool.name,
-            "description": tool.description,
-            "input": tool.signature.parameters,
-            "effects": tool.effects,
-            "approval": tool.approval,
-        }
-        for tool in spec.tools
-    ]
     found = {
         "name": spec.name,
         "instructions": mask_secrets(spec.instructions, "INSTRUCTIONS"),
@@ -81,29 +71,63 @@ def write_specification(spec: RunSpec, *, as_in_file: bool) -> dict[str, Any]:
         "budget": asdict(spec.budget),
         "answer_schema": spec.answers and spec.answers[0],
         "memories": [type(memory).__name__ for memory in spec.memories],
-        "tools": tools,
+        "tools": [
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "input": tool.signature.parameters,
+                "effects": tool.effects,
+                "approval": tool.approval,
+            }
+            for tool in spec.tools
+        ],
     }
     clean: dict[str, Any] = _redact(found)
     return clean
+
+
+def _is_as_in_file(agent: Agent) -> bool:
+    """Whether an agent is what its file says."""
+    return agent.origin is not None and agent.state() == agent.origin.state
+
+
+def _read_file_content(agent: Agent) -> Any:
+    """Return the content of an agent's file, without what people are told to ask: an edit of that changes no agent."""
+    if not _is_as_in_file(agent):
+        return None
+    written = dict(agent.origin.written)
+    if "agents" in written:
+        written["agents"] = [
+            {**one, "params": {key: value for key, value in one["params"].items() if key != "questions"}}
+            for one in written["agents"]
+        ]
+    return _redact(written)
+
+
+def _redact(value: Any) -> Any:
+    """Return JSON without secrets; numbers that JSON does not have become texts."""
+    return json.loads(redact(json.dumps(value)), parse_constant=str)
 
 
 def rebuild(kept: Mapping[str, Any], agent: Agent) -> Agent:
     """Return the agent with the specification `kept`, where `agent` is the one served now: with its code, and the words
     and settings that were kept. Raises `AgentChanged` with all that is in the way, except for settings of the strategy:
     with an upgrade, they may be others, which matters only to a run that they make ask otherwise."""
-    problems = list(_find_tool_problems(kept["tools"], agent.tools))
-    if not problems:
-        tools = _restore_tools(kept["tools"], agent.tools)
-        of_file = bool(kept["file"]) and _is_as_in_file(agent)
-        made = _build_from_file(kept, agent, tools) if of_file else _build_in_code(kept, agent, tools)
-        made.strategy = _with_settings(made.strategy, kept["strategy"])
-        if describe(made.model) == describe(agent.model):
-            made.model = agent.model  # with its connections
-        compared = _COMPARED if of_file else (*_COMPARED, "model")  # a file's model was just made of what the file said
-        problems = list(
-            _find_differences(kept, write_specification(made.spec, as_in_file=_is_as_in_file(made)), compared)
-        )
-    if problems:
+    there = {tool.name: tool for tool in agent.tools}
+    if problems := list(_find_tool_problems(kept["tools"], there)):
+        raise AgentChanged("; ".join(problems))
+    tools = [_with_stored_words(there[one["name"]], one) for one in kept["tools"]]
+    if of_file := bool(kept["file"]) and _is_as_in_file(agent):
+        made = _build_from_file(kept, agent, tools)
+    else:  # no file describes it; its instructions are in the run's log
+        made = copy.copy(agent)
+        made.spec = replace(agent.spec, tools=tuple(tools), budget=Budget(**kept["budget"]))
+    made.strategy = _with_settings(made.strategy, kept["strategy"])
+    if describe(made.model) == describe(agent.model):
+        made.model = agent.model  # with its connections
+    compared = _COMPARED if of_file else (*_COMPARED, "model")  # a file's model was just made of what the file said
+    now = _write_specification(made.spec, as_in_file=_is_as_in_file(made))
+    if problems := list(_find_differences(kept, now, compared)):
         raise AgentChanged("; ".join(problems))
     return made
 
@@ -121,11 +145,23 @@ def _build_from_file(kept: Mapping[str, Any], agent: Agent, tools: Sequence[Tool
         raise AgentChanged(f"what its file said cannot be built: {' '.join(str(error).split())}") from error
 
 
-def _build_in_code(kept: Mapping[str, Any], agent: Agent, tools: Sequence[Tool]) -> Agent:
-    """An agent that no file describes; its instructions are in the run's log."""
-    made = copy.copy(agent)
-    made.spec = replace(agent.spec, tools=tuple(tools), budget=Budget(**kept["budget"]))
-    return made
+def _restore_secrets(kept: Any, clean: Any, whole: Any) -> Any:
+    """Return `kept` with what is in `whole` wherever it is the same as in `clean`, which is `whole` without secrets."""
+    if kept == clean:
+        return whole
+    if isinstance(kept, dict) and isinstance(clean, dict):
+        return {
+            key: _restore_secrets(one, clean[key], whole[key]) if key in clean else one for key, one in kept.items()
+        }
+    if isinstance(kept, list) and isinstance(clean, list):
+        there = {_list_key(one, at): (one, whole[at]) for at, one in enumerate(clean)}
+        return [_restore_secrets(one, *there.get(_list_key(one, at), (None, None))) for at, one in enumerate(kept)]
+    return kept
+
+
+def _list_key(item: Any, at: int) -> Any:
+    """Return what an item of a list is known by: its name, or where it stands."""
+    return item["name"] if isinstance(item, dict) and isinstance(item.get("name"), str) else at
 
 
 def _with_settings(strategy: Strategy, kept: Mapping[str, Any]) -> Strategy:
@@ -140,22 +176,16 @@ def _with_settings(strategy: Strategy, kept: Mapping[str, Any]) -> Strategy:
     return replace(strategy, **other) if other else strategy
 
 
-def _restore_tools(kept: Sequence[Mapping[str, Any]], now: Sequence[Tool]) -> list[Tool]:
-    """Return today's tools that the agent had, with the words that the model was told of them."""
-    there = {tool.name: tool for tool in now}
-    return [_with_stored_words(there[one["name"]], one) for one in kept]
-
-
 def _with_stored_words(tool: Tool, kept: Mapping[str, Any]) -> Tool:
-    signature, approval = tool.signature, tool.approval or kept["approval"]
+    """Return today's tool with the words that the model was told of it."""
+    signature = tool.signature
+    changed: dict[str, Any] = {"description": kept["description"], "approval": tool.approval or kept["approval"]}
     if signature.parameters != kept["input"]:
-        signature = Signature(kept["input"], signature.text_argument, signature.checked)
-        return replace(tool, description=kept["description"], approval=approval, takes=signature)
-    return replace(tool, description=kept["description"], approval=approval)
+        changed["takes"] = Signature(kept["input"], signature.text_argument, signature.checked)
+    return replace(tool, **changed)
 
 
-def _find_tool_problems(kept: Sequence[Mapping[str, Any]], now: Sequence[Tool]) -> Iterator[str]:
-    there = {tool.name: tool for tool in now}
+def _find_tool_problems(kept: Sequence[Mapping[str, Any]], there: Mapping[str, Tool]) -> Iterator[str]:
     for one in kept:
         if (tool := there.get(one["name"])) is None:
             yield f"the tool `{one['name']}` is gone"
@@ -181,48 +211,6 @@ def _find_differences(kept: Mapping[str, Any], now: Mapping[str, Any], parts: Se
 
 def _name_of(part: Mapping[str, Any]) -> str:
     return f"`{part.get('name') or part.get('type')}`"
-
-
-def _is_as_in_file(agent: Agent) -> bool:
-    """Whether an agent is what its file says."""
-    return agent.origin is not None and agent.state() == agent.origin.state
-
-
-def _read_file_content(agent: Agent) -> Any:
-    return _redact(_without_questions(agent.origin.written)) if _is_as_in_file(agent) else None
-
-
-def _without_questions(written: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a file's content without what people are told to ask: an edit of that changes no agent."""
-    agents = [
-        {**one, "params": {key: value for key, value in one["params"].items() if key != "questions"}}
-        for one in written.get("agents", ())
-    ]
-    return {**written, **({"agents": agents} if agents else {})}
-
-
-def _redact(value: Any) -> Any:
-    """Return JSON without secrets; numbers that JSON does not have become texts."""
-    return json.loads(redact(json.dumps(value)), parse_constant=str)
-
-
-def _restore_secrets(kept: Any, clean: Any, whole: Any) -> Any:
-    """Return `kept` with what is in `whole` wherever it is the same as in `clean`, which is `whole` without secrets."""
-    if kept == clean:
-        return whole
-    if isinstance(kept, dict) and isinstance(clean, dict):
-        return {
-            key: _restore_secrets(one, clean[key], whole[key]) if key in clean else one for key, one in kept.items()
-        }
-    if isinstance(kept, list) and isinstance(clean, list):
-        there = {_list_key(one, at): (one, whole[at]) for at, one in enumerate(clean)}
-        return [_restore_secrets(one, *there.get(_list_key(one, at), (None, None))) for at, one in enumerate(kept)]
-    return kept
-
-
-def _list_key(item: Any, at: int) -> Any:
-    """Return what an item of a list is known by: its name, or where it stands."""
-    return item["name"] if isinstance(item, dict) and isinstance(item.get("name"), str) else at
 
 
 def describe(something: Any) -> Any:
@@ -256,15 +244,10 @@ def _describe_object(something: Any) -> dict[str, Any]:
         about |= {one.name: describe(getattr(something, one.name)) for one in fields(something)}
     if isinstance(something, Auto):
         about["otherwise"] = describe(React())
-    return about | _read_built_in_prompt(kind)
-
-
-def _read_built_in_prompt(kind: type) -> dict[str, str]:
-    """Return the built-in prompt of a strategy, which stands beside its module."""
     package, _, module = kind.__module__.rpartition(".")
-    if package != _PACKAGE or not (file := files(_PACKAGE).joinpath(f"{module}.txt")).is_file():
-        return {}
-    return {"template": file.read_text(encoding="utf-8")}
+    if package == _PACKAGE and (prompt := files(package).joinpath(f"{module}.txt")).is_file():  # a built-in strategy's
+        about["template"] = prompt.read_text(encoding="utf-8")
+    return about
 
 
 def without_words(schema: Any) -> Any:
@@ -273,25 +256,24 @@ def without_words(schema: Any) -> Any:
         return [without_words(one) for one in schema]
     if not isinstance(schema, Mapping):
         return schema
-    return {key: _strip_words(key, one) for key, one in schema.items() if key not in _WORDS}
-
-
-def _strip_words(key: str, value: Any) -> Any:
-    if key in _BY_NAME and isinstance(value, Mapping):  # names of arguments, which may be called `title`
-        return {name: without_words(one) for name, one in value.items()}
-    return value if key in ("default", "const", "enum") else without_words(value)
+    kept: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in _BY_NAME and isinstance(value, Mapping):  # names of arguments, which may be called `title`
+            kept[key] = {name: without_words(one) for name, one in value.items()}
+        elif key not in _WORDS:
+            kept[key] = value if key in ("default", "const", "enum") else without_words(value)
+    return kept
 
 
 def describe_schema_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """Return what changed between two schemas of type `object`, by the names of their properties."""
-    return ", ".join(_find_property_changes(before, after)) or "its schema"
-
-
-def _find_property_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
     old, new = before.get("properties", {}), after.get("properties", {})
-    yield from (f"`{name}` is gone" for name in old if name not in new)
-    yield from (f"`{name}` is new" for name in new if name not in old)
-    yield from (f"`{name}` is another" for name in old if name in new and old[name] != new[name])
     required, demanded = set(before.get("required", ())), set(after.get("required", ()))
-    yield from (f"`{name}` is required" for name in sorted(demanded - required) if name in old)
-    yield from (f"`{name}` may be left out" for name in sorted(required - demanded) if name in new)
+    changes = [
+        *(f"`{name}` is gone" for name in old if name not in new),
+        *(f"`{name}` is new" for name in new if name not in old),
+        *(f"`{name}` is another" for name in old if name in new and old[name] != new[name]),
+        *(f"`{name}` is required" for name in sorted(demanded - required) if name in old),
+        *(f"`{name}` may be left out" for name in sorted(required - demanded) if name in new),
+    ]
+    return ", ".join(changes) or "its schema"

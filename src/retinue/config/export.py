@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,13 +11,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from .._internal.yaml_io import YamlSerializable
 from ..agent import Agent
 from ..core.budgets import Budget
 from ..core.component import Configurable
 from ..core.protocols import Strategy
 from ..core.tools.signature import read_exceptions
-from ..core.tools.tool import Tool, ToolExample
+from ..core.tools.tool import Tool
 from ..errors import UsageError
 from ..mcp import MCPTools
 from ..mcp.mcp_tools import Remote
@@ -34,40 +32,17 @@ from ..strategies.react import React
 from ..strategies.wrappers.prompt_additions import Instructions
 from ..strategies.wrappers.wrapper import Wrapper
 from .environment import without_secrets
-from .references import find_reached, index_parts, may_use_shared_tools
-from .registry import COMPONENTS, TOOLS, build_built_in_tool
-from .specs import AgentSpec, FileSpec
+from .references import find_reached, may_use_shared_tools
+from .registry import COMPONENTS, TOOLS, Parameter, build_built_in_tool
+from .specs import SECTIONS, FileSpec
 
 VERSION = 1
 _WORDS = ("description", "script", "questions")  # which name no files
-SECTIONS = ("components", "pipelines", "agents", "groups", "chains")
 _OPTIONS = ("effects", "timeout", "approval", "polls", "return_direct", "reflections", "not_done")
-AddComponent = Callable[[Any, str], str]
-
-
-def write_file_value(something: YamlSerializable, folder: Path) -> dict[str, Any]:
-    """Return a whole file's value, for a file in `folder`. Raises `UsageError` for what a file cannot express."""
-    file = SpecWriter(folder)
-    if isinstance(something, Agent):
-        file.add_agent(something)
-    elif isinstance(something, Pipeline):
-        file.add_pipeline(something)
-    return file.build_file_value()
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file atomically. Raises `UsageError`."""
-    try:
-        with tempfile.NamedTemporaryFile("wb", dir=path.parent, suffix=".tmp", delete=False) as file:
-            file.write(text.encode())
-        Path(file.name).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o644)
-        Path(file.name).replace(path)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
 
 
 class SpecWriter:
-    """Collects the content of a file."""
+    """Collects the content of a file in `folder`. Every method raises `UsageError` for what a file cannot express."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -88,10 +63,17 @@ class SpecWriter:
             place = ".".join(map(str, problem["loc"]))
             raise UsageError(f"cannot be written: {place}: {problem['msg']}") from None
 
+    def add(self, something: Any, name: str) -> str:
+        """Add an agent, a pipeline or a component, which is called `name` if that is free. Return its name."""
+        if isinstance(something, Agent):
+            return self._add_agent(something)
+        if isinstance(something, Pipeline):
+            return self._add_pipeline(something)
+        return self._add_component(something, self._find_free_name(name))
+
     # ── agents and their tools ───────────────────────────────────────────────────────────────────
 
-    def add_agent(self, agent: Agent) -> str:
-        """Add an agent. Return its name."""
+    def _add_agent(self, agent: Agent) -> str:
         if id(agent) in self._names:
             return self._names[id(agent)]
         self._remember_name(agent, agent.name)
@@ -100,10 +82,8 @@ class SpecWriter:
             if agent.state() != agent.origin.state:
                 self._add_new_tools(agent, agent.origin)
             return agent.name
-        params = write_agent_parameters(
-            agent.spec, lambda what, name: self.add_component(what, self._find_free_name(f"{agent.name}_{name}"))
-        )
-        params["tools"] = list(_drop_repeated(self._write_tool(tool, agent) for tool in agent.tools))
+        params = self._write_agent_parameters(agent.spec)
+        params["tools"] = _drop_repeated([self._write_tool(tool, agent) for tool in agent.tools])
         self._add_item("agents", {"name": agent.name, "params": params})
         return agent.name
 
@@ -114,26 +94,49 @@ class SpecWriter:
         own = params.get("tools") or before
         if others != same or now[: len(before)] != before or isinstance(own, dict):
             raise UsageError(f"{agent.name} was changed since it was loaded; only added tools can be written")
-        items = [own] if isinstance(own, str) else list(own)
-        items += _drop_repeated(self._write_tool(tool, agent) for tool in agent.tools[len(before) :])
-        self._sections["agents"][agent.name] = {"name": agent.name, "params": params | {"tools": items}}
+        added = _drop_repeated([self._write_tool(tool, agent) for tool in agent.tools[len(before) :]])
+        tools = [*([own] if isinstance(own, str) else own), *added]
+        self._sections["agents"][agent.name] = {"name": agent.name, "params": params | {"tools": tools}}
+
+    def _write_agent_parameters(self, spec: RunSpec) -> dict[str, Any]:
+        """Return an agent's parameters, without its tools."""
+        params: dict[str, Any] = {"role": "executor"}
+        if not isinstance(spec.strategy, GivenActions):
+            params = _write_strategy_parameters(spec, spec.strategy)
+            if spec.instructions:
+                params["instructions"] = "\n".join(filter(None, (spec.instructions, params.get("instructions"))))
+            if spec.questions:
+                params["questions"] = list(spec.questions)
+            key = "model" if spec.prompt_node is None else "prompt_node"
+            params[key] = self.add(getattr(spec, key), f"{spec.name}_{key}")
+        if memories := [self.add(memory, f"{spec.name}_memory") for memory in spec.memories]:
+            params["memory"] = memories
+        if spec.budget != Budget():
+            limits = {one.name: (getattr(spec.budget, one.name), one.default) for one in fields(Budget)}
+            params["budget"] = {name: value for name, (value, default) in limits.items() if value != default}
+        if (asked := spec.require_human_feedback) and "require_human_feedback" not in params:
+            params["require_human_feedback"] = True if asked is True else sorted(asked)
+        if spec.answers is not None:
+            params["answer_schema"] = dict(spec.answers[0])
+        return params
 
     def _write_tool(self, tool: Tool, agent: Agent) -> Any:
-        asked = agent.require_human_feedback
-        known = next((name for name, one in TOOLS.items() if not one.required and _is_built_in(tool, name)), "")
-        options = list_given_options(tool, build_built_in_tool(known) if known else None)
+        something, asked = tool.something, agent.require_human_feedback
+        if isinstance(something, Remote):
+            return self._add_server(something.server, agent)
+        built_in = (build_built_in_tool(name) for name, entry in TOOLS.items() if not entry.required)
+        known = next((one for one in built_in if one.something is something), None)
+        options = _list_given_options(tool, known)
         if asked is True or (asked and tool.name in asked):
             options.pop("approval", None)
-        if isinstance(tool.something, Remote):
-            return self._add_server(tool.something.server, agent)
         said = {"description": tool.description} if tool.description else {}
-        if isinstance(tool.something, Agent | Pipeline) or type(tool.something).__name__ in COMPONENTS:
-            return {"name": tool.name, "pipeline_or_node": self._add_part(tool), **said, **options}
+        if isinstance(something, Agent | Pipeline) or type(something).__name__ in COMPONENTS:
+            return {"name": tool.name, "pipeline_or_node": self.add(something, tool.name), **said, **options}
         if not isinstance(self._tools, dict):
             raise UsageError(f"tool {tool.name}: the file's tools are a path or a list; a function cannot be added")
-        if known == tool.name and not options.keys() - {"effects"}:
-            return known
-        entry = {"callable_api": known or self._write_function_name(tool), **said, **options}
+        if known is not None and known.name == tool.name and not options.keys() - {"effects"}:
+            return known.name
+        entry = {"callable_api": known.name if known else self._write_function_name(tool), **said, **options}
         if self._tools.setdefault(tool.name, entry) != entry:
             raise UsageError(f"two different tools are called {tool.name!r}; names in a file must be unique")
         return tool.name
@@ -144,14 +147,7 @@ class SpecWriter:
             raise UsageError(f"{server.name}: its approved tools must be in a file beside this one: pins={PINS!r}")
         if missing := {tool.name for tool in server.tools()} - {tool.name for tool in agent.tools}:
             raise UsageError(f"{server.name}: {min(missing)} is not used here; choose tools: MCPTools(tools=[…])")
-        return self.add_component(server, server.name, forced=True)
-
-    def _add_part(self, tool: Tool) -> str:
-        if isinstance(tool.something, Agent):
-            return self.add_agent(tool.something)
-        if isinstance(tool.something, Pipeline):
-            return self.add_pipeline(tool.something)
-        return self.add_component(tool.something, self._find_free_name(tool.name))
+        return self._add_component(server, server.name, forced=True)
 
     def _write_function_name(self, tool: Tool) -> str:
         """Return `file.py:function` for a tool that calls such a function."""
@@ -169,8 +165,7 @@ class SpecWriter:
 
     # ── pipelines and components ─────────────────────────────────────────────────────────────────
 
-    def add_pipeline(self, pipeline: Pipeline) -> str:
-        """Add a pipeline. Return its name."""
+    def _add_pipeline(self, pipeline: Pipeline) -> str:
         if id(pipeline) in self._names:
             return self._names[id(pipeline)]
         if pipeline.origin is not None and pipeline.state() == pipeline.origin.state:
@@ -186,12 +181,12 @@ class SpecWriter:
         for node in pipeline.nodes:
             if isinstance(node.inputs, Mapping):
                 raise UsageError(f"pipeline {name}: node {node.name}: inputs by parameter cannot be written")
-            self.add_component(node.something, node.name, forced=True)
+            self._add_component(node.something, node.name, forced=True)
             nodes.append({"name": node.name, "inputs": list(node.inputs)})
         self._add_item("pipelines", {"name": name, "nodes": nodes})
         return name
 
-    def add_component(self, something: Any, name: str, *, forced: bool = False) -> str:
+    def _add_component(self, something: Any, name: str, *, forced: bool = False) -> str:
         """Add a component as `name`. If it was added before, keep its name, unless `forced`."""
         if id(something) in self._names and (not forced or self._names[id(something)] == name):
             return self._names[id(something)]
@@ -203,31 +198,28 @@ class SpecWriter:
         if type_ not in COMPONENTS or type(something) is not COMPONENTS[type_].constructor:
             kinds = ", ".join(COMPONENTS)
             raise UsageError(f"{name}: a {type_} cannot be written; a file can have components of type {kinds}")
+        known = COMPONENTS[type_].parameters
         params = {
-            key: self._write_parameter(name, key, value, type_)
+            key: self._write_parameter(name, key, value, known.get(key))
             for key, value in _list_changed_arguments(something).items()
         } | length
         item = {"name": self._remember_name(something, name), "type": type_} | ({"params": params} if params else {})
         self._add_item("components", item)
         return name
 
-    def _write_path(self, name: str, key: str, value: str | Path) -> str:
-        path = Path(value).expanduser().resolve()
-        if not path.is_relative_to(self._folder):
-            raise UsageError(f"{name}: {key} cannot be written: {value} is not under {self._folder}")
-        return path.relative_to(self._folder).as_posix()
-
-    def _write_parameter(self, name: str, key: str, value: Any, type_: str) -> Any:
+    def _write_parameter(self, name: str, key: str, value: Any, parameter: Parameter | None) -> Any:
         """Return the value of a component's parameter as a file has it."""
-        parameter = COMPONENTS[type_].parameters.get(key)
         if parameter is not None and parameter.path:
-            return self._write_path(name, key, value)
+            path = Path(value).expanduser().resolve()
+            if not path.is_relative_to(self._folder):
+                raise UsageError(f"{name}: {key} cannot be written: {value} is not under {self._folder}")
+            return path.relative_to(self._folder).as_posix()
         if _is_component(value):
             role = "template" if "template" in key else "model" if "model" in key else key
-            return self.add_component(value, self._find_free_name(f"{name}_{role}"))
+            return self.add(value, f"{name}_{role}")
         if parameter is not None and parameter.kind == "list":
             items = [value] if isinstance(value, str) else value
-            value = [self._write_parameter(name, key, one, type_) if _is_component(one) else one for one in items]
+            value = [self._write_parameter(name, key, one, parameter) if _is_component(one) else one for one in items]
         value = list(value) if isinstance(value, tuple | set | frozenset) else value
         if parameter is None or not _is_plain(value):
             raise UsageError(f"{name}: {key} cannot be written: files hold only texts, numbers, lists and mappings")
@@ -248,8 +240,7 @@ class SpecWriter:
 
     def _add_item(self, section: str, item: dict[str, Any]) -> None:
         name = item["name"]
-        there = {name: one for items in self._sections.values() for name, one in items.items()}
-        if name in there and there[name] != item:
+        if any(items.get(name, item) != item for items in self._sections.values()):
             raise UsageError(f"two different things are called {name!r}; names in a file must be unique")
         self._sections[section][name] = item
 
@@ -278,18 +269,8 @@ def _list_changed_arguments(something: Any) -> dict[str, Any]:
     return {key: one for key, one in given.items() if one not in (None, (), [], {}, defaults.get(key))}
 
 
-def _drop_repeated(items: Iterable[Any]) -> Iterator[Any]:
-    """Yield each item once."""
-    seen: list[Any] = []
-    for item in items:
-        if item not in seen:
-            seen.append(item)
-            yield item
-
-
-def _is_built_in(tool: Tool, name: str) -> bool:
-    """Whether `tool` is the built-in tool called `name`."""
-    return bool(build_built_in_tool(name).something is tool.something)
+def _drop_repeated(items: Sequence[Any]) -> list[Any]:
+    return [one for at, one in enumerate(items) if one not in items[:at]]
 
 
 def _is_plain(value: Any) -> bool:
@@ -298,35 +279,6 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, list):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, str | int | float | bool)
-
-
-def write_agent_parameters(spec: RunSpec, add: AddComponent) -> dict[str, Any]:
-    """Return an agent's parameters, without its tools. `add` adds a component to the file. Raises `UsageError`."""
-    params: dict[str, Any] = {}
-    if isinstance(spec.strategy, GivenActions):
-        params["role"] = "executor"
-    else:
-        params |= _write_strategy_parameters(spec, spec.strategy)
-        if spec.instructions:
-            params["instructions"] = "\n".join(filter(None, (spec.instructions, params.get("instructions"))))
-        if spec.questions:
-            params["questions"] = list(spec.questions)
-        if spec.prompt_node is not None:
-            params["prompt_node"] = add(spec.prompt_node, "prompt_node")
-        else:
-            params["model"] = add(spec.model, "model")
-    if memories := [add(memory, "memory") for memory in spec.memories]:
-        params["memory"] = memories
-    if spec.budget != Budget():
-        params["budget"] = {
-            one.name: value for one in fields(Budget) if (value := getattr(spec.budget, one.name)) != one.default
-        }
-    if spec.require_human_feedback and "require_human_feedback" not in params:
-        asked = spec.require_human_feedback
-        params["require_human_feedback"] = True if asked is True else sorted(asked)
-    if spec.answers is not None:
-        params["answer_schema"] = dict(spec.answers[0])
-    return params
 
 
 def _write_strategy_parameters(spec: RunSpec, strategy: Strategy) -> dict[str, Any]:
@@ -344,36 +296,23 @@ def _write_strategy_parameters(spec: RunSpec, strategy: Strategy) -> dict[str, A
     raise UsageError(f"{spec.name}: the custom strategy {strategy.name} cannot be written; use one of STRATEGIES")
 
 
-def list_given_options(tool: Tool, written_as: Tool | None) -> dict[str, Any]:
-    """Return the options in which `tool` differs from a plain one. Raises `UsageError` if a file cannot express one.
-
-    A built-in tool that it is `written_as` has its examples already.
-    """
+def _list_given_options(tool: Tool, known: Tool | None) -> dict[str, Any]:
+    """Return the options in which `tool` differs from a plain one; `known` is the built-in tool that it is."""
     plain = Tool(tool.name, tool.something, takes=tool.takes)
     options = {key: getattr(tool, key) for key in _OPTIONS if getattr(tool, key) != getattr(plain, key)}
     if "not_done" in options:
-        options["not_done"] = _write_exception_names(tool)
-    if tool.examples != (written_as or plain).examples:
-        options["examples"] = [_write_example(one) for one in tool.examples]
+        declared = read_exceptions(tool.not_done)
+        options["not_done"] = ", ".join(one.__name__ for one in declared)
+        try:
+            same = read_exceptions(options["not_done"]) == declared
+        except ValueError:
+            same = False
+        if not same:
+            raise UsageError(f"tool {tool.name}: not_done cannot be written; a file can only name built-in exceptions")
+    if tool.examples != (known or plain).examples:
+        given = [{key: value for key, value in asdict(one).items() if value} for one in tool.examples]
+        options["examples"] = [one | {"calls": list(one["calls"])} for one in given]
     return options
-
-
-def _write_example(example: ToolExample) -> dict[str, Any]:
-    given = {key: value for key, value in asdict(example).items() if value}
-    return given | {"calls": list(given["calls"])}
-
-
-def _write_exception_names(tool: Tool) -> str:
-    """Return a tool's `not_done` as names. Raises `UsageError` for exceptions that a file cannot name."""
-    declared = read_exceptions(tool.not_done)
-    said = ", ".join(one.__name__ for one in declared)
-    try:
-        same = read_exceptions(said) == declared
-    except ValueError:
-        same = False
-    if not same:
-        raise UsageError(f"tool {tool.name}: not_done cannot be written; a file can only name built-in exceptions")
-    return said
 
 
 @dataclass(frozen=True, eq=False)
@@ -398,9 +337,7 @@ class Origin:
         for section in SECTIONS:
             if kept := [item for item in whole.get(section) or () if item["name"] in wanted]:
                 file[section] = kept
-        agents = [
-            part for name, part in index_parts(self.spec).items() if name in wanted and isinstance(part, AgentSpec)
-        ]
+        agents = [agent for agent in self.spec.agents or () if agent.name in wanted]
         if whole.get("tools") and any(may_use_shared_tools(agent, self.spec) for agent in agents):
             file["tools"] = whole["tools"]
         return file
@@ -413,11 +350,11 @@ class Origin:
     @cached_property
     def names_files(self) -> bool:
         """Whether it refers to other files in its folder."""
-        components = self.written.get("components", ())
-        given = [(one["type"], key) for one in components for key in one.get("params") or ()]
-        named = any(COMPONENTS[type_].parameters[key].path for type_, key in given)
-        pinned = any(component["type"] == "MCPTools" for component in components)
-        return named or pinned or any(map(_is_path, _collect_texts(self.written)))
+        for one in self.written.get("components", ()):
+            parameters = COMPONENTS[one["type"]].parameters
+            if one["type"] == "MCPTools" or any(parameters[key].path for key in one.get("params") or ()):
+                return True
+        return any(map(_is_path, _collect_texts(self.written)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Origin) and self.written == other.written

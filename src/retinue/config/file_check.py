@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
-from .agent_checks import check_agents
-from .component_checks import SECTIONS, check_components, check_names, check_pipelines, check_servers
-from .group_checks import check_groups
+from .part_checks import check_agents, check_circles, check_components, check_groups, check_pipelines
 from .problems import Found, KeyPath, Node, Place, Problem, Source, fail, validate
 from .references import check_depth
+from .registry import ROOTS
 from .rule_of_two import check_rule_of_two
-from .specs import AgentParams, FileSpec
+from .specs import SECTIONS, AgentParams, FileSpec
 from .tool_files import ToolFiles
 from .yaml_text import read_file
 
@@ -24,7 +22,7 @@ _VERSION, _NAME = "retinue", "agent_name"
 
 def check(path: str | Path) -> list[Problem]:
     """Return all problems of the file at `path` and of the tool files it names, in order of position."""
-    return _check(read_file(path), ToolFiles(Path(path).parent))[1]
+    return _check(read_file(path))[1]
 
 
 def load_spec(path: str | Path) -> FileSpec:
@@ -35,7 +33,7 @@ def load_spec(path: str | Path) -> FileSpec:
 def check_spec(source: Source) -> FileSpec:
     """Return the spec in `source`, whose paths are relative to its file's folder. Raises `DataError` with all
     problems."""
-    spec, problems = _check(source, ToolFiles(Path(source.file).parent))
+    spec, problems = _check(source)
     fail(problems)
     for problem in problems:
         logger.warning("%s", problem)
@@ -43,19 +41,23 @@ def check_spec(source: Source) -> FileSpec:
     return spec
 
 
-def _check(source: Source, files: ToolFiles) -> tuple[FileSpec | None, list[Problem]]:
+def _check(source: Source) -> tuple[FileSpec | None, list[Problem]]:
     if not source.whole:
         return None, list(source.problems)
     if source.value is None:
         source = Source(source.file, {}, problems=source.problems)
     source = _as_whole_file(source)
-    root = Node(source.value)
+    root, files = Node(source.value), ToolFiles(Path(source.file).parent)
+    sections: dict[str, dict[str, Node]] = {section: {} for section in SECTIONS}
+    for section, parts in sections.items():
+        for part in root.at(section):
+            if part.name:
+                parts.setdefault(part.name, part)
     spec, found = validate(FileSpec, source)
-    parts = (
-        check_components(root, files.folder), check_servers(root), check_pipelines(root), check_agents(root, files),
-        check_groups(root, files.folder),
+    checks = chain(
+        _check_names(root), check_components(root, sections, files.folder), check_pipelines(root, sections),
+        check_agents(root, sections, files), check_groups(root, sections, files.folder), check_circles(root),
     )  # fmt: skip
-    checks = chain(check_names(root), *parts)
     wrong = {one.path for one in found}  # already reported for its shape
     more = (one for one in checks if one.path not in wrong)
     warnings: Iterable[Found] = ()
@@ -66,6 +68,21 @@ def _check(source: Source, files: ToolFiles) -> tuple[FileSpec | None, list[Prob
     return spec, problems
 
 
+def _check_names(root: Node) -> Iterator[Found]:
+    """Check that names are unique in the whole file."""
+    taken: dict[str, str] = {}
+    for section in SECTIONS:
+        what = f"a{'n' if section == 'agents' else ''} {section[:-1]}"
+        for item in root.at(section):
+            place = item.at("name").path
+            if item.name in ROOTS:
+                yield Found(place, f"{item.name!r} is reserved for the input of pipelines; choose another name")
+            if item.name in taken:
+                yield Found(place, f"{item.name!r} is already the name of {taken[item.name]}")
+            elif item.name:
+                taken[item.name] = what
+
+
 def _as_whole_file(source: Source) -> Source:
     """Return `source` as a file of agents: RFC 003's block of one agent becomes the only agent, and a tool file an
     executor."""
@@ -73,19 +90,15 @@ def _as_whole_file(source: Source) -> Source:
     if not given or any(key in given for key in SECTIONS):
         return source
     if any(key in AgentParams.model_fields or key == _NAME for key in given if key != "tools"):
-        params = {key: value for key, value in given.items() if key != _NAME}
-        return _with_agent(source, {"name": given.get(_NAME, "agent"), "params": params}, _move_path_to_agent)
+        agent = {"name": given.pop(_NAME, "agent"), "params": given}
+        return _with_agent(source, agent, lambda path: ("name", *path[1:]) if path[0] == _NAME else ("params", *path))
     if all(isinstance(entry, dict) and "callable_api" in entry for entry in given.values()):
         agent = {"name": "executor", "params": {"role": "executor", "tools": given}}
         return _with_agent(source, agent, lambda path: ("params", "tools", *path))
     return source
 
 
-def _move_path_to_agent(path: KeyPath) -> KeyPath:
-    return ("name", *path[1:]) if path[:1] == (_NAME,) else ("params", *path)
-
-
-def _with_agent(source: Source, agent: Mapping[str, Any], moved: Callable[[KeyPath], KeyPath]) -> Source:
+def _with_agent(source: Source, agent: Mapping[str, object], moved: Callable[[KeyPath], KeyPath]) -> Source:
     """Return a file with only this agent; `moved` says where in it the values of `source` are."""
 
     def move(known: Mapping[KeyPath, Place]) -> dict[KeyPath, Place]:

@@ -19,7 +19,7 @@ from platformdirs import user_config_path
 from .._internal.message_text import suggest_name
 from ..core.prices import Price, PriceList, use_price_list
 from ..errors import UsageError
-from .problems import Found, Source, fail
+from .problems import Found, fail
 from .yaml_text import read_file
 
 VARIABLE, NAME = "RETINUE_PRICES", "prices.yml"
@@ -32,16 +32,14 @@ def use_prices(path: str | Path | None = None, *, beside: str | Path | None = No
 
     Without `path`, it is the one in the variable RETINUE_PRICES; or else `prices.yml` beside the file of agents
     (`beside`); or else `prices.yml` in the user's folder of settings. Raises `DataError` with all problems of it."""
-    found = _find_file(beside) if path is None else Path(path)
-    use_price_list(PriceList() if found is None else load_prices(found))
-    return found
-
-
-def _find_file(beside: str | Path | None) -> Path | None:
-    if said := os.environ.get(VARIABLE, "").strip():
-        return Path(said)
-    places = [] if beside is None else [Path(beside).parent / NAME]
-    return next((one for one in (*places, user_config_path("retinue", appauthor=False) / NAME) if one.is_file()), None)
+    if path is None and (said := os.environ.get(VARIABLE, "").strip()):
+        path = said
+    if path is None:
+        places = [] if beside is None else [Path(beside).parent / NAME]
+        places.append(user_config_path("retinue", appauthor=False) / NAME)
+        path = next((one for one in places if one.is_file()), None)
+    use_price_list(PriceList() if path is None else load_prices(path))
+    return None if path is None else Path(path)
 
 
 def load_prices(path: str | Path) -> PriceList:
@@ -49,13 +47,12 @@ def load_prices(path: str | Path) -> PriceList:
     source = read_file(path)
     fail(source.problems)
     prices: dict[str, Price] = {}
-    fail(sorted(source.locate_problem(one) for one in _read_prices(source, prices)))
+    fail(sorted(source.locate_problem(one) for one in _read_prices(source.value, prices)))
     return PriceList(prices, source.value.get("currency", "").strip())
 
 
-def _read_prices(source: Source, prices: dict[str, Price]) -> Iterator[Found]:
+def _read_prices(whole: Any, prices: dict[str, Price]) -> Iterator[Found]:
     """Yield what is wrong in a file, and add the prices to `prices`."""
-    whole = source.value
     if not isinstance(whole, Mapping) or not isinstance(whole.get("models"), Mapping):
         yield Found((), "want a mapping `models` of models' names to their prices")
         return
@@ -65,20 +62,12 @@ def _read_prices(source: Source, prices: dict[str, Price]) -> Iterator[Found]:
     if not isinstance(whole.get("currency", ""), str):
         yield Found(("currency",), "want a text, such as USD")
     for name, given in whole["models"].items():
-        price = _read_price(name, given)
-        if isinstance(price, Price):
-            prices[name] = price
+        if "*" in name[:-1]:
+            yield Found(("models", name), f"{name!r:.80}: a * may only be at the end of a name")
+        elif not isinstance(given, Mapping):
+            yield Found(("models", name), _WANTED)
         else:
-            yield Found(("models", name), price)
-
-
-def _read_price(name: str, given: Any) -> Price | str:
-    """Return the prices of a model, or what is wrong with them."""
-    if "*" in name[:-1]:
-        return f"{name!r:.80}: a * may only be at the end of a name"
-    if not isinstance(given, Mapping):
-        return _WANTED
-    try:
-        return Price.of(given)
-    except UsageError as error:
-        return str(error).removeprefix("price: ")
+            try:
+                prices[name] = Price.of(given)
+            except UsageError as error:
+                yield Found(("models", name), str(error).removeprefix("price: "))

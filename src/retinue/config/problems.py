@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple, get_args, get_origin
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, get_args, get_origin
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from .._internal.message_text import find_nearest as nearest, suggest_name
+from .._internal.message_text import find_nearest, suggest_name
 from ..errors import DataError
 from .registry import COMPONENTS
 
@@ -46,31 +46,17 @@ class Place(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A problem at a position in a file. As text: `file:line:column: message`."""
+    """A problem at a position in a file. As text: `file:line:column: message`. With a `warning`, the file can still be
+    used."""
 
     file: str
     line: int
     column: int
     message: str
-
-    @property
-    def warning(self) -> bool:
-        """Whether the file can still be used."""
-        return False
+    warning: bool = False
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}: {'warning: ' * self.warning}{self.message}"
-
-
-class Warned(Problem):
-    """A problem that does not prevent the use of the file."""
-
-    __slots__ = ()
-
-    @property
-    def warning(self) -> bool:
-        """Always true."""
-        return True
 
 
 class Found(NamedTuple):
@@ -99,7 +85,7 @@ class Source:
     def locate_problem(self, found: Found) -> Problem:
         """Return `found` with its position, or that of the nearest enclosing value."""
         place = self.place(found.path, at_key=found.at_key)
-        return (Warned if found.warning else Problem)(self.file, *place, found.message)
+        return Problem(self.file, *place, found.message, found.warning)
 
     def place(self, path: KeyPath, *, at_key: bool = False) -> Place:
         """Return the position of the value at `path`, or of its key."""
@@ -108,16 +94,6 @@ class Source:
         while path and path not in self.values:
             path = path[:-1]
         return self.values.get(path, Place(1, 1))
-
-    def select_value(self, path: KeyPath) -> Source:
-        """Return the value at `path` as a source of its own."""
-        value = self.value
-        for part in path:
-            value = value[part]
-        size = len(path)
-        keys = {one[size:]: place for one, place in self.keys.items() if one[:size] == path}
-        values = {one[size:]: place for one, place in self.values.items() if one[:size] == path}
-        return Source(self.file, value, keys, values)
 
     def locate_problems(self, found: Iterable[Found]) -> list[Problem]:
         """Return the syntax problems and those in `found`, in order of position. Later ones at the position of a syntax
@@ -149,6 +125,10 @@ class Node:
             pairs = enumerate(self.value)
         return (Node(value, (*self.path, key)) for key, value in pairs)
 
+    def given(self, *keys: str) -> list[str]:
+        """Return those of `keys` that have a value."""
+        return [key for key in keys if self.at(key).value is not None]
+
     @property
     def text(self) -> str:
         """The value if it is text, otherwise an empty string."""
@@ -170,6 +150,21 @@ def fail(problems: Iterable[Problem]) -> None:
 def describe_unknown(what: str, name: str, known: Iterable[str]) -> str:
     """Return `unknown WHAT 'name'`, with the nearest known name or all known names."""
     return f"unknown {what} {format_value(name)}; {suggest_name(name, known)}"
+
+
+def find_unknown(node: Node, what: str, known: Collection[str], label: str = "") -> Iterator[Found]:
+    """Yield a problem if the text of `node` is not among the `known` names."""
+    if node.text and node.text not in known:
+        yield Found(node.path, label + describe_unknown(what, node.text, known))
+
+
+def find_invalid(node: Node, read: Callable[[str], Any]) -> Iterator[Found]:
+    """Yield a problem if `read` raises a `ValueError` for the text of `node`."""
+    try:
+        if node.text:
+            read(node.text)
+    except ValueError as error:
+        yield Found(node.path, f"{node.path[-1]}: {error}")
 
 
 def format_value(value: Any) -> str:
@@ -200,25 +195,31 @@ def validate(kind: Any, source: Source) -> tuple[Any, list[Found]]:
 
 
 def _describe_error(detail: ErrorDetails, kind: Any, value: Any) -> Found:
-    path, what = _find_path_in_file(detail["loc"], value), detail["type"]
+    what, path = detail["type"], list[str | int]()
+    for part in detail["loc"]:
+        if isinstance(part, int) if isinstance(value, list) else isinstance(value, dict) and part in value:
+            value = value[part]
+            path.append(part)  # unlike the tags of union members, which are not in the file
     if what == "extra_forbidden":
-        return Found(path, _describe_unknown_key(str(path[-1]), kind, detail["loc"][:-1]), at_key=True)
+        return Found(tuple(path), _describe_unknown_key(str(path[-1]), kind, detail["loc"][:-1]), at_key=True)
     if what == "missing":
-        return Found(path, f"needs {str(detail['loc'][-1])!r}")
+        return Found(tuple(path), f"needs {str(detail['loc'][-1])!r}")
     label = next((f"{part}: " for part in reversed(path) if isinstance(part, str)), "")
+    context, but = detail.get("ctx", {}), f", not {format_value(detail['input'])}"
     if what == "string_pattern_mismatch":
-        return Found(path, f"{label}want {_NAME}, not {format_value(detail['input'])}")
-    context = detail.get("ctx", {})
-    wanted = detail["msg"] if what == "kind" else _WANTED.get(what, "").format(**context)
-    if not wanted:
-        return Found(path, f"{label}{detail['msg']}")
-    but = "" if what.endswith(("too_short", "too_long")) else f", not {format_value(detail['input'])}"
-    return Found(path, f"{label}want {wanted}{but}")
+        problem = f"want {_NAME}{but}"
+    elif what == "kind":
+        problem = f"want {detail['msg']}{but}"
+    elif what in _WANTED:
+        problem = f"want {_WANTED[what].format(**context)}{'' if what.endswith(('too_short', 'too_long')) else but}"
+    else:
+        problem = str(context["error"]) if what == "value_error" else detail["msg"]
+    return Found(tuple(path), label + problem)
 
 
 def _describe_unknown_key(name: str, kind: Any, loc: tuple[int | str, ...]) -> str:
     keys = sorted(_list_allowed_keys(kind, loc))
-    if "params" in keys and not nearest(name, keys):
+    if "params" in keys and not find_nearest(name, keys):
         deeper = _list_allowed_keys(kind, (*loc, "params")) or {
             key for one in COMPONENTS.values() for key in one.parameters
         }
@@ -227,43 +228,26 @@ def _describe_unknown_key(name: str, kind: Any, loc: tuple[int | str, ...]) -> s
     return describe_unknown("key", name, keys)
 
 
-def _find_path_in_file(loc: tuple[int | str, ...], value: Any) -> KeyPath:
-    """Return the part of pydantic's location that is in the file, without the tags of union members."""
-    path: list[int | str] = []
-    for part in loc:
-        inside = isinstance(value, dict) and part in value
-        if not inside and not (isinstance(value, list) and isinstance(part, int)):
-            continue
-        value = value[part]
-        path.append(part)
-    return tuple(path)
-
-
 def _list_allowed_keys(kind: Any, loc: tuple[int | str, ...]) -> set[str]:
     """Return the keys allowed for a spec at `loc` in a `kind`."""
-    kinds = list(_list_union_members(kind))
-    for part in loc:
-        if isinstance(part, str) and part.startswith("<"):
-            continue
-        kinds = [inner for one in kinds for inner in _list_inner_types(one, part)]
-    return {known.alias or key for one in kinds if _is_spec(one) for key, known in one.model_fields.items()}
+    shapes = list(_list_shapes(kind))
+    for part in (one for one in loc if not str(one).startswith("<")):
+        inner = [
+            one.model_fields[part].annotation if _is_spec(one) else get_args(one)[-1]
+            for one in shapes
+            if not _is_spec(one) or part in one.model_fields
+        ]
+        shapes = [shape for one in inner for shape in _list_shapes(one)]
+    return {known.alias or key for one in shapes if _is_spec(one) for key, known in one.model_fields.items()}
 
 
-def _list_inner_types(kind: Any, part: int | str) -> Iterator[Any]:
-    if _is_spec(kind):
-        if part in kind.model_fields:
-            yield from _list_union_members(kind.model_fields[str(part)].annotation)
-    elif get_origin(kind) in (list, dict):
-        yield from _list_union_members(get_args(kind)[-1])
-
-
-def _list_union_members(kind: Any) -> Iterator[Any]:
-    """Yield the members of a union."""
+def _list_shapes(kind: Any) -> Iterator[Any]:
+    """Yield the specs, lists and mappings among the members of a union."""
     if _is_spec(kind) or get_origin(kind) in (list, dict):
         yield kind
     else:
         for member in get_args(kind):
-            yield from _list_union_members(member)
+            yield from _list_shapes(member)
 
 
 def _is_spec(kind: Any) -> bool:

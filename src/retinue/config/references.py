@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 
 from ..core.budgets import Budget
 from .problems import Found
 from .registry import COMPONENTS
 from .specs import (
+    SECTIONS,
     AgentSpec,
     ChainSpec,
     ComponentSpec,
@@ -27,8 +28,7 @@ Part = ComponentSpec | PipelineSpec | AgentSpec | GroupSpec | ChainSpec
 
 def index_parts(spec: FileSpec) -> dict[str, Part]:
     """Return everything the file defines, by name; all sections share one namespace."""
-    first = (*(spec.components or ()), *(spec.pipelines or ()), *(spec.agents or ()))
-    return {part.name: part for part in (*first, *(spec.groups or ()), *(spec.chains or ()))}
+    return {part.name: part for section in SECTIONS for part in getattr(spec, section) or ()}
 
 
 def list_servers(spec: FileSpec) -> list[str]:
@@ -39,14 +39,65 @@ def list_servers(spec: FileSpec) -> list[str]:
 def find_reached(spec: FileSpec, names: Iterable[str]) -> set[str]:
     """Return `names` and everything they need."""
     defined = index_parts(spec)
-    found: set[str] = set()
-    new = [name for name in names if name in defined]
+    found, new = set[str](), list(names)
     while new:
         name = new.pop()
-        if name not in found:
+        if name in defined and name not in found:
             found.add(name)
-            new += [other for other in _needs(defined[name], spec) if other in defined]
+            new += _list_needs(defined[name], spec)
     return found
+
+
+def _list_needs(part: Part, spec: FileSpec) -> Iterator[str]:
+    """Yield the names that a part uses."""
+    if isinstance(part, ComponentSpec):
+        for name, parameter in COMPONENTS[part.type].parameters.items():
+            named = (part.params or {}).get(name)
+            named = named if isinstance(named, list) else [named]
+            yield from [one for one in named if parameter.refers and isinstance(one, str)]
+        return
+    yield from _list_inner_parts(part, spec)
+    if isinstance(part, GroupSpec):
+        yield from list_models(part)
+    elif isinstance(part, AgentSpec):
+        memory = part.params.memory or ()
+        yield from filter(None, (part.params.model, part.params.prompt_node, *(part.params.models or ())))
+        yield from [memory] if isinstance(memory, str) else memory
+        yield from part.params.handoffs or ()
+        if may_use_shared_tools(part, spec):
+            yield from list_needed(spec.tools, spec)
+
+
+def _list_inner_parts(part: Part, spec: FileSpec) -> list[str]:
+    """Return the names of the parts that run below a part, as its nodes, workers, tools or roles."""
+    if isinstance(part, ComponentSpec):
+        return []
+    if isinstance(part, PipelineSpec):
+        return [node.name for node in part.nodes]
+    if isinstance(part, AgentSpec):
+        tools = part.params.tools
+        if tools is None and may_use_shared_tools(part, spec):
+            tools = spec.tools
+        return [*list_needed(tools, spec), *(tool.pipeline_or_node for tool in list_worker_tools(part))]
+    roles = part.roles if isinstance(part, GroupSpec) else part.steps
+    return [name for role in roles if (name := role if isinstance(role, str) else role.part)]
+
+
+def list_needed(tools: Tools | None, spec: FileSpec) -> Iterator[str]:
+    """Yield the parts of the file that a `tools` value names."""
+    servers = list_servers(spec)
+    for tool in [tools] if isinstance(tools, str) else tools if isinstance(tools, list) else ():
+        if isinstance(tool, ToolRef):
+            yield tool.pipeline_or_node
+        elif tool in servers:
+            yield tool
+
+
+def list_models(group: GroupSpec) -> list[str]:
+    """Return the models that a group names, each once."""
+    selectors = [edges.selector for edges in group.conditional_edges or ()]
+    named = [group.model, *(one.model for one in selectors if not isinstance(one, str))]
+    return list(dict.fromkeys(filter(None, named)))
 
 
 def may_use_shared_tools(agent: AgentSpec, spec: FileSpec) -> bool:
@@ -80,15 +131,9 @@ def list_exposed(spec: FileSpec) -> list[AgentSpec | GroupSpec | ChainSpec]:
     chains are made of, unless they say otherwise."""
     agents, teams = spec.agents or [], [*(spec.groups or ()), *(spec.chains or ())]
     members = {tool.pipeline_or_node for agent in agents for tool in list_worker_tools(agent)}
-    members |= {name for team in teams for name in list_members(team)}
+    members |= {name for team in teams for name in _list_inner_parts(team, spec)}
     told = {one.name: one.params.exposed for one in agents} | {one.name: one.exposed for one in teams}
     return [one for one in (*agents, *teams) if (one.name not in members if told[one.name] is None else told[one.name])]
-
-
-def list_members(team: GroupSpec | ChainSpec) -> list[str]:
-    """Return the names of the file's parts that a group or chain is made of."""
-    roles = team.roles if isinstance(team, GroupSpec) else team.steps
-    return [name for role in roles if (name := role if isinstance(role, str) else role.part)]
 
 
 def check_depth(spec: FileSpec) -> Iterator[Found]:
@@ -100,12 +145,9 @@ def check_depth(spec: FileSpec) -> Iterator[Found]:
     for _ in defined:  # no way down is longer than there are parts
         levels = {name: max((levels[one] + (one in teams) for one in ones), default=0) for name, ones in below.items()}
     tops = {one.name for one in list_exposed(spec)}
-    sections: Mapping[str, Sequence[Part]] = {
-        "agents": spec.agents or (), "groups": spec.groups or (), "chains": spec.chains or ()
-    }  # fmt: skip
-    for section, ones in sections.items():
-        for at, one in enumerate(ones):
-            limits = getattr(one.params if isinstance(one, AgentSpec) else one, "budget", None)
+    for section in ("agents", "groups", "chains"):
+        for at, one in enumerate(getattr(spec, section) or ()):
+            limits = one.params.budget if isinstance(one, AgentSpec) else one.budget
             stated = limits is not None and "depth" in limits.model_fields_set
             depth = limits.depth if limits is not None and stated else Budget().depth
             if (stated or one.name in tops) and depth is not None and levels[one.name] > depth:
@@ -115,15 +157,15 @@ def check_depth(spec: FileSpec) -> Iterator[Found]:
 
 def find_speech(spec: FileSpec, name: str) -> str:
     """Return the name of a component of speech that a chain, a group or a pipeline is made of, or an empty string."""
-    defined = index_parts(spec)
-    found, new = {name}, [name]
+    defined, found, new = index_parts(spec), set[str](), [name]
     while new:
-        part = defined.get(new.pop())
-        if isinstance(part, ComponentSpec) and part.type in SPEECH:
+        part = defined.get(name := new.pop())
+        if part is None or name in found or isinstance(part, AgentSpec):
+            continue
+        if _read_type(part) in SPEECH:
             return part.name
-        if isinstance(part, GroupSpec | ChainSpec | PipelineSpec):
-            new += [one for one in _list_inner_parts(part, spec) if one not in found]
-            found.update(new)
+        found.add(name)
+        new += _list_inner_parts(part, spec)
     return ""
 
 
@@ -132,15 +174,15 @@ def peel_speech(spec: FileSpec) -> tuple[FileSpec, dict[str, tuple[str, str]]]:
     that they end with, and the names of both by chain (empty if there is none). A chain of which something else is made
     stays as it is."""
     defined, served = index_parts(spec), {one.name for one in list_exposed(spec)}
-    needed = {name for part in defined.values() for name in _needs(part, spec)}
+    needed = {name for part in defined.values() for name in _list_needs(part, spec)}
     chains, ends = list[ChainSpec](), dict[str, tuple[str, str]]()
     for chain in spec.chains or ():
         names = [step if isinstance(step, str) else step.part for step in chain.steps]
-        first, last = (_read_type(defined.get(names[at] or "")) for at in (0, -1))
+        first, last = (_read_type(defined.get(names[at])) for at in (0, -1))
         hears, speaks = first == SPEECH[0], last == SPEECH[1]
         steps = chain.steps[hears : len(names) - speaks]
         if steps and (hears or speaks) and chain.name in served - needed:
-            ends[chain.name] = (names[0] or "" if hears else "", names[-1] or "" if speaks else "")
+            ends[chain.name] = (names[0] if hears else "", names[-1] if speaks else "")
             chain = chain.model_copy(update={"steps": steps})
         chains.append(chain)
     return (spec.model_copy(update={"chains": chains}), ends) if ends else (spec, ends)
@@ -148,52 +190,3 @@ def peel_speech(spec: FileSpec) -> tuple[FileSpec, dict[str, tuple[str, str]]]:
 
 def _read_type(part: Part | None) -> str:
     return part.type if isinstance(part, ComponentSpec) else ""
-
-
-def _list_inner_parts(part: Part, spec: FileSpec) -> list[str]:
-    """Return the names of the parts that run below a part, as its workers, tools or roles."""
-    if isinstance(part, GroupSpec | ChainSpec):
-        return list_members(part)
-    if isinstance(part, AgentSpec):
-        tools = spec.tools if part.params.tools is None else part.params.tools
-        return [*list_needed(tools, spec), *(tool.pipeline_or_node for tool in list_worker_tools(part))]
-    return [node.name for node in part.nodes] if isinstance(part, PipelineSpec) else []
-
-
-def _needs(part: Part, spec: FileSpec) -> Iterator[str]:
-    if isinstance(part, ComponentSpec):
-        for name, parameter in COMPONENTS[part.type].parameters.items():
-            named = (part.params or {}).get(name)
-            named = named if isinstance(named, list) else [named]
-            yield from [one for one in named if parameter.refers and isinstance(one, str)]
-    elif isinstance(part, PipelineSpec):
-        yield from (node.name for node in part.nodes)
-    elif isinstance(part, GroupSpec | ChainSpec):
-        yield from list_members(part)
-        yield from list_models(part) if isinstance(part, GroupSpec) else ()
-    else:
-        memory = part.params.memory or ()
-        yield from filter(None, (part.params.model, part.params.prompt_node, *(part.params.models or ())))
-        yield from [memory] if isinstance(memory, str) else memory
-        yield from list_needed(part.params.tools, spec)
-        yield from (tool.pipeline_or_node for tool in list_worker_tools(part))
-        yield from part.params.handoffs or ()
-        if may_use_shared_tools(part, spec):
-            yield from list_needed(spec.tools, spec)
-
-
-def list_models(group: GroupSpec) -> list[str]:
-    """Return the models that a group names, each once."""
-    selectors = [edges.selector for edges in group.conditional_edges or ()]
-    named = [group.model, *(one.model for one in selectors if not isinstance(one, str))]
-    return list(dict.fromkeys(filter(None, named)))
-
-
-def list_needed(tools: Tools | None, spec: FileSpec) -> Iterator[str]:
-    """Yield the parts of the file that a `tools` value names."""
-    if isinstance(tools, str):
-        tools = [tools]
-    if isinstance(tools, list):
-        mine = list_servers(spec)
-        yield from (tool.pipeline_or_node for tool in tools if isinstance(tool, ToolRef))
-        yield from (tool for tool in tools if isinstance(tool, str) and tool in mine)

@@ -59,18 +59,16 @@ class TypeEntry:
     @cached_property
     def parameters(self) -> Mapping[str, Parameter]:
         """The parameters that a file can set, by name."""
-        made_of = [self.constructor, *([_import(self.settings)] if self.settings else [])]
-        hints = {name: hint for one in made_of for name, hint in _read_hints(one).items() if name not in self.hidden}
-        found = {name: parameter for name, hint in hints.items() if (parameter := _describe_parameter(hint))}
-        return {**found, **self.also}
+        hints = _read_hints(self.constructor) | (_read_hints(_import(self.settings)) if self.settings else {})
+        described = {name: _describe_parameter(hint) for name, hint in hints.items() if name not in self.hidden}
+        return {**{name: one for name, one in described.items() if one is not None}, **self.also}
 
     @cached_property
     def required(self) -> tuple[str, ...]:
         """The parameters without which it cannot be made."""
-        empty = inspect.Parameter.empty
         return tuple(
-            name for name, one in _read_signature(self.constructor).items()
-            if name in self.needs or (name in self.parameters and one.default is empty)
+            name for name, one in _list_arguments(self.constructor).items()
+            if name in self.needs or (name in self.parameters and one.default is inspect.Parameter.empty)
         )  # fmt: skip
 
 
@@ -79,18 +77,18 @@ def _import(place: str) -> Any:
     return getattr(import_module(module), attribute)
 
 
-def _read_signature(constructor: Any) -> Mapping[str, inspect.Parameter]:
+def _list_arguments(constructor: Any) -> Mapping[str, inspect.Parameter]:
     return {} if isinstance(constructor, Tool) else inspect.signature(constructor).parameters
 
 
 def _read_hints(constructor: Any) -> dict[str, Any]:
     """Return the type hints of a constructor's parameters, in their order."""
-    signature, only_for_checkers = _read_signature(constructor), dict[str, Any]()
-    while signature:
+    arguments, only_for_checkers = _list_arguments(constructor), dict[str, Any]()
+    while arguments:
         try:
             function = constructor if inspect.isroutine(constructor) else constructor.__init__
             hints = get_type_hints(function, localns=only_for_checkers, include_extras=True)
-            return {name: hints[name] for name in signature if name in hints}
+            return {name: hints[name] for name in arguments if name in hints}
         except NameError as error:  # imported under TYPE_CHECKING; no file has such a parameter
             only_for_checkers[str(error.name)] = Any
     return {}
@@ -99,29 +97,27 @@ def _read_hints(constructor: Any) -> dict[str, Any]:
 def _describe_parameter(hint: Any) -> Parameter | None:
     """Return what a type hint says to a file, or `None` if a file can express none of its values."""
     members = list(_list_union_members(hint))
-    items = [
-        item
-        for one in members
-        if _find_kind(one) == "list"
-        for arg in get_args(one)
-        for item in _list_union_members(arg)
-    ]
-    kinds = {kind for one in members if (kind := _find_kind(one))}
-    refers = tuple(name for one in [*members, *items] for name in _list_named_types(one))
+    items = [one for list_ in members if _find_kind(list_) == "list" for one in get_args(list_)]
+    kinds, refers, choices = set(map(_find_kind, members)), list[str](), list[str]()
+    for one in [*members, *(inner for item in items for inner in _list_union_members(item))]:
+        if isinstance(one, ComponentReference):
+            refers += one.types
+        elif get_origin(one) is Literal:
+            choices += get_args(one)
+        elif (name := "PromptModel" if one is Model else getattr(one, "__name__", "")) in COMPONENTS:
+            refers.append(name)
     if kinds == {"true or false", "list"}:
         return Parameter("true, false or list")
-    kind = next((one for one in get_args(Kind) if one in kinds), "text" if refers else None)
-    choices = tuple(choice for one in [*members, *items] if get_origin(one) is Literal for choice in get_args(one))
-    return None if kind is None else Parameter(kind, refers, Path in members, choices)
+    kind = next((one for one in _HINTS if one in kinds), "text" if refers else None)
+    return None if kind is None else Parameter(kind, tuple(refers), Path in members, tuple(choices))
 
 
 def _list_union_members(hint: Any) -> Iterator[Any]:
-    """Yield the members of a union, and what is said of them by `Annotated`."""
+    """Yield the members of a union, and what `Annotated` says of them; a reference stands for what it annotates."""
     if get_origin(hint) is Annotated:
         inner, *said = get_args(hint)
-        yield from (
-            one for one in _list_union_members(inner) if not any(isinstance(this, ComponentReference) for this in said)
-        )
+        if not any(isinstance(one, ComponentReference) for one in said):
+            yield from _list_union_members(inner)
         yield from said
     elif get_origin(hint) in (Union, UnionType):
         for one in get_args(hint):
@@ -132,20 +128,10 @@ def _list_union_members(hint: Any) -> Iterator[Any]:
 
 def _find_kind(hint: Any) -> Kind | None:
     plain = get_origin(hint) or hint
-    if plain is Literal:
-        return "text"
-    return next((kind for kind, known in _HINTS.items() if plain in known), None)
+    return "text" if plain is Literal else next((kind for kind, known in _HINTS.items() if plain in known), None)
 
 
-def _list_named_types(hint: Any) -> tuple[str, ...]:
-    """Return the types of the components that a text may name where `hint` is wanted."""
-    if isinstance(hint, ComponentReference):
-        return hint.types
-    name = "PromptModel" if hint is Model else getattr(hint, "__name__", "")
-    return (name,) if name in COMPONENTS else ()
-
-
-_HINTS: Mapping[Kind, tuple[Any, ...]] = {
+_HINTS: Mapping[Kind, tuple[Any, ...]] = {  # in a union, the first one counts
     "mapping": (Mapping, dict), "list": (Iterable, Sequence, Collection, list, tuple), "number": (float,),
     "whole number": (int,), "true or false": (bool,), "text": (str, Path),
 }  # fmt: skip

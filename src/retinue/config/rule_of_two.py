@@ -9,38 +9,40 @@ from typing import Any
 
 from .problems import Found, validate
 from .references import Part, find_reached, index_parts, list_servers, list_worker_tools, may_use_shared_tools
-from .specs import AgentSpec, ComponentSpec, FileSpec, PipelineSpec, ToolEntry, ToolFile, ToolRef, Tools
-from .tool_files import BuiltIn, Endpoint, list_tool_files, parse_callable, resolve_existing_path
+from .specs import AgentSpec, ComponentSpec, FileSpec, PipelineSpec, ToolEntry, ToolFile, ToolRef
+from .tool_files import list_tool_files, parse_callable, resolve_existing_path
 from .yaml_text import read_file
 
-LABELS = ("untrusted", "private", "effects")
-_UNTRUSTED = (
-    "SearchEngine", "SerpAPIComponent", "LinkContentFetcher", "Crawler", "WebRetriever", "Wikipedia", "GitHubAPI",
-    "MCPTools", "RemoteAgent", "A2AAgent",
-)  # fmt: skip
-_PRIVATE = ("DocumentStore", "Retriever", "FileConverter", "DeepsetCloudPipeline", "HaystackPipeline")
-_EFFECTS = ("DocumentWriter", "ReportWriter", "MCPTools", "RemoteAgent", "A2AAgent")
+_TYPES = {  # of components, by label
+    "untrusted": (
+        "SearchEngine", "SerpAPIComponent", "LinkContentFetcher", "Crawler", "WebRetriever", "Wikipedia", "GitHubAPI",
+        "MCPTools", "RemoteAgent", "A2AAgent",
+    ),
+    "private": ("DocumentStore", "Retriever", "FileConverter", "DeepsetCloudPipeline", "HaystackPipeline"),
+    "effects": ("DocumentWriter", "ReportWriter", "MCPTools", "RemoteAgent", "A2AAgent"),
+}  # fmt: skip
 _WARNING = (
     "{agent} reads untrusted content ({untrusted}), sees private data ({private}) and has effects ({effects}) "
     "without approval: text hidden in what it reads can make it leak that data. Require a person's approval "
     "(approval: true), or remove one of the three; 'labels' of a tool declares which apply to it"
 )
-_Labelled = tuple[str, frozenset[str]]  # a tool's name and its labels
+_Labels = frozenset[str]
+_Labelled = tuple[str, _Labels]  # a tool's name and its labels
 
 
 def check_rule_of_two(spec: FileSpec) -> Iterator[Found]:
     """Yield a warning for each agent of the file that has all three labels."""
     for at, agent in enumerate(spec.agents or ()):
-        tools = list(_Labels(spec).label_agent(agent, (agent.name,)))
-        held = {label: [name for name, labels in tools if label in labels] for label in LABELS}
+        tools = list(_Labeller(spec).label_agent(agent, (agent.name,)))
+        held = {label: dict.fromkeys(name for name, labels in tools if label in labels) for label in _TYPES}
         if all(held.values()):
-            untrusted, private, effects = (", ".join(dict.fromkeys(held[label])) for label in LABELS)
-            message = _WARNING.format(agent=agent.name, untrusted=untrusted, private=private, effects=effects)
-            yield Found(("agents", at, "name"), message, warning=True)
+            named = {label: ", ".join(names) for label, names in held.items()}
+            yield Found(("agents", at, "name"), _WARNING.format(agent=agent.name, **named), warning=True)
 
 
-class _Labels:
-    """Determines the labels of tools; undefined tools have none."""
+class _Labeller:
+    """Determines the labels of tools; undefined tools have none. A tool that needs a person's approval does not count
+    as having effects. `within` names the parts that are being labelled."""
 
     def __init__(self, spec: FileSpec) -> None:
         self._spec = spec
@@ -48,27 +50,22 @@ class _Labels:
         self._folder = Path(spec.source.file).parent
 
     def label_agent(self, agent: AgentSpec, within: tuple[str, ...]) -> Iterator[_Labelled]:
-        """Yield the agent's tools with their labels. A tool that needs a person's approval does not count as having
-        effects."""
-        asked = agent.params.require_human_feedback
-        tools = self._spec.tools if agent.params.tools is None else agent.params.tools
-        own = self._label_tools(tools if agent.params.role != "planner" else None, agent, within)
-        for name, labels in [
-            *own,
-            *((tool.name, self._label_reference(tool, within)) for tool in list_worker_tools(agent)),
-        ]:
+        """Yield the agent's tools with their labels."""
+        asked, tools = agent.params.require_human_feedback, agent.params.tools
+        tools = self._spec.tools if tools is None else tools
+        labelled: list[_Labelled] = []
+        if isinstance(tools, dict) and agent.params.role != "planner":
+            labelled += self._label_entries(tools, self._folder)
+        elif agent.params.role != "planner":
+            for item in [tools] if isinstance(tools, str) else tools or ():
+                if isinstance(item, ToolRef):
+                    labelled.append((item.name, self._label_reference(item, within)))
+                else:
+                    labelled += self._label_named_tools(item, agent, within)
+        labelled += [(tool.name, self._label_reference(tool, within)) for tool in list_worker_tools(agent)]
+        for name, labels in labelled:
             approved = asked is True or (isinstance(asked, list) and name in asked)
             yield name, labels - {"effects"} if approved else labels
-
-    def _label_tools(self, tools: Tools | None, agent: AgentSpec, within: tuple[str, ...]) -> Iterator[_Labelled]:
-        if isinstance(tools, dict):
-            yield from self._label_entries(tools, self._folder)
-            return
-        for item in [tools] if isinstance(tools, str) else tools or ():
-            if isinstance(item, ToolRef):
-                yield item.name, self._label_reference(item, within)
-            else:
-                yield from self._label_named_tools(item, agent, within)
 
     def _label_named_tools(self, text: str, agent: AgentSpec, within: tuple[str, ...]) -> Iterator[_Labelled]:
         shared = self._spec.tools
@@ -79,56 +76,52 @@ class _Labels:
         elif text in list_servers(self._spec):
             yield text, self._label_part(self._parts[text], within)
         elif "/" in text or "." in text:
-            yield from self._label_path(text)
-
-    def _label_path(self, text: str) -> Iterator[_Labelled]:
-        try:
-            files = list_tool_files(resolve_existing_path(self._folder, text))
-        except (ValueError, OSError):
-            return
-        for file in files:
-            if file.suffix == ".py":
-                yield file.name, frozenset(["effects"])
-                continue
-            entries, _ = validate(ToolFile, read_file(file))
-            yield from self._label_entries(entries or {}, file.parent)
+            try:
+                files = list_tool_files(resolve_existing_path(self._folder, text))
+            except (ValueError, OSError):
+                return
+            for file in files:
+                if file.suffix == ".py":
+                    yield file.name, frozenset(["effects"])
+                else:
+                    yield from self._label_entries(validate(ToolFile, read_file(file))[0] or {}, file.parent)
 
     def _label_entries(self, entries: Mapping[str, ToolEntry], folder: Path) -> Iterator[_Labelled]:
         for name, entry in entries.items():
             labels = frozenset(entry.labels) if entry.labels is not None else _label_callable(entry, folder)
             yield name, labels - {"effects"} if entry.approval else labels
 
-    def _label_reference(self, ref: ToolRef, within: tuple[str, ...]) -> frozenset[str]:
+    def _label_reference(self, ref: ToolRef, within: tuple[str, ...]) -> _Labels:
         part = self._parts.get(ref.pipeline_or_node)
-        labels: frozenset[str] = frozenset(ref.labels or ())
+        labels: _Labels = frozenset(ref.labels or ())
         if ref.labels is None and part is not None and part.name not in within:
             labels = self._label_part(part, within)
             labels |= {"effects"} if ref.effects in ("once", "idempotent") else set()
         return labels - {"effects"} if ref.approval else labels
 
-    def _label_part(self, part: Part, within: tuple[str, ...]) -> frozenset[str]:
+    def _label_part(self, part: Part, within: tuple[str, ...]) -> _Labels:
         if isinstance(part, ComponentSpec):
-            kinds = zip(LABELS, (_UNTRUSTED, _PRIVATE, _EFFECTS), strict=True)
-            labels = frozenset(label for label, types in kinds if part.type in types)
+            labels = frozenset(label for label, types in _TYPES.items() if part.type in types)
             return labels - {"effects"} if _is_harmless(part.params or {}) else labels
-        if isinstance(part, PipelineSpec):
-            inner = [self._parts[node.name] for node in part.nodes if node.name in self._parts]
-            return frozenset().union(*(self._label_part(one, within) for one in inner))
         if isinstance(part, AgentSpec):
             return frozenset().union(*(labels for _, labels in self.label_agent(part, (*within, part.name))))
-        members = find_reached(self._spec, [part.name]) - {part.name, *within}
-        return frozenset().union(*(self._label_part(self._parts[one], (*within, *members)) for one in members))
+        if isinstance(part, PipelineSpec):
+            members = {node.name for node in part.nodes} & self._parts.keys()
+        else:
+            members = find_reached(self._spec, [part.name]) - {part.name, *within}
+            within = (*within, *members)
+        return frozenset().union(*(self._label_part(self._parts[one], within) for one in members))
 
 
-def _label_callable(entry: ToolEntry, folder: Path) -> frozenset[str]:
+def _label_callable(entry: ToolEntry, folder: Path) -> _Labels:
     """Return the labels of an entry in a tool file. Unless marked as read-only, it may have effects."""
     try:
         what = parse_callable(entry.callable_api, folder)
     except ValueError:
         return frozenset()
-    if isinstance(what, BuiltIn):
+    if what.kind == "built-in":
         return frozenset(["private"] if what.name == "passages" else [])
-    labels = {"untrusted"} if isinstance(what, Endpoint) else set()
+    labels = {"untrusted"} if what.kind == "url" else set()
     return frozenset(labels | ({"effects"} if entry.effects != "read" else set()))
 
 

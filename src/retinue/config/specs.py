@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Discriminator, Field, PrivateAttr, Tag
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, PrivateAttr
+from pydantic_core import CoreSchema, core_schema
 
 from ..core.tools.signature import read_exceptions
 from ..core.tools.tool import ToolExample
@@ -15,6 +15,7 @@ from ..strategies import STRATEGIES
 from .problems import Source
 from .registry import COMPONENTS, ENGINES, MEMORY_TYPES
 
+SECTIONS = ("components", "pipelines", "agents", "groups", "chains")
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 ToolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,64}$")]
 Positive = Annotated[int, Field(gt=0)]
@@ -23,23 +24,31 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Effects = Literal["read", "idempotent", "once"]
 
 
-def make_discriminator(**kinds: type) -> Discriminator:
-    """Return a discriminator by value type; its tags cannot be keys of a file."""
-    said = {
-        "path": "a file or folder",
-        "text": "a text",
-        "items": "a list",
-        "map": "a mapping",
-        "flag": "true or false",
-    }
+class Shapes:
+    """Annotates a union whose members are known by their shape: a text, a list, a mapping, or true and false."""
 
-    def kind(value: Any) -> str | None:
-        if isinstance(value, Spec):
-            return "<map>"
-        return next((f"<{name}>" for name, type_ in kinds.items() if isinstance(value, type_)), None)
+    def __init__(self, text: str = "a text") -> None:
+        self._words = {str: text, list: "a list", dict: "a mapping", bool: "true or false"}
 
-    *most, last = [said[name] for name in kinds]
-    return Discriminator(kind, "kind", f"{', '.join(most)} or {last}")
+    def __get_pydantic_core_schema__(self, union: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return a union tagged by shape; the tags cannot be keys of a file."""
+        members = {self._find_shape(one): one for one in get_args(union)}
+
+        def find_tag(value: Any) -> str | None:
+            shape = dict if isinstance(value, Spec) else type(value)
+            return f"<{shape.__name__}>" if shape in members else None
+
+        *most, last = [self._words[shape] for shape in members]
+        choices = {f"<{shape.__name__}>": handler.generate_schema(one) for shape, one in members.items()}
+        return core_schema.tagged_union_schema(
+            choices, find_tag, custom_error_type="kind", custom_error_message=f"{', '.join(most)} or {last}"
+        )
+
+    def _find_shape(self, member: Any) -> type:
+        origin = get_origin(member)
+        if origin is Annotated:
+            return self._find_shape(get_args(member)[0])
+        return str if origin is Literal else origin or (member if member in self._words else dict)
 
 
 class Spec(BaseModel):
@@ -50,14 +59,8 @@ class Spec(BaseModel):
 
 RoleName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,50}$")]
 FieldType = Literal["any", "str", "int", "float", "bool", "list", "dict"]
-Texts = Annotated[
-    Annotated[Name, Tag("<text>")] | Annotated[list[Name], Tag("<items>")],
-    make_discriminator(text=str, items=list),
-]
-Reads = Annotated[
-    Annotated[Name, Tag("<text>")] | Annotated[list[Name], Tag("<items>")] | Annotated[dict[str, Name], Tag("<map>")],
-    make_discriminator(text=str, items=list, map=dict),
-]
+Texts = Annotated[Name | list[Name], Shapes()]
+Reads = Annotated[Name | list[Name] | dict[str, Name], Shapes()]
 
 
 class HumanSpec(Spec):
@@ -118,14 +121,8 @@ class SelectorSpec(Spec):
     shows: list[Name] | None = None
 
 
-Selector = Annotated[
-    Annotated[Name, Tag("<text>")] | Annotated[SelectorSpec, Tag("<map>")],
-    make_discriminator(text=str, map=dict),
-]
-Tails = Annotated[
-    Annotated[list[Name], Tag("<items>")] | Annotated[dict[str, Name], Tag("<map>")],
-    make_discriminator(items=list, map=dict),
-]
+Selector = Annotated[Name | SelectorSpec, Shapes()]
+Tails = Annotated[list[Name] | dict[str, Name], Shapes()]
 
 
 class ConditionalSpec(Spec):
@@ -146,31 +143,14 @@ class FieldSpec(Spec):
     default: Any = None
 
 
-FieldItem = Annotated[
-    Annotated[FieldType, Tag("<text>")] | Annotated[FieldSpec, Tag("<map>")],
-    make_discriminator(text=str, map=dict),
-]
-Step = Annotated[
-    Annotated[Name, Tag("<text>")] | Annotated[RoleSpec, Tag("<map>")], make_discriminator(text=str, map=dict)
-]
-
-
+FieldItem = Annotated[FieldType | FieldSpec, Shapes()]
+Step = Annotated[Name | RoleSpec, Shapes()]
 Label = Literal["untrusted", "private", "effects"]
 
 
 def _check_exceptions(said: str) -> str:
-    try:
-        read_exceptions(said)
-    except ValueError as error:
-        raise PydanticCustomError("exceptions", "{problem}", {"problem": str(error)}) from error
+    read_exceptions(said)
     return said
-
-
-def _check_question(said: str) -> str:
-    try:
-        return as_question(said)
-    except ValueError as error:
-        raise PydanticCustomError("question", "{problem}", {"problem": str(error)}) from error
 
 
 class ExampleCallSpec(Spec):
@@ -190,11 +170,6 @@ class ExampleSpec(Spec):
     thought: str = ""
     follow_up: str = ""
 
-    @property
-    def example(self) -> ToolExample:
-        """The example itself."""
-        return ToolExample.of(self.model_dump())
-
 
 class ToolOptions(Spec):
     """The options of any tool: those of `retinue.Tool`, and `labels` for the rule of two."""
@@ -212,10 +187,10 @@ class ToolOptions(Spec):
     @property
     def options(self) -> dict[str, Any]:
         """The given options, for `Tool`."""
-        names = [name for name in ToolOptions.model_fields if name != "labels"]
-        given = {name: value for name in names if (value := getattr(self, name)) is not None}
+        given = {name: one for name in ToolOptions.model_fields if (one := getattr(self, name)) is not None}
+        given.pop("labels", None)
         if self.examples is not None:
-            given["examples"] = tuple(one.example for one in self.examples)
+            given["examples"] = tuple(ToolExample.of(one.model_dump()) for one in self.examples)
         return given
 
 
@@ -258,25 +233,11 @@ class WorkerRef(ToolOptions):
 
 
 ToolFile = dict[str, ToolEntry]
-WorkerItem = Annotated[
-    Annotated[Name, Tag("<text>")] | Annotated[WorkerRef, Tag("<map>")],
-    make_discriminator(text=str, map=dict),
-]
-ToolItem = Annotated[
-    Annotated[str, Tag("<text>")] | Annotated[ToolRef, Tag("<map>")],
-    make_discriminator(text=str, map=dict),
-]
-Tools = Annotated[
-    Annotated[str, Tag("<path>")] | Annotated[list[ToolItem], Tag("<items>")] | Annotated[ToolFile, Tag("<map>")],
-    make_discriminator(path=str, items=list, map=dict),
-]
-Feedback = Annotated[
-    Annotated[bool, Tag("<flag>")] | Annotated[list[str], Tag("<items>")],
-    make_discriminator(flag=bool, items=list),
-]
-
-
-Question = Annotated[str, Field(min_length=1, max_length=LONGEST), AfterValidator(_check_question)]
+WorkerItem = Annotated[Name | WorkerRef, Shapes()]
+ToolItem = Annotated[str | ToolRef, Shapes()]
+Tools = Annotated[str | list[ToolItem] | ToolFile, Shapes(text="a file or folder")]
+Feedback = Annotated[bool | list[str], Shapes()]
+Question = Annotated[str, Field(min_length=1, max_length=LONGEST), AfterValidator(as_question)]
 
 
 class BudgetSpec(Spec):

@@ -10,11 +10,13 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
 from pathlib import Path, PurePosixPath
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from .._internal.message_text import find_nearest, suggest_name
@@ -33,7 +35,18 @@ from ..tools.function_loader import (
 )
 from ..tools.packages import find_installed, lock_file, parse_requirements
 from .environment import resolve
-from .problems import Found, Node, Problem, Source, describe_unknown, fail, format_value, validate
+from .problems import (
+    Found,
+    KeyPath,
+    Node,
+    Problem,
+    Source,
+    describe_unknown,
+    fail,
+    find_invalid,
+    format_value,
+    validate,
+)
 from .registry import PYTHON_ROOTS, TOOLS, TypeEntry, fits
 from .specs import ToolEntry, ToolFile
 from .yaml_text import read_file
@@ -46,54 +59,37 @@ _RESERVED = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """An HTTP endpoint configured by the operator."""
+class Target(NamedTuple):
+    """What a `callable_api` means: the `name` of a `url` that the operator configured, of a function in a `file` under
+    the tool file's folder, of a tool in a `module` under one of the allowed roots, or of a `built-in` tool."""
 
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
-class FileFunction:
-    """A function in a Python file under the tool file's folder."""
-
-    file: Path
-    function: str
-
-
-@dataclass(frozen=True, slots=True)
-class ModuleTool:
-    """A tool in a module under one of the allowed roots."""
-
-    module: str
-    attribute: str
-
-
-@dataclass(frozen=True, slots=True)
-class BuiltIn:
-    """A built-in tool, by its name in `registry.TOOLS`."""
-
+    kind: Literal["url", "file", "module", "built-in"]
     name: str
-
-
-Target = Endpoint | FileFunction | ModuleTool | BuiltIn
+    file: Path = Path()
 
 
 def parse_callable(text: str, folder: Path) -> Target:
     """Return what `callable_api: text` means in a file of `folder`. Raises `ValueError` if it is not allowed."""
     if text.startswith(("http://", "https://")):
-        return Endpoint(_check_url(text))
+        try:
+            address = urlsplit(text.replace("${", "").replace("}", ""))
+            whole = bool(address.hostname) and address.port != 0
+        except ValueError:
+            whole = False
+        if (not whole and "${" not in text) or any(not c.isprintable() or c.isspace() for c in text):
+            raise ValueError(f"{redact_excerpt(text)!r} is not a URL (want http://host:port/path)")
+        return Target("url", text)
     if ".py:" in text:
         file, _, function = text.rpartition(":")
         if not function.isidentifier() or function.startswith("__"):
             raise ValueError(f"{function[:60]!r} is not the name of a function")
-        return FileFunction(resolve_existing_path(folder, file), function)
+        return Target("file", function, resolve_existing_path(folder, file))
     if text in TOOLS:
-        return BuiltIn(text)
-    module, _, attribute = text.rpartition(".")
-    parts = text.split(".")
-    if any(module == root or module.startswith(f"{root}.") for root in PYTHON_ROOTS) and all(map(_is_public, parts)):
-        return ModuleTool(module, attribute)
+        return Target("built-in", text)
+    module = text.rpartition(".")[0]
+    public = all(part.isidentifier() and not part.startswith("_") for part in text.split("."))
+    if public and any(module == root or module.startswith(f"{root}.") for root in PYTHON_ROOTS):
+        return Target("module", text)
     near = find_nearest(text, TOOLS)
     others = f"a tool under {' or '.join(PYTHON_ROOTS)}, or one of {', '.join(TOOLS)}"
     hint = f"did you mean {near!r}?" if near else f"want http://…, https://…, file.py:function, {others}"
@@ -130,29 +126,9 @@ def parse_environment(text: str) -> dict[str, str]:
     for part in filter(None, map(str.strip, text.split(","))):
         name, sign, value = part.partition("=")
         if not sign or not _VARIABLE.fullmatch(name.strip()):
-            raise ValueError(
-                "want NAME=value,NAME=value; a value may not contain a comma"
-            )  # not shown, since it may be part of a secret
+            raise ValueError("want NAME=value,NAME=value; a value may not contain a comma")  # which may be a secret
         values[name.strip()] = value.strip()
     return values
-
-
-def _check_url(text: str) -> str:
-    try:
-        address = urlsplit(text.replace("${", "").replace("}", ""))
-        whole = bool(address.hostname) and address.port != 0
-    except ValueError:
-        whole = False
-    if (not whole and "${" not in text) or any(not c.isprintable() or c.isspace() for c in text):
-        raise ValueError(f"{redact_excerpt(text)!r} is not a URL (want http://host:port/path)")
-    return text
-
-
-def _is_public(part: str) -> bool:
-    return part.isidentifier() and not part.startswith("_")
-
-
-_LISTS: Mapping[str, Callable[[str], Any]] = {"env": parse_environment, "pip_dependencies": parse_requirements}
 
 
 def check_entries(entries: Node, folder: Path) -> Iterator[Found]:
@@ -163,17 +139,14 @@ def check_entries(entries: Node, folder: Path) -> Iterator[Found]:
             allowed = "only letters (a-z, A-Z), digits (0-9) and underscores (_), at most 64 of them"
             yield Found(entry.path, f"a tool's name: want {allowed}, not {format_value(name)}", at_key=True)
         yield from _check_callable(entry, folder)
-        for key, read in _LISTS.items():
-            try:
-                read(entry.at(key).text)
-            except ValueError as error:
-                yield Found(entry.at(key).path, f"{key}: {error}")
+        yield from find_invalid(entry.at("env"), parse_environment)
+        yield from find_invalid(entry.at("pip_dependencies"), parse_requirements)
         for argument in entry.at("args_schema"):
             yield from _check_argument(argument)
 
 
 def _check_callable(entry: Node, folder: Path) -> Iterator[Found]:
-    api = entry.at("callable_api")
+    api, params = entry.at("callable_api"), entry.at("params")
     if not api.text:
         return
     try:
@@ -181,28 +154,21 @@ def _check_callable(entry: Node, folder: Path) -> Iterator[Found]:
     except ValueError as error:
         yield Found(api.path, f"callable_api: {error}")
         return
-    if isinstance(what, Endpoint) and not entry.at("description").text:
+    if what.kind == "url" and not entry.at("description").text:
         yield Found(entry.path, "needs 'description': the model chooses tools by it", at_key=True)
-    if isinstance(what, BuiltIn):
+    if what.kind == "built-in":
         yield from check_params(entry, TOOLS[what.name], what.name)
-        if path := entry.at("params").at("path").text:
-            try:
-                resolve_existing_path(folder, path)
-            except ValueError as error:
-                yield Found(entry.at("params").at("path").path, f"path: {error}")
-    elif entry.at("params").value:
-        yield Found(entry.at("params").path, "params: only for built-in tools", at_key=True)
-    if entry.at("pip_dependencies").text and not isinstance(what, FileFunction):
-        yield Found(entry.at("pip_dependencies").path, "pip_dependencies: only for functions of files", at_key=True)
-    if entry.at("env").text and not isinstance(what, FileFunction | Endpoint):
-        yield Found(entry.at("env").path, "env: only for functions of files, and for URLs", at_key=True)
-    yield from _check_headers(entry.at("headers"), what)
-
-
-def _check_headers(headers: Node, what: object) -> Iterator[Found]:
-    if headers.value and not isinstance(what, Endpoint):
-        yield Found(headers.path, "headers: only for URLs", at_key=True)
-    for header in headers:
+        yield from find_invalid(params.at("path"), lambda text: resolve_existing_path(folder, text))
+    elif params.value:
+        yield Found(params.path, "params: only for built-in tools", at_key=True)
+    for key, kinds, those in (
+        ("pip_dependencies", ["file"], "functions of files"),
+        ("env", ["file", "url"], "functions of files, and for URLs"),
+        ("headers", ["url"], "URLs"),
+    ):
+        if entry.at(key).value and what.kind not in kinds:
+            yield Found(entry.at(key).path, f"{key}: only for {those}", at_key=True)
+    for header in entry.at("headers"):
         for problem in find_header_problems({str(header.path[-1]): header.text}):
             yield Found(header.path, problem)
 
@@ -210,32 +176,24 @@ def _check_headers(headers: Node, what: object) -> Iterator[Found]:
 def check_params(entry: Node, known: TypeEntry, what: str) -> Iterator[Found]:
     """Check the names and types of the `params` of a component or built-in tool."""
     params = entry.at("params")
-    if params.value is not None and not isinstance(params.value, dict):
+    if not isinstance(params.value, dict | None):
         return
+    place, within = (params, "") if params.value else (entry, " in its 'params'")
     for name in known.required:
         if params.at(name).value is None:
-            yield Found((params if params.value else entry).path, f"{what} needs {name!r}" + _name_place(params))
+            yield Found(place.path, f"{what} needs {name!r}{within}")
     for param in params:
-        yield from _check_param(param, known, what)
-
-
-def _check_param(param: Node, known: TypeEntry, what: str) -> Iterator[Found]:
-    name = str(param.path[-1])
-    parameter = known.parameters.get(name)
-    if parameter is None:
-        yield Found(param.path, describe_unknown(f"parameter of {what}", name, known.parameters), at_key=True)
-        return
-    if param.value is not None and not fits(param.value, parameter.kind):
-        wanted = f"want a {parameter.kind}, not {format_value(param.value)}".replace("a true", "true")
-        yield Found(param.path, f"{name}: {wanted}")
-        return
-    for one in param if parameter.kind == "list" else [param]:
-        if parameter.choices and one.text not in parameter.choices and "${" not in one.text:
-            yield Found(one.path, f"{name}: {describe_unknown(name, one.text, parameter.choices)}")
-
-
-def _name_place(params: Node) -> str:
-    return "" if params.value else " in its 'params'"
+        name = str(param.path[-1])
+        parameter = known.parameters.get(name)
+        if parameter is None:
+            yield Found(param.path, describe_unknown(f"parameter of {what}", name, known.parameters), at_key=True)
+        elif param.value is not None and not fits(param.value, parameter.kind):
+            wanted = f"want a {parameter.kind}, not {format_value(param.value)}".replace("a true", "true")
+            yield Found(param.path, f"{name}: {wanted}")
+        elif parameter.choices:
+            for one in param if parameter.kind == "list" else [param]:
+                if "${" not in one.text and one.text not in parameter.choices:
+                    yield Found(one.path, f"{name}: {describe_unknown(name, one.text, parameter.choices)}")
 
 
 def _check_argument(argument: Node) -> Iterator[Found]:
@@ -259,25 +217,30 @@ def check_tool_file(path: Path) -> tuple[Source, list[Problem]]:
     return source, source.locate_problems([*found, *check_entries(Node(source.value), path.parent)])
 
 
+def read_tool_file(path: Path) -> tuple[ToolFile, Source]:
+    """Return the entries of a tool file. Raises `DataError` with all problems."""
+    source, problems = check_tool_file(path)
+    fail(problems)
+    entries: ToolFile | None = validate(ToolFile, source)[0]
+    return entries or {}, source
+
+
 def list_tool_files(path: Path) -> list[Path]:
     """Return the files that a `tools` path stands for: the file itself, or the files directly in the folder, sorted.
     Other file types, hidden files, and links that lead out of the folder are skipped."""
     if not path.is_dir():
         return [path]
-    names = sorted(child.name for child in path.iterdir() if child.suffix in (".yaml", ".yml", ".py"))
-    return [path / name for name in names if not name.startswith(".") and _is_inside(path, name)]
-
-
-def _is_inside(folder: Path, name: str) -> bool:
-    try:
-        return resolve_path_within(folder, name).is_file()
-    except ValueError:
-        return False
+    found: list[Path] = []
+    for child in sorted(path.iterdir()):
+        if child.suffix in (".yaml", ".yml", ".py") and not child.name.startswith("."):
+            with suppress(ValueError):
+                found += [child] if resolve_path_within(path, child.name).is_file() else []
+    return found
 
 
 class ToolFiles:
     """The tool files that a file names, each read once; `problems` collects all their problems. `unnamed` is set if
-    there is a Python file or an MCP server, whose tool names are unknown without importing or starting it."""
+    there are tools whose names are unknown without importing or starting something, or reading an invalid file."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -285,24 +248,25 @@ class ToolFiles:
         self.problems: list[Problem] = []
         self._names: dict[Path, tuple[str, ...]] = {}
 
-    def list_names(self, text: str) -> tuple[str, ...]:
+    def list_names(self, text: str) -> list[str]:
         """Return the names of the tools at the path `text`, as far as they are known without importing. Raises
         `ValueError` for an invalid path."""
         path = resolve_existing_path(self.folder, text)
         if path.is_file() and path.suffix not in (".yaml", ".yml", ".py"):
             raise ValueError(f"{text[:60]!r}: want a .yaml, .yml or .py file, or a folder of them")
-        return tuple(name for file in list_tool_files(path) for name in self._list_file_names(file, Path(text), path))
-
-    def _list_file_names(self, file: Path, text: Path, path: Path) -> tuple[str, ...]:
-        if file.suffix == ".py":
-            self.unnamed = True
-            return ()
-        if file not in self._names:
-            source, problems = check_tool_file(file)
-            shown_as = self.folder / text / file.relative_to(path)
-            self.problems += [problem._replace(file=str(shown_as)) for problem in problems]
-            self._names[file] = tuple(map(str, source.value)) if isinstance(source.value, dict) else ()
-        return self._names[file]
+        names: list[str] = []
+        for file in list_tool_files(path):
+            if file.suffix == ".py":
+                self.unnamed = True
+                continue
+            if file not in self._names:
+                source, problems = check_tool_file(file)
+                shown_as = self.folder / text / file.relative_to(path)
+                self.problems += [problem._replace(file=str(shown_as)) for problem in problems]
+                self.unnamed |= not source.whole
+                self._names[file] = tuple(map(str, source.value)) if isinstance(source.value, dict) else ()
+            names += self._names[file]
+        return names
 
 
 def load_tools(path: str | Path) -> list[Tool]:
@@ -311,82 +275,99 @@ def load_tools(path: str | Path) -> list[Tool]:
     In a folder, a Python file that a tool file refers to is only that file's code, and is not asked for tools. Raises
     `DataError` with all problems, one per line.
     """
-    path = Path(path)
-    tools: list[Tool] = []
-    sources = {file: _read_checked_source(file) for file in list_tool_files(path) if file.suffix != ".py"}
-    modules = _Modules()
-    for file in list_tool_files(path):
-        if file in sources:
-            entries, _ = validate(ToolFile, sources[file])
-            tools += build_entry_tools(entries or {}, file.parent, sources[file], modules)
-        elif file.resolve() not in _list_called_files(sources):
-            tools += _build_module_tools(file, modules)
-    _check_names(tools, path)
+    path, load, tools = Path(path), cache(load_module), list[Tool]()
+    files = list_tool_files(path)
+    read = {file: read_tool_file(file) for file in files if file.suffix != ".py"}
+    called = {
+        (file.parent / entry.callable_api.rpartition(":")[0]).resolve()
+        for file, (entries, _) in read.items()
+        for entry in entries.values()
+    }
+    for file in files:
+        if file in read:
+            entries, source = read[file]
+            tools += build_entry_tools(entries, source, load=load)
+        elif file.resolve() not in called:
+            try:
+                tools += [make_tool(one) for one in read_described_tools(load(file.resolve()))]
+            except UsageError as error:
+                raise DataError(f"{file}: {error}") from error
+    names = [tool.name for tool in tools]
+    if twice := next((name for at, name in enumerate(names) if name in names[:at]), ""):
+        raise DataError(f"{path}: two tools are called {twice!r}; give one of them another name")
     return tools
 
 
 def build_entry_tools(
-    entries: Mapping[str, ToolEntry], folder: Path, source: Source, modules: _Modules | None = None
+    entries: Mapping[str, ToolEntry],
+    source: Source,
+    path: KeyPath = (),
+    load: Callable[[Path], ModuleType] = load_module,
 ) -> list[Tool]:
-    """Build the tools of a validated mapping; `source` has its positions. Raises `DataError`."""
-    modules, tools, problems = modules or _Modules(), [], []
+    """Build the tools of a validated mapping, which is at `path` in `source`. Raises `DataError`."""
+    tools: list[Tool] = []
+    problems: list[Found] = []
     for name, entry in entries.items():
-        env = resolve(entry.env or "")
-        own = {} if env.missing else parse_environment(env.value)
-        api = resolve(entry.callable_api, {**os.environ, **own})
-        headers = resolve(entry.headers or {}, {**os.environ, **own})
-        parts = (("callable_api", api), ("env", env), ("headers", headers))
-        missing = [(part, one) for part, resolved in parts for one in resolved.missing]
-        problems += [source.locate_problem(Found((name, part), f"{part}: {one.message}")) for part, one in missing]
-        if missing:
-            continue
         try:
-            tools.append(_build_tool(name, entry, _Call(folder, api.value, own, headers.value), modules))
+            env = resolve(entry.env or "")
+            own = {} if env.missing else parse_environment(env.value)
+            api = resolve(entry.callable_api, {**os.environ, **own})
+            headers = resolve(entry.headers or {}, {**os.environ, **own})
+            resolved = {"callable_api": api, "env": env, "headers": headers}
+            missing = [(key, one) for key, part in resolved.items() for one in part.missing]
+            problems += [Found((*path, name, key), f"{key}: {one.message}") for key, one in missing]
+            if not missing:
+                given = entry.model_copy(update={key: part.value for key, part in resolved.items()})
+                tools.append(_build_tool(name, given, own, Path(source.file).parent, load))
         except (DataError, UsageError, ValueError) as error:
-            problems.append(Problem(source.file, *source.place((name, "callable_api")), f"{name}: {error}"))
-    fail(sorted(problems))
+            problems.append(Found((*path, name, "callable_api"), f"{name}: {error}"))
+    fail(sorted(map(source.locate_problem, problems)))
     return tools
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """An entry's folder, callable and headers, with environment variables resolved."""
+def _build_tool(
+    name: str, entry: ToolEntry, env: Mapping[str, str], folder: Path, load: Callable[[Path], ModuleType]
+) -> Tool:
+    """Build a tool from an entry without variables, and the environment `env` of its process."""
+    takes: Signature | None = None
+    if entry.args_schema is not None:
+        arguments = {
+            key: Argument(TYPES[one.type], one.description, "default" not in one.model_fields_set, one.default)
+            for key, one in entry.args_schema.items()
+        }
+        takes = build_signature(name, arguments)
+    function: Any
+    what = parse_callable(entry.callable_api, folder)
+    match what.kind:
+        case "url":
+            takes = takes or build_signature(name, {"query": Argument(str, "the question")})
+            function = make_endpoint(what.name, entry.return_output, headers=entry.headers or {})
+        case "built-in":
+            function = _build_built_in_tool(what.name, entry.params or {}, folder)
+        case "module":
+            module, _, attribute = what.name.rpartition(".")
+            function = find_tool(module, attribute)
+        case "file" if env or entry.pip_dependencies:
+            wanted = parse_requirements(entry.pip_dependencies or "")
+            python = find_installed(lock_file(folder, name), wanted) if wanted else Path(sys.executable)
+            takes = takes or build_signature(name, {})
+            started = make_subprocess_function(what.file, what.name, env, python)
+            function = pick_output(started, entry.return_output)
+        case "file":
+            function = find_function(load(what.file), what.name)
+            if not isinstance(function, Tool):
+                if takes is not None:
+                    _check_arguments(what.name, function, takes)
+                function = pick_output(function, entry.return_output)
+    if isinstance(function, Tool):  # with its own description and arguments
+        return replace(function, name=name, description=entry.description or function.description, **entry.options)
+    return Tool(name, function, entry.description or "", takes=takes, **entry.options)
 
-    folder: Path
-    api: str
-    env: Mapping[str, str]
-    headers: Mapping[str, str]
 
-
-class _Modules(dict[Path, ModuleType]):
-    """The Python files imported so far."""
-
-    def __missing__(self, file: Path) -> ModuleType:
-        self[file] = load_module(file)
-        return self[file]
-
-
-def _build_tool(name: str, entry: ToolEntry, place: _Call, modules: _Modules) -> Tool:
-    described = entry.description or ""
-    takes = _read_signature(name, entry)
-    what = parse_callable(place.api, place.folder)
-    if isinstance(what, Endpoint):
-        takes = takes or build_signature(name, {"query": Argument(str, "the question")})
-        call = make_endpoint(what.url, entry.return_output, headers=place.headers)
-        return Tool(name, call, described, takes=takes, **entry.options)
-    if isinstance(what, BuiltIn):
-        return _with_options(_build_built_in_tool(what, entry, place.folder), name, entry)
-    if isinstance(what, ModuleTool):
-        return _with_options(find_tool(what.module, what.attribute), name, entry)
-    if place.env or entry.pip_dependencies:
-        function = _build_process_function(name, what, entry, place)
-        return Tool(name, function, described, takes=takes or build_signature(name, {}), **entry.options)
-    found = find_function(modules[what.file], what.function)
-    if isinstance(found, Tool):
-        return _with_options(found, name, entry)
-    if takes is not None:
-        _check_arguments(what.function, found, takes)
-    return Tool(name, pick_output(found, entry.return_output), described, takes=takes, **entry.options)
+def _build_built_in_tool(name: str, params: Mapping[str, Any], folder: Path) -> Tool:
+    made = TOOLS[name].constructor
+    given = {key: resolve_existing_path(folder, one) if key == "path" else one for key, one in params.items()}
+    return make_tool(made if isinstance(made, Tool) else made(**given))
 
 
 def _check_arguments(name: str, function: Callable[..., Any], takes: Signature) -> None:
@@ -404,62 +385,3 @@ def _check_arguments(name: str, function: Callable[..., Any], takes: Signature) 
     for one, parameter in named.items():
         if parameter.default is parameter.empty and one not in declared:
             raise UsageError(f"args_schema: {name} needs {one!r}, which is not declared")
-
-
-def _build_process_function(name: str, what: FileFunction, entry: ToolEntry, place: _Call) -> Callable[..., Any]:
-    wanted = parse_requirements(entry.pip_dependencies or "")
-    python = find_installed(lock_file(place.folder, name), wanted) if wanted else Path(sys.executable)
-    return pick_output(make_subprocess_function(what.file, what.function, place.env, python), entry.return_output)
-
-
-def _read_signature(name: str, entry: ToolEntry) -> Signature | None:
-    if entry.args_schema is None:
-        return None
-    arguments = {
-        key: Argument(TYPES[one.type], one.description, "default" not in one.model_fields_set, one.default)
-        for key, one in entry.args_schema.items()
-    }
-    return build_signature(name, arguments)
-
-
-def _build_built_in_tool(what: BuiltIn, entry: ToolEntry, folder: Path) -> Tool:
-    made = TOOLS[what.name].constructor
-    params = dict(entry.params or {})
-    if "path" in params:
-        params["path"] = resolve_existing_path(folder, params["path"])
-    return make_tool(made if isinstance(made, Tool) else made(**params))
-
-
-def _with_options(tool: Tool, name: str, entry: ToolEntry) -> Tool:
-    """Return a tool that has its own description and arguments, with the file's name and options."""
-    return replace(tool, name=name, description=entry.description or tool.description, **entry.options)
-
-
-def _build_module_tools(file: Path, modules: _Modules) -> list[Tool]:
-    try:
-        return [make_tool(one) for one in read_described_tools(modules[file.resolve()])]
-    except UsageError as error:
-        raise DataError(f"{file}: {error}") from error
-
-
-def _read_checked_source(file: Path) -> Source:
-    source, problems = check_tool_file(file)
-    fail(problems)
-    return source
-
-
-def _list_called_files(sources: Mapping[Path, Source]) -> set[Path]:
-    """Return the Python files that tool files refer to."""
-    return {
-        (file.parent / str(entry.get("callable_api", "")).rpartition(":")[0]).resolve()
-        for file, source in sources.items()
-        for entry in (source.value or {}).values()
-    }
-
-
-def _check_names(tools: Iterable[Tool], path: Path) -> None:
-    seen: set[str] = set()
-    for tool in tools:
-        if tool.name in seen:
-            raise DataError(f"{path}: two tools are called {tool.name!r}; give one of them another name")
-        seen.add(tool.name)

@@ -1,26 +1,37 @@
-"""Loads agents and pipelines from files and saves them: the core of `load_from_yaml` and `save_to_yaml`."""
+"""Loads agents and pipelines from files, or from the environment, and saves them: the core of `load_from_yaml` and
+`save_to_yaml`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from .._internal.files import replace_file
 from .._internal.yaml_io import YamlSerializable
 from ..core.loop.effects import Human
 from ..errors import DataError, UsageError
 from ..tools.packages import lock_file, parse_requirements
 from .builder import Builder
-from .export import write_atomically, write_file_value
-from .file_check import load_spec
-from .problems import describe_unknown, fail, validate
+from .export import SpecWriter
+from .file_check import check_spec, load_spec
+from .problems import describe_unknown
 from .references import list_exposed
 from .registry import TOOLS
-from .specs import FileSpec, ToolEntry, ToolFile, Tools
-from .tool_files import check_tool_file, list_tool_files, resolve_existing_path
-from .yaml_text import dump_value
+from .specs import FileSpec
+from .tool_files import list_tool_files, read_tool_file, resolve_existing_path
+from .yaml_text import dump_value, parse_scalar_or_text, read_text
 
 _HEAD = "# Written by Retinue. Secrets are not included: set the variables that stand for them.\n"
+OPEA_NAMES = ("AGENT_NAME", "agent_name")
+_OPEA_TEXTS = (
+    "role", "role_description", "strategy", "model", "llm_model_id", "llm_engine", "llm_endpoint_url", "custom_prompt",
+    "tools", "memory_type",
+)  # fmt: skip
+_OPEA_VALUES = (
+    "temperature", "top_p", "top_k", "repetition_penalty", "max_new_tokens", "recursion_limit", "timeout", "stream",
+    "with_memory", "require_human_feedback",
+)  # fmt: skip
 
 
 def load(path: str | Path, section: str, name: str | None = None, human: Human | None = None) -> Any:
@@ -36,8 +47,8 @@ def select_agent(spec: FileSpec, name: str | None) -> str:
     """Return `name` if an agent, group or chain is called that; without it, the only one that a server would
     offer."""
     teams: list[str] = [one.name for one in (*(spec.groups or ()), *(spec.chains or ()))]
-    if name in teams:
-        return str(name)
+    if name is not None and name in teams:
+        return name
     offered = [one.name for one in list_exposed(spec)]
     if name is not None or not (offered or teams):
         return select_part(spec, "agents", name)
@@ -60,46 +71,60 @@ def select_part(spec: FileSpec, section: str, name: str | None) -> str:
     return name
 
 
+def read_spec_from_environment(environ: Mapping[str, str]) -> FileSpec:
+    """Return a file with the agent that `environ` describes, as in OPEA's RFC on agents and its compose files; empty
+    variables count as unset. Raises `UsageError` if it describes none, and `DataError` with all problems."""
+    given = {name: value for name, value in environ.items() if value.strip()}
+    params: dict[str, Any] = {name: given[name] for name in _OPEA_TEXTS if name in given}
+    if not params:
+        raise UsageError(
+            "give a FILE of agents, or describe one in the environment: strategy, llm_engine, llm_endpoint_url, model, "
+            "tools and so on (OPEA's RFC on agents)"
+        )
+    path, here = Path(given.get("tools", "")), Path.cwd()
+    if path.is_absolute() and path.is_relative_to(here):  # as in OPEA's Compose files; no other is allowed
+        params["tools"] = path.relative_to(here).as_posix()
+    params |= {name: parse_scalar_or_text(given[name].strip()) for name in _OPEA_VALUES if name in given}
+    if "api_key" in given:
+        params["api_key"] = "${api_key}"  # resolved when the agent is built, so no spec holds it
+    name = next((given[one] for one in OPEA_NAMES if one in given), "opea-agent")  # the model's id in OPEA
+    text = dump_value({"agents": [{"name": name, "params": params}]})
+    return check_spec(read_text(text, "environment"))
+
+
 def save(something: YamlSerializable, path: str | Path) -> None:
     """Write `something` to `path` atomically. Raises `UsageError` for what a file cannot express."""
     path = Path(path)
-    text = f"{_HEAD}{dump_value(write_file_value(something, path.resolve().parent))}"
-    write_atomically(path, text)
+    file = SpecWriter(path.resolve().parent)
+    file.add(something, something.name)
+    text = f"{_HEAD}{dump_value(file.build_file_value())}"
+    try:
+        replace_file(path, text)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def list_dependencies(path: str | Path) -> dict[Path, tuple[str, ...]]:
     """Return the requirements of each tool that has any, by lock file. `path` is a file of agents or a folder of tool
     files. Raises `DataError` with all problems."""
     path = Path(path)
-    return dict(_list_file_packages(path) if path.is_dir() else _list_spec_packages(path))
-
-
-def _list_spec_packages(path: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
-    spec = load_spec(path)
-    yield from _list_tool_packages(spec.tools, path.parent)
-    for agent in spec.agents or ():
-        yield from _list_tool_packages(agent.params.tools, path.parent)
-
-
-def _list_tool_packages(tools: Tools | None, folder: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
-    if isinstance(tools, dict):
-        yield from _list_entry_packages(tools, folder)
-        return
-    for named in [tools] if isinstance(tools, str) else tools or ():
-        if isinstance(named, str) and named not in TOOLS and Path(folder, named).exists():
-            yield from _list_file_packages(resolve_existing_path(folder, named))
-
-
-def _list_file_packages(path: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
-    for file in list_tool_files(path):
-        if file.suffix != ".py":
-            source, problems = check_tool_file(file)
-            fail(problems)
-            entries, _ = validate(ToolFile, source)
-            yield from _list_entry_packages(entries or {}, file.parent)
-
-
-def _list_entry_packages(entries: Mapping[str, ToolEntry], folder: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
-    for name, entry in entries.items():
-        if wanted := parse_requirements(entry.pip_dependencies or ""):
-            yield lock_file(folder, name), wanted
+    folder, named, entries = path, list[Path](), list[tuple[Path, Any]]()
+    if path.is_dir():
+        named = [path]
+    else:
+        folder, spec = path.parent, load_spec(path)
+        for tools in (spec.tools, *(agent.params.tools for agent in spec.agents or ())):
+            if isinstance(tools, dict):
+                entries.append((folder, tools))
+                continue
+            texts = [one for one in ([tools] if isinstance(tools, str) else tools or ()) if isinstance(one, str)]
+            found = [one for one in texts if one not in TOOLS and (folder / one).exists()]
+            named += [resolve_existing_path(folder, one) for one in found]
+    files = [file for one in named for file in list_tool_files(one) if file.suffix != ".py"]
+    entries += [(file.parent, read_tool_file(file)[0]) for file in files]
+    wanted = {
+        lock_file(folder, name): parse_requirements(entry.pip_dependencies or "")
+        for folder, tools in entries
+        for name, entry in tools.items()
+    }
+    return {file: requirements for file, requirements in wanted.items() if requirements}

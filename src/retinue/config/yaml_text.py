@@ -1,7 +1,6 @@
 """YAML 1.2: read to plain values with positions, strictly and within bounds, and written.
 
-The reader consumes parser events, so nothing recurses and tags construct nothing, and it stops at the first event
-beyond a limit.
+The reader consumes parser events, so tags construct nothing, and stops at the first event beyond a limit.
 """
 
 from __future__ import annotations
@@ -11,10 +10,9 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import yaml
 
@@ -46,12 +44,6 @@ _PLAINER = {
     "found unexpected end of stream": "the closing quote is missing",
     "found character that cannot start any token": "a text cannot begin with this character; quote it",
     "block sequence entries are not allowed in this context": "'- ' is not allowed; begin the list on its own line",
-}
-_HOW = {
-    "anchor": "anchors (&) are not allowed; write the value out",
-    "alias": "aliases (*) are not allowed; write the value out",
-    "tag": "tags (!) are not allowed; values are texts, numbers, true, false, null, lists and mappings",
-    "merge": "merge keys (<<) are not allowed; write the keys out",
 }
 _ESCAPED = re.compile("[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd]")
 _INT = re.compile(r"[-+]?[0-9]+")
@@ -117,7 +109,7 @@ def read_text(text: str | bytes, file: str = "<text>") -> Source:
         except UnicodeDecodeError as error:
             bad = error.object[error.start]
             before = error.object[: error.start].decode(errors="replace").removeprefix("\ufeff")
-            return _refuse_source(file, f"not UTF-8: the byte 0x{bad:02x}; save it as UTF-8", _end(before))
+            return _refuse_source(file, f"not UTF-8: the byte 0x{bad:02x}; save it as UTF-8", _find_end(before))
     elif len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         return _refuse_source(file, f"larger than {MAX_BYTES:,} bytes")
     text = text.removeprefix("\ufeff")
@@ -125,30 +117,30 @@ def read_text(text: str | bytes, file: str = "<text>") -> Source:
         text = _HALVES.sub(lambda found: f"{found[1]}{json.loads(f'{chr(34)}{found[2]}{chr(34)}')}", text)
     if forbidden := _FORBIDDEN.search(text):
         message = f"the character U+{ord(forbidden[0]):04X} is not allowed in YAML"
-        return _refuse_source(file, message, _end(text[: forbidden.start()]))
+        return _refuse_source(file, message, _find_end(text[: forbidden.start()]))
     reader = _Reader(file)
-    whole = reader.read(yaml.parse(text, Loader=_LOADER), text)
+    whole = reader.read(text)
     problems = sorted(dict.fromkeys(reader.problems), key=lambda problem: problem[1:3])
     return Source(file, reader.value, reader.keys, reader.values, tuple(problems), whole)
+
+
+def _refuse_source(file: str, message: str, place: Place = Place(1, 1)) -> Source:
+    return Source(file, problems=(Problem(file, *place, message),), whole=False)
+
+
+def _find_end(text: str) -> Place:
+    """Return the position after `text`."""
+    lines = _BREAK.split(text)
+    return Place(len(lines), len(lines[-1]) + 1)
 
 
 class _Stop(Exception):
     """Stops reading."""
 
 
-@dataclass(slots=True)
-class _Open:
-    """An open mapping or list. `path` is `None` if its content is dropped: inside a key, or under a refused key."""
-
-    value: Any
-    path: KeyPath | None
-    is_key: bool = False
-    key: str | None = None
-    skip: bool = False  # drop the next value
-
-
 class _Reader:
-    """Builds the value from parser events."""
+    """Builds the value of a document from parser events. Within a key, or under a refused one, `path` is `None`: what
+    is there is checked and dropped."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -156,18 +148,22 @@ class _Reader:
         self.keys: dict[KeyPath, Place] = {}
         self.values: dict[KeyPath, Place] = {}
         self.problems: list[Problem] = []
-        self._open: list[_Open] = []
         self._nodes = 0
-        self._documents = 0
-        self._place = Place(1, 1)
+        self._depth = 0
+        self._place = Place(1, 1)  # of the latest event
 
-    def read(self, events: Iterable[Any], text: str) -> bool:
-        """Read all events. Return whether the end was reached."""
+    def read(self, text: str) -> bool:
+        """Read `text`. Return whether its end was reached."""
+        self._events = self._follow_events(text)
+        documents = 0
         try:
-            for event in events:
-                mark = event.start_mark
-                self._place = Place(mark.line + 1, mark.column + 1)
-                self._read_event(event)
+            for event in self._events:
+                if isinstance(event, yaml.NodeEvent):
+                    self.value = self._read_node(event, ())
+                elif isinstance(event, yaml.DocumentStartEvent):
+                    documents += 1
+                    if documents > 1:
+                        self._stop("a second document begins here; only one is allowed")
         except _Stop:
             return False
         except yaml.YAMLError as error:
@@ -178,134 +174,101 @@ class _Reader:
             return False
         return True
 
+    def _follow_events(self, text: str) -> Iterator[Any]:
+        events: Iterable[Any] = yaml.parse(text, Loader=_LOADER)
+        for event in events:
+            self._place = Place(event.start_mark.line + 1, event.start_mark.column + 1)
+            yield event
+
+    def _read_node(self, event: Any, path: KeyPath | None) -> Any:
+        """Return the value that begins with `event`."""
+        self._check_node(event)
+        if path is not None:  # an empty value has no position, but its key has
+            empty = isinstance(event, yaml.ScalarEvent) and not event.style and not event.value
+            self.values[path] = self.keys.get(path, self._place) if empty else self._place
+        match event:
+            case yaml.AliasEvent():
+                self._add_problem("aliases (*) are not allowed; write the value out")
+                return None
+            case yaml.ScalarEvent():
+                try:
+                    return event.value if event.style else parse_scalar(event.value)
+                except ValueError as error:
+                    self._add_problem(f"{error} is too long")
+                    return None
+        if self._depth >= MAX_DEPTH:
+            self._stop(f"nested deeper than {MAX_DEPTH} levels")
+        self._depth += 1
+        value = self._read_mapping(path) if isinstance(event, yaml.MappingStartEvent) else self._read_list(path)
+        self._depth -= 1
+        return value
+
+    def _read_list(self, path: KeyPath | None) -> list[Any]:
+        items: list[Any] = []
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            items.append(self._read_node(event, None if path is None else (*path, len(items))))
+        return items
+
+    def _read_mapping(self, path: KeyPath | None) -> dict[str, Any]:
+        mapping: dict[str, Any] = {}
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            key = self._read_key(event, mapping, path)
+            inner = None if key is None or path is None else (*path, key)
+            if inner is not None:
+                self.keys[inner] = self._place
+            value = self._read_node(next(self._events), inner)
+            if key is not None:
+                mapping[key] = value
+        return mapping
+
+    def _read_key(self, event: Any, mapping: Mapping[str, Any], path: KeyPath | None) -> str | None:
+        """Return the key that begins with `event`, or `None` if it is refused."""
+        if not isinstance(event, yaml.ScalarEvent):
+            if not isinstance(event, yaml.AliasEvent):
+                self._add_problem("a key must be a text")
+            self._read_node(event, None)
+            return None
+        self._check_node(event)
+        key: str = event.value
+        if not event.style and key in ("", "<<"):
+            merge = "merge keys (<<) are not allowed; write the keys out"
+            self._add_problem(merge if key else "a key is missing before the ':'")
+            return None
+        if key in mapping:
+            first = "" if path is None else f" (first in line {self.keys[(*path, key)].line})"
+            self._add_problem(f"the key {key[:60]!r} appears twice here{first}")
+            return None
+        return key
+
+    def _check_node(self, event: Any) -> None:
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            self._stop(f"more than {MAX_NODES:,} values")
+        if event.anchor is not None and not isinstance(event, yaml.AliasEvent):
+            self._add_problem("anchors (&) are not allowed; write the value out")
+        if getattr(event, "tag", None) is not None:
+            self._add_problem(
+                "tags (!) are not allowed; values are texts, numbers, true, false, null, lists and mappings"
+            )
+
     def _add_syntax_problem(self, error: yaml.YAMLError, text: str) -> None:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         place = Place(mark.line + 1, mark.column + 1) if mark else self._place
         said = str(getattr(error, "problem", None) or error)
         message = _PLAINER.get(said, said)
-        place = min(place, _end(text))  # libyaml counts the end of the text as an additional line
+        place = min(place, _find_end(text))  # libyaml counts the end of the text as an additional line
         if _BREAK.split(text)[place.line - 1][place.column - 1 :].startswith("\t"):
             message = "tabs cannot be used for indentation; use spaces"
         self.problems.append(Problem(self.file, *place, message))
 
-    def _read_event(self, event: Any) -> None:
-        match event:
-            case yaml.ScalarEvent():
-                self._count(event)
-                self._read_scalar(event)
-            case yaml.SequenceStartEvent() | yaml.MappingStartEvent():
-                self._count(event)
-                self._begin({} if isinstance(event, yaml.MappingStartEvent) else [])
-            case yaml.SequenceEndEvent() | yaml.MappingEndEvent():
-                self._end()
-            case yaml.AliasEvent():
-                self._count(event)
-                self._add_problem(_HOW["alias"])
-                self._put(None)
-            case yaml.DocumentStartEvent():
-                self._documents += 1
-                if self._documents > 1:
-                    self._add_problem("a second document begins here; only one is allowed")
-                    raise _Stop
-
-    def _count(self, event: Any) -> None:
-        self._nodes += 1
-        if self._nodes > MAX_NODES:
-            self._add_problem(f"more than {MAX_NODES:,} values")
-            raise _Stop
-        if event.anchor is not None and not isinstance(event, yaml.AliasEvent):
-            self._add_problem(_HOW["anchor"])
-        if getattr(event, "tag", None) is not None:
-            self._add_problem(_HOW["tag"])
-
-    @property
-    def _awaits_key(self) -> bool:
-        top = self._open[-1] if self._open else None
-        return top is not None and isinstance(top.value, dict) and top.key is None and not top.skip
-
-    def _read_scalar(self, event: Any) -> None:
-        plain = not event.style
-        if self._awaits_key:
-            self._read_key(event.value, plain=plain)
-            return
-        top = self._open[-1] if self._open else None
-        if plain and not event.value and top and top.key is not None and top.path is not None:
-            self._place = self.keys[(*top.path, top.key)]  # an empty value has no position, but its key has
-        try:
-            self._put(parse_scalar(event.value) if plain else event.value)
-        except ValueError as error:
-            self._add_problem(f"{error} is too long")
-            self._put(None)
-
-    def _read_key(self, key: str, *, plain: bool) -> None:
-        top = self._open[-1]
-        if plain and key in ("", "<<"):
-            self._add_problem(_HOW["merge"] if key else "a key is missing before the ':'")
-            top.skip = True
-        elif key in top.value:
-            first = f" (first in line {self.keys[(*top.path, key)].line})" if top.path is not None else ""
-            self._add_problem(f"the key {key[:60]!r} appears twice here{first}")
-            top.skip = True
-        else:
-            top.key = key
-            if top.path is not None:
-                self.keys[(*top.path, key)] = self._place
-
-    def _begin(self, value: Any) -> None:
-        if len(self._open) >= MAX_DEPTH:
-            self._add_problem(f"nested deeper than {MAX_DEPTH} levels")
-            raise _Stop
-        if self._awaits_key:
-            self._add_problem("a key must be a text")
-            self._open.append(_Open(value, None, is_key=True))
-            return
-        self._open.append(_Open(value, self._put(value)))
-
-    def _end(self) -> None:
-        if self._open.pop().is_key:
-            self._open[-1].skip = True
-
-    def _put(self, value: Any) -> KeyPath | None:
-        """Store `value` at its place. Return its path, if it is kept."""
-        if self._awaits_key:  # an alias as a key
-            self._open[-1].skip = True
-            return None
-        if not self._open:
-            path: KeyPath | None = ()
-            self.value = value
-        else:
-            path = self._put_into(self._open[-1], value)
-        if path is not None:
-            self.values[path] = self._place
-        return path
-
-    def _put_into(self, top: _Open, value: Any) -> KeyPath | None:
-        if isinstance(top.value, list):
-            top.value.append(value)
-            return None if top.path is None else (*top.path, len(top.value) - 1)
-        if top.skip:
-            top.skip = False
-            return None
-        assert top.key is not None
-        top.value[top.key] = value
-        key, top.key = top.key, None
-        return None if top.path is None else (*top.path, key)
-
     def _add_problem(self, message: str) -> None:
         self.problems.append(Problem(self.file, *self._place, message))
         if len(self.problems) >= MAX_PROBLEMS:
-            self.problems.append(Problem(self.file, *self._place, f"stopped reading after {MAX_PROBLEMS} problems"))
-            raise _Stop
+            self._stop(f"stopped reading after {MAX_PROBLEMS} problems")
 
-
-def _refuse_source(file: str, message: str, place: Place = Place(1, 1)) -> Source:
-    return Source(file, problems=(Problem(file, *place, message),), whole=False)
-
-
-def _end(text: str) -> Place:
-    """Return the position after `text`."""
-    lines = _BREAK.split(text)
-    return Place(len(lines), len(lines[-1]) + 1)
+    def _stop(self, message: str) -> NoReturn:
+        self.problems.append(Problem(self.file, *self._place, message))
+        raise _Stop
 
 
 class _Dumper(yaml.SafeDumper):
@@ -316,17 +279,12 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
-    style = "|" if "\n" in text else None
-    if _ESCAPED.search(text) or not _is_text(text):
-        style = '"'
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-def _is_text(text: str) -> bool:
     try:
-        return isinstance(parse_scalar(text), str)
+        plain = not _ESCAPED.search(text) and isinstance(parse_scalar(text), str)
     except ValueError:
-        return False
+        plain = False
+    style = None if "\n" not in text else "|"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style if plain else '"')
 
 
 _Dumper.add_representer(str, _represent_text)

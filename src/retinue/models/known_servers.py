@@ -24,7 +24,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 from urllib.parse import urlsplit
 
-from .._internal.cache import find_state_folder
+from .._internal.files import find_state_folder
 from .._internal.message_text import suggest_name
 from ..core.prompt import Ask, Prompt
 from ..core.protocols import Chunks

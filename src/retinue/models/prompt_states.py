@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkstemp
 
-from .._internal.cache import cache_folder
+from .._internal.files import cache_folder
 from ..core.prompt import Ask
 from ..errors import ModelError
 from ..net.http_client import HttpClient

@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, Literal
 from zipfile import BadZipFile, ZipFile
 
-from .._internal.cache import cache_folder
+from .._internal.files import cache_folder
 from .._internal.message_text import find_nearest, suggest_name
 from .._internal.progress import Progress
 from ..errors import DataError, ModelUnavailable, UsageError

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 from ..core.component import FIRST
-from .graph import ROOT, Node, Wire, find_root_name, sort_topologically
+from .graph import ROOT, Node, find_root_name, sort_topologically
 
 _WIDTH = 100  # of a line of text
 _BOX, _LAYER, _GAP, _MARGIN = 34, 78, 28, 16  # height of a box, height of a layer, gap between boxes, outer margin
@@ -19,20 +19,14 @@ def draw_text(nodes: Iterable[Node]) -> str:
     ordered = sort_topologically(nodes)
     lines = [find_root_name(ordered)]
     for layer in _assign_layers(ordered):
-        lines.append("  ↓")
-        line = ""
+        lines += ["  ↓", ""]
         for node in layer:
-            shown = f"{node.name} (← {', '.join(dict.fromkeys(map(_label, node.wires)))})"
-            if line and len(line) + len(shown) + 3 > _WIDTH:
-                lines.append(line)
-                line = ""
-            line = f"{line}   {shown}" if line else shown
-        lines.append(line)
+            sources = dict.fromkeys(f"{wire}.{wire.key}" if wire.key else str(wire) for wire in node.wires)
+            shown = f"{node.name} (← {', '.join(sources)})"
+            if lines[-1] and len(lines[-1]) + len(shown) + 3 > _WIDTH:
+                lines.append("")
+            lines[-1] += f"   {shown}" if lines[-1] else shown
     return "\n".join(lines)
-
-
-def _label(wire: Wire) -> str:
-    return str(wire) + (f".{wire.key}" if wire.key else "")
 
 
 def _assign_layers(nodes: Sequence[Node]) -> list[list[Node]]:
@@ -67,20 +61,22 @@ def draw_svg(nodes: Iterable[Node]) -> str:
     ordered = sort_topologically(nodes)
     layers = _place_elements(_assign_layers(ordered), _Place(find_root_name(ordered), round=True))
     width = max(_MARGIN * 2 + sum(place.width + _GAP for place in layer) - _GAP for layer in layers)
-    for number, layer in enumerate(layers):
-        _spread(layer, number, width)
+    for number, layer in enumerate(layers):  # side by side, centered, in the order of their sources
+        layer.sort(key=lambda place: sum(above.x for above, _ in place.above) / max(1, len(place.above)))
+        x = (width - sum(place.width + _GAP for place in layer) + _GAP) / 2
+        for place in layer:
+            place.x, place.y = x + place.width / 2, _MARGIN + number * _LAYER
+            x += place.width + _GAP
     places = [place for layer in layers for place in layer]
     height = _MARGIN * 2 + _LAYER * (len(layers) - 1) + _BOX
-    lines = [_draw_line(above, below, label) for below in places for above, label in below.above]
-    boxes = [_draw_box(place) for place in places if place.name]
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
             f'height="{height:.0f}" font-family="ui-sans-serif, system-ui, sans-serif" font-size="13">',
             '<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" '
             'orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="#667"/></marker></defs>',
-            *lines,
-            *boxes,
+            *(_draw_line(above, below, label) for below in places for above, label in below.above),
+            *(_draw_box(place) for place in places if place.name),
             "</svg>",
         ]
     )
@@ -98,34 +94,17 @@ def _place_elements(layers: list[list[Node]], root: _Place) -> list[list[_Place]
         for node in layer:
             place = _Place(node.name)
             for wire in node.wires:
-                label = wire.branch if wire.explicit or wire.branch != FIRST else ""
-                place.above.append((_lead_edge_down(wire, *at[wire.source], places[:number], bends), label))
+                depth, above = at[wire.source]
+                for passed in range(depth + 1, number):
+                    way = wire.source, wire.branch, passed
+                    if way not in bends:
+                        bends[way] = _Place(above=[(above, "")])
+                        places[passed].append(bends[way])
+                    above = bends[way]
+                place.above.append((above, wire.branch if wire.explicit or wire.branch != FIRST else ""))
             places[number].append(place)
             at[node.name] = number, place
     return places
-
-
-def _lead_edge_down(
-    wire: Wire, depth: int, above: _Place, places: list[list[_Place]], bends: dict[tuple[str, str, int], _Place]
-) -> _Place:
-    """Return the element in the last of the layers `places` on an edge from `above`, which is in the layer `depth`."""
-    for passed in range(depth + 1, len(places)):
-        way = wire.source, wire.branch, passed
-        if way not in bends:
-            bends[way] = _Place(above=[(above, "")])
-            places[passed].append(bends[way])
-        above = bends[way]
-    return above
-
-
-def _spread(layer: list[_Place], number: int, width: float) -> None:
-    """Place a layer's elements side by side, centered, in the order of their sources."""
-    layer.sort(key=lambda place: sum(above.x for above, _ in place.above) / max(1, len(place.above)))
-    x = (width - sum(place.width + _GAP for place in layer) + _GAP) / 2
-    for place in layer:
-        place.x = x + place.width / 2
-        place.y = _MARGIN + number * _LAYER
-        x += place.width + _GAP
 
 
 def _draw_line(above: _Place, below: _Place, label: str) -> str:

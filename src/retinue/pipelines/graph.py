@@ -64,7 +64,16 @@ class Node:
             raise UsageError(f"node {self.name!r}: inputs must be a list: [{self.inputs!r}]")
         named = isinstance(self.inputs, Mapping)
         items = self.inputs.items() if isinstance(self.inputs, Mapping) else [("", text) for text in self.inputs]
-        return tuple(_read_wire(self.name, text, parameter, named) for parameter, text in items)
+        wires: list[Wire] = []
+        for parameter, text in items:
+            found = _WIRE.fullmatch(text) if isinstance(text, str) else None
+            if found is None or bool(found["key"]) != named:
+                want = 'NODE.VALUE, e.g. "Query.query"' if named else 'NODE or NODE.output_2, e.g. "Query"'
+                raise UsageError(f"node {self.name!r}: cannot read the input {text!r} (want {want})")
+            source, branch, key = found["source"], found["branch"], found["key"] or ""
+            meant = ROOT if source in INPUTS else source
+            wires.append(Wire(meant, branch or FIRST, bool(branch), parameter, key, source))
+        return tuple(wires)
 
     @cached_property
     def sources(self) -> tuple[str, ...]:
@@ -78,16 +87,6 @@ def find_root_name(nodes: Iterable[Node]) -> str:
     return next(named, ROOT)
 
 
-def _read_wire(node: str, text: str, parameter: str, named: bool) -> Wire:
-    found = _WIRE.fullmatch(text) if isinstance(text, str) else None
-    if found is None or bool(found["key"]) != named:
-        want = 'NODE.VALUE, e.g. "Query.query"' if named else 'NODE or NODE.output_2, e.g. "Query"'
-        raise UsageError(f"node {node!r}: cannot read the input {text!r} (want {want})")
-    source, branch = found["source"], found["branch"]
-    meant = ROOT if source in INPUTS else source
-    return Wire(meant, branch or FIRST, bool(branch), parameter, found["key"] or "", source)
-
-
 def list_inputs(nodes: Iterable[Node]) -> tuple[str, ...]:
     """Return what the root provides under the name that these nodes use; nodes with unreadable wires are ignored."""
     return INPUTS[find_root_name(node for node in nodes if not any(find_wire_errors(node)))]
@@ -97,7 +96,6 @@ def problems(nodes: Iterable[Node], inputs: Collection[str] | None = None) -> li
     """Return all problems of a pipeline with these `nodes`, in any order. Nothing is run."""
     found: list[str] = []
     nodes = list(nodes)
-    inputs = list_inputs(nodes) if inputs is None else inputs
     readable: dict[str, Node] = {}
     for node in nodes:
         wrong = [*find_name_problems(node.name, readable), *find_wire_errors(node)]
@@ -110,11 +108,10 @@ def problems(nodes: Iterable[Node], inputs: Collection[str] | None = None) -> li
         if not node.wires and node.name in used:
             found.append(f"node {node.name!r} has no inputs, so it is a second root beside {ROOT!r}; want only one")
         found += find_wire_problems(node, readable, names, used)
-    found += [
-        f"{' → '.join([*loop, loop[0]])} is a cycle; a pipeline may not have one" for loop in find_cycles(readable)
-    ]
+    for cycle in find_cycles({name: node.sources for name, node in readable.items()}):
+        found.append(f"{' → '.join([*cycle, cycle[0]])} is a cycle; a pipeline may not have one")
     if not found:
-        visible: dict[str, Visible] = {ROOT: frozenset(inputs)}
+        visible: dict[str, Visible] = {ROOT: frozenset(list_inputs(nodes) if inputs is None else inputs)}
         for node in sort_topologically(readable.values()):
             found += find_missing_inputs(node, visible)
             visible[node.name] = find_visible_after(node, visible)
@@ -151,7 +148,14 @@ def find_wire_problems(
         yield f"node {node.name!r} is not connected: it has no inputs; the root is {ROOT!r}"
     seen: set[str] = set()
     for wire in node.wires:
-        yield from _find_source_problems(node, wire, nodes, names)
+        if wire.source not in names:
+            near = get_close_matches(wire.source, names, 1)
+            known = f"do you mean {near[0]!r}?" if near else f"there are: {_join_names(names)}"
+            yield f"node {node.name!r}: its input {wire.source!r} is not a node of this pipeline; {known}"
+        elif wire.source == ROOT and wire.branch != FIRST:
+            yield f"node {node.name!r}: {ROOT!r} has no {wire.branch}"
+        elif wire.source in nodes:
+            yield from _find_branch_problems(node.name, wire, nodes[wire.source].component.branches or 0)
         if not wire.parameter and str(wire) in seen:
             yield f"node {node.name!r}: its input {str(wire)!r} is listed twice"
         seen.add(str(wire))
@@ -159,36 +163,26 @@ def find_wire_problems(
             yield f"node {node.name!r} has no input {wire.parameter!r}; it has: {_join_names(node.component.inputs)}"
 
 
-def _find_source_problems(node: Node, wire: Wire, nodes: Mapping[str, Node], names: Collection[str]) -> Iterator[str]:
-    if wire.source not in names:
-        near = get_close_matches(wire.source, names, 1)
-        known = f"do you mean {near[0]!r}?" if near else f"there are: {_join_names(names)}"
-        yield f"node {node.name!r}: its input {wire.source!r} is not a node of this pipeline; {known}"
-    elif wire.source == ROOT:
-        if wire.branch != FIRST:
-            yield f"node {node.name!r}: {ROOT!r} has no {wire.branch}"
-    elif wire.source in nodes:
-        branches = nodes[wire.source].component.branches or 0
-        if branches > 1 and not wire.explicit:
-            options = " or ".join(f"{wire.source}.output_{number}" for number in range(1, branches + 1))
-            yield f"node {node.name!r}: {wire.source!r} has {branches} branches; say which: {options}"
-        elif branches and int(wire.branch.removeprefix("output_")) > branches:
-            yield f"node {node.name!r}: {wire.source!r} has no {wire.branch}, only {branches}"
+def _find_branch_problems(node: str, wire: Wire, branches: int) -> Iterator[str]:
+    if branches > 1 and not wire.explicit:
+        options = " or ".join(f"{wire.source}.output_{number}" for number in range(1, branches + 1))
+        yield f"node {node!r}: {wire.source!r} has {branches} branches; say which: {options}"
+    elif branches and int(wire.branch.removeprefix("output_")) > branches:
+        yield f"node {node!r}: {wire.source!r} has no {wire.branch}, only {branches}"
 
 
-def find_cycles(nodes: Mapping[str, Node]) -> list[list[str]]:
-    """Return cycles among `nodes`, one per strongly connected component, in the direction of the values."""
-    left = {name: [source for source in node.sources if source in nodes] for name, node in nodes.items()}
-    found: list[list[str]] = []
+def find_cycles(sources: Mapping[str, Iterable[str]]) -> Iterator[list[str]]:
+    """Yield cycles, one per strongly connected component, from source to user. `sources` are given by user."""
+    left = {name: [one for one in given if one in sources] for name, given in sources.items()}
     while True:
         try:
             TopologicalSorter(left).prepare()
         except CycleError as error:
-            loop = error.args[1][:-1]
-            found.append(list(loop))
-            left = {name: [s for s in sources if s not in loop] for name, sources in left.items() if name not in loop}
+            cycle = error.args[1][:-1]
+            yield cycle
+            left = {name: [one for one in left[name] if one not in cycle] for name in left if name not in cycle}
         else:
-            return found
+            return
 
 
 def sort_topologically(nodes: Iterable[Node]) -> list[Node]:
@@ -212,53 +206,47 @@ def sort_topologically(nodes: Iterable[Node]) -> list[Node]:
 
 def find_missing_inputs(node: Node, visible: Mapping[str, Visible]) -> Iterator[str]:
     """Yield required inputs of a node that nothing before it provides."""
-    mapped = set()
     for wire in node.wires:
         given = visible[wire.source]
-        if wire.parameter:
-            mapped.add(wire.parameter)
-            if given is not None and wire.key not in given:
-                yield f"node {node.name!r}: {wire.source!r} has no output {wire.key!r}; it has: {_join_names(given)}"
+        if wire.parameter and given is not None and wire.key not in given:
+            yield f"node {node.name!r}: {wire.source!r} has no output {wire.key!r}; it has: {_join_names(given)}"
     there = _find_visible_before(node, visible)
     if there is None:
         return
-    for name in node.component.inputs:
-        if name in node.component.required and name not in there | mapped | {"inputs"}:
-            yield (
-                f"node {node.name!r} needs {name!r}, which nothing before it provides (available: "
-                f'{_join_names(there)}); rename one of them, or set inputs={{"{name}": "{node.sources[0]}.…"}}'
-            )
+    missing = node.component.required - there - {wire.parameter for wire in node.wires} - {"inputs"}
+    for name in (one for one in node.component.inputs if one in missing):
+        yield (
+            f"node {node.name!r} needs {name!r}, which nothing before it provides (available: "
+            f'{_join_names(there)}); rename one of them, or set inputs={{"{name}": "{node.sources[0]}.…"}}'
+        )
 
 
 def find_visible_after(node: Node, visible: Mapping[str, Visible]) -> Visible:
     """Return the values available after `node`."""
-    before = _find_visible_before(node, visible)
-    outputs = node.component.outputs
+    before, outputs = _find_visible_before(node, visible), node.component.outputs
     return None if before is None or outputs is None else before | outputs.keys()
-
-
-def from_root(nodes: Iterable[Node], inputs: Collection[str]) -> frozenset[str]:
-    """Return those of `inputs` that a node needs and only the root provides. `nodes` must be in topological order."""
-    needed: set[str] = set()
-    visible: dict[str, Visible] = {ROOT: frozenset()}
-    for node in nodes:
-        mapped = {wire.parameter for wire in node.wires}
-        needed |= {wire.key for wire in node.wires if wire.parameter and wire.source == ROOT}
-        there = _find_visible_before(node, visible)
-        if there is not None:
-            needed |= node.component.required - there - mapped
-        visible[node.name] = find_visible_after(node, visible)
-    return frozenset(needed & set(inputs))
 
 
 def _find_visible_before(node: Node, visible: Mapping[str, Visible]) -> Visible:
     before: frozenset[str] = frozenset()
-    for source in node.sources:
-        given = visible[source]
+    for given in (visible[source] for source in node.sources):
         if given is None:
             return None
         before |= given
     return before
+
+
+def find_root_values(nodes: Iterable[Node], inputs: Collection[str]) -> frozenset[str]:
+    """Return those of `inputs` that a node needs and only the root provides. `nodes` must be in topological order."""
+    needed: set[str] = set()
+    visible: dict[str, Visible] = {ROOT: frozenset()}
+    for node in nodes:
+        needed |= {wire.key for wire in node.wires if wire.parameter and wire.source == ROOT}
+        there = _find_visible_before(node, visible)
+        if there is not None:
+            needed |= node.component.required - there - {wire.parameter for wire in node.wires}
+        visible[node.name] = find_visible_after(node, visible)
+    return frozenset(needed & set(inputs))
 
 
 def _join_names(names: Collection[str]) -> str:

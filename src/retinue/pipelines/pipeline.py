@@ -15,7 +15,7 @@ from ..core.component import DeclaredComponent, Input, component
 from ..core.tools.tool import Tool
 from ..errors import UsageError
 from . import diagram, graph
-from .execution import Execution, Plan, find_needed_nodes, make_plan
+from .execution import Execution, Plan, make_plan
 from .graph import ROOT, Node
 
 Params = Mapping[str, Mapping[str, Any]]
@@ -69,7 +69,7 @@ class Pipeline(YamlSerializable):
         "Summary.results"}`. By default the node follows the last one added, or the root. `name` defaults to the
         component's.
         """
-        name = name if name is not None else self._name_for(component)
+        name = name if name is not None else self._find_free_name(component)
         if inputs is None:
             inputs = [next(reversed(self._nodes), ROOT)]
         node = Node(component, name, inputs)
@@ -86,7 +86,7 @@ class Pipeline(YamlSerializable):
         self._visible[node.name] = graph.find_visible_after(node, self._visible)
         self._plans.clear()
 
-    def _name_for(self, something: Any) -> str:
+    def _find_free_name(self, something: Any) -> str:
         name = component(something).name.replace(".", "_")
         names = [name, *(f"{name}_{number}" for number in range(2, len(self._nodes) + 3))]
         return next(free for free in names if free not in self._nodes)
@@ -161,10 +161,10 @@ class Pipeline(YamlSerializable):
     def _plan(self, targets: str | Sequence[str] | None) -> Plan:
         wanted = (targets,) if isinstance(targets, str) else tuple(targets or ())
         if wanted not in self._plans:
-            self._check_names(wanted or self._nodes, "targets")
+            self._check_names(wanted, "targets")
             if not self._nodes:
                 raise UsageError(f"pipeline {self.name!r} has no nodes; add some with add_node(component)")
-            self._plans[wanted] = make_plan(find_needed_nodes(self._nodes, wanted or self._nodes), wanted)
+            self._plans[wanted] = make_plan(self._nodes, wanted)
         return self._plans[wanted]
 
     def _check_params(self, params: Params) -> None:
@@ -178,14 +178,12 @@ class Pipeline(YamlSerializable):
                 raise UsageError(f"pipeline {self.name!r}: params: node {error}") from None
 
     def _check_names(self, names: Iterable[str], what: str) -> None:
-        unknown = [name for name in names if name not in self._nodes]
-        if unknown:
-            takers = (
-                [node.name for node in self.nodes if unknown[0] in node.component.inputs] if what == "params" else []
-            )
-            hint = f"{takers[0]!r} has it: params={{{takers[0]!r}: {{{unknown[0]!r}: …}}}}" if takers else ""
-            hint = hint or suggest_name(unknown[0], self._nodes)
-            raise UsageError(f"pipeline {self.name!r}: {what}: no node {unknown[0]!r}; {hint}")
+        for name in names:
+            if name not in self._nodes:
+                takers = [node.name for node in self.nodes if what == "params" and name in node.component.inputs]
+                hint = f"{takers[0]!r} has it: params={{{takers[0]!r}: {{{name!r}: …}}}}" if takers else ""
+                hint = hint or suggest_name(name, self._nodes)
+                raise UsageError(f"pipeline {self.name!r}: {what}: no node {name!r}; {hint}")
 
     # ── seen from outside ────────────────────────────────────────────────────────────────────────
 
@@ -207,7 +205,7 @@ class Pipeline(YamlSerializable):
 
     def as_component(self) -> DeclaredComponent:
         """Return this pipeline's declaration as a component of another."""
-        needs = graph.from_root(self._nodes.values(), self.inputs)
+        needs = graph.find_root_values(self._nodes.values(), self.inputs)
         inputs = {name: Input(required=name in needs) for name in self.inputs}
         inputs |= {"params": Input(required=False, default=None)}
         visible = [self._visible[node.name] for node in self._find_ends()]
@@ -253,18 +251,15 @@ def bind_parameters(tools: Iterable[Tool], params: Mapping[str, Mapping[str, Any
 
     Raises `UsageError` for a node that no pipeline has.
     """
-    tools = list(tools)
-    names = {id(tool): {node.name for node in tool.something.nodes} for tool in tools if _is_pipeline(tool)}
-    known = set().union(*names.values())
+    bound, known = list[Tool](), set[str]()
+    for tool in tools:
+        own: dict[str, Mapping[str, Any]] = {}
+        if isinstance(tool.something, Pipeline):
+            names = {node.name for node in tool.something.nodes}
+            known |= names
+            own = {name: given for name, given in params.items() if name in names}
+        bound.append(replace(tool, something=BoundPipeline(tool.something, own)) if own else tool)
     if unknown := [name for name in params if name not in known]:
         there = suggest_name(unknown[0], sorted(known))
         raise UsageError(f"params: no pipeline among the tools has a node {unknown[0]!r}; {there}")
-    return [_bind(tool, {name: params[name] for name in params if name in names.get(id(tool), ())}) for tool in tools]
-
-
-def _bind(tool: Tool, params: Params) -> Tool:
-    return replace(tool, something=BoundPipeline(tool.something, params)) if params else tool
-
-
-def _is_pipeline(tool: Tool) -> bool:
-    return isinstance(tool.something, Pipeline)
+    return bound

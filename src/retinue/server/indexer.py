@@ -14,8 +14,8 @@ from typing import Any
 
 from sqlalchemy import URL, Row
 
-from .._internal.cache import cache_folder
 from .._internal.concurrency import run_in_thread, supervise
+from .._internal.files import cache_folder
 from ..documents.document_store import is_damaged
 from ..documents.passage_index import PassageIndex
 from ..documents.text_extraction import (

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from shutil import rmtree
 
-from .._internal.cache import cache_folder
+from .._internal.files import cache_folder
 from ..errors import DataError, UsageError
 
 _REQUIREMENT = re.compile(
