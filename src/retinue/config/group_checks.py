@@ -10,7 +10,7 @@ from ..errors import UsageError
 from ..teams.graph_check import GraphOutline, GraphProblem, find_structure_problems
 from ..teams.role import END, START, check_role_name
 from ..teams.shared_state import OWN, REDUCERS, StateField
-from ..teams.state_expression import ExpressionError, list_field_names, parse_expression
+from ..teams.state_expression import ExpressionError, parse_expression
 from .component_checks import SECTIONS, check_circles, check_reference, index_nodes
 from .problems import Found, KeyPath, Node, describe_unknown, format_value
 from .specs import FieldType
@@ -156,11 +156,11 @@ class _Group:
         if not text.text:
             return
         try:
-            tree = parse_expression(text.text)
+            expression = parse_expression(text.text)
         except ExpressionError as error:
             yield Found(text.path, f"the expression: {error}")
             return
-        for name in dict.fromkeys(list_field_names(tree)):
+        for name in expression.fields:
             if name not in self._fields:
                 yield Found(text.path, f"the expression: {describe_unknown('field', name, self._fields)}")
 

@@ -11,7 +11,8 @@ import json
 import re
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from mcp import ClientSession, MCPError
@@ -55,10 +56,8 @@ def read_messages(data: bytes, *, guess: bool = False) -> list[JSONRPCMessage]:
     for the request that it answers; `guess`: also one that is not JSON, if it contains an id. Raises `ValueError` if
     there is no message.
     """
-    try:
+    with suppress(ValueError):
         return [jsonrpc_message_adapter.validate_json(data, by_name=False)]
-    except ValueError:
-        pass
     whole = _ESCAPES.sub(lambda found: rb"\ufffd" if found[1] else found[0], data.removeprefix(_BOM))
     try:
         value = json.loads(whole.decode("utf-8", "replace"))
@@ -66,11 +65,8 @@ def read_messages(data: bytes, *, guess: bool = False) -> list[JSONRPCMessage]:
         found = _ID.search(whole) if guess and whole.startswith(b"{") and b'"method"' not in whole else None
         if found is None:
             raise ValueError("not JSON") from None
-        return [
-            _make_unreadable_answer(
-                int(found[1]) if found[1] else found[2].decode("utf-8", "replace"), "it is not JSON"
-            )
-        ]
+        answered = int(found[1]) if found[1] else found[2].decode("utf-8", "replace")
+        return [_make_error(answered, PARSE_ERROR, "its answer cannot be read: it is not JSON")]
     messages = [message for one in (value if isinstance(value, list) else [value]) for message in _read_message(one)]
     if not messages:
         raise ValueError("not a message")
@@ -85,26 +81,23 @@ def write_message(message: JSONRPCMessage) -> bytes:
 def _read_message(value: Any) -> Iterator[JSONRPCMessage]:
     if not isinstance(value, dict):
         return
+    answered, error = value.get("id"), value.get("error")
     try:
         yield jsonrpc_message_adapter.validate_python(value | {"jsonrpc": "2.0"}, by_name=False)
     except ValueError:
-        answered, error = value.get("id"), value.get("error")
-        answered = int(answered) if isinstance(answered, float) and answered.is_integer() else answered
-        if "method" in value or isinstance(answered, bool) or not isinstance(answered, int | str):
+        if isinstance(answered, float) and answered.is_integer():
+            yield from _read_message(value | {"id": int(answered)})
+        elif "method" in value or isinstance(answered, bool) or not isinstance(answered, int | str):
             return
-        if answered != value["id"] or type(answered) is not type(value["id"]):
-            yield from _read_message(value | {"id": answered})
         elif error is None:
-            yield _make_unreadable_answer(answered, "want an object as its result")
+            yield _make_error(answered, PARSE_ERROR, "its answer cannot be read: want an object as its result")
         else:
             said = error.get("message") if isinstance(error, dict) else error
-            text = said if isinstance(said, str) else json.dumps(said)
-            yield JSONRPCError(jsonrpc="2.0", id=answered, error=ErrorData(code=INTERNAL_ERROR, message=text))
+            yield _make_error(answered, INTERNAL_ERROR, said if isinstance(said, str) else json.dumps(said))
 
 
-def _make_unreadable_answer(answered: int | str, why: str) -> JSONRPCError:
-    problem = ErrorData(code=PARSE_ERROR, message=f"its answer cannot be read: {why}")
-    return JSONRPCError(jsonrpc="2.0", id=answered, error=problem)
+def _make_error(answered: int | str, code: int, message: str) -> JSONRPCError:
+    return JSONRPCError(jsonrpc="2.0", id=answered, error=ErrorData(code=code, message=message))
 
 
 class _RawResult(Exception):
@@ -144,21 +137,22 @@ async def request_raw_result(session: ClientSession, request: Request[Any, Any])
 
 @dataclass(slots=True)
 class Disconnect:
-    """Records the first reason why a connection became unusable.
+    """Records the first reason why a connection became unusable, and sets `news` then.
 
     `complaint` is the last line the server wrote to its error output. `unreachable` means that nothing listens at the
     address, perhaps not yet.
     """
 
-    event: asyncio.Event = field(default_factory=asyncio.Event)
+    news: asyncio.Event
+    is_lost: bool = False
     reason: str = ""
     complaint: str = ""
     unreachable: bool = False
 
     def mark_lost(self, reason: str) -> None:
         """Mark the connection as lost."""
-        self.reason = self.reason or reason
-        self.event.set()
+        self.reason, self.is_lost = self.reason or reason, True
+        self.news.set()
 
     def __str__(self) -> str:
         return f"{self.reason or 'the connection broke off'}{f' ({self.complaint})' if self.complaint else ''}"
@@ -211,29 +205,22 @@ def _read_offer(tool: Any, number: int) -> Offer | Malformed:
     return Offer(name, description if isinstance(description, str) else "", schema, effects)
 
 
-def describe_first_error(error: Exception, server: Server) -> str:
+def describe_first_error(error: BaseException, server: Server) -> str:
     """Return the first cause of an exception, as text for a person."""
-    first = next(_list_errors(error))
-    match first:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    match error:
         case ToolError():
-            return str(first).removeprefix(f"{server.name}: ")
+            return str(error).removeprefix(f"{server.name}: ")
         case TimeoutError():
             return f"it did not answer within {server.seconds:g} seconds"
         case MCPError():
-            return first.message[:300]
+            return error.message[:300]
         case ValidationError():
-            wrong = first.errors(include_url=False, include_input=False)[0]
+            wrong = error.errors(include_url=False, include_input=False)[0]
             return f"what it says is not valid MCP: {'.'.join(map(str, wrong['loc']))}: {wrong['msg']}"[:300]
         case _:
-            return f"{type(first).__name__}: {first!s:.300}"
-
-
-def _list_errors(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
-            yield from _list_errors(inner)
-    else:
-        yield error
+            return f"{type(error).__name__}: {error!s:.300}"
 
 
 # ── the result of a call ──────────────────────────────────────────────────────────────────────────

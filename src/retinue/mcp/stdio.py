@@ -38,7 +38,15 @@ _LAST_WORDS = 0.5  # seconds to wait for error output after its exit
 async def connect_stdio(server: Server, lost: Disconnect) -> AsyncIterator[tuple[Any, Any]]:
     """Start a process of `server`. Yields the streams of messages from and to it. Raises `ToolError` if it cannot be
     started."""
-    process = await _start_process(server)
+    assert server.command is not None
+    try:
+        process = await asyncio.create_subprocess_exec(
+            server.command, *server.args, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=server.cwd,
+            env=get_default_environment() | dict(server.env), start_new_session=True, limit=MAX_MESSAGE,
+        )  # fmt: skip
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise ToolError(f"{server.name}: {server.command!r} cannot be started: {why}") from error
     inward, reading = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     writing, outward = anyio.create_memory_object_stream[SessionMessage](0)
     try:
@@ -58,18 +66,6 @@ async def connect_stdio(server: Server, lost: Disconnect) -> AsyncIterator[tuple
             await _end_process(process)
 
 
-async def _start_process(server: Server) -> Process:
-    assert server.command is not None
-    try:
-        return await asyncio.create_subprocess_exec(
-            server.command, *server.args, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=server.cwd,
-            env=get_default_environment() | dict(server.env), start_new_session=True, limit=MAX_MESSAGE,
-        )  # fmt: skip
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise ToolError(f"{server.name}: {server.command!r} cannot be started: {why}") from error
-
-
 async def _read_output(
     name: str,
     process: Process,
@@ -82,11 +78,17 @@ async def _read_output(
     garbage = 0  # bytes
     with inward, contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         while garbage <= _MAX_GARBAGE:
-            line = await _read_line(process.stdout, lost, heard)
-            if line is None:
-                return
             try:
+                line = await process.stdout.readuntil(b"\n")
                 messages = read_messages(line, guess=True)
+            except asyncio.IncompleteReadError:
+                with anyio.move_on_after(_LAST_WORDS):
+                    await heard.wait()
+                lost.mark_lost("it ended")
+                return
+            except asyncio.LimitOverrunError:
+                lost.mark_lost(f"it sent more than {MAX_MESSAGE:,} bytes at once")
+                return
             except ValueError:
                 garbage += len(line)
                 if line.startswith((b"{", b"[")):
@@ -95,19 +97,6 @@ async def _read_output(
             for message in messages:
                 await inward.send(SessionMessage(message))
         lost.mark_lost("it writes what are no messages")
-
-
-async def _read_line(output: asyncio.StreamReader, lost: Disconnect, heard: anyio.Event) -> bytes | None:
-    """The next line; `None` if there is none, which is said then."""
-    try:
-        return await output.readuntil(b"\n")
-    except asyncio.IncompleteReadError:
-        with anyio.move_on_after(_LAST_WORDS):
-            await heard.wait()
-        lost.mark_lost("it ended")
-    except asyncio.LimitOverrunError:
-        lost.mark_lost(f"it sent more than {MAX_MESSAGE:,} bytes at once")
-    return None
 
 
 async def _write_input(process: Process, outward: MemoryObjectReceiveStream[SessionMessage]) -> None:

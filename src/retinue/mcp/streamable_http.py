@@ -63,12 +63,19 @@ class _Careful(httpx2.AsyncHTTPTransport):
                 return response
             return await self._make_readable(request, response)
         except httpx2.TransportError as error:
-            return _make_failure_response(
-                request, str(error) or type(error).__name__, sent=not isinstance(error, _UNSENT)
-            )
+            sent = not isinstance(error, _UNSENT)
+            return _make_failure_response(request, str(error) or type(error).__name__, sent=sent)
 
     async def _exchange(self, request: httpx2.Request) -> httpx2.Response:
-        await self._check(request)
+        if self._guard is not None:
+            try:
+                address, ips = await self._guard.resolve_address(str(request.url))
+            except ToolError as error:
+                self._lost.unreachable = True
+                self._lost.mark_lost(str(error))
+                raise httpx2.ConnectError(str(error)) from error
+            request.url = request.url.copy_with(host=next((ip for ip in ips if ":" not in ip), ips[0]))
+            request.extensions = {**request.extensions, "sni_hostname": address.host}
         try:
             response = await super().handle_async_request(request)
         except _UNSENT as error:
@@ -80,13 +87,12 @@ class _Careful(httpx2.AsyncHTTPTransport):
             await response.aclose()
             self._lost.mark_lost(f"its answer is packed ({coding[:20]}), which was not asked for")
             raise httpx2.ReadError(self._lost.reason)
-        limited = _Lines if _read_content_type(response) == "text/event-stream" else _Limited
-        response.stream = limited(response.stream, self._lost)
+        response.stream = _Limited(response.stream, self._lost, lines=_is_stream(response))
         return response
 
     async def _make_readable(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         """Return the response with a body that the SDK understands. A body is read whole unless it is a stream."""
-        if response.status_code == 202 or (response.is_success and _read_content_type(response) == "text/event-stream"):
+        if response.status_code == 202 or (response.is_success and _is_stream(response)):
             return response
         try:
             body = await response.aread()
@@ -104,21 +110,10 @@ class _Careful(httpx2.AsyncHTTPTransport):
         text = f"it answered {response.status_code}{f': {said}' if said else ''}"
         return _make_failure_response(request, text, sent=True, status=response.status_code)
 
-    async def _check(self, request: httpx2.Request) -> None:
-        if self._guard is None:
-            return
-        try:
-            address, ips = await self._guard.resolve_address(str(request.url))
-        except ToolError as error:
-            self._lost.unreachable = True
-            self._lost.mark_lost(str(error))
-            raise httpx2.ConnectError(str(error)) from error
-        request.url = request.url.copy_with(host=next((ip for ip in ips if ":" not in ip), ips[0]))
-        request.extensions = {**request.extensions, "sni_hostname": address.host}
 
-
-def _read_content_type(response: httpx2.Response) -> str:
-    return response.headers.get("content-type", "").partition(";")[0].strip().lower()
+def _is_stream(response: httpx2.Response) -> bool:
+    kind: str = response.headers.get("content-type", "")
+    return kind.partition(";")[0].strip().lower() == "text/event-stream"
 
 
 def _make_failure_response(request: httpx2.Request, message: str, *, sent: bool, status: int = 0) -> httpx2.Response:
@@ -129,45 +124,34 @@ def _make_failure_response(request: httpx2.Request, message: str, *, sent: bool,
 
 
 class _Limited(httpx2.AsyncByteStream):
-    """A body of limited size."""
+    """A body of limited size; with `lines`, a stream of events with lines of limited size, whose messages can be
+    read."""
 
-    def __init__(self, inner: Any, lost: Disconnect) -> None:
+    def __init__(self, inner: Any, lost: Disconnect, *, lines: bool) -> None:
         self._inner = inner
         self._lost = lost
+        self._lines = lines
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
+        begun, size = bytearray(), 0
         async for chunk in self._inner:
-            size += len(chunk)
-            self._check(size)
-            yield chunk
-
-    def _check(self, size: int) -> None:
-        if size > MAX_MESSAGE:
-            self._lost.mark_lost(f"it sent more than {MAX_MESSAGE:,} bytes at once")
-            raise httpx2.ReadError(self._lost.reason)
+            ready, size = chunk, size + len(chunk)
+            if self._lines:
+                begun += chunk
+                ready = b""
+                if b"\n" in chunk or b"\r" in chunk:
+                    lines = bytes(begun).splitlines(keepends=True)
+                    begun = bytearray(b"" if lines[-1].endswith((b"\n", b"\r")) else lines.pop())
+                    ready = b"".join(map(_rewrite_line, lines))
+                size = len(begun)
+            if size > MAX_MESSAGE:
+                self._lost.mark_lost(f"it sent more than {MAX_MESSAGE:,} bytes at once")
+                raise httpx2.ReadError(self._lost.reason)
+            yield ready
+        yield bytes(begun)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
-
-
-class _Lines(_Limited):
-    """A stream of events with lines of limited size, whose messages can be read."""
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        begun = bytearray()
-        async for chunk in self._inner:
-            begun += chunk
-            if b"\n" in chunk or b"\r" in chunk:
-                *lines, last = bytes(begun).splitlines(keepends=True)
-                begun = bytearray()
-                if last.endswith((b"\n", b"\r")):
-                    lines.append(last)
-                else:
-                    begun += last
-                yield b"".join(map(_rewrite_line, lines))
-            self._check(len(begun))
-        yield bytes(begun)
 
 
 def _rewrite_line(line: bytes) -> bytes:

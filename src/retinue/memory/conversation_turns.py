@@ -1,12 +1,17 @@
-"""Turns of a conversation: how many fit, and their text forms."""
+"""Turns of a conversation and other texts that memories keep, and what a model is asked for about them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
 
-from ..core.values import Message
+from ..core.completion import ask_once
+from ..core.protocols import Model
+from ..core.schema.patterns import Constraint, build_json_pattern, seq
+from ..strategies.parsing.lenient_json import Truncated, find_values
 from ..strategies.prompting.injection_guard import neutralize
-from .stored_memory import StoredTurn
 
 BYTES = 3  # UTF-8 bytes per token: a slight overestimate of tokens for English, accurate for most other scripts
 _GAP = " … "
@@ -24,6 +29,22 @@ def cut(text: str, most: int) -> str:
     half = max(0, (most * BYTES - len(_GAP.encode())) // 2)
     kept = text.encode(errors="replace")
     return kept[:half].decode(errors="ignore") + _GAP + kept[len(kept) - half :].decode(errors="ignore")
+
+
+def clean_line(value: Any) -> str:
+    """Return a text as stored: on one line, and valid for every file and engine."""
+    return " ".join(str(value).encode(errors="replace").decode().split())
+
+
+# ── turns ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(slots=True)
+class StoredTurn:
+    """A question and its answer."""
+
+    question: str
+    answer: str
 
 
 def make_turn(question: str, answer: str) -> StoredTurn:
@@ -57,16 +78,6 @@ def list_not_done(
     return list(now[len(done) - fallen :])  # the oldest of those done may have been dropped meanwhile
 
 
-def make_messages(turns: Iterable[StoredTurn]) -> tuple[Message, ...]:
-    """Return the turns as messages."""
-    return tuple(
-        message
-        for one in turns
-        for message in (Message("user", one.question), Message("assistant", one.answer))
-        if message.content
-    )
-
-
 def format_transcript(turns: Iterable[StoredTurn], most: int) -> str:
     """Return the turns as lines of text, each side within `most` tokens; their content cannot imitate a line of its
     own.
@@ -77,3 +88,43 @@ def format_transcript(turns: Iterable[StoredTurn], most: int) -> str:
         for speaker, text in (("User", one.question), ("Assistant", one.answer))
         if text
     )
+
+
+# ── what a model is asked, and what it writes: JSON, constrained if its engine supports it ────────────
+
+
+def read_prompt(name: str) -> str:
+    """Return the text of the prompt in the file `name`.txt, which has `$fields`."""
+    return files("retinue.memory").joinpath(f"{name}.txt").read_text(encoding="utf-8").removesuffix("\n")
+
+
+def build_record_schema(**properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of an object with exactly these properties."""
+    needed = {"required": list(properties), "additionalProperties": False}
+    return {"type": "object", "properties": properties} | needed
+
+
+def build_text_schema(most: int) -> dict[str, Any]:
+    """Return the schema of a text with at most `most` characters."""
+    return {"type": "string", "minLength": 1, "maxLength": most}
+
+
+def build_summary_constraint(characters: int) -> Constraint:
+    """Return the constraint of `{"summary": "…"}` with so many characters."""
+    schema = build_record_schema(summary=build_text_schema(characters))
+    return Constraint(seq(" ", build_json_pattern(schema, characters), "\n"), schema)
+
+
+async def ask_for_values(model: Model, prompt: str, form: Constraint, max_tokens: int) -> list[Any]:
+    """Return the complete values in the model's reply to `prompt`; of a truncated value, the complete ones within it.
+
+    Raises `ModelError`.
+    """
+    reply = await ask_once(model, prompt, max_tokens=max_tokens, constraint=form)
+    return [one.value for one in find_values(reply.text) if not isinstance(one.value, Truncated)]
+
+
+async def ask_for_summary(model: Model, prompt: str, form: Constraint, max_tokens: int) -> str:
+    """Return the summary in the model's reply, on one line; empty if there is none. Raises `ModelError`."""
+    values = await ask_for_values(model, prompt, form, max_tokens)
+    return next((clean_line(one["summary"]) for one in values if isinstance(one, dict) and "summary" in one), "")

@@ -7,8 +7,9 @@ examples than today's).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from string import Template
 from typing import Self
 
 from ..core.completion import ask_once
@@ -16,11 +17,20 @@ from ..core.protocols import Model, Recalled
 from ..core.schema.patterns import Chars, Constraint, Repeat, choice, seq
 from ..errors import UsageError
 from ..strategies.prompting.injection_guard import neutralize
-from .conversation_turns import count_tokens, format_transcript, list_not_done, make_turn, select_newest
+from .conversation_turns import (
+    StoredTurn,
+    build_record_schema,
+    build_text_schema,
+    count_tokens,
+    format_transcript,
+    list_not_done,
+    make_turn,
+    read_prompt,
+    select_newest,
+)
 from .entity_components import EntityExtractor, EntitySummarizer
-from .json_record import build_text_schema, record
 from .known_entities import Entity, forget, merge, select
-from .stored_memory import StateFile, StoredMemory, StoredTurn, dump_state, load_state
+from .stored_memory import StoredMemory
 
 _WAITING = 50  # turns that may wait for extraction if the model keeps failing
 _PLAIN = 60  # tokens of facts about an entity, above which it gets a summary
@@ -28,20 +38,6 @@ _LINE = 400  # tokens of each side of a turn that the extractor is shown
 _ENTITIES = 200
 _OUTDATED, _TRUE = "outdated", "still true"
 _TOPIC_CHARS = 40
-_EXAMPLES = (
-    ("rents a flat in Lima", "has settled in Quito", "where they live", "where they live", _OUTDATED),
-    ("sings in a choir", "rents a flat in Quito", "what they do for fun", "where they live", _TRUE),
-    ("bakes bread at Samson", "drives a taxi these days", "their job", "their job", _OUTDATED),
-    ("owns a house in Turku", "spends Easter in Rome", "where they live", "a journey", _TRUE),
-    ("has a wedding on Friday", "has the wedding on Sunday instead", "when they marry", "when they marry", _OUTDATED),
-    ("is fond of tea", "is fond of riddles", "a drink they like", "a game they like", _TRUE),
-    ("owns a house in Turku", "swims in the sea a lot", "where they live", "a habit", _TRUE),
-    ("drives a taxi these days", "grows roses", "their job", "a habit", _TRUE),
-    ("has an uncle", "was raised in Ghent", "a relative", "where they come from", _TRUE),
-    ("was raised in Turku", "is staying in Lima", "where they come from", "where they are", _TRUE),
-    ("is thirty", "turned thirty-one", "how old they are", "how old they are", _OUTDATED),
-    ("bakes bread at Samson", "gave notice at Samson", "their job", "their job", _OUTDATED),
-)
 
 
 @dataclass(slots=True)
@@ -86,31 +82,27 @@ class EntityMemory(StoredMemory[Entities]):
         self._every = every
         self._max_tokens = max_tokens
         self._half_life = half_life
-        self._keep(StateFile(Entities, path))
-
-    def _keep(self, kept: StateFile[Entities]) -> None:
-        super()._keep(kept)
         self._settling = False
+        self._open(Entities, path)
 
     @property
     def entities(self) -> tuple[Entity, ...]:
         """The known entities, most important first."""
-        with self._kept.lock:
-            state = self._kept.state
-            return tuple(sorted(state.entities, key=lambda one: -one.compute_importance(state.turn, self._half_life)))
+        with self._lock:
+            now, half_life = self._state.turn, self._half_life
+            return tuple(sorted(self._state.entities, key=lambda one: -one.compute_importance(now, half_life)))
 
     async def recall(self, question: str) -> Recalled:
         """Return the facts about the entities most relevant to `question`, one line each."""
-        with self._kept.lock:
-            state = self._kept.state
-            return Recalled(
-                facts="\n".join(select(state.entities, question, state.turn, self._half_life, self._max_tokens))
-            )
+        with self._lock:
+            state = self._state
+            lines = select(state.entities, question, state.turn, self._half_life, self._max_tokens)
+        return Recalled(facts="\n".join(lines))
 
     def note(self, question: str, answer: str) -> None:
         """Add a turn, without saving."""
-        with self._kept.lock:
-            state = self._kept.state
+        with self._lock:
+            state = self._state
             state.turn += 1
             state.waiting = [*state.waiting, make_turn(question, answer)][-_WAITING:]
             for one in state.entities:
@@ -120,20 +112,19 @@ class EntityMemory(StoredMemory[Entities]):
     def shrink(self, most: int) -> None:
         """Drop the oldest waiting turns that are more than `most` tokens together, and the least important entities
         that are, without saving."""
-        with self._kept.lock:
-            state = self._kept.state
+        with self._lock:
+            state = self._state
             state.waiting = select_newest(state.waiting, most)
             forget(state.entities, _ENTITIES, state.turn, self._half_life, most)
 
     def rebase(self, began: str, now: str) -> Self | None:
         """Return a memory with what this one has caught up with since its state was `began`, and the turns that have
         come to it since, in `now`. `None` if another has caught up with the same."""
-        before, after = (load_state(Entities, text, "the state") for text in (began, now))
+        before, after = self._parse(began), self._parse(now)
         if before.before != after.before:
             return None
-        own = self._kept.state
-        left = list_not_done(before.waiting, own.waiting, after.waiting)
-        return self.with_state(dump_state(Entities(after.turn, left, own.before, own.entities)))
+        left = list_not_done(before.waiting, self._state.waiting, after.waiting)
+        return self._copy(replace(self._state, turn=after.turn, waiting=left))
 
     async def settled_async(self) -> None:
         """Wait until all turns are extracted, including those that `every` would delay, and save."""
@@ -147,9 +138,7 @@ class EntityMemory(StoredMemory[Entities]):
 
     def is_due(self) -> bool:
         """Return whether enough turns wait."""
-        with self._kept.lock:
-            waiting = len(self._kept.state.waiting)
-        return waiting >= (1 if self._settling else self._every)
+        return len(self._state.waiting) >= (1 if self._settling else self._every)
 
     async def catch_up(self) -> None:
         """Extract the entities of the waiting turns; then compare new facts with old ones, and update the summaries.
@@ -157,25 +146,22 @@ class EntityMemory(StoredMemory[Entities]):
 
         The work is in this order because an engine caches only the beginning of the last prompt.
         """
-        while (first := self._find_first_waiting()) is not None:
-            await self._extract(*first)
+        while self._state.waiting:
+            await self._extract_first()
         for entity in self.entities:
             await self._compare(entity)
         for entity in self.entities:
             if not entity.summary and count_tokens(entity.line) > _PLAIN:
                 await self._summarize(entity)
 
-    def _find_first_waiting(self) -> tuple[StoredTurn, int] | None:
-        """Return the turn that has waited longest, and its number."""
-        with self._kept.lock:
-            state = self._kept.state
-            return (state.waiting[0], state.turn - len(state.waiting) + 1) if state.waiting else None
-
-    async def _extract(self, said: StoredTurn, number: int) -> None:
+    async def _extract_first(self) -> None:
+        """Extract the entities of the turn that has waited longest."""
+        with self._lock:
+            said, number = self._state.waiting[0], self._state.turn - len(self._state.waiting) + 1
         text = format_transcript([said], _LINE)
-        found = await self._extractor.run_async(text, self._kept.state.before)
-        with self._kept.lock:
-            state = self._kept.state
+        found = await self._extractor.run_async(text, self._state.before)
+        with self._lock:
+            state = self._state
             state.waiting = [one for one in state.waiting if one is not said]
             state.before = text
             merge(state.entities, found["entities"], number)
@@ -186,46 +172,34 @@ class EntityMemory(StoredMemory[Entities]):
             for old in [] if fact.compared else entity.list_doubtful(fact):
                 if await are_consistent(self._extractor.model, old.fact, fact.fact):
                     continue
-                with self._kept.lock:
+                with self._lock:
                     entity.outdate(old, fact)
             fact.compared = True
 
     async def _summarize(self, entity: Entity) -> None:
         """Summarize all current facts, without the old summary, which may contain outdated ones."""
-        with self._kept.lock:
+        with self._lock:
             facts = [one.fact for one in entity.holding]
-        given = {"name": entity.name, "kind": entity.kind, "facts": facts}
-        found = await self._summarizer.run_async([given])
-        with self._kept.lock:
+        found = await self._summarizer.run_async([{"name": entity.name, "kind": entity.kind, "facts": facts}])
+        with self._lock:
             if facts == [one.fact for one in entity.holding]:
                 entity.summary = found["entities"][0]["summary"]
 
 
+_COMPARISON = Template(read_prompt("entity_comparison"))
+_TOPIC = seq(" ", Repeat(Chars(r"^\n.>-"), 3, _TOPIC_CHARS), ".")
+_FORM = Constraint(
+    seq(_TOPIC, " New says:", _TOPIC, " -> ", choice(_OUTDATED, _TRUE), "\n"),
+    build_record_schema(
+        old_says=build_text_schema(_TOPIC_CHARS),
+        new_says=build_text_schema(_TOPIC_CHARS),
+        the_old_is={"type": "string", "enum": [_OUTDATED, _TRUE]},
+    ),
+)
+
+
 async def are_consistent(model: Model, old: str, new: str) -> bool:
     """Return whether `old`, said earlier of somebody, is still true given `new`. Raises `ModelError`."""
-    reply = await ask_once(
-        model, _HEAD + _write_pair(neutralize(old), neutralize(new)), max_tokens=64, constraint=_FORM
-    )
+    prompt = _COMPARISON.substitute(old=neutralize(old), new=neutralize(new))
+    reply = await ask_once(model, prompt, max_tokens=64, constraint=_FORM)
     return _OUTDATED not in reply.text.casefold()
-
-
-def _make_constraint() -> Constraint:
-    topic = seq(" ", Repeat(Chars(r"^\n.>-"), 3, _TOPIC_CHARS), ".")
-    verdict = {"type": "string", "enum": [_OUTDATED, _TRUE]}
-    schema = record(
-        old_says=build_text_schema(_TOPIC_CHARS), new_says=build_text_schema(_TOPIC_CHARS), the_old_is=verdict
-    )
-    return Constraint(seq(topic, " New says:", topic, " -> ", choice(_OUTDATED, _TRUE), "\n"), schema)
-
-
-def _write_pair(old: str, new: str) -> str:
-    return f"Old: {old}\nNew: {new}\nOld says:"
-
-
-_FORM = _make_constraint()
-_HEAD = (
-    "Something old is known of somebody, and something new is said of them. Does the new take the place of the old?\n\n"
-    + "".join(
-        f"{_write_pair(old, new)} {one}. New says: {other}. -> {end}\n\n" for old, new, one, other, end in _EXAMPLES
-    )
-)

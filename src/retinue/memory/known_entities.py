@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
-from math import log2
+from math import inf, log2
 from typing import Any
 
 from .conversation_turns import count_tokens, cut
@@ -80,9 +79,8 @@ class Entity:
     def is_in(self, text: str) -> bool:
         """Return whether a text names it."""
         spoken = f" {' '.join(split_words(text))} "
-        return any(
-            f" {' '.join(split_words(name))} " in spoken for name in (self.name, *self.others) if split_words(name)
-        )
+        names = (" ".join(split_words(name)) for name in (self.name, *self.others))
+        return any(name and f" {name} " in spoken for name in names)
 
     def learn(self, about: str, fact: str, turn: int) -> None:
         """Add a fact, if it is new."""
@@ -92,18 +90,23 @@ class Entity:
         self.summary = ""
         if about == "name":
             self.others += [name for name in _NAME.findall(fact) if name not in (self.name, USER, *self.others)]
+        del self.others[:-_NAMES]
         old = [one for one in self.facts if one.until is not None]
         names = [one for one in self.holding if one.about == "name"]
         others = [one for one in self.holding if one.about != "name"]
-        gone = [*old[:-_OUTDATED], *names[:-_NAMES], *others[:-_FACTS]]
-        del self.others[:-_NAMES]
-        self.facts = [one for one in self.facts if not any(one is other for other in gone)]
+        gone = {id(one) for one in (*old[:-_OUTDATED], *names[:-_NAMES], *others[:-_FACTS])}
+        self.facts = [one for one in self.facts if id(one) not in gone]
 
     def list_doubtful(self, fact: Fact) -> list[Fact]:
         """Return facts that `fact` may outdate: older ones of a kind that changes, or in similar words."""
-        said, kinds = select_content_words(fact.fact), next((kinds for kinds in CHANGING if fact.about in kinds), ())
+        kinds = next((kinds for kinds in CHANGING if fact.about in kinds), ())
+
+        def is_alike(one: Fact) -> bool:
+            words, other = select_content_words(one.fact), select_content_words(fact.fact)
+            return bool(words) and len(words & other) >= _SAME * len(words | other)
+
         older = [one for one in self.holding if one.since < fact.since]
-        return [one for one in older if one.about in kinds or _are_alike(select_content_words(one.fact), said)]
+        return [one for one in older if one.about in kinds or is_alike(one)]
 
     def outdate(self, old: Fact, by: Fact) -> None:
         """Mark `old` as outdated."""
@@ -119,10 +122,6 @@ def split_words(text: str) -> list[str]:
 def select_content_words(text: str) -> frozenset[str]:
     """Return the significant words, approximately stemmed."""
     return frozenset(word[:5] for word in split_words(text) if word not in _SMALL)
-
-
-def _are_alike(one: frozenset[str], other: frozenset[str]) -> bool:
-    return bool(one) and len(one & other) >= _SAME * len(one | other)
 
 
 def find(entities: Iterable[Entity], name: str, kind: str) -> Entity | None:
@@ -154,7 +153,7 @@ def merge(entities: list[Entity], found: Iterable[Mapping[str, Any]], turn: int)
             entity.learn(said["about"], said["fact"], turn)
 
 
-def forget(entities: list[Entity], most: int, turn: int, half_life: float, budget: float = math.inf) -> None:
+def forget(entities: list[Entity], most: int, turn: int, half_life: float, budget: float = inf) -> None:
     """Keep only the `most` most important entities, within `budget` tokens, and the user."""
     ranked = sorted(entities, key=lambda one: -one.compute_importance(turn, half_life))
     kept = min(most, sum(size <= budget for size in accumulate(one.size for one in ranked)))
@@ -171,16 +170,14 @@ def select(entities: Iterable[Entity], question: str, turn: int, half_life: floa
     ranked = []
     for one in entities:
         importance = one.compute_importance(turn, half_life)
-        if one.is_in(question):
-            importance += 2 * _FIRST
-        elif one.name == USER:
-            importance += _FIRST
+        importance += 2 * _FIRST if one.is_in(question) else _FIRST if one.name == USER else 0
         if importance >= _FADED and (one.summary or one.holding):
             ranked.append((importance, one))
     lines, most = [], budget // 2
     for _, one in sorted(ranked, key=lambda pair: -pair[0]):
         line = cut(one.line, most)
-        if count_tokens(line) + 1 <= budget:  # plus the line break
-            budget -= count_tokens(line) + 1
+        size = count_tokens(line) + 1  # with the line break
+        if size <= budget:
+            budget -= size
             lines.append(line)
     return lines

@@ -11,11 +11,10 @@ import logging
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from .._internal.concurrency import run_in_thread
 from .._internal.processes import call_in_forked_child
@@ -30,35 +29,71 @@ _MAX_BYTES = 16_000_000
 
 
 class StoredMemory(Configurable, ABC, Generic[S]):
-    """A memory with a state, a dataclass, which catches up with its turns in the background. `label` names what is
-    brought up to date."""
+    """A memory with a state, a dataclass, which catches up with its turns in the background.
+
+    It does so on the process's background loop, which outlives the caller's, one piece of work at a time. An error is
+    logged and stops it until the next turn. `label` names in the log what is brought up to date.
+    """
 
     label: str
-    _kept: StateFile[S]
-    _background: Background
+    _state: S
 
-    def _keep(self, kept: StateFile[S]) -> None:
-        self._kept = kept
-        self._background = Background(self.label, self.is_due, self.catch_up)
+    def _open(self, kind: type[S], path: str | Path | None) -> None:
+        """Begin with the state in the file at `path`, or with a new one. Raises `DataError` for another file."""
+        path = None if path is None else Path(path).expanduser()
+        if path is None or not path.exists():
+            return self._begin(kind(), path)
+        try:
+            if path.stat().st_size > _MAX_BYTES:
+                raise ValueError(f"it is larger than {_MAX_BYTES:,} bytes")
+            content = path.read_bytes()
+        except (OSError, ValueError) as error:
+            raise _make_unreadable_error(path, error) from error
+        return self._begin(_parse_state(kind, content, path), path)
+
+    def _begin(self, state: S, path: Path | None) -> None:
+        self._state, self._path = state, path
+        self._make_locks()
+        call_in_forked_child(self._make_locks)
+
+    def _make_locks(self) -> None:
+        """Make the locks, and note that no work runs: a forked child's is done by its parent."""
+        self._lock = threading.RLock()  # for reading and changing the state and `_running` from any thread
+        self._saving = threading.Lock()
+        self._running: Future[None] | None = None
+
+    def _copy(self, state: S) -> Self:
+        """Return a memory like this one with another state, in this process only."""
+        other = copy.copy(self)
+        other._begin(state, None)
+        return other
+
+    def _parse(self, text: str) -> S:
+        return _parse_state(type(self._state), text, "the state")
 
     def with_state(self, text: str | None) -> Self:
         """Return a memory like this one with the state that `dump` returned, or a new one, in this process only. Raises
         `DataError`."""
-        kind = type(self._kept.state)
-        state = None if text is None else load_state(kind, text, "the state")
-        other = copy.copy(self)
-        other._keep(StateFile(kind, None, state))
-        return other
+        return self._copy(type(self._state)() if text is None else self._parse(text))
 
-    def dump(self) -> str:
-        """Return the state as JSON."""
-        return self._kept.dump()
+    def dump(self, indent: int | None = None) -> str:
+        """Return the state as JSON, in one line or with so many spaces of indentation."""
+        with self._lock:
+            given: Any = self._state
+            value = {"retinue": VERSION, "memory": type(given).__name__, **asdict(given)}
+        return json.dumps(value, indent=indent)
+
+    def save(self) -> None:
+        """Write the state, if there is a file. Raises `UsageError`."""
+        if self._path is not None:
+            with self._saving:
+                _replace_file(self._path, self.dump(indent=1).encode())
 
     async def remember(self, question: str, answer: str) -> None:
         """Add a turn and save. Raises `UsageError` if the file cannot be written."""
         self.note(question, answer)
-        await run_in_thread(self._kept.save)
-        self._background.nudge()
+        await run_in_thread(self.save)
+        self._start_if_due()
 
     @abstractmethod
     def note(self, question: str, answer: str) -> None:
@@ -73,125 +108,39 @@ class StoredMemory(Configurable, ABC, Generic[S]):
         """Catch up with the turns. Raises `ModelError`."""
 
     async def settled_async(self) -> None:
-        """Wait until all turns are dealt with, and save."""
-        await self._background.settled_async()
-        await run_in_thread(self._kept.save)
+        """Wait until all turns are dealt with, or that failed, and save."""
+        self._start_if_due()
+        if (running := self._running) is not None:
+            await asyncio.shield(asyncio.wrap_future(running))
+        await run_in_thread(self.save)
 
     def settled(self) -> None:
         """Run `settled_async` and block."""
         run_blocking(self.settled_async())
 
-
-# ── work in the background ────────────────────────────────────────────────────────────────────────
-
-
-class Background:
-    """Runs `work` while it is `due`, one call at a time, on the process's background loop, so it outlives the caller's
-    loop.
-
-    An error is logged and stops it until the next nudge.
-    """
-
-    def __init__(self, name: str, due: Callable[[], bool], work: Callable[[], Awaitable[None]]) -> None:
-        self._name = name
-        self._due = due
-        self._work = work
-        self._begin_idle()
-        call_in_forked_child(self._begin_idle)
-
-    def _begin_idle(self) -> None:
-        """Note that no work runs: a forked child's is done by its parent."""
-        self._lock = threading.Lock()
-        self._running: Future[None] | None = None
-
-    def nudge(self) -> None:
-        """Start if there is something to do, without waiting."""
+    def _start_if_due(self) -> None:
         with self._lock:
-            if self._running is None and self._due():
+            if self._running is None and self.is_due():
                 self._running = start_in_background(self._run())
-
-    async def settled_async(self) -> None:
-        """Wait until there is nothing left to do, or it failed."""
-        self.nudge()
-        if (running := self._running) is not None:
-            await asyncio.shield(asyncio.wrap_future(running))
 
     async def _run(self) -> None:
         try:
-            while self._should_go_on():
-                await self._work()
+            while True:
+                with self._lock:
+                    if not self.is_due():
+                        self._running = None
+                        return
+                await self.catch_up()
         except BaseException as error:
             with self._lock:
                 self._running = None
             if not isinstance(error, Exception):
                 raise
             unknown = not isinstance(error, RetinueError)
-            logger.warning("%s was not brought up to date: %s", self._name, error, exc_info=unknown)
-
-    def _should_go_on(self) -> bool:
-        with self._lock:
-            if not self._due():
-                self._running = None
-            return self._running is not None
+            logger.warning("%s was not brought up to date: %s", self.label, error, exc_info=unknown)
 
 
-# ── the state ─────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(slots=True)
-class StoredTurn:
-    """A question and its answer."""
-
-    question: str
-    answer: str
-
-
-class StateFile(Generic[S]):
-    """The state of one memory, a dataclass, in the file at `path`, or in memory only, beginning with `state`.
-
-    Raises `DataError` if the file exists and does not contain such a state.
-    """
-
-    def __init__(self, kind: type[S], path: str | Path | None, state: S | None = None) -> None:
-        self.path = None if path is None else Path(path).expanduser()
-        self._make_locks()
-        call_in_forked_child(self._make_locks)
-        self.state = state or (kind() if self.path is None or not self.path.exists() else _read_state(kind, self.path))
-
-    def _make_locks(self) -> None:
-        self.lock = threading.Lock()  # for reading and changing the state from any thread
-        self._saving = threading.Lock()
-
-    def save(self) -> None:
-        """Write the current state, if there is a file. Raises `UsageError`."""
-        if self.path is None:
-            return
-        with self._saving:
-            _replace_file(self.path, self.dump(indent=1).encode())
-
-    def dump(self, indent: int | None = None) -> str:
-        """Return the current state as JSON."""
-        with self.lock:
-            return dump_state(self.state, indent)
-
-
-def dump_state(state: object, indent: int | None = None) -> str:
-    """Return the state of a memory as JSON, in one line or with so many spaces of indentation."""
-    value = {"retinue": VERSION, "memory": type(state).__name__, **asdict(state)}  # type: ignore[call-overload]
-    return json.dumps(value, indent=indent)
-
-
-def _read_state(kind: type[S], path: Path) -> S:
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise ValueError(f"it is larger than {_MAX_BYTES:,} bytes")
-        content = path.read_bytes()
-    except (OSError, ValueError) as error:
-        raise _make_unreadable_error(path, str(error)) from error
-    return load_state(kind, content, path)
-
-
-def load_state(kind: type[S], content: str | bytes, place: object) -> S:
+def _parse_state(kind: type[S], content: str | bytes, place: object) -> S:
     """Return the state that `dump` wrote as `content`; `place` says where that is. Raises `DataError`."""
     from pydantic import TypeAdapter, ValidationError
 
@@ -204,11 +153,11 @@ def load_state(kind: type[S], content: str | bytes, place: object) -> S:
         problem = error.errors(include_url=False)[0]
         raise _make_unreadable_error(place, f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}") from error
     except (ValueError, RecursionError) as error:
-        raise _make_unreadable_error(place, str(error)) from error
+        raise _make_unreadable_error(place, error) from error
     return state
 
 
-def _make_unreadable_error(place: object, problem: str) -> DataError:
+def _make_unreadable_error(place: object, problem: object) -> DataError:
     return DataError(f"{place} is not a readable memory: {problem} (move it away to start a new one)")
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -79,7 +80,10 @@ class RemoteTask:
 
     def __call__(self, task: Task) -> Flow:
         """Ask once."""
-        (seen,) = yield from act(AgentAction("send", {"message": _with_history(task)}))
+        said = [f"{one.role}: {one.content}" for one in task.history if one.content.strip()]
+        if said:  # each question is a task of its own
+            said = ["The conversation so far:", *said, "Now:"]
+        (seen,) = yield from act(AgentAction("send", {"message": "\n\n".join([*said, task.question])}))
         turn = 0
         while seen.outcome == "result" and (report := parse_report(seen.text)).state != "completed":
             if report.works:
@@ -89,24 +93,13 @@ class RemoteTask:
                 question = report.text or "(it does not say what)"
                 asked = AgentAction(self.agent, {"question": question})
                 decision = yield from consult(asked, f"{self.agent} requires input: {question}")
-                answer = {
-                    "message": write_decision(decision),
-                    "task": report.task,
-                    "context": report.context,
-                    "turn": turn,
-                }
-                (seen,) = yield from act(AgentAction("send", answer))
+                answer = {"message": write_decision(decision), "task": report.task, "context": report.context}
+                (seen,) = yield from act(AgentAction("send", answer | {"turn": turn}))
             else:
                 return _fail(f"the task is {report.state}{f': {report.text}' if report.text else ''}")
         if seen.outcome != "result":
             return _fail(seen.text.partition(" failed: ")[2] or seen.text)
         return AgentFinish({"output": report.text})
-
-
-def _with_history(task: Task) -> str:
-    """Return the question; what was said before it, if anything, precedes it, since each question is a new task."""
-    before = [f"{one.role}: {one.content}" for one in task.history if one.content.strip()]
-    return "\n\n".join(["The conversation so far:", *before, "Now:", task.question]) if before else task.question
 
 
 def _fail(problem: str) -> AgentFinish:
@@ -142,31 +135,24 @@ class _Tasks:
 
     async def follow(self, task: str) -> str:
         """Wait until a task ends or requires something, and return a report. Cancelled, it cancels the task."""
+        pauses = chain(_PAUSES, repeat(_PAUSES[-1]))
         try:
-            for pause in (*_PAUSES, *[_PAUSES[-1]] * 1_000_000):
-                report = read_report(await self._connection.get(task))
-                if not report.works:
-                    return str(report)
+            while (report := read_report(await self._connection.get(task))).works:
                 if not await self._watch_stream(task):
-                    await asyncio.sleep(pause)
+                    await asyncio.sleep(next(pauses))
         except asyncio.CancelledError:
             await self._cancel_task(task)
             raise
-        raise ToolError("the task does not end")
+        return str(report)
 
     async def _watch_stream(self, task: str) -> bool:
         """Follow the stream of a task, if there is one. Return whether it said that there is something to do."""
-        if not await self._connection.streams():
-            return False
-        with suppress(ToolError, ModelError):  # it ended meanwhile, or the stream broke off
-            return await self._read_stream(task)
-        return False
-
-    async def _read_stream(self, task: str) -> bool:
-        async with aclosing(self._connection.subscribe(task)) as events:
-            async for event in events:
-                if not read_report(event).works:
-                    return True
+        if await self._connection.streams():
+            with suppress(ToolError, ModelError):  # it ended meanwhile, or the stream broke off
+                async with aclosing(self._connection.subscribe(task)) as events:
+                    async for event in events:
+                        if not read_report(event).works:
+                            return True
         return False
 
     async def _give_up(self, sending: asyncio.Future[object]) -> None:
@@ -231,51 +217,36 @@ def read_report(result: Any) -> TaskReport:
     raise ToolError(f"the agent answered with something that is neither a task nor a message: {str(result)[:80]!r}")
 
 
-def read_text(parts: Any) -> str:
-    """Return parts as text: data as JSON, on lines of its own; files are named, and not fetched. Texts that follow each
-    other are joined as they are, since a stream arrives in pieces."""
-    said = ""
-    for part in parts if isinstance(parts, list) else ():
-        plain = isinstance(part, Mapping) and isinstance(part.get("text"), str)
-        text = _read_part_text(part)
-        said += text if plain or not text else f"\n{text}\n"
-    return said.replace("\n\n[", "\n[").strip()
-
-
 def _read_task_report(task: Mapping[str, Any], id_: Any) -> TaskReport:
     status = task.get("status")
     status = status if isinstance(status, Mapping) else {}
     state = str(status.get("state", "")).removeprefix("TASK_STATE_").lower().replace("_", "-")
     if state not in _STATES or not isinstance(id_, str) or not id_:
         raise ToolError(f"the agent says of a task that its state is {str(status.get('state'))[:80]!r}")
-    context = task.get("contextId")
-    message = status.get("message")
-    said = _read_message_text(message.get("parts")) if isinstance(message, Mapping) else ""
-    artifacts = "\n\n".join(_read_artifact_texts(task.get("artifacts")))
-    text = artifacts or said if state == "completed" else said or artifacts
+    context, message, given = task.get("contextId"), status.get("message"), task.get("artifacts")
+    parts = message.get("parts") if isinstance(message, Mapping) else None
+    texts = [part for part in parts if isinstance(part, Mapping) and "text" in part] if isinstance(parts, list) else []
+    said = read_text(texts) or read_text(parts)  # of a message without any text, whatever it has
+    artifacts = [one for one in given if isinstance(one, Mapping)] if isinstance(given, list) else []
+    made = "\n\n".join(filter(None, (read_text(one.get("parts")) for one in artifacts)))
+    text = made or said if state == "completed" else said or made
     return TaskReport(state, id_, context if isinstance(context, str) else "", text)
 
 
-def _read_message_text(parts: Any) -> str:
-    """Return the texts of a status message; of one without any, whatever it has."""
-    texts = [part for part in parts if isinstance(part, Mapping) and "text" in part] if isinstance(parts, list) else []
-    return read_text(texts) or read_text(parts)
-
-
-def _read_artifact_texts(given: Any) -> Iterator[str]:
-    for artifact in given if isinstance(given, list) else ():
-        if isinstance(artifact, Mapping) and (text := read_text(artifact.get("parts"))):
-            yield text
-
-
-def _read_part_text(part: Any) -> str:
-    if not isinstance(part, Mapping):
-        return ""
-    if isinstance(text := part.get("text"), str):
-        return text
-    if "data" in part:
-        return json.dumps(part["data"], ensure_ascii=False)
-    named = " ".join(str(part[name])[:200] for name in ("filename", "mediaType") if part.get(name))
-    if isinstance(url := part.get("url"), str):
-        return f"[a file, not fetched: {named} {url[:500]}]".replace("  ", " ")
-    return f"[a file, not shown: {named}]" if "raw" in part else ""
+def read_text(parts: Any) -> str:
+    """Return parts as text: data as JSON, on lines of its own; files are named, and not fetched. Texts that follow each
+    other are joined as they are, since a stream arrives in pieces."""
+    said = ""
+    for part in parts if isinstance(parts, list) else ():
+        if not isinstance(part, Mapping):
+            continue
+        named = " ".join(str(part[name])[:200] for name in ("filename", "mediaType") if part.get(name))
+        if isinstance(text := part.get("text"), str):
+            said += text
+        elif "data" in part:
+            said += f"\n{json.dumps(part['data'], ensure_ascii=False)}\n"
+        elif isinstance(url := part.get("url"), str):
+            said += "\n" + f"[a file, not fetched: {named} {url[:500]}]".replace("  ", " ") + "\n"
+        elif "raw" in part:
+            said += f"\n[a file, not shown: {named}]\n"
+    return said.replace("\n\n[", "\n[").strip()

@@ -10,10 +10,10 @@ import json
 import logging
 import re
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any
 from urllib.parse import quote
 
 from ..core.run_context import current_run
@@ -21,29 +21,19 @@ from ..errors import ModelError, ModelUnavailable, NotDone, ToolError, UsageErro
 from ..net.error_mapping import call_failure
 from ..net.http_client import DONE, HttpClient, build_bearer_header
 from ..net.retry import Attempts, Retries, TimeLimits
-from ..net.url_policy import WebAddress, parse_url, shorten_url
+from ..net.url_policy import parse_url, shorten_url
 from .remote_agent import hide_address
 
 logger = logging.getLogger(__name__)
+WELL_KNOWN = "/.well-known/agent-card.json"
 MAX_ANSWER = 4_000_000  # bytes of a response, or of a stream
+MAX_CARD = 200_000  # bytes
 _RETRIES = Retries(tries=4, first_wait=0.5, longest_wait=30.0)
 _KEPT = 300.0  # seconds for which a card is good
-_VERSION = {"A2A-Version": "1.0"}
-_NONE: Mapping[str, str] = {}
-Body = Mapping[str, Any]
-Binding = Literal["JSONRPC", "HTTP+JSON"]
-WELL_KNOWN = "/.well-known/agent-card.json"
-MAX_CARD = 200_000  # bytes
 _HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
 _OURS = re.compile(
     r"(?i)(host|connection|content-.*|transfer-.*|proxy-.*|te|trailer|upgrade|accept.*|a2a-.*|x-retinue-.*)"
 )
-
-
-class _Known(NamedTuple):
-    card: RemoteCard
-    client: HttpClient
-    since: float
 
 
 class A2AConnection:
@@ -56,65 +46,79 @@ class A2AConnection:
         self._key = api_key.strip()
         self._allow = (allow,) if isinstance(allow, str) else tuple(allow)
         self._limits = TimeLimits(min(10.0, seconds), seconds, seconds)
-        self._known: _Known | None = None
+        self._known: tuple[RemoteCard, HttpClient, float] | None = None  # since when
 
     async def streams(self) -> bool:
         """Whether the agent's tasks can be followed."""
-        return (await self._fetch_agent()).card.streaming
+        return (await self._fetch_agent())[0].streaming
 
-    async def send(self, params: Body, headers: Mapping[str, str] = _NONE, *, repeatable: bool = False) -> Any:
+    async def send(self, message: Mapping[str, Any], headers: Mapping[str, str], *, repeatable: bool) -> Any:
         """Send a message, and return the task or message that answers it. It is sent again if it cannot have arrived,
         or if it is `repeatable`. Raises `ToolError`, and `NotDone` by the rule in `net/error_mapping.py`."""
-        ask = self._make_request("SendMessage", "/message:send", params, headers)
-        return await _ask_with_retries(ask, lambda error: repeatable or not _was_sent(error), self._url)
+        sending = ("SendMessage", "/message:send", message, headers)
+        return await self._ask(*sending, repeatable=repeatable)
 
     async def get(self, task: str) -> Any:
         """Return a task. Raises `ToolError`."""
-        ask = self._make_request("GetTask", f"/tasks/{quote(task, safe='')}", {"id": task}, method="GET")
-        return await _ask_with_retries(ask, lambda error: True, self._url)
+        return await self._ask("GetTask", f"/tasks/{quote(task, safe='')}", {"id": task}, method="GET")
 
     async def cancel(self, task: str) -> None:
-        """Cancel a task. Raises as `get` does."""
-        await self._make_request("CancelTask", f"/tasks/{quote(task, safe='')}:cancel", {"id": task})()
+        """Cancel a task. Raises `ToolError`."""
+        await self._ask("CancelTask", f"/tasks/{quote(task, safe='')}:cancel", {"id": task})
 
-    async def subscribe(self, task: str) -> AsyncGenerator[Any, None]:
-        """Yield the events of a task from now on. Raises as `get` does, at any time."""
-        path = f"/tasks/{quote(task, safe='')}:subscribe"
-        async with aclosing(await self._exchange("SubscribeToTask", path, {"id": task})) as results:
-            async for result in results:
-                yield result
+    def subscribe(self, task: str) -> AsyncGenerator[Any, None]:
+        """Yield the events of a task from now on. Raises `ToolError` and `ModelError`, at any time."""
+        return self._exchange("SubscribeToTask", f"/tasks/{quote(task, safe='')}:subscribe", {"id": task})
 
-    async def close(self) -> None:
-        """Close the running event loop's connections."""
-        if self._known is not None:
-            await self._known.client.close()
-
-    def _make_request(
-        self, rpc: str, path: str, params: Body, headers: Mapping[str, str] = _NONE, *, method: str = "POST"
-    ) -> Callable[[], Awaitable[Any]]:
-        async def ask() -> Any:
-            async with aclosing(await self._exchange(rpc, path, params, headers, method=method)) as results:
-                async for result in results:
-                    return result
-            raise ModelUnavailable(f"{self._url} answered nothing")
-
-        return ask
+    async def _ask(
+        self,
+        rpc: str,
+        path: str,
+        params: Mapping[str, Any],
+        headers: Mapping[str, str] = {},
+        *,
+        method: str = "POST",
+        repeatable: bool = True,
+    ) -> Any:
+        """Return the first result. Asks again where the agent was unavailable, if it cannot have got the request, or if
+        that is `repeatable`."""
+        attempts = Attempts(_RETRIES)
+        try:
+            while True:
+                try:
+                    async with aclosing(self._exchange(rpc, path, params, headers, method)) as results:
+                        async for result in results:
+                            return result
+                    raise ModelUnavailable(f"{self._url} answered nothing")
+                except ModelUnavailable as error:
+                    if _was_sent(error) and not repeatable:
+                        raise
+                    retry = attempts.plan_retry(error)
+                await asyncio.sleep(retry.seconds)
+        except ModelError as last:
+            logger.warning("%s", last)
+            raise call_failure(hide_address(str(last), self._url), sent=_was_sent(last)) from None
 
     async def _exchange(
-        self, rpc: str, path: str, params: Body, headers: Mapping[str, str] = _NONE, *, method: str = "POST"
+        self, rpc: str, path: str, params: Mapping[str, Any], headers: Mapping[str, str] = {}, method: str = "POST"
     ) -> AsyncGenerator[Any, None]:
+        """Send a request, and yield the results in the response or stream. Raises `ToolError` for an error in it."""
         card, client, _ = await self._fetch_agent()
-        more = {**_VERSION, **current_run().headers(), **headers}
-        if card.binding == "JSONRPC":
-            body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": rpc, "params": params})
-            return _read_results(client.exchange("", body.encode(), more, MAX_ANSWER), rpc=True)
-        sent = None if method == "GET" else json.dumps(params).encode()
-        return _read_results(client.exchange(path, sent, more, MAX_ANSWER), rpc=False)
+        more = {"A2A-Version": "1.0", **current_run().headers(), **headers}
+        is_rpc = card.binding == "JSONRPC"
+        if is_rpc:
+            path, params = "", {"jsonrpc": "2.0", "id": 1, "method": rpc, "params": params}
+        body = json.dumps(params).encode() if is_rpc or method == "POST" else None
+        async with aclosing(client.exchange(path, body, more, MAX_ANSWER)) as reads:
+            async for bodies in reads:
+                for one in bodies:
+                    if one is not DONE:
+                        yield _read_result(one, is_rpc=is_rpc)
 
-    async def _fetch_agent(self) -> _Known:
+    async def _fetch_agent(self) -> tuple[RemoteCard, HttpClient, float]:
         """Return the agent's card, and a client for its address. A card is fetched again when it is old."""
         known = self._known
-        if known is None or time.monotonic() > known.since + _KEPT:
+        if known is None or time.monotonic() > known[2] + _KEPT:
             try:
                 card = await fetch_card(self._url, self._key, self._allow, self._limits)
             except ModelError as error:
@@ -123,64 +127,42 @@ class A2AConnection:
             except NotDone as error:
                 logger.warning("%s", error)
                 raise NotDone(hide_address(str(error), self._url)) from None
-            client = known.client if known is not None and known.card == card else self._make_client(card)
-            known = self._known = _Known(card, client, time.monotonic())
+            client = known[1] if known is not None and known[0] == card else self._make_client(card)
+            known = self._known = (card, client, time.monotonic())
         return known
 
     def _make_client(self, card: RemoteCard) -> HttpClient:
-        def headers(key: str) -> Mapping[str, str]:
-            return {card.key_header: key} if card.key_header else {"Authorization": f"Bearer {key}"}
+        def build_headers(key: str) -> Mapping[str, str]:
+            return {card.key_header: key} if card.key_header else build_bearer_header(key)
 
         url = card.url if card.binding == "JSONRPC" else card.url.rstrip("/")
-        return HttpClient(url, self._key, self._limits, headers, resends=False)
+        return HttpClient(url, self._key, self._limits, build_headers, resends=False)
 
 
-async def _read_results(bodies: AsyncGenerator[list[Any], None], *, rpc: bool) -> AsyncGenerator[Any, None]:
-    """Yield the results in a response or stream. Raises `ToolError` for an error in it."""
-    async with aclosing(bodies):
-        async for several in bodies:
-            for result in (_read_result(body, rpc=rpc) for body in several if body is not DONE):
-                yield result
-
-
-def _read_result(body: Any, *, rpc: bool) -> Any:
+def _read_result(body: Any, *, is_rpc: bool) -> Any:
     if not isinstance(body, Mapping):
         raise ToolError(f"the agent answered with {str(body)[:80]!r}; want an object")
     if (error := body.get("error")) is not None:
         said = error.get("message") if isinstance(error, Mapping) else error
         raise call_failure(f"the agent refuses: {' '.join(str(said).split())[:500]}", sent=True)
-    return body.get("result") if rpc else body
-
-
-async def _ask_with_retries(ask: Callable[[], Awaitable[Any]], may: Callable[[ModelError], bool], url: str) -> Any:
-    """Return what `ask` returns. It is asked again where it was unavailable, and `may` agrees."""
-    attempts = Attempts(_RETRIES)
-    try:
-        while True:
-            try:
-                return await ask()
-            except ModelUnavailable as error:
-                if not may(error):
-                    raise
-                retry = attempts.plan_retry(error)
-            await asyncio.sleep(retry.seconds)
-    except ModelError as last:
-        logger.warning("%s", last)
-        raise call_failure(hide_address(str(last), url), sent=_was_sent(last)) from None
+    return body.get("result") if is_rpc else body
 
 
 def _was_sent(error: ModelError) -> bool:
     return error.code != "model_unreachable"
 
 
+# ── the card ─────────────────────────────────────────────────────────────────────────────────────
+
+
 @dataclass(frozen=True, slots=True)
 class RemoteCard:
     """What is needed of an agent's card: where and how to talk to it. `key_header` is the name of the header that its
-    API key goes into; empty: as a bearer token."""
+    API key goes into; empty: as a bearer token. `binding` is `JSONRPC` or `HTTP+JSON`."""
 
     name: str
     url: str
-    binding: Binding
+    binding: str
     streaming: bool = False
     key_header: str = ""
 
@@ -207,25 +189,18 @@ def check_card(card: Any, address: str, allow: Collection[str] = ()) -> RemoteCa
     where = f"the card at {shorten_url(address)}"
     if not isinstance(card, Mapping) or not isinstance(card.get("name"), str) or not card["name"].strip():
         raise NotDone(f"{where} is not an agent's card: want an object with a name and supportedInterfaces")
-    if required := [
-        one for one in _read_objects(_read_object(card.get("capabilities")).get("extensions")) if one.get("required")
-    ]:
+    capabilities = _read_object(card.get("capabilities"))
+    if required := [one for one in _read_objects(capabilities.get("extensions")) if one.get("required")]:
         raise NotDone(f"{where} requires the extension {str(required[0].get('uri'))[:200]!r}, which is not supported")
     interfaces = list(_read_objects(card.get("supportedInterfaces")))
-    usable = [
-        one
-        for one in interfaces
-        if one.get("protocolBinding") in get_args(Binding) and str(one.get("protocolVersion")).split(".")[0] == "1"
-    ]
-    if not usable:
-        there = ", ".join(f"{one.get('protocolBinding')} {one.get('protocolVersion')}"[:60] for one in interfaces[:5])
-        raise NotDone(f"{where} offers {there or 'no interface'}; want JSONRPC or HTTP+JSON of A2A 1.0")
-    named = str(usable[0].get("url"))
-    _check_address(named, address, allow, where)
-    streaming = _read_object(card.get("capabilities")).get("streaming") is True
-    return RemoteCard(
-        " ".join(card["name"].split())[:200], named, usable[0]["protocolBinding"], streaming, _build_key_header(card)
-    )
+    for one in interfaces:
+        binding, version = str(one.get("protocolBinding")), str(one.get("protocolVersion"))
+        if binding in ("JSONRPC", "HTTP+JSON") and version.split(".")[0] == "1":
+            name, url = " ".join(card["name"].split())[:200], str(one.get("url"))
+            _check_address(url, address, allow, where)
+            return RemoteCard(name, url, binding, capabilities.get("streaming") is True, _find_key_header(card))
+    there = ", ".join(f"{one.get('protocolBinding')} {one.get('protocolVersion')}"[:60] for one in interfaces[:5])
+    raise NotDone(f"{where} offers {there or 'no interface'}; want JSONRPC or HTTP+JSON of A2A 1.0")
 
 
 def _check_address(named: str, address: str, allow: Collection[str], where: str) -> None:
@@ -235,16 +210,12 @@ def _check_address(named: str, address: str, allow: Collection[str], where: str)
     except ToolError as error:
         raise NotDone(f"{where} names an address that cannot be used: {error}") from None
     same = (there.scheme, there.host, there.port) == (here.scheme, here.host, here.port)
-    if not same and not {there.host, _host_of(there)}.intersection(allow):
-        told = f"it is on {_host_of(here)}, but names {shorten_url(named)} as the agent's address"
-        raise NotDone(f"{where} leads elsewhere: {told} (if that is right: allow=['{_host_of(there)}'])")
+    if not same and not {there.host, f"{there.host}:{there.port}"}.intersection(allow):
+        told = f"it is on {here.host}:{here.port}, but names {shorten_url(named)} as the agent's address"
+        raise NotDone(f"{where} leads elsewhere: {told} (if that is right: allow=['{there.host}:{there.port}'])")
 
 
-def _host_of(address: WebAddress) -> str:
-    return f"{address.host}:{address.port}"
-
-
-def _build_key_header(card: Mapping[str, Any]) -> str:
+def _find_key_header(card: Mapping[str, Any]) -> str:
     """Return the header for the API key, where the card asks for one that is no bearer token."""
     schemes = list(_read_objects(list(_read_object(card.get("securitySchemes")).values())))
     if any("httpAuthSecurityScheme" in one for one in schemes):

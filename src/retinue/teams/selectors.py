@@ -5,7 +5,7 @@ expressions over its fields, or a model's choice.
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -17,7 +17,7 @@ from ..core.schema.patterns import Constraint, choice, seq
 from ..core.values import AgentFinish, Message, Reply
 from ..errors import UsageError
 from .shared_state import Values, as_words
-from .state_expression import Expression, ExpressionError, evaluate, parse_expression
+from .state_expression import Expression, ExpressionError, parse_expression
 
 MAX_SHOWN = 4_000  # characters of a field that a choosing model is shown
 _TRIES = 2
@@ -36,17 +36,17 @@ class When:
 
     cases: tuple[tuple[str, str], ...]
     otherwise: str = ""
-    trees: tuple[Expression, ...] = field(init=False, repr=False, compare=False)
+    expressions: tuple[Expression, ...] = field(init=False, repr=False, compare=False)
 
     def __init__(self, cases: Iterable[tuple[str, str]], otherwise: str = "") -> None:
         object.__setattr__(self, "cases", tuple((text, to) for text, to in cases))
         object.__setattr__(self, "otherwise", otherwise)
-        object.__setattr__(self, "trees", tuple(_parse(text) for text, _ in self.cases))
+        object.__setattr__(self, "expressions", tuple(_read_expression(text) for text, _ in self.cases))
 
     def select_target(self, values: Values) -> str:
         """Return what the first true expression leads to. Raises `ExpressionError`."""
-        for tree, (_, to) in zip(self.trees, self.cases, strict=True):
-            if evaluate(tree, values):
+        for expression, (_, to) in zip(self.expressions, self.cases, strict=True):
+            if expression.evaluate(values):
                 return to
         if not self.otherwise:
             raise ExpressionError(f"none of {', '.join(repr(text) for text, _ in self.cases)} is true; add `otherwise`")
@@ -80,12 +80,10 @@ def ask_for_choice(model: ModelChoice, words: Iterable[str], values: Values) -> 
     shown = model.shows or tuple(name for name in values if name not in ("visits", "history"))
     news = "\n\n".join(f"{name}: {as_words(values[name])[:MAX_SHOWN]}" for name in shown if values.get(name))
     asked = f"{news}\n\n{model.question}\nReply with one of these words, and nothing else: {', '.join(offered)}\n"
+    form = _build_constraint(offered)
     prompt, problem = Prompt(Message("user", asked)), ""
     for _ in range(_TRIES):
-        request = Ask(
-            prompt, news, _write_choice, (), _build_constraint(offered), _REPLY_TOKENS, problem=problem, chat=True
-        )
-        reply = yield from ask(request)
+        reply = yield from ask(Ask(prompt, news, write_output, (), form, _REPLY_TOKENS, problem=problem, chat=True))
         if found := _read_choice(reply.text, offered):
             return found
         problem = f"{reply.text.strip()[:60]!r} is not one of {', '.join(offered)}."
@@ -93,20 +91,23 @@ def ask_for_choice(model: ModelChoice, words: Iterable[str], values: Values) -> 
     return ""
 
 
-def _parse(text: str) -> Expression:
+def write_output(decided: Decided) -> Reply:
+    """Return the reply that an answer is where there is no format: its text."""
+    return Reply(decided.output if isinstance(decided, AgentFinish) else "")
+
+
+@lru_cache(maxsize=256)  # engines know constraints by identity
+def _build_constraint(words: tuple[str, ...]) -> Constraint:
+    properties = {"choice": {"enum": list(words)}}
+    schema = {"type": "object", "properties": properties, "required": ["choice"], "additionalProperties": False}
+    return Constraint(seq(choice(*words), "\n"), schema)
+
+
+def _read_expression(text: str) -> Expression:
     try:
         return parse_expression(text)
     except ExpressionError as error:
         raise UsageError(f"the expression {text!r:.100}: {error}") from None
-
-
-@lru_cache(maxsize=256)
-def _build_constraint(words: tuple[str, ...]) -> Constraint:
-    schema: Mapping[str, Any] = {
-        "type": "object", "properties": {"choice": {"enum": list(words)}}, "required": ["choice"],
-        "additionalProperties": False,
-    }  # fmt: skip
-    return Constraint(seq(choice(*words), "\n"), schema)
 
 
 def _read_choice(text: str, words: tuple[str, ...]) -> str:
@@ -120,7 +121,3 @@ def _read_choice(text: str, words: tuple[str, ...]) -> str:
     spoken = set("".join(c if c.isalnum() or c == "_" else " " for c in said.lower()).split())
     mentioned = [word for word in words if word.lower() in spoken]
     return mentioned[0] if len(mentioned) == 1 else ""
-
-
-def _write_choice(decided: Decided) -> Reply:
-    return Reply(decided.output if isinstance(decided, AgentFinish) else "")

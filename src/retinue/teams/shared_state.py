@@ -57,7 +57,7 @@ class StateField:
         if wanted is not None and self.type is Any:
             object.__setattr__(self, "type", wanted)
         if wanted is not None and wanted not in (self.type, getattr(self.type, "__origin__", None)):
-            raise UsageError(f"the reducer {self.reducer} needs a {wanted.__name__}, not {_name_type(self.type)}")
+            raise UsageError(f"the reducer {self.reducer} needs a {wanted.__name__}, not {name_type(self.type)}")
         if self.default is not UNSET and (problem := describe_mismatch(self.default, self.type)):
             raise UsageError(f"its default {problem}")
 
@@ -69,17 +69,12 @@ class StateField:
         return self.default
 
 
-def _append(old: Any, new: Any) -> Any:
-    return [*old, new]
-
-
-def _merge(old: Any, new: Any) -> Any:
-    return {**old, **new}
-
-
 REDUCERS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "replace": lambda _old, new: new, "append": _append, "add": lambda old, new: old + new, "merge": _merge
-}  # fmt: skip
+    "replace": lambda old, new: new,
+    "append": lambda old, new: [*old, new],
+    "add": lambda old, new: old + new,
+    "merge": lambda old, new: {**old, **new},
+}
 _NATURAL: Mapping[str, type] = {"append": list, "merge": dict}
 OWN: Mapping[str, StateField] = {
     QUESTION: StateField(str),
@@ -116,7 +111,11 @@ def write_field(values: Values, fields: Mapping[str, StateField], name: str, val
         new = reduce(values[name], value)
     except Exception as error:  # a reducer may be anybody's
         raise StateError(f"the reducer of the field {name!r} failed: {error!r:.200}") from error
-    problem = describe_mismatch(new, field.type) or _describe_json_problem(new)
+    problem = describe_mismatch(new, field.type)
+    try:
+        json.dumps(new, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        problem = problem or f"must be JSON: {error}"
     if problem:
         raise StateError(f"the field {name!r} {problem}")
     return {**values, name: new}
@@ -145,13 +144,6 @@ def as_words(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _describe_json_problem(value: Any) -> str:
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        return f"must be JSON: {error}"
-    return ""
-
-
-def _name_type(type_: Any) -> str:
+def name_type(type_: Any) -> str:
+    """Return a type as it is written."""
     return getattr(type_, "__name__", str(type_))
