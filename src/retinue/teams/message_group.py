@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Self, cast
 
@@ -26,20 +26,13 @@ from .graph_check import (
 from .graph_flow import Branch, GraphFlow, GraphPlan
 from .role import END, START, HumanGate, Role, as_tool
 from .selectors import ModelChoice, When, find_word
-from .shared_state import OWN, StateField, make_field
+from .shared_state import OWN, StateField
 
 Selector = Callable[..., Any] | Tool | When | ModelChoice | str
 Tails = Iterable[str] | Mapping[Any, str]
 MAX_VISITS = 10
 NO_STEPS = Budget(steps=None)  # roles are counted by visits
 MAX_RUNS = 100
-
-
-@dataclass(frozen=True, slots=True)
-class _Conditional:
-    head: str
-    tails: Mapping[str, str]
-    selector: When | ModelChoice | Tool
 
 
 class MessageGroup:
@@ -87,7 +80,7 @@ class MessageGroup:
         self._limits = max_visits, max_runs
         self._roles: list[Role | HumanGate] = []
         self._edges: list[tuple[str, str, bool]] = []
-        self._conditional: list[_Conditional] = []
+        self._conditional: list[tuple[str, Mapping[str, str], When | ModelChoice | Tool]] = []
 
     def add_role(self, role: Role | HumanGate | str, something: Any = None, **options: Any) -> Self:
         """Add a role: a `Role`, a `HumanGate`, or a name and what it does, with the options of `Role`.
@@ -120,7 +113,7 @@ class MessageGroup:
         tails = (tails,) if isinstance(tails, str) else tails
         pairs = tails.items() if isinstance(tails, Mapping) else ((tail, tail) for tail in tails)
         words = {find_word(word): tail for word, tail in pairs}
-        self._conditional.append(_Conditional(head, words, _make_selector(selector, words)))
+        self._conditional.append((head, words, _make_selector(selector, words)))
         return self
 
     def compile(self) -> Agent:
@@ -142,7 +135,7 @@ class MessageGroup:
         return graph_diagram.draw_svg(self._build_outline())
 
     def _build_outline(self) -> GraphOutline:
-        branches = [(one.head, tuple(one.tails.values())) for one in self._conditional]
+        branches = [(head, tuple(tails.values())) for head, tails, _ in self._conditional]
         return GraphOutline([role.name for role in self._roles], self._edges, branches)
 
     def plan(self) -> tuple[GraphPlan, list[Tool]]:
@@ -175,14 +168,14 @@ class MessageGroup:
     def _build_branches(self) -> tuple[tuple[Branch, ...], list[Tool]]:
         """Return the conditional edges, and the tools of the functions that select."""
         taken, tools, branches = {role.name for role in self._roles}, list[Tool](), list[Branch]()
-        for one in self._conditional:
-            if not isinstance(one.selector, Tool):
-                branches.append(Branch(one.head, one.tails, one.selector))
-                continue
-            name = _choose_free_name(f"select_{one.head}"[:60], taken)
-            taken.add(name)
-            tools.append(replace(one.selector, name=name))
-            branches.append(Branch(one.head, one.tails, None, name))
+        for head, tails, selector in self._conditional:
+            if isinstance(selector, Tool):
+                name = _choose_free_name(f"select_{head}"[:60], taken)
+                taken.add(name)
+                tools.append(replace(selector, name=name))
+                branches.append(Branch(head, tails, None, name))
+            else:
+                branches.append(Branch(head, tails, selector))
         return tuple(branches), tools
 
 
@@ -191,7 +184,7 @@ def _declare_field(name: str, type_: Any) -> StateField:
         why = "is kept by the graph" if name in OWN else "is not a name"
         raise UsageError(f"state: {name!r} {why}; choose another name")
     try:
-        return make_field(type_)
+        return type_ if isinstance(type_, StateField) else StateField(type_)
     except UsageError as error:
         raise UsageError(f"state: {name}: {error}") from None
 
@@ -204,12 +197,11 @@ def _make_selector(selector: Selector, words: Mapping[str, str]) -> When | Model
     if not callable(selector) and not isinstance(selector, Tool):
         raise UsageError(f"a selector: want a function, an expression, When or ModelChoice, not {selector!r:.80}")
     function = selector.something if isinstance(selector, Tool) else selector
-    role = Role("selector", cast(Any, function), effects="read")
-    made = replace(as_tool(role), takes=build_signature("selector", {"state": Argument(dict)}))
-    if list(as_tool(role).signature.parameters.get("properties", {})) != ["state"]:
+    made = as_tool(Role("selector", cast(Any, function), effects="read"))
+    if list(made.signature.parameters.get("properties", {})) != ["state"]:
         shown = getattr(function, "__name__", type(function).__name__)
         raise UsageError(f"the selector {shown}: want one parameter, `state`: def {shown}(state: dict) -> str")
-    return made
+    return replace(made, takes=build_signature("selector", {"state": Argument(dict)}))
 
 
 def _write_equality(expression: str, word: str) -> str:

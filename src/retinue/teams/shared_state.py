@@ -18,9 +18,7 @@ Values = Mapping[str, Any]
 Reducer = str | Callable[[Any, Any], Any]
 UNSET: Any = ...
 QUESTION, HISTORY, ERRORS, VISITS = "question", "history", "errors", "visits"
-TYPES: Mapping[str, Any] = {
-    "any": Any, "str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict
-}  # fmt: skip
+TYPES: Mapping[str, Any] = {"any": Any} | {kind.__name__: kind for kind in (str, int, float, bool, list, dict)}
 
 
 class StateError(Exception):
@@ -86,15 +84,9 @@ OWN: Mapping[str, StateField] = {
 failed last; by role, how often it ran."""
 
 
-def make_field(declared: Any) -> StateField:
-    """Return a field from its declaration: a `StateField`, or only its type."""
-    return declared if isinstance(declared, StateField) else StateField(declared)
-
-
 def build_initial_state(fields: Mapping[str, StateField], **given: Any) -> dict[str, Any]:
     """Return the state at the beginning: the defaults, and the `given` values."""
-    values = {name: field.initial for name, field in fields.items() if field.initial is not UNSET}
-    return values | given
+    return {name: field.initial for name, field in fields.items() if field.initial is not UNSET} | given
 
 
 def write_field(values: Values, fields: Mapping[str, StateField], name: str, value: Any) -> dict[str, Any]:
