@@ -126,48 +126,47 @@ class _Tasks:
         wishes = {"returnImmediately": True, "acceptedOutputModes": ["text/plain", "application/json"]}
         headers = {"Idempotency-Key": f"{key}/{turn}"[-255:]} if key else {}
         request = {"message": said, "configuration": wishes}
-        sending = asyncio.ensure_future(self._connection.send(request, headers, repeatable=self._repeatable))
+        asked = self._connection.ask("SendMessage", "/message:send", request, headers, repeatable=self._repeatable)
+        sending = asyncio.ensure_future(asked)
         try:
             return str(read_report(await asyncio.shield(sending)))
         except asyncio.CancelledError:
-            await self._give_up(sending)
+            with suppress(Exception):  # the message may just have arrived
+                report = read_report(await asyncio.wait_for(sending, _GRACE))
+                if report.task and (report.works or report.state.endswith("-required")):
+                    await self._cancel_task(report.task)
             raise
 
     async def follow(self, task: str) -> str:
         """Wait until a task ends or requires something, and return a report. Cancelled, it cancels the task."""
-        pauses = chain(_PAUSES, repeat(_PAUSES[-1]))
+        pauses, path = chain(_PAUSES, repeat(_PAUSES[-1])), f"/tasks/{quote(task, safe='')}"
         try:
-            while (report := read_report(await self._connection.get(task))).works:
+            while True:
+                report = read_report(await self._connection.ask("GetTask", path, {"id": task}, method="GET"))
+                if not report.works:
+                    return str(report)
                 if not await self._watch_stream(task):
                     await asyncio.sleep(next(pauses))
         except asyncio.CancelledError:
             await self._cancel_task(task)
             raise
-        return str(report)
 
     async def _watch_stream(self, task: str) -> bool:
         """Follow the stream of a task, if there is one. Return whether it said that there is something to do."""
+        path = f"/tasks/{quote(task, safe='')}:subscribe"
         if await self._connection.streams():
             with suppress(ToolError, ModelError):  # it ended meanwhile, or the stream broke off
-                async with aclosing(self._connection.subscribe(task)) as events:
+                async with aclosing(self._connection.exchange("SubscribeToTask", path, {"id": task})) as events:
                     async for event in events:
                         if not read_report(event).works:
                             return True
         return False
 
-    async def _give_up(self, sending: asyncio.Future[object]) -> None:
-        """Cancel the task of a message that may just have arrived."""
-        with suppress(Exception):
-            report = read_report(await asyncio.wait_for(sending, _GRACE))
-            if report.task and not report.ended:
-                await self._cancel_task(report.task)
-
     async def _cancel_task(self, task: str) -> None:
-        if current_run().is_continued:
-            return
-        with suppress(ToolError, ModelError, TimeoutError):  # it has ended, or the server is gone
-            async with asyncio.timeout(_GRACE):
-                await self._connection.cancel(task)
+        if not current_run().is_continued:
+            with suppress(ToolError, TimeoutError):  # it has ended, or the server is gone
+                async with asyncio.timeout(_GRACE):
+                    await self._connection.ask("CancelTask", f"/tasks/{quote(task, safe='')}:cancel", {"id": task})
 
 
 class TaskReport(NamedTuple):
@@ -182,11 +181,6 @@ class TaskReport(NamedTuple):
     def works(self) -> bool:
         """Whether there is nothing to do but to wait."""
         return self.state in WORKING
-
-    @property
-    def ended(self) -> bool:
-        """Whether the task has ended."""
-        return not self.works and not self.state.endswith("-required")
 
     def __str__(self) -> str:
         return f"{self.state} {quote(self.task, safe='')} {quote(self.context, safe='')}\n{self.text}"

@@ -14,7 +14,6 @@ from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 from ..core.run_context import current_run
 from ..errors import ModelError, ModelUnavailable, NotDone, ToolError, UsageError
@@ -52,25 +51,7 @@ class A2AConnection:
         """Whether the agent's tasks can be followed."""
         return (await self._fetch_agent())[0].streaming
 
-    async def send(self, message: Mapping[str, Any], headers: Mapping[str, str], *, repeatable: bool) -> Any:
-        """Send a message, and return the task or message that answers it. It is sent again if it cannot have arrived,
-        or if it is `repeatable`. Raises `ToolError`, and `NotDone` by the rule in `net/error_mapping.py`."""
-        sending = ("SendMessage", "/message:send", message, headers)
-        return await self._ask(*sending, repeatable=repeatable)
-
-    async def get(self, task: str) -> Any:
-        """Return a task. Raises `ToolError`."""
-        return await self._ask("GetTask", f"/tasks/{quote(task, safe='')}", {"id": task}, method="GET")
-
-    async def cancel(self, task: str) -> None:
-        """Cancel a task. Raises `ToolError`."""
-        await self._ask("CancelTask", f"/tasks/{quote(task, safe='')}:cancel", {"id": task})
-
-    def subscribe(self, task: str) -> AsyncGenerator[Any, None]:
-        """Yield the events of a task from now on. Raises `ToolError` and `ModelError`, at any time."""
-        return self._exchange("SubscribeToTask", f"/tasks/{quote(task, safe='')}:subscribe", {"id": task})
-
-    async def _ask(
+    async def ask(
         self,
         rpc: str,
         path: str,
@@ -80,13 +61,14 @@ class A2AConnection:
         method: str = "POST",
         repeatable: bool = True,
     ) -> Any:
-        """Return the first result. Asks again where the agent was unavailable, if it cannot have got the request, or if
-        that is `repeatable`."""
+        """Return the result of the method `rpc`, which is at `path`. Asks again where the agent was unavailable, if it
+        cannot have got the request, or if that is `repeatable`. Raises `ToolError`, and `NotDone` by the rule in
+        `net/error_mapping.py`."""
         attempts = Attempts(_RETRIES)
         try:
             while True:
                 try:
-                    async with aclosing(self._exchange(rpc, path, params, headers, method)) as results:
+                    async with aclosing(self.exchange(rpc, path, params, headers, method)) as results:
                         async for result in results:
                             return result
                     raise ModelUnavailable(f"{self._url} answered nothing")
@@ -99,10 +81,10 @@ class A2AConnection:
             logger.warning("%s", last)
             raise call_failure(hide_address(str(last), self._url), sent=_was_sent(last)) from None
 
-    async def _exchange(
+    async def exchange(
         self, rpc: str, path: str, params: Mapping[str, Any], headers: Mapping[str, str] = {}, method: str = "POST"
     ) -> AsyncGenerator[Any, None]:
-        """Send a request, and yield the results in the response or stream. Raises `ToolError` for an error in it."""
+        """Send one request, and yield the results in the response or stream. Raises `ToolError` and `ModelError`."""
         card, client, _ = await self._fetch_agent()
         more = {"A2A-Version": "1.0", **current_run().headers(), **headers}
         is_rpc = card.binding == "JSONRPC"
