@@ -42,9 +42,8 @@ from .messages import (
     shake_hands,
 )
 from .server_address import Server
-from .stdio import connect_stdio
-from .streamable_http import connect_http
 from .tool_pins import Offer, Offered, split_offers
+from .transports import connect_http, connect_stdio
 
 IDLE = 60.0  # idle seconds before the connection and the tool list are checked
 MAX_PAUSE = 30.0  # maximum seconds before an unreachable server is tried again

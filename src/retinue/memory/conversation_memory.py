@@ -11,8 +11,9 @@ from ..components import PromptNode, PromptTemplate
 from ..core.protocols import Model, Recalled
 from ..core.values import Message
 from ..errors import ModelUnavailable, UsageError
-from .conversation_turns import (
+from .stored_memory import (
     BYTES,
+    StoredMemory,
     StoredTurn,
     ask_for_summary,
     build_summary_constraint,
@@ -25,7 +26,6 @@ from .conversation_turns import (
     read_prompt,
     select_newest,
 )
-from .stored_memory import StoredMemory
 
 _SHARE = 4  # the summary may take 1/4 of the tokens
 _WAITING = 8  # windows of turns that may wait for a summary if the model keeps failing

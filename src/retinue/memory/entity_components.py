@@ -16,7 +16,7 @@ from ..core.schema.patterns import Constraint, Repeat, build_json_pattern, choic
 from ..errors import UsageError
 from ..models import PromptModel
 from ..strategies.prompting.injection_guard import neutralize
-from .conversation_turns import (
+from .stored_memory import (
     ask_for_summary,
     ask_for_values,
     build_record_schema,
@@ -26,8 +26,8 @@ from .conversation_turns import (
     cut,
     read_prompt,
 )
-from .known_entities import USER, select_content_words, split_words
 
+USER = "User"
 KINDS = ("person", "place", "organization", "animal", "event", "other")
 ABOUT = ("name", "home", "work", "origin", "relation", "plans", "date", "age", "health", "likes", "other")
 _PLAIN_QUESTION = re.compile(r"(?:[^.!?,;:。！？，；：؟]{1,80}[?？؟]\s*)+")  # contains no statements
@@ -36,6 +36,11 @@ _USERS, _ASSISTANTS = ("user", "human"), ("assistant", "ai")
 _SAID, _BEFORE, _TOKENS = 400, 80, 320  # tokens: of what the user says, of the context before, and of a reply
 _BEGINNINGS = ("the", "he", "she", "it", "they", "his", "her", "its", "their")  # of sentences
 _NAMES = re.compile(r"[A-Z]\w*|\d+")
+_WORD = re.compile(r"\w+")
+_SMALL = frozenset(
+    "a an and are as at be by for from has have he her his i in is it its my now of on or she so that the their they "
+    "this to was were who will with user users s currently".split()
+)
 
 
 class SaidOf(TypedDict):
@@ -139,6 +144,16 @@ _ROWS = Constraint(  # rows take half the tokens of objects, which are for engin
 
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words in lower case."""
+    return _WORD.findall(text.casefold())
+
+
+def select_content_words(text: str) -> frozenset[str]:
+    """Return the significant words, approximately stemmed."""
+    return frozenset(word[:5] for word in split_words(text) if word not in _SMALL)
 
 
 def _split_messages(transcript: str) -> list[tuple[str, str]]:
