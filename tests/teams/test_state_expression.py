@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from retinue.teams.state_expression import ExpressionError, parse_expression
+from retinue.teams.selectors import ExpressionError, parse_expression
 
 STATE = {"score": 7, "status": "open", "notes": ["a", "b"], "gate": {"decision": "reject"}, "done": False}
 

@@ -9,8 +9,8 @@ from typing import Any, get_args
 from ..errors import UsageError
 from ..teams.graph_check import GraphOutline, GraphProblem, find_structure_problems
 from ..teams.role import END, START, check_role_name
+from ..teams.selectors import ExpressionError, parse_expression
 from ..teams.shared_state import OWN, REDUCERS, StateField
-from ..teams.state_expression import ExpressionError, parse_expression
 from .component_checks import SECTIONS, check_circles, check_reference, index_nodes
 from .problems import Found, KeyPath, Node, describe_unknown, format_value
 from .specs import FieldType

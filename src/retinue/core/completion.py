@@ -27,7 +27,7 @@ async def ask_once(
     if not messages:
         raise UsageError("the prompt is empty; give the model something to reply to")
     prompted = Prompt(messages[0]).add(*messages[1:])
-    request = Ask(prompted, messages[-1].content, _write_plain, tuple(stop), constraint, max_tokens)
+    request = Ask(prompted, messages[-1].content, write_plain, tuple(stop), constraint, max_tokens)
     if not isinstance(prompt, str):
         request = replace(request, chat=True)
     return await await_contained(_reply(model, request))
@@ -41,6 +41,6 @@ async def _reply(model: Model, request: Ask) -> Reply:
     raise ModelError("the model ended without a reply")
 
 
-def _write_plain(decided: Decided) -> Reply:
-    """Write an answer as it is, since no strategy asked for a format."""
+def write_plain(decided: Decided) -> Reply:
+    """Write an answer as it is, where no strategy asks for a format."""
     return Reply(decided.output if isinstance(decided, AgentFinish) else "")

@@ -14,21 +14,11 @@ from itertools import count
 from socket import socket
 from typing import Any
 
+import mcp_types as types
 import uvicorn
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp_types import (
-    CallToolRequestParams,
-    CallToolResult,
-    ListPromptsResult,
-    ListResourcesResult,
-    ListToolsResult,
-    PaginatedRequestParams,
-    TextContent,
-    Tool as ListedTool,
-    ToolAnnotations,
-)
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -37,7 +27,6 @@ from .._internal.containment import TimedOut, await_contained, describe_error
 from .._internal.sync_bridge import run_to_completion
 from ..agent import Agent
 from ..core.events import Asked, Called, Observed, Stopped
-from ..core.run_result import RunResult
 from ..core.tools.signature import Argument, InvalidInput, Signature, build_signature
 from ..core.tools.tool import Tool
 from ..core.values import StopReason
@@ -70,7 +59,7 @@ def build_server(
     `descriptions` gives the descriptions of agents and pipelines, by name. Raises `UsageError` if there is nothing to
     serve, or if two parts would have the same name.
     """
-    served: dict[str, tuple[ListedTool, Serve]] = {}
+    served: dict[str, tuple[types.Tool, Serve]] = {}
     for part in parts:
         listed, serve = _serve_part(part, descriptions.get(part.name, ""))
         if listed.name in served:
@@ -79,10 +68,14 @@ def build_server(
     if not served:
         raise UsageError("nothing to serve: name agents, pipelines or tools")
 
-    async def list_tools(context: ServerRequestContext[Any], params: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(tools=[listed for listed, _ in served.values()])
+    async def list_tools(
+        context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[listed for listed, _ in served.values()])
 
-    async def call_tool(context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
+    async def call_tool(
+        context: ServerRequestContext[Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
         numbers = count(1)
 
         async def report(message: str) -> None:
@@ -90,14 +83,14 @@ def build_server(
 
         if params.name not in served:
             reason = f"there is no tool {params.name[:80]!r}; there are: {', '.join(served)}"
-            return CallToolResult(content=[TextContent(text=reason)], is_error=True)
+            return types.CallToolResult(content=[types.TextContent(text=reason)], is_error=True)
         return await _call_tool(served[params.name][1], params.arguments or {}, report)
 
-    async def list_resources(context: object, params: PaginatedRequestParams | None) -> ListResourcesResult:
-        return ListResourcesResult(resources=[])
+    async def list_resources(context: object, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
+        return types.ListResourcesResult(resources=[])
 
-    async def list_prompts(context: object, params: PaginatedRequestParams | None) -> ListPromptsResult:
-        return ListPromptsResult(prompts=[])
+    async def list_prompts(context: object, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
+        return types.ListPromptsResult(prompts=[])
 
     return Server(  # some clients ask for resources and prompts of any server
         name,
@@ -109,9 +102,9 @@ def build_server(
     )
 
 
-async def _call_tool(serve: Serve, arguments: dict[str, Any], report: Report) -> CallToolResult:
+async def _call_tool(serve: Serve, arguments: dict[str, Any], report: Report) -> types.CallToolResult:
     try:
-        return CallToolResult(content=[TextContent(text=await await_contained(serve(arguments, report)))])
+        return types.CallToolResult(content=[types.TextContent(text=await await_contained(serve(arguments, report)))])
     except (InvalidInput, RetinueError) as error:
         cause = error.__cause__ if isinstance(error, NodeFailed) else error
         reason = _hide_engine(error) if isinstance(cause, ModelError) else str(error)
@@ -119,17 +112,17 @@ async def _call_tool(serve: Serve, arguments: dict[str, Any], report: Report) ->
         reason = "it did not finish in time"
     except Exception as error:  # a tool may raise anything; the client's model reads it
         reason = describe_error(error)
-    return CallToolResult(content=[TextContent(text=reason)], is_error=True)
+    return types.CallToolResult(content=[types.TextContent(text=reason)], is_error=True)
 
 
-def _serve_part(part: Agent | Pipeline | Tool, said: str) -> tuple[ListedTool, Serve]:
+def _serve_part(part: Agent | Pipeline | Tool, said: str) -> tuple[types.Tool, Serve]:
     """Return how a part is listed, and what handles its calls."""
     prefix = "ask" if isinstance(part, Agent) else "run"
     name = re.sub(r"[^A-Za-z0-9_]", "_", f"{prefix}_{part.name}")[:64]
     if isinstance(part, Agent):
         takes = build_signature(name, {"question": Argument(str)})
         said = said or f"Ask the agent {part.name}."
-        return ListedTool(name=name, description=said, input_schema=dict(takes.parameters)), _make_asker(part, takes)
+        return types.Tool(name=name, description=said, input_schema=dict(takes.parameters)), _make_asker(part, takes)
     if isinstance(part, Pipeline):
         if part.inputs != ("query",):
             raise UsageError(f"pipeline {part.name} cannot be served: its only input must be a query")
@@ -141,9 +134,9 @@ def _serve_part(part: Agent | Pipeline | Tool, said: str) -> tuple[ListedTool, S
             raise ToolError(f"{tool.name} runs only with a person's approval, and here is nobody to ask")
         return await tool.call(arguments)
 
-    hints = ToolAnnotations(read_only_hint=tool.effects == "read", idempotent_hint=tool.effects != "once")
+    hints = types.ToolAnnotations(read_only_hint=tool.effects == "read", idempotent_hint=tool.effects != "once")
     schema = dict(tool.signature.parameters)
-    return ListedTool(name=tool.name, description=tool.description, input_schema=schema, annotations=hints), call
+    return types.Tool(name=tool.name, description=tool.description, input_schema=schema, annotations=hints), call
 
 
 def _make_asker(agent: Agent, takes: Signature) -> Serve:
@@ -160,23 +153,20 @@ def _make_asker(agent: Agent, takes: Signature) -> Serve:
                         await report(f"it came back: {seen.outcome}")
                     case _:
                         pass
-        _check_ending(run.result)
-        if run.result.answered:
-            return run.result.answer
-        best = "" if run.result.answer else run.result.best_answer
-        raise ToolError(f"{run.result}{f' So far: {best}' if best else ''}")
+        result = run.result
+        end = result.events[-1]
+        if result.answered:
+            return result.answer
+        if result.stop_reason is StopReason.AWAITING_HUMAN:
+            calls = ", ".join(f"{one.tool}({json.dumps(one.tool_input, ensure_ascii=False)})" for one in result.waiting)
+            here = "and here is nobody to ask: that call was not made"
+            raise ToolError(f"it needs a person's decision on {calls}, {here}")
+        if isinstance(end, Stopped) and end.code in _ENGINE:
+            raise ToolError(_hide_engine(end.detail))
+        best = "" if result.answer else result.best_answer
+        raise ToolError(f"{result}{f' So far: {best}' if best else ''}")
 
     return ask
-
-
-def _check_ending(result: RunResult) -> None:
-    """Raise `ToolError` if a run waits for a person, as there is none here, or if its model failed."""
-    end = result.events[-1]
-    if result.stop_reason is StopReason.AWAITING_HUMAN:
-        calls = ", ".join(f"{one.tool}({json.dumps(one.tool_input, ensure_ascii=False)})" for one in result.waiting)
-        raise ToolError(f"it needs a person's decision on {calls}, and here is nobody to ask: that call was not made")
-    if isinstance(end, Stopped) and end.code in _ENGINE:
-        raise ToolError(_hide_engine(end.detail))
 
 
 def _hide_engine(problem: object) -> str:

@@ -12,24 +12,13 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+import mcp_types as types
 from mcp import ClientSession, MCPError
 from mcp.shared.dispatcher import CallOptions
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp_types import (
-    CONNECTION_CLOSED,
-    INTERNAL_ERROR,
-    PARSE_ERROR,
-    ErrorData,
-    JSONRPCError,
-    JSONRPCMessage,
-    ListToolsRequest,
-    PaginatedRequestParams,
-    Request,
-    jsonrpc_message_adapter,
-)
 from pydantic import ValidationError
 
 from ..core.files import read_file
@@ -49,7 +38,7 @@ _ID = re.compile(rb'"id"\s*:\s*(?:(\d{1,18})|"([^"\\]{1,64})")')
 _RAW = ("tools/list", "tools/call")
 
 
-def read_messages(data: bytes, *, guess: bool = False) -> list[JSONRPCMessage]:
+def read_messages(data: bytes, *, guess: bool = False) -> list[types.JSONRPCMessage]:
     """Return the messages in a line or a body; a batch has several.
 
     What is not UTF-8, and halves of surrogate pairs, are replaced. An answer that is not as it must be becomes an error
@@ -57,7 +46,7 @@ def read_messages(data: bytes, *, guess: bool = False) -> list[JSONRPCMessage]:
     there is no message.
     """
     with suppress(ValueError):
-        return [jsonrpc_message_adapter.validate_json(data, by_name=False)]
+        return [types.jsonrpc_message_adapter.validate_json(data, by_name=False)]
     whole = _ESCAPES.sub(lambda found: rb"\ufffd" if found[1] else found[0], data.removeprefix(_BOM))
     try:
         value = json.loads(whole.decode("utf-8", "replace"))
@@ -66,38 +55,38 @@ def read_messages(data: bytes, *, guess: bool = False) -> list[JSONRPCMessage]:
         if found is None:
             raise ValueError("not JSON") from None
         answered = int(found[1]) if found[1] else found[2].decode("utf-8", "replace")
-        return [_make_error(answered, PARSE_ERROR, "its answer cannot be read: it is not JSON")]
+        return [_make_error(answered, types.PARSE_ERROR, "its answer cannot be read: it is not JSON")]
     messages = [message for one in (value if isinstance(value, list) else [value]) for message in _read_message(one)]
     if not messages:
         raise ValueError("not a message")
     return messages
 
 
-def write_message(message: JSONRPCMessage) -> bytes:
+def write_message(message: types.JSONRPCMessage) -> bytes:
     """Return a message as a line without its end."""
     return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
 
 
-def _read_message(value: Any) -> Iterator[JSONRPCMessage]:
+def _read_message(value: Any) -> Iterator[types.JSONRPCMessage]:
     if not isinstance(value, dict):
         return
     answered, error = value.get("id"), value.get("error")
     try:
-        yield jsonrpc_message_adapter.validate_python(value | {"jsonrpc": "2.0"}, by_name=False)
+        yield types.jsonrpc_message_adapter.validate_python(value | {"jsonrpc": "2.0"}, by_name=False)
     except ValueError:
         if isinstance(answered, float) and answered.is_integer():
             yield from _read_message(value | {"id": int(answered)})
         elif "method" in value or isinstance(answered, bool) or not isinstance(answered, int | str):
             return
         elif error is None:
-            yield _make_error(answered, PARSE_ERROR, "its answer cannot be read: want an object as its result")
+            yield _make_error(answered, types.PARSE_ERROR, "its answer cannot be read: want an object as its result")
         else:
             said = error.get("message") if isinstance(error, dict) else error
-            yield _make_error(answered, INTERNAL_ERROR, said if isinstance(said, str) else json.dumps(said))
+            yield _make_error(answered, types.INTERNAL_ERROR, said if isinstance(said, str) else json.dumps(said))
 
 
-def _make_error(answered: int | str, code: int, message: str) -> JSONRPCError:
-    return JSONRPCError(jsonrpc="2.0", id=answered, error=ErrorData(code=code, message=message))
+def _make_error(answered: int | str, code: int, message: str) -> types.JSONRPCError:
+    return types.JSONRPCError(jsonrpc="2.0", id=answered, error=types.ErrorData(code=code, message=message))
 
 
 class _RawResult(Exception):
@@ -125,7 +114,7 @@ class Dispatcher(JSONRPCDispatcher[Any]):
         return result
 
 
-async def request_raw_result(session: ClientSession, request: Request[Any, Any]) -> Mapping[str, Any]:
+async def request_raw_result(session: ClientSession, request: types.Request[Any, Any]) -> Mapping[str, Any]:
     """Return the result of a request about tools as the server sent it. Raises `MCPError`, and `ToolError` if there is
     none."""
     try:
@@ -137,22 +126,21 @@ async def request_raw_result(session: ClientSession, request: Request[Any, Any])
 
 @dataclass(slots=True)
 class Disconnect:
-    """Records the first reason why a connection became unusable, and sets `news` then.
+    """Records the first reason why a connection became unusable.
 
     `complaint` is the last line the server wrote to its error output. `unreachable` means that nothing listens at the
     address, perhaps not yet.
     """
 
-    news: asyncio.Event
-    is_lost: bool = False
+    event: asyncio.Event = field(default_factory=asyncio.Event)
     reason: str = ""
     complaint: str = ""
     unreachable: bool = False
 
     def mark_lost(self, reason: str) -> None:
         """Mark the connection as lost."""
-        self.reason, self.is_lost = self.reason or reason, True
-        self.news.set()
+        self.reason = self.reason or reason
+        self.event.set()
 
     def __str__(self) -> str:
         return f"{self.reason or 'the connection broke off'}{f' ({self.complaint})' if self.complaint else ''}"
@@ -167,7 +155,7 @@ async def shake_hands(session: ClientSession) -> None:
     try:
         await session.initialize()
     except MCPError as error:
-        if error.code in (CONNECTION_CLOSED, OWN_FAILURE):
+        if error.code in (types.CONNECTION_CLOSED, OWN_FAILURE):
             raise
         try:
             await session.discover()
@@ -180,7 +168,9 @@ async def list_all(session: ClientSession) -> list[Offer | Malformed]:
     found: list[Offer | Malformed] = []
     cursor: str | None = None
     while True:
-        page = await request_raw_result(session, ListToolsRequest(params=PaginatedRequestParams(cursor=cursor)))
+        page = await request_raw_result(
+            session, types.ListToolsRequest(params=types.PaginatedRequestParams(cursor=cursor))
+        )
         listed, cursor = page.get("tools"), page.get("nextCursor")
         if not isinstance(listed, list):
             raise ToolError("what it says is not valid MCP: want a list of tools")

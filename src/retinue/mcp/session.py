@@ -17,16 +17,8 @@ from typing import Any
 from weakref import WeakSet
 
 import anyio
+import mcp_types as types
 from mcp import ClientSession, MCPError
-from mcp_types import (
-    CONNECTION_CLOSED,
-    CallToolRequest,
-    CallToolRequestParams,
-    EmptyResult,
-    Implementation,
-    PingRequest,
-    ToolListChangedNotification,
-)
 
 from .._internal.processes import call_in_forked_child, keep_from_parent
 from .._internal.sync_bridge import run_blocking
@@ -75,7 +67,7 @@ class Session:
         self._owner = None
         self._opened: asyncio.Future[ClientSession]
         self._news = asyncio.Event()  # tells the owner to look
-        self._lost = Disconnect(self._news)
+        self._lost = Disconnect()
         self._stopping = False
         self._checked = asyncio.Event()  # the tool list is up to date, as far as the server announces changes
         self._under_way = 0
@@ -129,8 +121,8 @@ class Session:
         # Not session.call_tool: it would also evaluate the server's output schema, with its regular expressions, here.
         self._under_way += 1
         try:
-            params = CallToolRequestParams(name=tool, arguments=dict(arguments))
-            return await request_raw_result(session, CallToolRequest(params=params))
+            params = types.CallToolRequestParams(name=tool, arguments=dict(arguments))
+            return await request_raw_result(session, types.CallToolRequest(params=params))
         except asyncio.CancelledError:  # timed out, perhaps because the server is gone
             self._news.set()
             raise
@@ -145,15 +137,15 @@ class Session:
         """
         own = error.error.data if error.code == OWN_FAILURE else {}
         sent, status = own.get("sent", True), own.get("status", 0)
-        if lost.is_lost:
+        if lost.event.is_set():
             return sent, lost.reason or error.message
-        if not (status in _NO_SESSION or error.code == CONNECTION_CLOSED or (own and not status)):
+        if not (status in _NO_SESSION or error.code == types.CONNECTION_CLOSED or (own and not status)):
             return sent, ""
         try:
             with anyio.fail_after(min(_CHECK, self.server.seconds)):
-                await session.send_request(PingRequest(), EmptyResult)
+                await session.send_request(types.PingRequest(), types.EmptyResult)
         except MCPError as refusal:
-            if refusal.code not in (OWN_FAILURE, CONNECTION_CLOSED):
+            if refusal.code not in (OWN_FAILURE, types.CONNECTION_CLOSED):
                 return sent, ""  # it knows no ping, and is there
             if own and status and status == refusal.error.data.get("status"):
                 return status != _NO_SESSION[0], "it does not know the session any more"
@@ -189,7 +181,7 @@ class Session:
     # ── the task that owns it ────────────────────────────────────────────────────────────────────
 
     async def _connect(self) -> ClientSession:
-        if self._owner is not None and self._opened.done() and self._lost.is_lost:
+        if self._owner is not None and self._opened.done() and self._lost.event.is_set():
             await self._wait_until_closed()
         loop = asyncio.get_running_loop()
         if self._owner is None or self._owner.done():
@@ -213,8 +205,7 @@ class Session:
         until = now() + self.server.seconds
         try:
             for pause in (*_AGAIN, math.inf):
-                self._news = asyncio.Event()
-                self._lost = Disconnect(self._news)
+                self._lost = Disconnect()
                 self._checked.clear()
                 try:
                     await self._hold_connection(opened)
@@ -235,14 +226,16 @@ class Session:
     async def _hold_connection(self, opened: asyncio.Future[ClientSession]) -> None:
         """Open the connection, watch it, and close it."""
         transport = connect_http if self.server.url else connect_stdio
-        client = Implementation(name="retinue", version="")
+        client = types.Implementation(name="retinue", version="")
         with anyio.CancelScope() as leaving:
             async with (
                 transport(self.server, self._lost) as streams,
                 ClientSession(
                     dispatcher=Dispatcher(*streams), message_handler=self._take_message, client_info=client
                 ) as session,
+                anyio.create_task_group() as tasks,
             ):
+                tasks.start_soon(self._tell_when_lost)
                 try:
                     await self._update_tools(session, self.server.seconds, first=True)
                     self._failures = 0
@@ -250,6 +243,12 @@ class Session:
                     await self._watch(session)
                 finally:
                     leaving.deadline = anyio.current_time() + _LEAVING
+                    tasks.cancel_scope.cancel()
+
+    async def _tell_when_lost(self) -> None:
+        # A task of its own, so a call that was not sent is told so before the owner closes its session.
+        await self._lost.event.wait()
+        self._news.set()
 
     async def _watch(self, session: ClientSession) -> None:
         """Wait until the connection is lost or stopped. On news, or after idle time, check the tool list."""
@@ -257,14 +256,14 @@ class Session:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(IDLE):
                     await self._news.wait()
-            if self._stopping or self._lost.is_lost:
+            if self._stopping or self._lost.event.is_set():
                 return
             if self._news.is_set() or not self._under_way:
                 self._news.clear()
                 await self._update_tools(session, min(_CHECK, self.server.seconds))
 
     async def _take_message(self, message: Any) -> None:
-        if isinstance(message, ToolListChangedNotification):
+        if isinstance(message, types.ToolListChangedNotification):
             self._checked.clear()  # calls wait until the change is known
             self._news.set()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self
 
 from ..components import PromptNode, PromptTemplate
 from ..core.protocols import Model, Recalled
@@ -111,13 +110,10 @@ class ConversationMemory(StoredMemory[Conversation]):
         with self._lock:
             self._state.turns = select_newest(self._state.turns, max(most, self._for_turns))
 
-    def rebase(self, began: str, now: str) -> Self | None:
-        """Return a memory with what this one has caught up with since its state was `began`, and the turns that have
-        come to it since, in `now`. `None` if another has caught up with the same."""
-        before, after = self._parse(began), self._parse(now)
-        if before.summary != after.summary:
+    def _rebase(self, before: Conversation, now: Conversation) -> Conversation | None:
+        if before.summary != now.summary:
             return None
-        return self._copy(replace(self._state, turns=list_not_done(before.turns, self._state.turns, after.turns)))
+        return replace(self._state, turns=list_not_done(before.turns, self._state.turns, now.turns))
 
     def _list_unsummarized_turns(self) -> Sequence[StoredTurn]:
         """Return the turns waiting for the summary."""

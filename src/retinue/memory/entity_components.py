@@ -91,7 +91,7 @@ class EntityExtractor(Component):
         found: dict[str, FoundEntity] = {}
         last = (_split_messages(before) or [("", "")])[-1]
         for piece in _split_messages(query):
-            for row in await self._extract_rows(piece[0], last):
+            for row in [] if _PLAIN_QUESTION.fullmatch(piece[0]) else await self._extract_rows(piece[0], last):
                 entity = found.setdefault(row.entity, FoundEntity(name=row.entity, kind=row.kind, facts=[]))
                 fact = SaidOf(about=row.about, fact=row.fact)
                 if fact not in entity["facts"]:
@@ -104,8 +104,6 @@ class EntityExtractor(Component):
         return run_blocking(self.run_async(query, before))
 
     async def _extract_rows(self, said: str, last: tuple[str, str]) -> list[_Row]:
-        if _PLAIN_QUESTION.fullmatch(said):
-            return []
         said = neutralize(cut(said, _SAID))
         question, answer = (neutralize(cut(text, _BEFORE)) for text in last)
         before = f"User: {question} Assistant: {answer}" if question or answer else ""

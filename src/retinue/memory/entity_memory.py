@@ -14,7 +14,7 @@ from itertools import accumulate
 from math import inf, log2
 from pathlib import Path
 from string import Template
-from typing import Any, Self
+from typing import Any
 
 from ..core.completion import ask_once
 from ..core.protocols import Model, Recalled
@@ -50,6 +50,16 @@ _LINE = 400  # tokens of each side of a turn that the extractor is shown
 _ENTITIES = 200
 _OUTDATED, _TRUE = "outdated", "still true"
 _TOPIC_CHARS = 40
+_COMPARISON = Template(read_prompt("entity_comparison"))
+_TOPIC = seq(" ", Repeat(Chars(r"^\n.>-"), 3, _TOPIC_CHARS), ".")
+_COMPARISON_FORM = Constraint(
+    seq(_TOPIC, " New says:", _TOPIC, " -> ", choice(_OUTDATED, _TRUE), "\n"),
+    build_record_schema(
+        old_says=build_text_schema(_TOPIC_CHARS),
+        new_says=build_text_schema(_TOPIC_CHARS),
+        the_old_is={"type": "string", "enum": [_OUTDATED, _TRUE]},
+    ),
+)
 
 
 @dataclass(slots=True)
@@ -278,14 +288,11 @@ class EntityMemory(StoredMemory[Entities]):
             state.waiting = select_newest(state.waiting, most)
             forget(state.entities, _ENTITIES, state.turn, self._half_life, most)
 
-    def rebase(self, began: str, now: str) -> Self | None:
-        """Return a memory with what this one has caught up with since its state was `began`, and the turns that have
-        come to it since, in `now`. `None` if another has caught up with the same."""
-        before, after = self._parse(began), self._parse(now)
-        if before.before != after.before:
+    def _rebase(self, before: Entities, now: Entities) -> Entities | None:
+        if before.before != now.before:
             return None
-        left = list_not_done(before.waiting, self._state.waiting, after.waiting)
-        return self._copy(replace(self._state, turn=after.turn, waiting=left))
+        left = list_not_done(before.waiting, self._state.waiting, now.waiting)
+        return replace(self._state, turn=now.turn, waiting=left)
 
     async def settled_async(self) -> None:
         """Wait until all turns are extracted, including those that `every` would delay, and save."""
@@ -329,12 +336,14 @@ class EntityMemory(StoredMemory[Entities]):
             forget(state.entities, _ENTITIES, state.turn, self._half_life)
 
     async def _compare(self, entity: Entity) -> None:
+        """Outdate the facts, said earlier of somebody, that are no longer true given newer ones."""
         for fact in entity.holding:
             for old in [] if fact.compared else entity.list_doubtful(fact):
-                if await are_consistent(self._extractor.model, old.fact, fact.fact):
-                    continue
-                with self._lock:
-                    entity.outdate(old, fact)
+                prompt = _COMPARISON.substitute(old=neutralize(old.fact), new=neutralize(fact.fact))
+                reply = await ask_once(self._extractor.model, prompt, max_tokens=64, constraint=_COMPARISON_FORM)
+                if _OUTDATED in reply.text.casefold():
+                    with self._lock:
+                        entity.outdate(old, fact)
             fact.compared = True
 
     async def _summarize(self, entity: Entity) -> None:
@@ -345,22 +354,3 @@ class EntityMemory(StoredMemory[Entities]):
         with self._lock:
             if facts == [one.fact for one in entity.holding]:
                 entity.summary = found["entities"][0]["summary"]
-
-
-_COMPARISON = Template(read_prompt("entity_comparison"))
-_TOPIC = seq(" ", Repeat(Chars(r"^\n.>-"), 3, _TOPIC_CHARS), ".")
-_FORM = Constraint(
-    seq(_TOPIC, " New says:", _TOPIC, " -> ", choice(_OUTDATED, _TRUE), "\n"),
-    build_record_schema(
-        old_says=build_text_schema(_TOPIC_CHARS),
-        new_says=build_text_schema(_TOPIC_CHARS),
-        the_old_is={"type": "string", "enum": [_OUTDATED, _TRUE]},
-    ),
-)
-
-
-async def are_consistent(model: Model, old: str, new: str) -> bool:
-    """Return whether `old`, said earlier of somebody, is still true given `new`. Raises `ModelError`."""
-    prompt = _COMPARISON.substitute(old=neutralize(old), new=neutralize(new))
-    reply = await ask_once(model, prompt, max_tokens=64, constraint=_FORM)
-    return _OUTDATED not in reply.text.casefold()

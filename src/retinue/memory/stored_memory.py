@@ -73,19 +73,25 @@ class StoredMemory(Configurable, ABC, Generic[S]):
         self._saving = threading.Lock()
         self._running: Future[None] | None = None
 
-    def _copy(self, state: S) -> Self:
-        """Return a memory like this one with another state, in this process only."""
-        other = copy.copy(self)
-        other._begin(state, None)
-        return other
-
-    def _parse(self, text: str) -> S:
-        return _parse_state(type(self._state), text, "the state")
-
     def with_state(self, text: str | None) -> Self:
         """Return a memory like this one with the state that `dump` returned, or a new one, in this process only. Raises
         `DataError`."""
-        return self._copy(type(self._state)() if text is None else self._parse(text))
+        kind = type(self._state)
+        return self._copy(kind() if text is None else _parse_state(kind, text, "the state"))
+
+    def rebase(self, began: str, now: str) -> Self | None:
+        """Return a memory with what this one has caught up with since its state was `began`, and the turns that have
+        come to it since, in `now`. `None` if another has caught up with the same."""
+        state = self._rebase(*(_parse_state(type(self._state), text, "the state") for text in (began, now)))
+        return None if state is None else self._copy(state)
+
+    @abstractmethod
+    def _rebase(self, before: S, now: S) -> S | None: ...
+
+    def _copy(self, state: S) -> Self:
+        other = copy.copy(self)
+        other._begin(state, None)
+        return other
 
     def dump(self, indent: int | None = None) -> str:
         """Return the state as JSON, in one line or with so many spaces of indentation."""

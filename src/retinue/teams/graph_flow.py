@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from ..core.protocols import Flow, Request, Sent, Task, act, consult
 from ..core.values import AgentAction, AgentFinish, Decision, Observation, StopReason, ToolInput
 from .role import END, START
-from .selectors import ModelChoice, When, ask_for_choice, find_word
+from .selectors import ExpressionError, ModelChoice, When, ask_for_choice, find_word
 from .shared_state import (
     ERRORS,
     HISTORY,
@@ -32,7 +32,6 @@ from .shared_state import (
     replace_field,
     write_field,
 )
-from .state_expression import ExpressionError
 
 WHOLE_STATE = "state"
 T = TypeVar("T")

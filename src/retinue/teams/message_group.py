@@ -193,7 +193,7 @@ def _make_selector(selector: Selector, words: Mapping[str, str]) -> When | Model
     if isinstance(selector, When | ModelChoice):
         return selector
     if isinstance(selector, str):
-        return When([(_write_equality(selector, word), word) for word in words])
+        return When([(_write_condition(selector, word), word) for word in words])
     if not callable(selector) and not isinstance(selector, Tool):
         raise UsageError(f"a selector: want a function, an expression, When or ModelChoice, not {selector!r:.80}")
     function = selector.something if isinstance(selector, Tool) else selector
@@ -204,7 +204,7 @@ def _make_selector(selector: Selector, words: Mapping[str, str]) -> When | Model
     return replace(made, takes=build_signature("selector", {"state": Argument(dict)}))
 
 
-def _write_equality(expression: str, word: str) -> str:
+def _write_condition(expression: str, word: str) -> str:
     """Return an expression that is true if the value of `expression` is what `word` stands for."""
     if word in ("true", "false"):
         return f"({expression})" if word == "true" else f"not ({expression})"

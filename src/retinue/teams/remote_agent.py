@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from ..agent import Agent
 from ..core.budgets import Budget
+from ..core.completion import write_plain
 from ..core.loop.effects import Human
 from ..core.prices import Price, find_price
 from ..core.prompt import Ask, Prompt
@@ -26,7 +27,6 @@ from ..net.error_mapping import call_failure
 from ..net.http_client import HttpClient, Unsigned
 from ..net.retry import Attempts, Retries, TimeLimits
 from ..strategies.parsing.final_answer import mark_truncated
-from .selectors import write_output
 
 _RETRIES = Retries()
 
@@ -162,7 +162,7 @@ class RemoteChat:
         first, *rest = [*task.history, Message("user", task.question)]
         prompt, news = Prompt(first).add(*rest), task.question
         while True:
-            reply = yield from ask(Ask(prompt, news, write_output, answer=str.strip, chat=True))
+            reply = yield from ask(Ask(prompt, news, write_plain, answer=str.strip, chat=True))
             if not reply.calls:
                 return mark_truncated(AgentFinish({"output": reply.text.strip()}, reply.text), reply)
             prompt = prompt.add(Message("assistant", reply.text, calls=reply.calls, state=reply.state))
