@@ -81,10 +81,10 @@ class A2AAgent(Agent):
         effects: Effects = "once",
         human: Human | None = None,
     ) -> None:
-        tasks = _Tasks(A2AConnection(url, api_key or "", allow, seconds), repeatable=effects != "once")
+        there = A2AConnection(url, api_key or "", allow, seconds, repeatable=effects != "once")
         tools = [
-            Tool("send", tasks.send, "Sends a message to the agent.", effects=effects, timeout=seconds),
-            Tool("follow", tasks.follow, "Waits for a task.", effects="read", timeout=seconds, polls=True),
+            Tool("send", there.send, "Sends a message to the agent.", effects=effects, timeout=seconds),
+            Tool("follow", there.follow, "Waits for a task.", effects="read", timeout=seconds, polls=True),
         ]
         budget = Budget(steps=None, seconds=seconds, stale_steps=None)
         super().__init__(NoModel(), tools, strategy=RemoteTask(name, url), budget=budget, name=name, human=human)
@@ -127,69 +127,6 @@ def _fail(problem: str) -> AgentFinish:
     return AgentFinish({"output": "", "problem": problem}, reason=StopReason.ERROR)
 
 
-class _Tasks:
-    """What the strategy does: it sends messages, and follows tasks."""
-
-    def __init__(self, connection: A2AConnection, *, repeatable: bool) -> None:
-        self._connection = connection
-        self._repeatable = repeatable
-
-    async def send(self, message: str, task: str = "", context: str = "", turn: int = 0) -> str:
-        """Send a message, of a task or else of a new one, and return a report at once."""
-        key = idempotency_key()
-        known = {"taskId": task, "contextId": context}
-        said = {
-            "messageId": str(uuid.uuid5(uuid.NAMESPACE_URL, f"{key}/{turn}") if key else uuid.uuid4()),
-            "role": "ROLE_USER",
-            "parts": [{"text": message}],
-            **{name: value for name, value in known.items() if value},
-        }
-        wishes = {"returnImmediately": True, "acceptedOutputModes": ["text/plain", "application/json"]}
-        headers = {"Idempotency-Key": f"{key}/{turn}"[-255:]} if key else {}
-        request = {"message": said, "configuration": wishes}
-        asked = self._connection.ask("SendMessage", "/message:send", request, headers, repeatable=self._repeatable)
-        sending = asyncio.ensure_future(asked)
-        try:
-            return str(read_report(await asyncio.shield(sending)))
-        except asyncio.CancelledError:
-            with suppress(Exception):  # the message may just have arrived
-                report = read_report(await asyncio.wait_for(sending, _GRACE))
-                if report.task and (report.works or report.state.endswith("-required")):
-                    await self._cancel_task(report.task)
-            raise
-
-    async def follow(self, task: str) -> str:
-        """Wait until a task ends or requires something, and return a report. Cancelled, it cancels the task."""
-        pauses, path = chain(_PAUSES, repeat(_PAUSES[-1])), f"/tasks/{quote(task, safe='')}"
-        try:
-            while True:
-                report = read_report(await self._connection.ask("GetTask", path, {"id": task}, method="GET"))
-                if not report.works:
-                    return str(report)
-                if not await self._watch_stream(task):
-                    await asyncio.sleep(next(pauses))
-        except asyncio.CancelledError:
-            await self._cancel_task(task)
-            raise
-
-    async def _watch_stream(self, task: str) -> bool:
-        """Follow the stream of a task, if there is one. Return whether it said that there is something to do."""
-        path = f"/tasks/{quote(task, safe='')}:subscribe"
-        if await self._connection.streams():
-            with suppress(ToolError, ModelError):  # it ended meanwhile, or the stream broke off
-                async with aclosing(self._connection.exchange("SubscribeToTask", path, {"id": task})) as events:
-                    async for event in events:
-                        if not read_report(event).works:
-                            return True
-        return False
-
-    async def _cancel_task(self, task: str) -> None:
-        if not current_run().is_continued:
-            with suppress(ToolError, TimeoutError):  # it has ended, or the server is gone
-                async with asyncio.timeout(_GRACE):
-                    await self._connection.ask("CancelTask", f"/tasks/{quote(task, safe='')}:cancel", {"id": task})
-
-
 class TaskReport(NamedTuple):
     """A task at some time. `text` is its answer, or what it says about its state."""
 
@@ -219,31 +156,24 @@ def parse_report(text: str) -> TaskReport:
 def read_report(result: Any) -> TaskReport:
     """Return the report of a task, a message, a response or an event of a stream. An event of an artifact says no more
     than that the task works. Raises `ToolError` for anything else."""
-    given = result if isinstance(result, Mapping) else {}
+    given = _read_object(result)
     if isinstance(message := given.get("message"), Mapping):
         return TaskReport("completed", text=read_text(message.get("parts")))
-    if isinstance(update := given.get("statusUpdate"), Mapping):
-        return _read_task_report(update, update.get("taskId"))
     if isinstance(given.get("artifactUpdate"), Mapping):
         return TaskReport("working")
-    task = given.get("task", given)
-    if isinstance(task, Mapping) and "status" in task:
-        return _read_task_report(task, task.get("id"))
-    raise ToolError(f"the agent answered with something that is neither a task nor a message: {str(result)[:80]!r}")
-
-
-def _read_task_report(task: Mapping[str, Any], id_: Any) -> TaskReport:
-    status = task.get("status")
-    status = status if isinstance(status, Mapping) else {}
+    if isinstance(task := given.get("statusUpdate"), Mapping):
+        id_ = task.get("taskId")
+    elif isinstance(task := given.get("task", given), Mapping) and "status" in task:
+        id_ = task.get("id")
+    else:
+        raise ToolError(f"the agent answered with something that is neither a task nor a message: {str(result)[:80]!r}")
+    status, context = _read_object(task.get("status")), task.get("contextId")
     state = str(status.get("state", "")).removeprefix("TASK_STATE_").lower().replace("_", "-")
     if state not in _STATES or not isinstance(id_, str) or not id_:
         raise ToolError(f"the agent says of a task that its state is {str(status.get('state'))[:80]!r}")
-    context, message, given = task.get("contextId"), status.get("message"), task.get("artifacts")
-    parts = message.get("parts") if isinstance(message, Mapping) else None
-    texts = [part for part in parts if isinstance(part, Mapping) and "text" in part] if isinstance(parts, list) else []
-    said = read_text(texts) or read_text(parts)  # of a message without any text, whatever it has
-    artifacts = [one for one in given if isinstance(one, Mapping)] if isinstance(given, list) else []
-    made = "\n\n".join(filter(None, (read_text(one.get("parts")) for one in artifacts)))
+    parts = _read_object(status.get("message")).get("parts")
+    said = read_text([part for part in _read_objects(parts) if "text" in part]) or read_text(parts)
+    made = "\n\n".join(filter(None, (read_text(one.get("parts")) for one in _read_objects(task.get("artifacts")))))
     text = made or said if state == "completed" else said or made
     return TaskReport(state, id_, context if isinstance(context, str) else "", text)
 
@@ -252,9 +182,7 @@ def read_text(parts: Any) -> str:
     """Return parts as text: data as JSON, on lines of its own; files are named, and not fetched. Texts that follow each
     other are joined as they are, since a stream arrives in pieces."""
     said = ""
-    for part in parts if isinstance(parts, list) else ():
-        if not isinstance(part, Mapping):
-            continue
+    for part in _read_objects(parts):
         named = " ".join(str(part[name])[:200] for name in ("filename", "mediaType") if part.get(name))
         if isinstance(text := part.get("text"), str):
             said += text
@@ -271,22 +199,78 @@ def read_text(parts: Any) -> str:
 
 
 class A2AConnection:
-    """Talks to the agent whose card is at `url`, and to no other server, except those in `allow`."""
+    """Talks to the agent whose card is at `url`, and to no other server, except those in `allow`.
 
-    def __init__(self, url: str, api_key: str = "", allow: Collection[str] = (), seconds: float = 600.0) -> None:
+    `send` and `follow` are the strategy's tools. `repeatable`: a message that may have arrived may be sent again.
+    """
+
+    def __init__(self, url: str, api_key: str, allow: Collection[str], seconds: float, *, repeatable: bool) -> None:
         if not url.startswith(("http://", "https://")):
             raise UsageError(f"an A2A agent's url is the address of its server or its card, not {url[:200]!r}")
         self._url = url
         self._key = api_key.strip()
         self._allow = (allow,) if isinstance(allow, str) else tuple(allow)
         self._limits = TimeLimits(min(10.0, seconds), seconds, seconds)
+        self._repeatable = repeatable
         self._known: tuple[RemoteCard, HttpClient, float] | None = None  # since when
 
-    async def streams(self) -> bool:
-        """Whether the agent's tasks can be followed."""
-        return (await self._fetch_agent())[0].streaming
+    async def send(self, message: str, task: str = "", context: str = "", turn: int = 0) -> str:
+        """Send a message, of a task or else of a new one, and return a report at once."""
+        key = idempotency_key()
+        known = {"taskId": task, "contextId": context}
+        said = {
+            "messageId": str(uuid.uuid5(uuid.NAMESPACE_URL, f"{key}/{turn}") if key else uuid.uuid4()),
+            "role": "ROLE_USER",
+            "parts": [{"text": message}],
+            **{name: value for name, value in known.items() if value},
+        }
+        wishes = {"returnImmediately": True, "acceptedOutputModes": ["text/plain", "application/json"]}
+        headers = {"Idempotency-Key": f"{key}/{turn}"[-255:]} if key else {}
+        request = {"message": said, "configuration": wishes}
+        asked = self._ask("SendMessage", "/message:send", request, headers, repeatable=self._repeatable)
+        sending = asyncio.ensure_future(asked)
+        try:
+            return str(read_report(await asyncio.shield(sending)))
+        except asyncio.CancelledError:
+            with suppress(Exception):  # the message may just have arrived
+                report = read_report(await asyncio.wait_for(sending, _GRACE))
+                if report.task and (report.works or report.state.endswith("-required")):
+                    await self._cancel_task(report.task)
+            raise
 
-    async def ask(
+    async def follow(self, task: str) -> str:
+        """Wait until a task ends or requires something, and return a report. Cancelled, it cancels the task."""
+        pauses, path = chain(_PAUSES, repeat(_PAUSES[-1])), f"/tasks/{quote(task, safe='')}"
+        try:
+            while True:
+                report = read_report(await self._ask("GetTask", path, {"id": task}, method="GET"))
+                if not report.works:
+                    return str(report)
+                if not await self._watch_stream(task):
+                    await asyncio.sleep(next(pauses))
+        except asyncio.CancelledError:
+            await self._cancel_task(task)
+            raise
+
+    async def _watch_stream(self, task: str) -> bool:
+        """Follow the stream of a task, if there is one. Return whether it said that there is something to do."""
+        path = f"/tasks/{quote(task, safe='')}:subscribe"
+        card, _, _ = await self._fetch_agent()
+        if card.streaming:
+            with suppress(ToolError, ModelError):  # it ended meanwhile, or the stream broke off
+                async with aclosing(self._exchange("SubscribeToTask", path, {"id": task})) as events:
+                    async for event in events:
+                        if not read_report(event).works:
+                            return True
+        return False
+
+    async def _cancel_task(self, task: str) -> None:
+        if not current_run().is_continued:
+            with suppress(ToolError, TimeoutError):  # it has ended, or the server is gone
+                async with asyncio.timeout(_GRACE):
+                    await self._ask("CancelTask", f"/tasks/{quote(task, safe='')}:cancel", {"id": task})
+
+    async def _ask(
         self,
         rpc: str,
         path: str,
@@ -303,7 +287,7 @@ class A2AConnection:
         try:
             while True:
                 try:
-                    async with aclosing(self.exchange(rpc, path, params, headers, method)) as results:
+                    async with aclosing(self._exchange(rpc, path, params, headers, method)) as results:
                         async for result in results:
                             return result
                     raise ModelUnavailable(f"{self._url} answered nothing")
@@ -316,7 +300,7 @@ class A2AConnection:
             logger.warning("%s", last)
             raise call_failure(hide_address(str(last), self._url), sent=_was_sent(last)) from None
 
-    async def exchange(
+    async def _exchange(
         self, rpc: str, path: str, params: Mapping[str, Any], headers: Mapping[str, str] = {}, method: str = "POST"
     ) -> AsyncGenerator[Any, None]:
         """Send one request, and yield the results in the response or stream. Raises `ToolError` and `ModelError`."""

@@ -16,10 +16,10 @@ from __future__ import annotations
 import json
 import operator
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
 from ..core.completion import write_plain
@@ -77,6 +77,10 @@ def parse_expression(text: str) -> Expression:
         compared = parser.token in _COMPARISONS
         raise parser.make_error("compare two values at a time" if compared else "want 'and', 'or' or the end")
     return Expression(tuple(dict.fromkeys(parser.fields)), evaluate)
+
+
+def _read_key(value: Any, key: str) -> Any:
+    return value.get(key) if isinstance(value, Mapping) else None
 
 
 class _Parser:
@@ -141,36 +145,23 @@ class _Parser:
             self._expect(")")
             return found
         if self._skip("["):
-            items = list(self._read_items(depth + 1))
+            items: list[_Evaluate] = []
+            while not self._skip("]"):
+                if items:
+                    self._expect(",")
+                items.append(self.read_alternatives(depth + 1))
             return lambda values: [item(values) for item in items]
         kind, token = self._kind, self.token
         if kind in ("", "sign") or token in ("and", "or", "not", "in"):
             raise self.make_error("want a value: a field, a number, a text in quotes, true, false, null or [")
         self._advance()
         if kind == "name" and token not in _LITERALS:
-            return self._make_field(token.split("."))
+            path = token.split(".")
+            self.fields.append(path[0])
+            return lambda values: reduce(_read_key, path, values)
         number = (float if "." in token else int) if kind == "number" else None
         value = number(token) if number else token[1:-1] if kind == "text" else _LITERALS[token]
         return lambda values: value
-
-    def _read_items(self, depth: int) -> Iterator[_Evaluate]:
-        first = True
-        while not self._skip("]"):
-            if not first:
-                self._expect(",")
-            first = False
-            yield self.read_alternatives(depth)
-
-    def _make_field(self, path: list[str]) -> _Evaluate:
-        self.fields.append(path[0])
-
-        def look_up(values: Mapping[str, Any]) -> Any:
-            value: Any = values
-            for key in path:
-                value = value.get(key) if isinstance(value, Mapping) else None
-            return value
-
-        return look_up
 
     def _skip(self, token: str) -> bool:
         """Skip `token` if it is next."""
