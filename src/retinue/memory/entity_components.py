@@ -43,25 +43,11 @@ _SMALL = frozenset(
 )
 
 
-class SaidOf(TypedDict):
-    """A statement about an entity: `about` is one of `ABOUT`."""
+class EntityOutputs(TypedDict):
+    """The outputs of both components, by entity: `name`, `kind` (one of `KINDS`), and either `summary` or `facts`, each
+    `{"about", "fact"}`, where `about` is one of `ABOUT`. Whoever talks to the assistant is called User."""
 
-    about: str
-    fact: str
-
-
-class FoundEntity(TypedDict):
-    """An entity of a conversation; its kind is one of `KINDS`, and whoever talks to the assistant is called User."""
-
-    name: str
-    kind: str
-    facts: list[SaidOf]
-
-
-class Extracted(TypedDict):
-    """The outputs of an extractor."""
-
-    entities: list[FoundEntity]
+    entities: list[dict[str, Any]]
 
 
 class EntityExtractor(Component):
@@ -79,7 +65,7 @@ class EntityExtractor(Component):
         self.name = name
         self.model: Model = PromptModel(model) if isinstance(model, str) else model
 
-    async def run_async(self, query: str, before: str = "") -> Extracted:
+    async def run_async(self, query: str, before: str = "") -> EntityOutputs:
         """The people, places, organizations and other entities in a conversation's transcript.
 
         Args:
@@ -88,18 +74,18 @@ class EntityExtractor(Component):
 
         Raises `ModelError`.
         """
-        found: dict[str, FoundEntity] = {}
+        found: dict[str, dict[str, Any]] = {}
         last = (_split_messages(before) or [("", "")])[-1]
         for piece in _split_messages(query):
             for row in [] if _PLAIN_QUESTION.fullmatch(piece[0]) else await self._extract_rows(piece[0], last):
-                entity = found.setdefault(row.entity, FoundEntity(name=row.entity, kind=row.kind, facts=[]))
-                fact = SaidOf(about=row.about, fact=row.fact)
+                entity = found.setdefault(row.entity, {"name": row.entity, "kind": row.kind, "facts": []})
+                fact = {"about": row.about, "fact": row.fact}
                 if fact not in entity["facts"]:
                     entity["facts"].append(fact)
             last = piece
-        return Extracted(entities=list(found.values()))
+        return {"entities": list(found.values())}
 
-    def run(self, query: str, before: str = "") -> Extracted:
+    def run(self, query: str, before: str = "") -> EntityOutputs:
         """Run `run_async` and block."""
         return run_blocking(self.run_async(query, before))
 
@@ -198,20 +184,6 @@ def _is_stated(row: _Row, said: str, before: str) -> bool:
     return bool((select_content_words(row.fact) - select_content_words(row.entity)) & select_content_words(source))
 
 
-class Summary(TypedDict):
-    """The new summary of an entity."""
-
-    name: str
-    kind: str
-    summary: str
-
-
-class Summarized(TypedDict):
-    """The outputs of a summarizer."""
-
-    entities: list[Summary]
-
-
 _SUMMARY = Template(read_prompt("entity_summary"))
 
 
@@ -232,7 +204,7 @@ class EntitySummarizer(Component):
         self._characters = characters
         self._form = build_summary_constraint(characters)
 
-    async def run_async(self, entities: Sequence[Mapping[str, Any]] | str) -> Summarized:
+    async def run_async(self, entities: Sequence[Mapping[str, Any]] | str) -> EntityOutputs:
         """A summary of each entity, from what is known of it.
 
         Args:
@@ -243,13 +215,13 @@ class EntitySummarizer(Component):
         """
         if isinstance(entities, str):
             entities = [{"facts": [fact for fact in entities.splitlines() if fact.strip()]}]
-        return Summarized(entities=[await self._write_summary(entity) for entity in entities])
+        return {"entities": [await self._write_summary(entity) for entity in entities]}
 
-    def run(self, entities: Sequence[Mapping[str, Any]] | str) -> Summarized:
+    def run(self, entities: Sequence[Mapping[str, Any]] | str) -> EntityOutputs:
         """Run `run_async` and block."""
         return run_blocking(self.run_async(entities))
 
-    async def _write_summary(self, entity: Mapping[str, Any]) -> Summary:
+    async def _write_summary(self, entity: Mapping[str, Any]) -> dict[str, Any]:
         name, kind = (clean_line(entity.get(key, "")) for key in ("name", "kind"))
         given = (one["fact"] if isinstance(one, Mapping) else one for one in entity.get("facts", ()))
         facts = [neutralize(clean_line(one)) for one in given]
@@ -260,4 +232,4 @@ class EntitySummarizer(Component):
         there = {*split_words(" ".join([name, kind, known, *facts])), *_BEGINNINGS}
         if not said or any(word.casefold() not in there for word in _NAMES.findall(said)):
             said = "; ".join([*([known] if known else []), *facts])
-        return Summary(name=name, kind=kind, summary=said[: self._characters])
+        return {"name": name, "kind": kind, "summary": said[: self._characters]}

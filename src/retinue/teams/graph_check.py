@@ -143,7 +143,7 @@ def plan_roles(roles: Sequence[Role | HumanGate], declared: Mapping[str, StateFi
         problems: list[str] = []
         if isinstance(role, HumanGate):
             asked = role.question or f"{role.name}: shall it go on?"
-            plan = replace(plan, reads=(role.shows,) if role.shows else None, speaks_json=True, gate=asked)
+            plan = replace(plan, reads={role.shows: role.shows} if role.shows else None, speaks_json=True, gate=asked)
         else:
             tool = as_tool(role)
             found.tools.append(tool)
@@ -164,8 +164,8 @@ def _plan_text(role: Role, plan: RolePlan) -> RolePlan:
         raise UsageError("input: it takes one text, so want a field, or a list of fields")
     if role.input is None:
         return plan
-    reads = (role.input,) if isinstance(role.input, str) else tuple(role.input)
-    return replace(plan, reads=reads, optional=reads if len(reads) > 1 else ())
+    reads = (role.input,) if isinstance(role.input, str) else tuple(dict.fromkeys(role.input))
+    return replace(plan, reads=dict(zip(reads, reads, strict=True)), optional=reads if len(reads) > 1 else ())
 
 
 def _plan_call(role: Role, tool: Tool, plan: RolePlan, found: RolePlans) -> RolePlan:
@@ -183,10 +183,8 @@ def _plan_call(role: Role, tool: Tool, plan: RolePlan, found: RolePlans) -> Role
             return plan if text else replace(plan, parameter=(needed or parameters)[0])
         if unknown:
             raise UsageError(f"its parameter {unknown[0]!r} is no field of the state; say input={{{unknown[0]!r}: …}}")
-    if not takes:
-        return replace(plan, reads=())
     optional = tuple(name for parameter, name in takes.items() if parameter not in needed)
-    return replace(plan, takes=takes, optional=optional)
+    return replace(plan, reads=takes, by_name=True, optional=optional)
 
 
 def _read_arguments(given: Any, parameters: Sequence[str], needed: Sequence[str]) -> dict[str, str]:
@@ -209,7 +207,7 @@ def _find_field_problems(role: Role | HumanGate, plan: RolePlan, found: RolePlan
     own = [name for name in plan.writes if name in OWN]
     for name in own:
         yield f"output: the field {name!r} is kept by the graph; choose another name"
-    for name in dict.fromkeys([*(plan.reads or ()), *plan.takes.values()]):
+    for name in dict.fromkeys((plan.reads or {}).values()):
         if name not in found.fields and name != WHOLE_STATE:
             yield f"input: no field {name!r}; {suggest_name(name, found.fields)}"
     if isinstance(role, HumanGate):
@@ -224,7 +222,7 @@ def _find_field_problems(role: Role | HumanGate, plan: RolePlan, found: RolePlan
 
 def _find_type_problems(tool: Tool, plan: RolePlan, fields: Mapping[str, StateField]) -> Iterator[str]:
     properties: Mapping[str, Any] = tool.signature.parameters.get("properties", {})
-    for parameter, name in plan.takes.items():
+    for parameter, name in (plan.reads or {}).items() if plan.by_name else ():
         wanted = _JSON.get(str(properties.get(parameter, {}).get("type")))
         kind = fields[name].type if name in fields else None
         kind = get_origin(kind) or kind
@@ -248,7 +246,7 @@ def find_unset_reads(plan: GraphPlan) -> Iterator[str]:
     preset = {WHOLE_STATE, *OWN, *(name for name, one in plan.fields.items() if one.initial is not UNSET)}
     for name, role in plan.roles.items():
         there = {one for other in plan.roles if name in plan.reach[other] for one in plan.roles[other].writes} | preset
-        for one in dict.fromkeys([*(role.reads or ()), *role.takes.values()]):
+        for one in dict.fromkeys((role.reads or {}).values()):
             if one in plan.fields and one not in there and one not in role.optional:
                 yield f"role {name}: it reads the field {one!r}, which nothing before it sets"
 

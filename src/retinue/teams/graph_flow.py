@@ -43,8 +43,9 @@ class RolePlan:
     """A role in a plan.
 
     Args:
-        reads: The fields that it reads; `None`: what the roles before it said.
-        takes: The fields by parameter, for a function; `WHOLE_STATE` stands for the whole state.
+        reads: The fields that it reads, by label or parameter, where `WHOLE_STATE` stands for the whole state; `None`:
+            what the roles before it said.
+        by_name: Whether it gets the fields as arguments by name, as functions do, and not as one text.
         parameter: The only parameter of a function that gets what the roles before it said.
         optional: The fields that may be unset.
         gate: The question for a person who decides, if this is a human gate.
@@ -53,8 +54,8 @@ class RolePlan:
     name: str
     writes: tuple[str, ...]
     max_visits: int
-    reads: tuple[str, ...] | None = None
-    takes: Mapping[str, str] = field(default_factory=dict)
+    reads: Mapping[str, str] | None = None
+    by_name: bool = False
     parameter: str = ""
     optional: tuple[str, ...] = ()
     speaks_json: bool = False
@@ -254,7 +255,7 @@ class _Walk:
             try:
                 said = {head: self._said[head] for head in heads[role.name]}
                 actions[role.name] = AgentAction(role.name, read_input(role, self._values, said))
-            except InputProblem as problem:
+            except StateError as problem:
                 outputs[role.name] = Output(str(problem), failed=True)
         if actions:
             observations = yield from act(*actions.values(), answer=self._answer())
@@ -332,28 +333,20 @@ def _end_by_failure(failed: Sequence[tuple[RolePlan, str]]) -> _End:
 # ── what a role gets ──────────────────────────────────────────────────────────────────────────────
 
 
-class InputProblem(Exception):
-    """A field that a role reads is not set."""
-
-
 def read_input(role: RolePlan, values: Values, said: Mapping[str, Any]) -> ToolInput:
-    """Return the input of a role's tool. `said` is what the roles that led to it said. Raises `InputProblem`."""
-
-    def read(fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return the input of a role's tool. `said` is what the roles that led to it said. Raises `StateError`."""
+    shown = said
+    if role.reads is not None:
         known = {WHOLE_STATE: dict(values), **values}
-        for one in fields.values():
+        for one in role.reads.values():
             if one not in known and one not in role.optional:
-                raise InputProblem(f"it reads the field {one!r}, which is not set")
-        return {name: known[one] for name, one in fields.items() if one in known}
-
-    if role.takes:
-        return read(role.takes)
-    if role.reads == ():
-        return {}
-    if role.parameter and role.reads is None:
+                raise StateError(f"it reads the field {one!r}, which is not set")
+        shown = {name: known[one] for name, one in role.reads.items() if one in known}
+        if role.by_name:
+            return shown
+    elif role.parameter:
         return {role.parameter: next(iter(said.values())) if len(said) == 1 else dict(said)}
-    named, shown = (said, said) if role.reads is None else (role.reads, read({name: name for name in role.reads}))
-    if len(named) > 1:
+    if len(said if role.reads is None else role.reads) > 1:
         return "\n\n".join(f"{name}: {as_words(value)}" for name, value in shown.items())
     return as_words(*shown.values())
 

@@ -16,13 +16,7 @@ from ..core.tools.tool import Tool
 from ..errors import UsageError
 from ..executor import NoModel
 from . import graph_diagram
-from .graph_check import (
-    GraphOutline,
-    find_selector_problems,
-    find_structure_problems,
-    find_unset_reads,
-    plan_roles,
-)
+from .graph_check import GraphOutline, find_selector_problems, find_structure_problems, find_unset_reads, plan_roles
 from .graph_flow import Branch, GraphFlow, GraphPlan
 from .role import END, START, HumanGate, Role, as_tool
 from .selectors import ModelChoice, When, find_word

@@ -22,7 +22,7 @@ TYPES: Mapping[str, Any] = {"any": Any} | {kind.__name__: kind for kind in (str,
 
 
 class StateError(Exception):
-    """A value does not fit its field; the message names the field, and says what would fit."""
+    """A value does not fit its field, or is not set; the message names the field, and says what would fit."""
 
 
 @dataclass(frozen=True, slots=True)

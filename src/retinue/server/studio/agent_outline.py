@@ -93,7 +93,7 @@ class AgentOutline:
             "id": role.name,
             "label": role.name,
             "kind": "role" if role.gate is None else "gate",
-            "reads": None if role.reads is None else list(role.reads),
+            "reads": None if role.reads is None else list(role.reads.values()),
             "writes": list(role.writes),
             "max_visits": role.max_visits,
             **question,
