@@ -22,12 +22,12 @@ from .shared_state import (
     ERRORS,
     HISTORY,
     QUESTION,
+    UNSET,
     VISITS,
     StateError,
     StateField,
     Values,
     as_words,
-    build_initial_state,
     read_value,
     replace_field,
     write_field,
@@ -160,8 +160,8 @@ class _Walk:
     def __init__(self, plan: GraphPlan, task: Task) -> None:
         self._plan = plan
         history = [{"role": one.role, "content": one.content} for one in task.history]
-        own = {QUESTION: task.question, HISTORY: history, ERRORS: {}, VISITS: {}}
-        self._values = build_initial_state(plan.fields, **own)
+        begin = {name: one.initial for name, one in plan.fields.items() if one.initial is not UNSET}
+        self._values = begin | {QUESTION: task.question, HISTORY: history, ERRORS: {}, VISITS: {}}
         self._said: dict[str, Any] = {START: task.question}
         self._pending: dict[str, list[str]] = {}  # by role, the heads that led to it since it last ran
         self._decided: dict[str, tuple[Decision, str]] = {}  # by gate, the last decision and the field it is about

@@ -84,11 +84,6 @@ OWN: Mapping[str, StateField] = {
 failed last; by role, how often it ran."""
 
 
-def build_initial_state(fields: Mapping[str, StateField], **given: Any) -> dict[str, Any]:
-    """Return the state at the beginning: the defaults, and the `given` values."""
-    return {name: field.initial for name, field in fields.items() if field.initial is not UNSET} | given
-
-
 def write_field(values: Values, fields: Mapping[str, StateField], name: str, value: Any) -> dict[str, Any]:
     """Return the state after `value` was written to the field `name`. Raises `StateError`."""
     field = fields[name]
