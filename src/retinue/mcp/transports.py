@@ -190,13 +190,13 @@ class _CarefulTransport(httpx2.AsyncHTTPTransport):
     async def _exchange(self, request: httpx2.Request) -> httpx2.Response:
         if self._guard is not None:
             try:
-                address, ips = await self._guard.resolve_address(str(request.url))
+                way = await self._guard.route(str(request.url))
             except ToolError as error:
                 self._lost.unreachable = True
                 self._lost.mark_lost(str(error))
                 raise httpx2.ConnectError(str(error)) from error
-            request.url = request.url.copy_with(host=next((ip for ip in ips if ":" not in ip), ips[0]))
-            request.extensions = {**request.extensions, "sni_hostname": address.host}
+            request.url = request.url.copy_with(host=next((ip for ip in way.ips if ":" not in ip), way.ips[0]))
+            request.extensions = {**request.extensions, "sni_hostname": way.server.host}
         try:
             response = await super().handle_async_request(request)
         except _UNSENT as error:
