@@ -17,7 +17,7 @@ import click
 
 from bench.report import replace_section
 from retinue import Agent, EntityMemory, PromptModel
-from retinue.memory.conversation_turns import count_tokens
+from retinue.memory.stored_memory import count_tokens
 from retinue.tools import calculator
 
 ROOT = Path(__file__).parents[1]

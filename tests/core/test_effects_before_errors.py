@@ -23,7 +23,7 @@ from retinue.core.run_result import RunResult
 from retinue.core.tools.signature import Argument, build_signature
 from retinue.mcp import MCPTools
 from retinue.net.retry import Retries
-from retinue.teams import a2a_connection, remote_agent
+from retinue.teams import a2a_agent, remote_agent
 from retinue.tools.endpoint import make_endpoint
 
 Way = Mapping[str, Any]
@@ -247,7 +247,7 @@ def test_an_agent_behind_chat_completions() -> None:
 
 
 def test_an_agent_that_cannot_be_reached_may_be_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (a2a_connection, remote_agent):
+    for module in (a2a_agent, remote_agent):
         monkeypatch.setattr(module, "_RETRIES", Retries(tries=2, first_wait=0.001))
     for member in (A2AAgent("http://127.0.0.1:1/"), RemoteAgent("http://127.0.0.1:1/", "odd")):
         call = {"call": {"tool": member.name, "input": {"query": "x"}}}

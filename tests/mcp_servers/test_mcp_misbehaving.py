@@ -16,7 +16,7 @@ from fakes import mcp_misbehaving
 from fakes.parrot import Parrot
 from retinue import Agent, NotDone, ToolError
 from retinue._internal.sync_bridge import run_blocking
-from retinue.mcp import MCPTools, stdio as transport
+from retinue.mcp import MCPTools, transports
 from retinue.strategies import STRATEGIES
 
 Make = Callable[[str], MCPTools]
@@ -44,7 +44,7 @@ def gone(mark: Path) -> bool:
 
 @pytest.fixture
 def odd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
-    monkeypatch.setattr(transport, "GRACE", 0.1)
+    monkeypatch.setattr(transports, "GRACE", 0.1)
     made: list[MCPTools] = []
 
     def make(how: str) -> MCPTools:

@@ -14,7 +14,7 @@ from retinue import UsageError
 from retinue.components import PromptNode
 from retinue.core.protocols import Recalled
 from retinue.memory import ConversationMemory, EntityMemory
-from retinue.memory.conversation_turns import count_tokens
+from retinue.memory.stored_memory import count_tokens
 
 
 def talk(memory: ConversationMemory, *questions: str, answer: str = "Yes.") -> None:

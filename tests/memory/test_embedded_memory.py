@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from bench.memory import MAX_TOKENS, STALE, talk, turns
 
-from retinue.memory.conversation_turns import count_tokens
+from retinue.memory.stored_memory import count_tokens
 
 PART = (0, 3, 4, 5, 9, 10, 15, 24)  # of the turns; the others are in `make memory`
 

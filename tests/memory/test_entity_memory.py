@@ -13,8 +13,8 @@ from fakes import fork_server
 from fakes.memories import Replying, literal
 from retinue import UsageError
 from retinue.memory import Entity, EntityMemory
-from retinue.memory.conversation_turns import count_tokens
-from retinue.memory.known_entities import forget
+from retinue.memory.entity_memory import forget
+from retinue.memory.stored_memory import count_tokens
 
 
 def talk(memory: EntityMemory, *questions: str) -> None:

@@ -103,6 +103,9 @@ def test_a_graph_has_its_roles_gates_and_edges_of_all_kinds(served: Serving) -> 
         ("rescue", "END", "always", ""), ("editor", "END", "always", ""),
         ("grade", "editor", "conditional", "good"), ("grade", "write", "conditional", "bad"),
     }  # fmt: skip
+    assert {one["id"]: one["reads"] for one in graph["nodes"] if "reads" in one} == {
+        "write": None, "grade": ["write"], "editor": None, "rescue": []
+    }  # fmt: skip
 
 
 def test_a_chain_is_a_graph_in_a_row(served: Serving) -> None:

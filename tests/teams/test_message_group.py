@@ -234,6 +234,11 @@ def fails(text: str) -> str:
     raise ValueError("no luck")
 
 
+def test_a_function_whose_parameters_are_optional_and_no_fields_is_called_without_any() -> None:
+    group = MessageGroup().add_role("add", lambda one=1, two=2: one + two)
+    assert group.add_edge(START, "add").add_edge("add", END).compile().run("?").answer == "3"
+
+
 def test_a_role_that_fails_ends_the_run_with_its_name() -> None:
     made = group("START>a", "a>b", "b>END", roles="a").add_role("b", fails)
     result = made.compile().run("q")

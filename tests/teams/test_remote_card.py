@@ -11,8 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from fakes.json_service import Asked, JSONService, Said
 from retinue import A2AAgent, NotDone, StopReason, ToolError, UsageError
-from retinue.teams.a2a_agent import TaskReport, parse_report, read_report
-from retinue.teams.a2a_connection import RemoteCard, check_card
+from retinue.teams.a2a_agent import RemoteCard, TaskReport, check_card, parse_report, read_report
 
 pytestmark = pytest.mark.anyio
 AT = "http://127.0.0.1:8000/.well-known/agent-card.json"

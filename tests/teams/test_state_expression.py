@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from retinue.teams.state_expression import ExpressionError, evaluate, list_field_names, parse_expression
+from retinue.teams.selectors import ExpressionError, parse_expression
 
 STATE = {"score": 7, "status": "open", "notes": ["a", "b"], "gate": {"decision": "reject"}, "done": False}
 
 
 def value(text: str) -> Any:
-    return evaluate(parse_expression(text), STATE)
+    return parse_expression(text).evaluate(STATE)
 
 
 @pytest.mark.parametrize(
@@ -74,18 +74,17 @@ def test_values_that_cannot_be_compared_are_named() -> None:
 
 
 def test_the_fields_that_are_read_are_known() -> None:
-    tree = parse_expression("a.b > 1 or not (c in [d, 'e'])")
-    assert list(list_field_names(tree)) == ["a", "c", "d"]
+    assert parse_expression("a.b > 1 or not (c in [d, 'e'])").fields == ("a", "c", "d")
 
 
 @given(st.text(max_size=60))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
-        tree = parse_expression(text)
+        expression = parse_expression(text)
     except ExpressionError:
         return
     with suppress(ExpressionError):
-        evaluate(tree, STATE)
+        expression.evaluate(STATE)
 
 
 VALUES = st.one_of(

@@ -221,7 +221,7 @@ BREAKAGES = (
     Breakage(
         "a memory is not saved after a turn",
         "memory/stored_memory.py",
-        "self.note(question, answer)\n        await run_in_thread(self._kept.save)\n",
+        "self.note(question, answer)\n        await run_in_thread(self.save)\n",
         "self.note(question, answer)\n",
         ("memory/test_memory_files.py", "memory/test_entity_memory.py", "memory/test_conversation_memory.py"),
     ),

@@ -21,8 +21,8 @@ from ..pipelines.graph import find_cycles
 from ..strategies import STRATEGIES
 from ..teams.graph_check import GraphOutline, GraphProblem, find_structure_problems
 from ..teams.role import END, START, check_role_name
+from ..teams.selectors import ExpressionError, parse_expression
 from ..teams.shared_state import OWN, REDUCERS, StateField
-from ..teams.state_expression import ExpressionError, list_field_names, parse_expression
 from .problems import (
     MAX_FOUND,
     Found,
@@ -510,11 +510,11 @@ class _GroupChecks:
         if not text.text:
             return
         try:
-            names = dict.fromkeys(list_field_names(parse_expression(text.text)))
+            expression = parse_expression(text.text)
         except ExpressionError as error:
             yield Found(text.path, f"the expression: {error}")
             return
-        for name in names:
+        for name in expression.fields:
             if name not in self._fields:
                 yield Found(text.path, f"the expression: {describe_unknown('field', name, self._fields)}")
 

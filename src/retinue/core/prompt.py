@@ -116,3 +116,8 @@ class Ask:
     chat: bool = False
     opening: bool = False
     model: str = ""
+
+
+def write_plain(decided: Decided) -> Reply:
+    """Write an answer as it is, where no strategy asks for a format."""
+    return Reply(decided.output if isinstance(decided, AgentFinish) else "")

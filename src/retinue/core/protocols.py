@@ -11,7 +11,7 @@ from .._internal.containment import await_contained
 from ..errors import ModelError, UsageError
 from .budgets import Budget
 from .events import Delta, Event
-from .prompt import Ask, Decided, Prompt
+from .prompt import Ask, Prompt, write_plain
 from .schema.patterns import Constraint
 from .tools.tool import Tool
 from .values import (
@@ -204,9 +204,6 @@ async def ask_once(
     if not messages:
         raise UsageError("the prompt is empty; give the model something to reply to")
 
-    def write(decided: Decided) -> Reply:  # as it is, since no strategy asked for a format
-        return Reply(decided.output if isinstance(decided, AgentFinish) else "")
-
     async def read_reply() -> Reply:
         async with aclosing(model.reply(request)) as chunks:
             async for chunk in chunks:
@@ -215,7 +212,7 @@ async def ask_once(
         raise ModelError("the model ended without a reply")
 
     prompted = Prompt(messages[0]).add(*messages[1:])
-    request = Ask(prompted, messages[-1].content, write, tuple(stop), constraint, max_tokens, chat=chat)
+    request = Ask(prompted, messages[-1].content, write_plain, tuple(stop), constraint, max_tokens, chat=chat)
     return await await_contained(read_reply())
 
 

@@ -4,5 +4,3 @@ The SDK takes a second to import, so it is imported when a server is first used.
 """
 
 from .mcp_tools import MCPTools as MCPTools
-
-__all__ = ["MCPTools"]

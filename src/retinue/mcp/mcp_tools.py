@@ -83,14 +83,15 @@ class MCPTools(Configurable):
         """
         if self.pins is None:
             offers = (await self.offered_async()).offers
+        elif (pinned := read_pins(self.pins).get(self.name)) is not None:
+            offers = split_offers(self.name, pinned.values()).offers
         else:
-            offers = split_offers(self.name, self._read_pinned_offers().values()).offers
+            review = "review them with: retinue pin FILE"
+            raise UsageError(f"the tools of the MCP server {self.name} are not approved yet; {review}")
         wanted = self.given["tools"] or list(offers)
         for name in {*wanted, *self.given["options"]} - {*offers}:
-            there_are = ", ".join(offers) or "none"
-            raise UsageError(
-                f"{self.name} has no approved tool {name!r}; there are: {there_are} (see: retinue pin FILE)"
-            )
+            there = f"there are: {', '.join(offers) or 'none'} (see: retinue pin FILE)"
+            raise UsageError(f"{self.name} has no approved tool {name!r}; {there}")
         return [self._make_tool(offers[name]) for name in wanted]
 
     def approved(self, offers: Iterable[Offer]) -> list[Tool]:
@@ -133,15 +134,6 @@ class MCPTools(Configurable):
         """Blocking version of `stop_async`."""
         run_blocking(self.stop_async())
 
-    def _read_pinned_offers(self) -> dict[str, Offer]:
-        assert self.pins is not None
-        pinned = read_pins(self.pins).get(self.name)
-        if pinned is None:
-            raise UsageError(
-                f"the tools of the MCP server {self.name} are not approved yet; review them with: retinue pin FILE"
-            )
-        return pinned
-
     def _open_session(self) -> Session:
         if self._session is None:
             try:
@@ -156,11 +148,10 @@ class MCPTools(Configurable):
     def _make_tool(self, offer: Offer) -> Tool:
         given = {"effects": offer.effects} | self.given["options"].get(offer.name, {})
         takes = build_schema_signature(convert_schema(offer.schema))
-        called = offer.called(self.name)
         remote = Remote(self, offer.name, repeatable=given["effects"] != "once")
         try:
             given["examples"] = tuple(ToolExample.of(one) for one in given.get("examples", ()))
-            return Tool(called, remote, offer.description or offer.name, takes=takes, **given)
+            return Tool(offer.called(self.name), remote, offer.description or offer.name, takes=takes, **given)
         except TypeError as error:
             raise UsageError(f"{self.name}: options of {offer.name}: {error}") from error
 
@@ -176,10 +167,7 @@ class Remote:
     async def __call__(self, **arguments: Any) -> str:
         """Call the tool. Raises `ToolError`."""
         session = self.server._open_session()
-        return await run_in_background(_call_remote(session, self.name, arguments, self.repeatable))
+        from .messages import read_result_text
 
-
-async def _call_remote(session: Session, name: str, arguments: Mapping[str, Any], repeatable: bool) -> str:
-    from .messages import read_result_text
-
-    return read_result_text(await session.call(name, arguments, repeatable=repeatable))
+        called = session.call(self.name, arguments, repeatable=self.repeatable)
+        return read_result_text(await run_in_background(called))

@@ -11,24 +11,14 @@ import json
 import re
 import secrets
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import mcp_types as types
 from mcp import ClientSession, MCPError
 from mcp.shared.dispatcher import CallOptions
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp_types import (
-    CONNECTION_CLOSED,
-    INTERNAL_ERROR,
-    PARSE_ERROR,
-    ErrorData,
-    JSONRPCError,
-    JSONRPCMessage,
-    ListToolsRequest,
-    PaginatedRequestParams,
-    Request,
-    jsonrpc_message_adapter,
-)
 from pydantic import ValidationError
 
 from ..core.files import read_file
@@ -48,17 +38,15 @@ _ID = re.compile(rb'"id"\s*:\s*(?:(\d{1,18})|"([^"\\]{1,64})")')
 _RAW = ("tools/list", "tools/call")
 
 
-def read_messages(data: bytes, *, guess: bool = False) -> list[JSONRPCMessage]:
+def read_messages(data: bytes, *, guess: bool = False) -> list[types.JSONRPCMessage]:
     """Return the messages in a line or a body; a batch has several.
 
     What is not UTF-8, and halves of surrogate pairs, are replaced. An answer that is not as it must be becomes an error
     for the request that it answers; `guess`: also one that is not JSON, if it contains an id. Raises `ValueError` if
     there is no message.
     """
-    try:
-        return [jsonrpc_message_adapter.validate_json(data, by_name=False)]
-    except ValueError:
-        pass
+    with suppress(ValueError):
+        return [types.jsonrpc_message_adapter.validate_json(data, by_name=False)]
     whole = _ESCAPES.sub(lambda found: rb"\ufffd" if found[1] else found[0], data.removeprefix(_BOM))
     try:
         value = json.loads(whole.decode("utf-8", "replace"))
@@ -66,45 +54,39 @@ def read_messages(data: bytes, *, guess: bool = False) -> list[JSONRPCMessage]:
         found = _ID.search(whole) if guess and whole.startswith(b"{") and b'"method"' not in whole else None
         if found is None:
             raise ValueError("not JSON") from None
-        return [
-            _make_unreadable_answer(
-                int(found[1]) if found[1] else found[2].decode("utf-8", "replace"), "it is not JSON"
-            )
-        ]
+        answered = int(found[1]) if found[1] else found[2].decode("utf-8", "replace")
+        return [_make_error(answered, types.PARSE_ERROR, "its answer cannot be read: it is not JSON")]
     messages = [message for one in (value if isinstance(value, list) else [value]) for message in _read_message(one)]
     if not messages:
         raise ValueError("not a message")
     return messages
 
 
-def write_message(message: JSONRPCMessage) -> bytes:
+def write_message(message: types.JSONRPCMessage) -> bytes:
     """Return a message as a line without its end."""
     return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
 
 
-def _read_message(value: Any) -> Iterator[JSONRPCMessage]:
+def _read_message(value: Any) -> Iterator[types.JSONRPCMessage]:
     if not isinstance(value, dict):
         return
+    answered, error = value.get("id"), value.get("error")
     try:
-        yield jsonrpc_message_adapter.validate_python(value | {"jsonrpc": "2.0"}, by_name=False)
+        yield types.jsonrpc_message_adapter.validate_python(value | {"jsonrpc": "2.0"}, by_name=False)
     except ValueError:
-        answered, error = value.get("id"), value.get("error")
-        answered = int(answered) if isinstance(answered, float) and answered.is_integer() else answered
-        if "method" in value or isinstance(answered, bool) or not isinstance(answered, int | str):
+        if isinstance(answered, float) and answered.is_integer():
+            yield from _read_message(value | {"id": int(answered)})
+        elif "method" in value or isinstance(answered, bool) or not isinstance(answered, int | str):
             return
-        if answered != value["id"] or type(answered) is not type(value["id"]):
-            yield from _read_message(value | {"id": answered})
         elif error is None:
-            yield _make_unreadable_answer(answered, "want an object as its result")
+            yield _make_error(answered, types.PARSE_ERROR, "its answer cannot be read: want an object as its result")
         else:
             said = error.get("message") if isinstance(error, dict) else error
-            text = said if isinstance(said, str) else json.dumps(said)
-            yield JSONRPCError(jsonrpc="2.0", id=answered, error=ErrorData(code=INTERNAL_ERROR, message=text))
+            yield _make_error(answered, types.INTERNAL_ERROR, said if isinstance(said, str) else json.dumps(said))
 
 
-def _make_unreadable_answer(answered: int | str, why: str) -> JSONRPCError:
-    problem = ErrorData(code=PARSE_ERROR, message=f"its answer cannot be read: {why}")
-    return JSONRPCError(jsonrpc="2.0", id=answered, error=problem)
+def _make_error(answered: int | str, code: int, message: str) -> types.JSONRPCError:
+    return types.JSONRPCError(jsonrpc="2.0", id=answered, error=types.ErrorData(code=code, message=message))
 
 
 class _RawResult(Exception):
@@ -132,7 +114,7 @@ class Dispatcher(JSONRPCDispatcher[Any]):
         return result
 
 
-async def request_raw_result(session: ClientSession, request: Request[Any, Any]) -> Mapping[str, Any]:
+async def request_raw_result(session: ClientSession, request: types.Request[Any, Any]) -> Mapping[str, Any]:
     """Return the result of a request about tools as the server sent it. Raises `MCPError`, and `ToolError` if there is
     none."""
     try:
@@ -173,7 +155,7 @@ async def shake_hands(session: ClientSession) -> None:
     try:
         await session.initialize()
     except MCPError as error:
-        if error.code in (CONNECTION_CLOSED, OWN_FAILURE):
+        if error.code in (types.CONNECTION_CLOSED, OWN_FAILURE):
             raise
         try:
             await session.discover()
@@ -186,7 +168,9 @@ async def list_all(session: ClientSession) -> list[Offer | Malformed]:
     found: list[Offer | Malformed] = []
     cursor: str | None = None
     while True:
-        page = await request_raw_result(session, ListToolsRequest(params=PaginatedRequestParams(cursor=cursor)))
+        page = await request_raw_result(
+            session, types.ListToolsRequest(params=types.PaginatedRequestParams(cursor=cursor))
+        )
         listed, cursor = page.get("tools"), page.get("nextCursor")
         if not isinstance(listed, list):
             raise ToolError("what it says is not valid MCP: want a list of tools")
@@ -211,29 +195,22 @@ def _read_offer(tool: Any, number: int) -> Offer | Malformed:
     return Offer(name, description if isinstance(description, str) else "", schema, effects)
 
 
-def describe_first_error(error: Exception, server: Server) -> str:
+def describe_first_error(error: BaseException, server: Server) -> str:
     """Return the first cause of an exception, as text for a person."""
-    first = next(_list_errors(error))
-    match first:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    match error:
         case ToolError():
-            return str(first).removeprefix(f"{server.name}: ")
+            return str(error).removeprefix(f"{server.name}: ")
         case TimeoutError():
             return f"it did not answer within {server.seconds:g} seconds"
         case MCPError():
-            return first.message[:300]
+            return error.message[:300]
         case ValidationError():
-            wrong = first.errors(include_url=False, include_input=False)[0]
+            wrong = error.errors(include_url=False, include_input=False)[0]
             return f"what it says is not valid MCP: {'.'.join(map(str, wrong['loc']))}: {wrong['msg']}"[:300]
         case _:
-            return f"{type(first).__name__}: {first!s:.300}"
-
-
-def _list_errors(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
-            yield from _list_errors(inner)
-    else:
-        yield error
+            return f"{type(error).__name__}: {error!s:.300}"
 
 
 # ── the result of a call ──────────────────────────────────────────────────────────────────────────

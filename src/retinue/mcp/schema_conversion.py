@@ -18,7 +18,7 @@ MAX_NODES = 400  # in the converted schema
 MAX_DEPTH = 8
 MAX_CHARS = 60_000
 _TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
-_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+_BOUNDS = dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"))
 _SIZES = {"minLength": 1_000, "maxLength": 1_000_000, "minItems": 16, "maxItems": 1_000}
 _MAX_NAME = 256  # characters of an argument's name
 
@@ -30,13 +30,13 @@ def convert_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
         raise DataError(f"its arguments are not an object, but of the type {kinds!r:.80}")
     if not isinstance(schema.get("properties") or {}, Mapping):
         raise DataError("the 'properties' of its arguments are not an object")
-    made = {"properties": {}} | _Plain(schema).convert_schema(schema, MAX_DEPTH) | {"type": "object"}
+    made = {"properties": {}} | _Converter(schema).convert_schema(schema, MAX_DEPTH) | {"type": "object"}
     if len(json.dumps(made)) > MAX_CHARS:
         raise DataError(f"the description of its arguments exceeds {MAX_CHARS:,} characters")
     return made
 
 
-class _Plain:
+class _Converter:
     """Converts one schema; references are resolved in `root`."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
@@ -47,22 +47,19 @@ class _Plain:
         self._left -= 1
         if not isinstance(schema, Mapping) or depth == 0 or self._left < 0:
             return {}
-        if parts := self._list_combined_schemas(schema):
+        others = [self._resolve(schema["$ref"])] if "$ref" in schema else []
+        others += schema["allOf"][:16] if isinstance(schema.get("allOf"), list) else []
+        if others:  # which must fit as well
             own = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
-            return reduce(
-                _merge_schemas,
-                [*(self.convert_schema(part, depth - 1) for part in parts), self.convert_schema(own, depth)],
-            )
-        made = self._convert_keywords(schema) | dict(self._convert_size_keywords(schema))
-        for choice in ("anyOf", "oneOf"):
-            if isinstance(schema.get(choice), list) and schema[choice]:
-                made["anyOf"] = [self.convert_schema(one, depth - 1) for one in schema[choice][:16]]
-        if isinstance(schema.get("items"), Mapping):
-            made["items"] = self.convert_schema(schema["items"], depth - 1)
-        if isinstance(schema.get("prefixItems"), list):
-            made["prefixItems"] = [self.convert_schema(one, depth - 1) for one in schema["prefixItems"][:16]]
-        if isinstance(schema.get("additionalProperties"), Mapping):
-            made["additionalProperties"] = self.convert_schema(schema["additionalProperties"], depth - 1)
+            parts = [self.convert_schema(other, depth - 1) for other in others]
+            return reduce(_merge_schemas, [*parts, self.convert_schema(own, depth)])
+        made = dict(_convert_keywords(schema))
+        for key in ("anyOf", "oneOf", "items", "prefixItems", "additionalProperties"):
+            part, to = schema.get(key), "anyOf" if key == "oneOf" else key
+            if isinstance(part, Mapping) and key in ("items", "additionalProperties"):
+                made[to] = self.convert_schema(part, depth - 1)
+            elif isinstance(part, list) and (key == "prefixItems" or (to == "anyOf" and part)):
+                made[to] = [self.convert_schema(one, depth - 1) for one in part[:16]]
         if isinstance(schema.get("properties"), Mapping) or schema.get("required"):
             made |= self._convert_object(schema, depth)
         return made
@@ -83,11 +80,6 @@ class _Plain:
             made["additionalProperties"] = False
         return made
 
-    def _list_combined_schemas(self, schema: Mapping[str, Any]) -> list[Any]:
-        """Return the other schemas that must fit as well: one that is referred to, and all of `allOf`."""
-        referred = [self._resolve(schema["$ref"])] if "$ref" in schema else []
-        return [*referred, *schema["allOf"][:16]] if isinstance(schema.get("allOf"), list) else referred
-
     def _resolve(self, reference: Any) -> Any:
         """Return what a reference such as `#/$defs/city` points to; `None` for other references."""
         begin, *path = unquote(str(reference)).split("/")
@@ -99,24 +91,21 @@ class _Plain:
                 found = found.get(key) if isinstance(found, Mapping) else None
         return found
 
-    def _convert_keywords(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        made: dict[str, Any] = {}
-        kinds = schema.get("type")
-        if kinds in _TYPES or (isinstance(kinds, list) and kinds and all(kind in _TYPES for kind in kinds)):
-            made["type"] = kinds
-        if isinstance(text := schema.get("description"), str) and text.strip():
-            made["description"] = " ".join(text.split())[:1_000]
-        if isinstance(values := schema.get("enum"), list) and 0 < len(values) <= 200:
-            made["enum"] = values
-        return made | {key: schema[key] for key in ("const", "default") if key in schema}
 
-    def _convert_size_keywords(self, schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-        for key in _BOUNDS:
-            if isinstance(value := schema.get(key), int | float) and not isinstance(value, bool):
-                yield key, value
-        for key, most in _SIZES.items():
-            if isinstance(value := schema.get(key), int) and not isinstance(value, bool) and 0 <= value <= most:
-                yield key, value
+def _convert_keywords(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    kinds = schema.get("type")
+    if kinds in _TYPES or (isinstance(kinds, list) and kinds and all(kind in _TYPES for kind in kinds)):
+        yield "type", kinds
+    if isinstance(text := schema.get("description"), str) and text.strip():
+        yield "description", " ".join(text.split())[:1_000]
+    if isinstance(values := schema.get("enum"), list) and 0 < len(values) <= 200:
+        yield "enum", values
+    yield from ((key, schema[key]) for key in ("const", "default") if key in schema)
+    for key, most in (_BOUNDS | _SIZES).items():
+        value = schema.get(key)
+        fits = most is None or (isinstance(value, int) and 0 <= value <= most)
+        if isinstance(value, int | float) and not isinstance(value, bool) and fits:
+            yield key, value
 
 
 def _merge_schemas(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:

@@ -17,16 +17,8 @@ from typing import Any
 from weakref import WeakSet
 
 import anyio
+import mcp_types as types
 from mcp import ClientSession, MCPError
-from mcp_types import (
-    CONNECTION_CLOSED,
-    CallToolRequest,
-    CallToolRequestParams,
-    EmptyResult,
-    Implementation,
-    PingRequest,
-    ToolListChangedNotification,
-)
 
 from .._internal.processes import call_in_forked_child, keep_from_parent
 from .._internal.sync_bridge import run_blocking
@@ -42,13 +34,12 @@ from .messages import (
     shake_hands,
 )
 from .server_address import Server
-from .stdio import connect_stdio
-from .streamable_http import connect_http
 from .tool_pins import Offer, Offered, split_offers
+from .transports import connect_http, connect_stdio
 
-_NO_SESSION = (404, 400)  # statuses of servers that do not know a session; the first one is MCP's
 IDLE = 60.0  # idle seconds before the connection and the tool list are checked
 MAX_PAUSE = 30.0  # maximum seconds before an unreachable server is tried again
+_NO_SESSION = (404, 400)  # statuses of servers that do not know a session; the first one is MCP's
 _CHECK = 10.0  # seconds for the answer to a check
 _LEAVING = 3.0  # seconds for closing the session
 _AGAIN = (0.25, 0.5, 1.0)  # pauses between connection attempts, for a server that is just restarting
@@ -63,33 +54,31 @@ class Session:
     def __init__(self, server: Server, pinned: Mapping[str, Offer] | None) -> None:
         self.server = server
         self.pinned = pinned
-        self.offered: Offered | None = None
+        self.offered = Offered({}, {})
         self._changed: set[str] = set()
+        self._owner: asyncio.Task[None] | None = None
         self._begin_unconnected()
-        call_in_forked_child(self._forget_connection)
+        call_in_forked_child(self._begin_unconnected)
 
     def _begin_unconnected(self) -> None:
-        self._owner: asyncio.Task[None] | None = None
+        """Note that there is no connection. A forked child leaves its parent's alone, and makes its own."""
+        if self._owner is not None:
+            keep_from_parent(self._owner)
+        self._owner = None
         self._opened: asyncio.Future[ClientSession]
+        self._news = asyncio.Event()  # tells the owner to look
         self._lost = Disconnect()
         self._stopping = False
-        self._news = asyncio.Event()  # tells the owner to look
         self._checked = asyncio.Event()  # the tool list is up to date, as far as the server announces changes
         self._under_way = 0
         self._failures = 0
         self._not_before = 0.0
-
-    def _forget_connection(self) -> None:
-        """Let a forked child connect anew."""
-        keep_from_parent(self._owner)
-        self._begin_unconnected()
 
     # ── what others ask of it ────────────────────────────────────────────────────────────────────
 
     async def list_offers(self) -> Offered:
         """Return what the server offers now. Raises `ToolError`."""
         await self._connect()
-        assert self.offered is not None
         return self.offered
 
     async def call(self, tool: str, arguments: Mapping[str, Any], *, repeatable: bool) -> Mapping[str, Any]:
@@ -102,11 +91,11 @@ class Session:
         again = True
         while True:
             session = await self._connect()
-            if problem := self.describe_problem(tool):
+            if problem := self._describe_problem(tool):
                 raise NotDone(problem)
             lost, owner, name = self._lost, self._owner, self.server.name
             try:
-                return await self._call(session, tool, arguments)
+                return await self._send_call(session, tool, arguments)
             except MCPError as error:
                 sent, reason = await self._judge_failure(session, lost, error)
                 if not reason:
@@ -120,6 +109,26 @@ class Session:
                     raise call_failure(f"{name} was lost during the call: {lost}{outcome}", sent=sent) from error
                 again = False
 
+    def _describe_problem(self, tool: str) -> str:
+        """Return why `tool` cannot be used now; empty if it can."""
+        name = f"{self.server.name}'s tool {tool!r}"
+        if tool in self._changed:
+            approve = "until a person has looked at it and approved it: retinue pin FILE"
+            return f"{name} is not what was approved: its description or arguments changed. It is disabled {approve}"
+        return "" if tool in self.offered.offers else f"{name} is not offered any more"
+
+    async def _send_call(self, session: ClientSession, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        # Not session.call_tool: it would also evaluate the server's output schema, with its regular expressions, here.
+        self._under_way += 1
+        try:
+            params = types.CallToolRequestParams(name=tool, arguments=dict(arguments))
+            return await request_raw_result(session, types.CallToolRequest(params=params))
+        except asyncio.CancelledError:  # timed out, perhaps because the server is gone
+            self._news.set()
+            raise
+        finally:
+            self._under_way -= 1
+
     async def _judge_failure(self, session: ClientSession, lost: Disconnect, error: MCPError) -> tuple[bool, str]:
         """Return whether a failed call may have been executed, and why the connection is lost, if it is.
 
@@ -130,37 +139,26 @@ class Session:
         sent, status = own.get("sent", True), own.get("status", 0)
         if lost.event.is_set():
             return sent, lost.reason or error.message
-        if not (status in _NO_SESSION or error.code == CONNECTION_CLOSED or (own and not status)):
+        if not (status in _NO_SESSION or error.code == types.CONNECTION_CLOSED or (own and not status)):
             return sent, ""
         try:
             with anyio.fail_after(min(_CHECK, self.server.seconds)):
-                await session.send_request(PingRequest(), EmptyResult)
+                await session.send_request(types.PingRequest(), types.EmptyResult)
         except MCPError as refusal:
-            if refusal.code not in (OWN_FAILURE, CONNECTION_CLOSED):
+            if refusal.code not in (OWN_FAILURE, types.CONNECTION_CLOSED):
                 return sent, ""  # it knows no ping, and is there
             if own and status and status == refusal.error.data.get("status"):
                 return status != _NO_SESSION[0], "it does not know the session any more"
+            return sent, error.message
         except Exception as silence:
             return sent, describe_first_error(silence, self.server)
-        else:
-            return sent, ""
-        return sent, error.message
-
-    def describe_problem(self, tool: str) -> str:
-        """Return why `tool` cannot be used now; empty if it can."""
-        name = f"{self.server.name}'s tool {tool!r}"
-        if tool in self._changed:
-            approve = "until a person has looked at it and approved it: retinue pin FILE"
-            return f"{name} is not what was approved: its description or arguments changed. It is disabled {approve}"
-        if self.offered is not None and tool not in self.offered.offers:
-            return f"{name} is not offered any more"
-        return ""
+        return sent, ""
 
     def approve(self, offers: Mapping[str, Offer]) -> None:
         """Replace the approved tools by `offers`."""
         self.pinned = offers
         self._changed.clear()
-        self._compare()
+        self._compare_with_approved()
 
     async def stop(self) -> None:
         """Close the connection; a later call reopens it."""
@@ -199,7 +197,6 @@ class Session:
         return session
 
     async def _wait_until_closed(self) -> None:
-        """Wait until the owner has closed a lost connection."""
         if self._owner is not None:
             await asyncio.wait({self._owner})
 
@@ -229,7 +226,7 @@ class Session:
     async def _hold_connection(self, opened: asyncio.Future[ClientSession]) -> None:
         """Open the connection, watch it, and close it."""
         transport = connect_http if self.server.url else connect_stdio
-        client = Implementation(name="retinue", version="")
+        client = types.Implementation(name="retinue", version="")
         with anyio.CancelScope() as leaving:
             async with (
                 transport(self.server, self._lost) as streams,
@@ -240,18 +237,18 @@ class Session:
             ):
                 tasks.start_soon(self._tell_when_lost)
                 try:
-                    await self._begin_session(session)
+                    await self._update_tools(session, self.server.seconds, first=True)
+                    self._failures = 0
                     opened.set_result(session)
                     await self._watch(session)
                 finally:
                     leaving.deadline = anyio.current_time() + _LEAVING
                     tasks.cancel_scope.cancel()
 
-    async def _begin_session(self, session: ClientSession) -> None:
-        with anyio.fail_after(self.server.seconds):
-            await shake_hands(session)
-            await self._update_tools(session)
-        self._failures = 0
+    async def _tell_when_lost(self) -> None:
+        # A task of its own, so a call that was not sent is told so before the owner closes its session.
+        await self._lost.event.wait()
+        self._news.set()
 
     async def _watch(self, session: ClientSession) -> None:
         """Wait until the connection is lost or stopped. On news, or after idle time, check the tool list."""
@@ -263,53 +260,34 @@ class Session:
                 return
             if self._news.is_set() or not self._under_way:
                 self._news.clear()
-                await self._check_again(session)
-
-    async def _check_again(self, session: ClientSession) -> None:
-        try:
-            with anyio.fail_after(min(_CHECK, self.server.seconds)):
-                await self._update_tools(session)
-        except Exception as error:  # recorded before waiting callers see the error
-            self._lost.mark_lost(describe_first_error(error, self.server))
-            raise
-
-    async def _tell_when_lost(self) -> None:
-        await self._lost.event.wait()
-        self._news.set()
+                await self._update_tools(session, min(_CHECK, self.server.seconds))
 
     async def _take_message(self, message: Any) -> None:
-        if isinstance(message, ToolListChangedNotification):
+        if isinstance(message, types.ToolListChangedNotification):
             self._checked.clear()  # calls wait until the change is known
             self._news.set()
 
-    async def _update_tools(self, session: ClientSession) -> None:
-        """Update the tool list."""
-        self.offered = split_offers(self.server.name, await list_all(session))
+    async def _update_tools(self, session: ClientSession, seconds: float, *, first: bool = False) -> None:
+        """Update the tool list within `seconds`, at `first` after the handshake."""
+        try:
+            with anyio.fail_after(seconds):
+                if first:
+                    await shake_hands(session)
+                self.offered = split_offers(self.server.name, await list_all(session))
+        except Exception as error:  # recorded before waiting callers see the error
+            self._lost.mark_lost(describe_first_error(error, self.server))
+            raise
         if self.pinned is None:
             self.pinned = self.offered.offers
-        self._compare()
+        self._compare_with_approved()
         self._checked.set()
 
-    def _compare(self) -> None:
-        """Compare the offered tools with the approved ones. A tool that has changed stays disabled until it is approved
-        again."""
-        assert self.pinned is not None
-        now = self.offered or Offered({}, {})
-        for name, offer in self.pinned.items():
+    def _compare_with_approved(self) -> None:
+        """Disable the tools that are no longer what was approved, until they are approved again."""
+        now = self.offered
+        for name, offer in (self.pinned or {}).items():
             if name in now.refused or (name in now.offers and now.offers[name].sha256 != offer.sha256):
                 self._changed.add(name)
-
-    async def _call(self, session: ClientSession, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        # Not session.call_tool: it would also evaluate the server's output schema, with its regular expressions, here.
-        self._under_way += 1
-        try:
-            params = CallToolRequestParams(name=tool, arguments=dict(arguments))
-            return await request_raw_result(session, CallToolRequest(params=params))
-        except asyncio.CancelledError:  # timed out, perhaps because the server is gone
-            self._news.set()
-            raise
-        finally:
-            self._under_way -= 1
 
 
 def _read_error_text(error: MCPError) -> str:

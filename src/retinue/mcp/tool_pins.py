@@ -71,7 +71,7 @@ def split_offers(server: str, offers: Iterable[Offer | Malformed]) -> Offered:
             refused[offer.name] = offer.problem
             continue
         called = offer.called(server)
-        if problem := _offer_problem(offer, called):
+        if problem := _find_problem(offer, called):
             refused[offer.name] = problem
         elif called in by_name:
             for twin in (offer.name, by_name[called]):
@@ -83,23 +83,20 @@ def split_offers(server: str, offers: Iterable[Offer | Malformed]) -> Offered:
     return Offered(usable, refused)
 
 
-def _offer_problem(offer: Offer, called: str) -> str:
+def _find_problem(offer: Offer, called: str) -> str:
+    """Return why a tool cannot be used; empty if it can."""
     if not offer.name or not _TOOL.fullmatch(called):
         return "its name has other characters than letters, digits, _ - . /, or more than 64 with its server's"
     try:
         if len(json.dumps([offer.name, offer.description, offer.schema])) > MAX_TOOL:
             return f"its description and schema are longer than {MAX_TOOL:,} characters"
         convert_schema(offer.schema)
-        if wrong := _find_undescribed_arguments(offer.schema.get("properties")):
-            return f"its argument {wrong[0]!r:.80} is not described by a schema"
     except (DataError, RecursionError, ValueError) as error:
         return str(error)
+    for name, schema in (offer.schema.get("properties") or {}).items():
+        if not isinstance(schema, Mapping | bool):
+            return f"its argument {name!r:.80} is not described by a schema"
     return ""
-
-
-def _find_undescribed_arguments(properties: Any) -> list[str]:
-    named = properties.items() if isinstance(properties, Mapping) else ()
-    return [name for name, schema in named if not isinstance(schema, Mapping | bool)]
 
 
 # ── the file ─────────────────────────────────────────────────────────────────────────────────────
@@ -122,13 +119,13 @@ def read_pins(path: Path) -> Pins:
     servers = value.get("servers") if isinstance(value, dict) and value.get("pins") == 1 else None
     if not isinstance(servers, dict):
         raise DataError(f'{path}: want {{"pins": 1, "servers": {{…}}}}; write it with: retinue pin FILE')
-    return {server: _read_server(path, server, tools) for server, tools in servers.items()}
-
-
-def _read_server(path: Path, server: str, tools: Any) -> dict[str, Offer]:
-    if not isinstance(tools, dict):
-        raise DataError(f"{path}: {server}: want a mapping of tools")
-    return {name: _read_pin(f"{path}: {server}.{name}", name, one) for name, one in tools.items()}
+    for server, tools in servers.items():
+        if not isinstance(tools, dict):
+            raise DataError(f"{path}: {server}: want a mapping of tools")
+    return {
+        server: {name: _read_pin(f"{path}: {server}.{name}", name, one) for name, one in tools.items()}
+        for server, tools in servers.items()
+    }
 
 
 def _read_pin(place: str, name: str, one: Any) -> Offer:
@@ -146,18 +143,12 @@ def _read_pin(place: str, name: str, one: Any) -> Offer:
 
 def write_pins(path: Path, pins: Pins) -> None:
     """Write the file atomically."""
-    servers = {
-        server: {
-            offer.name: {
-                "sha256": offer.sha256,
-                "effects": offer.effects,
-                "description": offer.description,
-                "schema": offer.schema,
-            }
-            for offer in tools.values()
-        }
-        for server, tools in pins.items()
-    }
+
+    def describe(offer: Offer) -> dict[str, Any]:
+        names = ("sha256", "effects", "description", "schema")
+        return {name: getattr(offer, name) for name in names}
+
+    servers = {server: {one.name: describe(one) for one in tools.values()} for server, tools in pins.items()}
     new = path.with_name(f"{path.name}.tmp")
     new.write_text(json.dumps({"pins": 1, "servers": servers}, indent=2, ensure_ascii=False) + "\n", "utf-8")
     new.replace(path)

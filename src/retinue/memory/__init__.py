@@ -10,7 +10,6 @@ from .._internal.lazy_names import lazy_names
 if TYPE_CHECKING:
     from .conversation_memory import ConversationMemory as ConversationMemory
     from .entity_components import EntityExtractor as EntityExtractor, EntitySummarizer as EntitySummarizer
-    from .entity_memory import EntityMemory as EntityMemory
-    from .known_entities import Entity as Entity, Fact as Fact
+    from .entity_memory import Entity as Entity, EntityMemory as EntityMemory, Fact as Fact
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -3,52 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self
 
 from ..components import PromptNode, PromptTemplate
 from ..core.protocols import Model, Recalled
-from ..core.schema.patterns import Constraint, build_json_pattern, seq
+from ..core.values import Message
 from ..errors import ModelUnavailable, UsageError
-from .conversation_turns import (
+from .stored_memory import (
     BYTES,
+    StoredMemory,
+    StoredTurn,
+    ask_for_summary,
+    build_summary_constraint,
     count_fitting,
     count_tokens,
     cut,
     format_transcript,
     list_not_done,
-    make_messages,
     make_turn,
+    read_prompt,
     select_newest,
 )
-from .json_record import ask_for_record, build_text_schema, clean_line, record
-from .stored_memory import StateFile, StoredMemory, StoredTurn, dump_state, load_state
 
 _SHARE = 4  # the summary may take 1/4 of the tokens
 _WAITING = 8  # windows of turns that may wait for a summary if the model keeps failing
 _LABEL = "What was said before: "
 _LINE = 200  # tokens of each side of a turn that the summarizing model is shown
-_PROMPT = PromptTemplate(
-    prompt_text="""\
-You keep the summary of a conversation between a user and an assistant. Write the new summary: what still \
-matters of the old one, and of the new lines what the user said of themselves, of others and of their plans, and what \
-was found out, in whole sentences. Where the new lines say otherwise, the old summary is outdated. At most $words words.
-
-Old summary: The user is Paul, who plays the flute.
-New lines:
-User: I've swapped my flute for an oboe, like my aunt Greta.
-Assistant: I hope you will enjoy it.
-User: How old is that instrument?
-Assistant: The oboe is some 350 years old.
-New summary as JSON: {"summary": "The user is Paul, who plays the oboe, no longer the flute, like his aunt Greta. The \
-oboe is some 350 years old."}
-
-Old summary: $summary
-New lines:
-$conversation
-New summary as JSON:"""
-)
+_PROMPT = PromptTemplate(prompt_text=read_prompt("conversation_summary"))
 
 
 @dataclass(slots=True)
@@ -89,21 +71,19 @@ class ConversationMemory(StoredMemory[Conversation]):
         self._node = summary if isinstance(summary, PromptNode | None) else PromptNode(summary)
         self._for_summary = max_tokens // _SHARE if self._node else 0
         self._for_turns = max_tokens - self._for_summary - (count_tokens(_LABEL) if self._node else 0)
-        characters = max(1, self._for_summary * BYTES)
-        schema = record(summary=build_text_schema(characters))
-        self._form = Constraint(seq(" ", build_json_pattern(schema, characters), "\n"), schema)
-        self._keep(StateFile(Conversation, path))
+        self._form = build_summary_constraint(max(1, self._for_summary * BYTES))
+        self._open(Conversation, path)
 
     @property
     def turns(self) -> tuple[StoredTurn, ...]:
         """The turns that are not summarized, oldest first."""
-        with self._kept.lock:
-            return tuple(self._kept.state.turns)
+        with self._lock:
+            return tuple(self._state.turns)
 
     @property
     def summary(self) -> str:
         """The summary of the turns before; empty if there is none."""
-        return self._kept.state.summary
+        return self._state.summary
 
     async def recall(self, question: str) -> Recalled:
         """Return the turns that fit, and the summary; the same for every question."""
@@ -111,31 +91,29 @@ class ConversationMemory(StoredMemory[Conversation]):
         last = turns[len(turns) - count_fitting(turns, len(turns), self._for_turns) :]
         if not last and turns:
             last = (StoredTurn(*(cut(text, self._for_turns // 2) for text in (turns[-1].question, turns[-1].answer))),)
-        said = self.summary
-        return Recalled(make_messages(last), f"{_LABEL}{said}" if said else "")
+        said = [
+            message for one in last for message in (Message("user", one.question), Message("assistant", one.answer))
+        ]
+        summary = self.summary
+        return Recalled(tuple(one for one in said if one.content), f"{_LABEL}{summary}" if summary else "")
 
     def note(self, question: str, answer: str) -> None:
         """Add a turn, without saving."""
-        with self._kept.lock:
-            turns = self._kept.state.turns
+        with self._lock:
+            turns = self._state.turns
             turns.append(make_turn(question, answer))
             kept = self._window * (_WAITING if self._node else 1)
             del turns[: max(0, len(turns) - kept)]
 
     def shrink(self, most: int) -> None:
         """Drop the oldest turns that are more than `most` tokens together and are not recalled, without saving."""
-        with self._kept.lock:
-            self._kept.state.turns = select_newest(self._kept.state.turns, max(most, self._for_turns))
+        with self._lock:
+            self._state.turns = select_newest(self._state.turns, max(most, self._for_turns))
 
-    def rebase(self, began: str, now: str) -> Self | None:
-        """Return a memory with what this one has caught up with since its state was `began`, and the turns that have
-        come to it since, in `now`. `None` if another has caught up with the same."""
-        before, after = (load_state(Conversation, text, "the state") for text in (began, now))
-        if before.summary != after.summary:
+    def _rebase(self, before: Conversation, now: Conversation) -> Conversation | None:
+        if before.summary != now.summary:
             return None
-        own = self._kept.state
-        left = list_not_done(before.turns, own.turns, after.turns)
-        return self.with_state(dump_state(Conversation(left, own.summary)))
+        return replace(self._state, turns=list_not_done(before.turns, self._state.turns, now.turns))
 
     def _list_unsummarized_turns(self) -> Sequence[StoredTurn]:
         """Return the turns waiting for the summary."""
@@ -154,11 +132,10 @@ class ConversationMemory(StoredMemory[Conversation]):
         prompt = (self._node.default_prompt_template or _PROMPT).fill(
             summary=self.summary or "(none)", conversation=said, words=self._for_summary // 2
         )
-        values = await ask_for_record(self._node.model, prompt, self._form, self._for_summary * 2)
-        summary = next((str(one["summary"]) for one in values if isinstance(one, dict) and "summary" in one), "")
+        summary = await ask_for_summary(self._node.model, prompt, self._form, self._for_summary * 2)
         if not summary:
             raise ModelUnavailable("the model returned no summary")
-        with self._kept.lock:
-            self._kept.state.summary = cut(clean_line(summary), self._for_summary)
+        with self._lock:
+            self._state.summary = cut(summary, self._for_summary)
             done = {id(one) for one in fallen}
-            self._kept.state.turns = [one for one in self._kept.state.turns if id(one) not in done]
+            self._state.turns = [one for one in self._state.turns if id(one) not in done]

@@ -11,7 +11,7 @@ from .._internal.containment import await_contained, describe_error, is_own_erro
 from ..core.events import Called, Event, Observed
 from ..core.protocols import Memory, Recalled
 from ..core.run_result import RunResult, fold_result
-from ..core.values import AgentAction, Message
+from ..core.values import Message
 from ..errors import RetinueError
 from ..strategies.prompting.injection_guard import neutralize
 
@@ -32,9 +32,18 @@ async def recall_history(memories: Sequence[Memory], question: str) -> tuple[Mes
 
     Nothing in them can pass for a turn, an action or an answer. Raises `RetinueError` if a memory fails.
     """
-    found = [await _recall_memory(memory, question) for memory in memories]
+    found: list[Recalled] = []
+    for memory in memories:
+        try:
+            found.append(await await_contained(memory.recall(question)))
+        except Exception as error:
+            if is_own_error(error):
+                raise
+            raise RetinueError(f"the memory {type(memory).__name__} failed: {describe_error(error)}") from error
+    lines = [f"- {line.strip()}" for one in found for line in neutralize(one.facts).splitlines() if line.strip()]
+    facts = [Message("user", "\n".join([_HEAD, *lines]))] if lines else []
     turns = [replace(message, content=neutralize(message.content)) for one in found for message in one.history]
-    return (*_make_facts_message(found), *turns)
+    return (*facts, *turns)
 
 
 def without_turns(found: Sequence[Message], history: Sequence[Message]) -> Iterator[Message]:
@@ -46,20 +55,6 @@ def without_turns(found: Sequence[Message], history: Sequence[Message]) -> Itera
             known = message.content in there
         if not known:
             yield message
-
-
-async def _recall_memory(memory: Memory, question: str) -> Recalled:
-    try:
-        return await await_contained(memory.recall(question))
-    except Exception as error:
-        if is_own_error(error):
-            raise
-        raise RetinueError(f"the memory {type(memory).__name__} failed: {describe_error(error)}") from error
-
-
-def _make_facts_message(found: Sequence[Recalled]) -> tuple[Message, ...]:
-    lines = [line.strip() for one in found for line in neutralize(one.facts).splitlines() if line.strip()]
-    return (Message("user", "\n".join([_HEAD, *(f"- {line}" for line in lines)])),) if lines else ()
 
 
 async def remember(memories: Sequence[Memory], log: Sequence[Event], before: Sequence[Event] = ()) -> None:
@@ -82,29 +77,21 @@ def find_completed_turn(log: Sequence[Event]) -> tuple[str, str] | None:
     run = fold_result(log)
     if not _is_over(run):
         return None
-    return run.question, "\n".join([run.answer or NO_ANSWER, *map(_UNKNOWN.format, _list_unknown_calls(log))])
-
-
-def _is_over(run: RunResult) -> bool:
-    return bool(run.answer) or not run.resumable
-
-
-def _list_unknown_calls(log: Sequence[Event]) -> list[str]:
-    """Return the calls with an unknown outcome."""
     called: dict[str, str] = {}
-    unknown: dict[str, None] = {}
+    unknown: dict[str, None] = {}  # calls with an unknown outcome
     for event in log:
         match event:
             case Called(action=action):
-                called[action.id] = _format_call(action)
+                given = json.dumps(action.tool_input, ensure_ascii=False, sort_keys=True)
+                called[action.id] = f"{action.tool}({given})"
             case Observed(observation=seen) if seen.outcome == "unknown" and seen.call_id in called:
                 unknown[called[seen.call_id]] = None
             case Observed(observation=seen) if seen.outcome == "result":
                 unknown.pop(called.get(seen.call_id, ""), None)
             case _:
                 pass
-    return list(unknown)
+    return run.question, "\n".join([run.answer or NO_ANSWER, *map(_UNKNOWN.format, unknown)])
 
 
-def _format_call(action: AgentAction) -> str:
-    return f"{action.tool}({json.dumps(action.tool_input, ensure_ascii=False, sort_keys=True)})"
+def _is_over(run: RunResult) -> bool:
+    return bool(run.answer) or not run.resumable

@@ -17,8 +17,8 @@ from .._internal.containment import await_contained
 from ..core.values import Message
 from ..errors import DataError, RetinueError
 from ..memory import ConversationMemory, EntityMemory
-from ..memory.conversation_turns import cut
 from ..memory.recall import find_completed_turn, recall_history, without_turns
+from ..memory.stored_memory import cut
 from ..store.database import Database
 from ..store.event_log import Entry
 from ..store.memory_states import MemoryState, Owner, owner_of, put_state, read_states

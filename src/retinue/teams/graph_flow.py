@@ -1,43 +1,135 @@
-"""`GraphFlow`: the strategy that walks a compiled graph. Its state is a fold over what the roles said.
+"""A compiled graph: `GraphPlan`, which is plain data, and `GraphFlow`, the strategy that walks it. The state is a fold
+over what the roles said.
 
 Each round runs all roles that are ready, side by side. A role that an edge led to is ready when all its heads have led
 to it, or when none of the others can any more, because nothing that is still to run leads there. Gates wait until no
 other role is ready, so a person is asked when nothing else can be done.
-
-Below the walk: what a role gets from the state or from the roles before it, and what its observation or a person's
-decision means.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar
 
 from ..core.protocols import Flow, Request, Sent, Task, act, consult
 from ..core.values import AgentAction, AgentFinish, Decision, Observation, StopReason, ToolInput
-from .graph_plan import WHOLE_STATE, Branch, GraphPlan, RolePlan, reach_of
 from .role import END, START
-from .selectors import ModelChoice, When, ask_for_choice, find_word
+from .selectors import ExpressionError, ModelChoice, When, ask_for_choice, find_word
 from .shared_state import (
     ERRORS,
     HISTORY,
     QUESTION,
+    UNSET,
     VISITS,
     StateError,
     StateField,
     Values,
     as_words,
-    build_initial_state,
     read_value,
     replace_field,
     write_field,
 )
-from .state_expression import ExpressionError
 
+WHOLE_STATE = "state"
 T = TypeVar("T")
 Part = Generator[Request, Sent, T]
+
+
+@dataclass(frozen=True, slots=True)
+class RolePlan:
+    """A role in a plan.
+
+    Args:
+        reads: The fields that it reads, by label or parameter, where `WHOLE_STATE` stands for the whole state; `None`:
+            what the roles before it said.
+        by_name: Whether it gets the fields as arguments by name, as functions do, and not as one text.
+        parameter: The only parameter of a function that gets what the roles before it said.
+        optional: The fields that may be unset.
+        gate: The question for a person who decides, if this is a human gate.
+    """
+
+    name: str
+    writes: tuple[str, ...]
+    max_visits: int
+    reads: Mapping[str, str] | None = None
+    by_name: bool = False
+    parameter: str = ""
+    optional: tuple[str, ...] = ()
+    speaks_json: bool = False
+    gate: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Conditional edges from `head`. `tails` has the candidates by the word that selects them.
+
+    A function is called as the tool `tool`; otherwise `selector` chooses.
+    """
+
+    head: str
+    tails: Mapping[str, str]
+    selector: When | ModelChoice | None = None
+    tool: str = ""
+
+
+@dataclass(frozen=True)
+class GraphPlan:
+    """A compiled graph."""
+
+    name: str
+    roles: Mapping[str, RolePlan]
+    edges: tuple[tuple[str, str], ...]
+    error_edges: tuple[tuple[str, str], ...] = ()
+    branches: tuple[Branch, ...] = ()
+    fields: Mapping[str, StateField] = field(default_factory=dict)
+    answer: str = ""
+    max_runs: int = 100
+
+    def list_tails(self, head: str, *, failed: bool = False) -> list[str]:
+        """Return where the edges from `head` lead, or those for errors."""
+        return [tail for one, tail in (self.error_edges if failed else self.edges) if one == head]
+
+    def list_branches(self, head: str) -> list[Branch]:
+        """Return the conditional edges from `head`."""
+        return [branch for branch in self.branches if branch.head == head]
+
+    @cached_property
+    def heads(self) -> Mapping[str, frozenset[str]]:
+        """By role, what leads to it."""
+        return {name: frozenset(head for head, tail in self.list_links() if tail == name) for name in self.roles}
+
+    @cached_property
+    def reach(self) -> Mapping[str, frozenset[str]]:
+        """By role, the roles that may run after it."""
+        return reach_of({head: [tail for one, tail in self.list_links() if one == head] for head in self.roles})
+
+    def list_links(self) -> Iterator[tuple[str, str]]:
+        """Yield every edge of any kind, as head and tail."""
+        yield from self.edges
+        yield from self.error_edges
+        for branch in self.branches:
+            yield from ((branch.head, tail) for tail in branch.tails.values())
+
+
+def reach_of(tails: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
+    """Return by node the nodes that can be reached from it in one step or more."""
+    reach: dict[str, frozenset[str]] = {}
+    for name in tails:
+        found: set[str] = set()
+        new = list(tails[name])
+        while new:
+            if (one := new.pop()) not in found:
+                found.add(one)
+                new += tails.get(one, ())
+        reach[name] = frozenset(found - {START})
+    return reach
+
+
+# ── the walk ─────────────────────────────────────────────────────────────────────────────────────
+
 _SELECTOR = RolePlan("selector", (), 1, speaks_json=True)
 
 
@@ -68,15 +160,14 @@ class _Walk:
     def __init__(self, plan: GraphPlan, task: Task) -> None:
         self._plan = plan
         history = [{"role": one.role, "content": one.content} for one in task.history]
-        own = {QUESTION: task.question, HISTORY: history, ERRORS: {}, VISITS: {}}
-        self._values = build_initial_state(plan.fields, **own)
+        begin = {name: one.initial for name, one in plan.fields.items() if one.initial is not UNSET}
+        self._values = begin | {QUESTION: task.question, HISTORY: history, ERRORS: {}, VISITS: {}}
         self._said: dict[str, Any] = {START: task.question}
         self._pending: dict[str, list[str]] = {}  # by role, the heads that led to it since it last ran
         self._decided: dict[str, tuple[Decision, str]] = {}  # by gate, the last decision and the field it is about
         self._last, self._last_failed = START, False  # what led to the end
 
     def walk(self) -> Flow:
-        """Run roles until none is left."""
         try:
             yield from self._follow_edges(START)
             while self._pending:
@@ -113,7 +204,10 @@ class _Walk:
     def _list_ready_roles(self) -> list[RolePlan]:
         """Return the roles of the next round, in the order of the group."""
         waits = {name: self._list_awaited(name) for name in self._plan.roles if name in self._pending}
-        ready = [name for name, others in waits.items() if not others] or [_find_first_of_circle(waits)]
+        ready = [name for name, others in waits.items() if not others]
+        if not ready:  # the first that waits for none but those that wait for it, too
+            after = reach_of(waits)
+            ready = [next(name for name in waits if all(name in after[one] for one in after[name]))]
         roles = [self._plan.roles[name] for name in ready]
         return [role for role in roles if role.gate is None] or roles[:1]
 
@@ -124,23 +218,23 @@ class _Walk:
         return {one for one in others if one in missing or not missing.isdisjoint(self._plan.reach[one])}
 
     def _run_round(self, roles: Sequence[RolePlan]) -> Part[None]:
-        outputs: list[Output] = []
-        heads = {role.name: self._count_visit(role, len(roles)) for role in roles}
+        heads = {role.name: self._count_visit(role) for role in roles}
         if roles[0].gate is not None:
             outputs = [(yield from self._ask_person(roles[0], heads[roles[0].name]))]
         else:
             outputs = yield from self._run_roles(roles, heads)
-        failed = []
+        failed: list[tuple[RolePlan, Output]] = []
         for role, output in zip(roles, outputs, strict=True):
-            output = self._store_value(role, output)
+            output = self._store_output(role, output)
             self._said[role.name] = output.value if output.said is None else output.said
             failed += [(role, output)] if output.failed else []
-        self._check_failures(failed)
+        if lost := [one for one in failed if not self._plan.list_tails(one[0].name, failed=True)]:
+            raise _end_by_failure([(role, output.value) for role, output in lost])  # no edges for errors lead on
         gone = [role.name for role, _ in failed]
         for role in roles:
             yield from self._follow_edges(role.name, failed=role.name in gone)
 
-    def _count_visit(self, role: RolePlan, count: int) -> list[str]:
+    def _count_visit(self, role: RolePlan) -> list[str]:
         """Count a visit, and return the heads that led to it. Raises `_End` at a limit."""
         visits = {**self._values[VISITS], role.name: self._values[VISITS].get(role.name, 0) + 1}
         over = StopReason.MAX_ITERATION_EXCEEDED
@@ -161,7 +255,7 @@ class _Walk:
             try:
                 said = {head: self._said[head] for head in heads[role.name]}
                 actions[role.name] = AgentAction(role.name, read_input(role, self._values, said))
-            except InputProblem as problem:
+            except StateError as problem:
                 outputs[role.name] = Output(str(problem), failed=True)
         if actions:
             observations = yield from act(*actions.values(), answer=self._answer())
@@ -170,7 +264,6 @@ class _Walk:
         return [outputs[role.name] for role in roles]
 
     def _ask_person(self, role: RolePlan, heads: list[str]) -> Part[Output]:
-        """Ask a person."""
         before = self._plan.roles.get(heads[-1])
         (field,) = role.reads or ((before.writes[0],) if before else (QUESTION,))
         shown = self._values.get(field) if role.reads else self._said[heads[-1]]
@@ -179,28 +272,21 @@ class _Walk:
         leads_on = bool(self._plan.list_branches(role.name))
         return read_decision(decision, leads_on=leads_on, field=field, shown=shown)
 
-    def _store_value(self, role: RolePlan, output: Output) -> Output:
+    def _store_output(self, role: RolePlan, output: Output) -> Output:
         """Write an output into the state; return it, or the failure if it does not fit."""
-        if output.failed:
-            errors = {**self._values[ERRORS], role.name: output.value}
-            self._values = {**self._values, ERRORS: errors}
-            return output
-        try:
-            self._values = store_output(role, output, self._values, self._plan.fields)
-        except StateError as error:
-            return self._store_value(role, Output(str(error), failed=True))
+        if not output.failed:
+            try:
+                self._values = store_output(role, output, self._values, self._plan.fields)
+                return output
+            except StateError as error:
+                output = Output(str(error), failed=True)
+        errors = {**self._values[ERRORS], role.name: output.value}
+        self._values = {**self._values, ERRORS: errors}
         return output
-
-    def _check_failures(self, failed: Iterable[tuple[RolePlan, Output]]) -> None:
-        """Raise `_End` unless edges for errors lead on from all roles that failed."""
-        lost = [(role, output) for role, output in failed if not self._plan.list_tails(role.name, failed=True)]
-        if lost:
-            raise _end_by_failure([(role, output.value) for role, output in lost])
 
     # ── following edges ──────────────────────────────────────────────────────────────────────────
 
     def _follow_edges(self, head: str, *, failed: bool = False) -> Part[None]:
-        """Follow the edges from `head`."""
         for tail in self._plan.list_tails(head, failed=failed):
             self._follow_edge(head, tail, failed=failed)
         for branch in () if failed else self._plan.list_branches(head):
@@ -229,65 +315,40 @@ class _Walk:
                     raise _End(problem, StopReason.UNREADABLE_REPLY)
             case _:
                 (seen,) = yield from act(AgentAction(branch.tool, {"state": dict(self._values)}), answer=self._answer())
-                words = self._read_words(seen, where)
+                output = read_observation(_SELECTOR, seen)
+                if output.failed:
+                    raise _End(f"{where}: {output.value}")
+                words = output.value
         named = [find_word(word) for word in (words if isinstance(words, list) else [words])]
         if unknown := [word for word in named if word not in branch.tails]:
             raise _End(f"{where}: {unknown[0]!r:.80} was selected; there are: {', '.join(branch.tails)}")
         return [branch.tails[word] for word in dict.fromkeys(named)]
 
-    def _read_words(self, seen: Observation, where: str) -> Any:
-        output = read_observation(_SELECTOR, seen)
-        if output.failed:
-            raise _End(f"{where}: {output.value}")
-        return output.value
-
 
 def _end_by_failure(failed: Sequence[tuple[RolePlan, str]]) -> _End:
-    """Return the end of a walk that these roles' failures end."""
     problem = "; ".join(f"the role {role.name!r} failed: {why}" for role, why in failed)
     return _End(problem, refused=any(role.gate is not None for role, _ in failed))
-
-
-def _find_first_of_circle(waits: dict[str, set[str]]) -> str:
-    """Return the first role that waits for none but those that wait for it, too."""
-    after = reach_of({name: list(others) for name, others in waits.items()})
-    return next(name for name in waits if all(name in after[one] for one in after[name]))
 
 
 # ── what a role gets ──────────────────────────────────────────────────────────────────────────────
 
 
-class InputProblem(Exception):
-    """A field that a role reads is not set."""
-
-
 def read_input(role: RolePlan, values: Values, said: Mapping[str, Any]) -> ToolInput:
-    """Return the input of a role's tool. `said` is what the roles that led to it said. Raises `InputProblem`."""
-    if role.takes:
-        return {name: value for name, field in role.takes.items() for value in _read_field(role, field, values)}
-    if role.reads == ():
-        return {}
+    """Return the input of a role's tool. `said` is what the roles that led to it said. Raises `StateError`."""
+    shown = said
     if role.reads is not None:
-        read = {name: value for name in role.reads for value in _read_field(role, name, values)}
-        return _label_values(read) if len(role.reads) > 1 else as_words(*read.values())
-    if role.parameter:
+        known = {WHOLE_STATE: dict(values), **values}
+        for one in role.reads.values():
+            if one not in known and one not in role.optional:
+                raise StateError(f"it reads the field {one!r}, which is not set")
+        shown = {name: known[one] for name, one in role.reads.items() if one in known}
+        if role.by_name:
+            return shown
+    elif role.parameter:
         return {role.parameter: next(iter(said.values())) if len(said) == 1 else dict(said)}
-    return _label_values(said) if len(said) > 1 else as_words(*said.values())
-
-
-def _read_field(role: RolePlan, field: str, values: Values) -> list[Any]:
-    """Return a field's value in a list, which is empty if it is not set and need not be."""
-    if field == WHOLE_STATE and field not in values:
-        return [dict(values)]
-    if field in values:
-        return [values[field]]
-    if field in role.optional:
-        return []
-    raise InputProblem(f"it reads the field {field!r}, which is not set")
-
-
-def _label_values(values: Mapping[str, Any]) -> str:
-    return "\n\n".join(f"{name}: {as_words(value)}" for name, value in values.items())
+    if len(said if role.reads is None else role.reads) > 1:
+        return "\n\n".join(f"{name}: {as_words(value)}" for name, value in shown.items())
+    return as_words(*shown.values())
 
 
 # ── what came of it ───────────────────────────────────────────────────────────────────────────────
@@ -345,27 +406,19 @@ def describe_rejection(decision: Decision) -> str:
 
 def store_output(role: RolePlan, output: Output, values: Values, fields: Mapping[str, StateField]) -> dict[str, Any]:
     """Return the state with a role's output. Raises `StateError`."""
-    new = dict(values)
+    new, value = dict(values), output.value
     if output.edited is not None:
         new = replace_field(new, fields, *output.edited)
     if len(role.writes) == 1:
-        return write_field(new, fields, role.writes[0], _parse_value(role, output.value, fields[role.writes[0]]))
-    value = _parse_mapping(role, output.value)
+        (name,) = role.writes
+        read = isinstance(value, str) and not role.speaks_json
+        return write_field(new, fields, name, read_value(value, fields[name]) if read else value)
+    if isinstance(value, str):
+        value = read_value(value, StateField(dict))
+    if not isinstance(value, Mapping):
+        raise StateError(f"want a mapping with {', '.join(role.writes)}, not {json.dumps(value)[:60]}")
     for name in role.writes:
         if name not in value:
             raise StateError(f"its value has no {name!r}; it writes {', '.join(role.writes)}")
         new = write_field(new, fields, name, value[name])
     return new
-
-
-def _parse_value(role: RolePlan, value: Any, field: StateField) -> Any:
-    return value if role.speaks_json or not isinstance(value, str) else read_value(value, field)
-
-
-def _parse_mapping(role: RolePlan, value: Any) -> Mapping[str, Any]:
-    if isinstance(value, str):
-        value = read_value(value, StateField(dict))
-    if not isinstance(value, Mapping):
-        wanted = ", ".join(role.writes)
-        raise StateError(f"want a mapping with {wanted}, not {json.dumps(value)[:60]}")
-    return value

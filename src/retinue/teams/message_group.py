@@ -1,9 +1,10 @@
-"""`MessageGroup`: roles and the edges between them, compiled to an agent that walks them."""
+"""`MessageGroup`: roles and the edges between them, compiled to an agent that walks them; `Chain`: roles in a row."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Self, cast
 
 from ..agent import Agent
@@ -15,33 +16,17 @@ from ..core.tools.tool import Tool
 from ..errors import UsageError
 from ..executor import NoModel
 from . import graph_diagram
-from .graph_check import (
-    GraphOutline,
-    GraphProblem,
-    RolePlans,
-    find_selector_problems,
-    find_structure_problems,
-    plan_roles,
-    unset_reads,
-)
-from .graph_flow import GraphFlow
-from .graph_plan import Branch, GraphPlan, reach_of
-from .role import START, HumanGate, Role, as_tool
+from .graph_check import GraphOutline, find_selector_problems, find_structure_problems, find_unset_reads, plan_roles
+from .graph_flow import Branch, GraphFlow, GraphPlan
+from .role import END, START, HumanGate, Role, as_tool
 from .selectors import ModelChoice, When, find_word
-from .shared_state import OWN, StateField, make_field
+from .shared_state import OWN, StateField
 
 Selector = Callable[..., Any] | Tool | When | ModelChoice | str
 Tails = Iterable[str] | Mapping[Any, str]
 MAX_VISITS = 10
 NO_STEPS = Budget(steps=None)  # roles are counted by visits
 MAX_RUNS = 100
-
-
-@dataclass(frozen=True, slots=True)
-class _Conditional:
-    head: str
-    tails: Mapping[str, str]
-    selector: When | ModelChoice | Tool
 
 
 class MessageGroup:
@@ -89,7 +74,7 @@ class MessageGroup:
         self._limits = max_visits, max_runs
         self._roles: list[Role | HumanGate] = []
         self._edges: list[tuple[str, str, bool]] = []
-        self._conditional: list[_Conditional] = []
+        self._conditional: list[tuple[str, Mapping[str, str], When | ModelChoice | Tool]] = []
 
     def add_role(self, role: Role | HumanGate | str, something: Any = None, **options: Any) -> Self:
         """Add a role: a `Role`, a `HumanGate`, or a name and what it does, with the options of `Role`.
@@ -122,7 +107,7 @@ class MessageGroup:
         tails = (tails,) if isinstance(tails, str) else tails
         pairs = tails.items() if isinstance(tails, Mapping) else ((tail, tail) for tail in tails)
         words = {find_word(word): tail for word, tail in pairs}
-        self._conditional.append(_Conditional(head, words, _make_selector(selector, words)))
+        self._conditional.append((head, words, _make_selector(selector, words)))
         return self
 
     def compile(self) -> Agent:
@@ -132,9 +117,8 @@ class MessageGroup:
         """
         plan, tools = self.plan()
         model: Any = self._model or NoModel()
-        return Agent(
-            model, tools, strategy=GraphFlow(plan), name=self.name, budget=self._budget, human=self._human
-        )  # fmt: skip
+        strategy = GraphFlow(plan)
+        return Agent(model, tools, strategy=strategy, name=self.name, budget=self._budget, human=self._human)
 
     def text(self) -> str:
         """Return a drawing of the graph as text."""
@@ -145,17 +129,14 @@ class MessageGroup:
         return graph_diagram.draw_svg(self._build_outline())
 
     def _build_outline(self) -> GraphOutline:
-        branches = [(one.head, tuple(one.tails.values())) for one in self._conditional]
+        branches = [(head, tuple(tails.values())) for head, tails, _ in self._conditional]
         return GraphOutline([role.name for role in self._roles], self._edges, branches)
 
     def plan(self) -> tuple[GraphPlan, list[Tool]]:
         """Return the plan, and the tools of its roles and selectors. Raises `UsageError` as `compile` does."""
-        outline = self._build_outline()
+        structural = [problem.message for problem in find_structure_problems(self._build_outline())]
         found = plan_roles(self._roles, self._fields, self._limits[0])
-        problems = [*find_structure_problems(outline), *found.problems]
-        names = [role.name for role in self._roles]
-        branches, selecting = self._build_branches(names)
-        answer = self._answer or ("answer" if "answer" in found.fields else "")
+        branches, selecting = self._build_branches()
         plan = GraphPlan(
             self.name,
             found.roles,
@@ -163,42 +144,33 @@ class MessageGroup:
             tuple((head, tail) for head, tail, on_error in self._edges if on_error),
             branches,
             found.fields,
-            answer,
+            self._answer or ("answer" if "answer" in found.fields else ""),
             self._limits[1],
         )
-        problems += self._find_more_problems(plan, found, structural=len(problems) > len(found.problems))
+        problems = [*structural, *found.problems]
+        if self._answer and self._answer not in plan.fields:
+            problems.append(f"answer: no field {self._answer!r}; its fields are: {', '.join(plan.fields)}")
+        if self._model is None and any(isinstance(one.selector, ModelChoice) for one in branches):
+            problems.append("a model is to choose, but the group has none; say model=…")
+        problems += find_selector_problems(plan)
+        problems += () if structural else find_unset_reads(plan)
         if problems:
-            lines = "".join(f"\n- {problem.message}" for problem in dict.fromkeys(problems))
+            lines = "".join(f"\n- {problem}" for problem in dict.fromkeys(problems))
             raise UsageError(f"the group {self.name!r} cannot be compiled:{lines}")
         return plan, [*found.tools, *selecting]
 
-    def _build_branches(self, names: Iterable[str]) -> tuple[tuple[Branch, ...], list[Tool]]:
-        taken, tools, branches = set(names), list[Tool](), list[Branch]()
-        for one in self._conditional:
-            if not isinstance(one.selector, Tool):
-                branches.append(Branch(one.head, one.tails, one.selector))
-                continue
-            name = next(free for free in _list_free_names(f"select_{one.head}"[:60]) if free not in taken)
-            taken.add(name)
-            tools.append(replace(one.selector, name=name))
-            branches.append(Branch(one.head, one.tails, None, name))
+    def _build_branches(self) -> tuple[tuple[Branch, ...], list[Tool]]:
+        """Return the conditional edges, and the tools of the functions that select."""
+        taken, tools, branches = {role.name for role in self._roles}, list[Tool](), list[Branch]()
+        for head, tails, selector in self._conditional:
+            if isinstance(selector, Tool):
+                name = _choose_free_name(f"select_{head}"[:60], taken)
+                taken.add(name)
+                tools.append(replace(selector, name=name))
+                branches.append(Branch(head, tails, None, name))
+            else:
+                branches.append(Branch(head, tails, selector))
         return tuple(branches), tools
-
-    def _find_more_problems(self, plan: GraphPlan, found: RolePlans, *, structural: bool) -> Iterable[GraphProblem]:
-        if self._answer and self._answer not in plan.fields:
-            yield GraphProblem((), f"answer: no field {self._answer!r}; its fields are: {', '.join(plan.fields)}")
-        if self._model is None and any(isinstance(one.selector, ModelChoice) for one in plan.branches):
-            yield GraphProblem((), "a model is to choose, but the group has none; say model=…")
-        for index, branch in enumerate(plan.branches):
-            for problem in find_selector_problems(branch.selector, branch.tails, plan.fields):
-                yield GraphProblem(("branch", index), f"the conditional edges from {branch.head!r}: {problem}")
-        if structural:
-            return
-        tails = {name: [tail for head, tail in plan.list_links() if head == name] for name in (START, *found.roles)}
-        for name, field in unset_reads(found.roles, found.fields, reach_of(tails)):
-            index = list(found.roles).index(name)
-            problem = f"role {name}: it reads the field {field!r}, which nothing before it sets"
-            yield GraphProblem(("role", index), problem)
 
 
 def _declare_field(name: str, type_: Any) -> StateField:
@@ -206,7 +178,7 @@ def _declare_field(name: str, type_: Any) -> StateField:
         why = "is kept by the graph" if name in OWN else "is not a name"
         raise UsageError(f"state: {name!r} {why}; choose another name")
     try:
-        return make_field(type_)
+        return type_ if isinstance(type_, StateField) else StateField(type_)
     except UsageError as error:
         raise UsageError(f"state: {name}: {error}") from None
 
@@ -215,19 +187,18 @@ def _make_selector(selector: Selector, words: Mapping[str, str]) -> When | Model
     if isinstance(selector, When | ModelChoice):
         return selector
     if isinstance(selector, str):
-        return When([(_write_equality(selector, word), word) for word in words])
+        return When([(_write_condition(selector, word), word) for word in words])
     if not callable(selector) and not isinstance(selector, Tool):
         raise UsageError(f"a selector: want a function, an expression, When or ModelChoice, not {selector!r:.80}")
     function = selector.something if isinstance(selector, Tool) else selector
-    role = Role("selector", cast(Any, function), effects="read")
-    made = replace(as_tool(role), takes=build_signature("selector", {"state": Argument(dict)}))
-    if list(as_tool(role).signature.parameters.get("properties", {})) != ["state"]:
+    made = as_tool(Role("selector", cast(Any, function), effects="read"))
+    if list(made.signature.parameters.get("properties", {})) != ["state"]:
         shown = getattr(function, "__name__", type(function).__name__)
         raise UsageError(f"the selector {shown}: want one parameter, `state`: def {shown}(state: dict) -> str")
-    return made
+    return replace(made, takes=build_signature("selector", {"state": Argument(dict)}))
 
 
-def _write_equality(expression: str, word: str) -> str:
+def _write_condition(expression: str, word: str) -> str:
     """Return an expression that is true if the value of `expression` is what `word` stands for."""
     if word in ("true", "false"):
         return f"({expression})" if word == "true" else f"not ({expression})"
@@ -236,6 +207,44 @@ def _write_equality(expression: str, word: str) -> str:
     return f"({expression}) == {word if plain else quote + word + quote}"
 
 
-def _list_free_names(name: str) -> Iterable[str]:
-    yield name
-    yield from (f"{name}_{number}" for number in range(2, 1000))
+def _choose_free_name(name: str, taken: Collection[str]) -> str:
+    names = (name, *(f"{name}_{number}" for number in range(2, 1000)))
+    return next(free for free in names if free not in taken)
+
+
+class Chain(Agent):
+    """An agent that runs steps one after another; the last one's output is its answer.
+
+    >>> Chain([str.strip, str.upper, lambda text: f"{text}!"]).run(" hello ").answer
+    'HELLO!'
+
+    Args:
+        steps: Each is a `Role`, a `HumanGate`, or what a role can be: an agent, a function, a component or a pipeline.
+            The first gets the question, and each other one what the step before it said, or the fields that a `Role`
+            names. A step without a name is called after its function, agent or type.
+
+    Raises `UsageError` if there are no steps, and as `MessageGroup.compile` does.
+    """
+
+    def __init__(
+        self, steps: Iterable[Any], *, name: str = "chain", human: Human | None = None, budget: Budget = NO_STEPS
+    ) -> None:
+        steps = list(steps)
+        group = MessageGroup(name, max_visits=1, max_runs=len(steps))
+        names: list[str] = []
+        for step in steps:
+            role = step if isinstance(step, Role | HumanGate) else Role(_choose_step_name(step, names), step)
+            names.append(role.name)
+            group.add_role(role)
+        if not names:
+            raise UsageError(f"the chain {name!r} has no steps; want some: Chain([agent, function])")
+        for head, tail in pairwise([START, *names, END]):
+            group.add_edge(head, tail)
+        plan, tools = group.plan()
+        super().__init__(NoModel(), tools, strategy=GraphFlow(plan, "chain"), name=name, human=human, budget=budget)
+
+
+def _choose_step_name(step: Any, taken: Collection[str]) -> str:
+    given = getattr(step, "__name__", None) or getattr(step, "name", None) or type(step).__name__
+    plain = "".join(one if one.isascii() and one.isalnum() else "_" for one in str(given)).strip("_")[:40] or "step"
+    return _choose_free_name(plain, [*taken, START, END])

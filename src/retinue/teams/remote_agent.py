@@ -15,11 +15,11 @@ from ..agent import Agent
 from ..core.budgets import Budget
 from ..core.loop.effects import Human
 from ..core.prices import Price, find_price
-from ..core.prompt import Ask, Decided, Prompt
+from ..core.prompt import Ask, Prompt, write_plain
 from ..core.protocols import Chunks, Flow, Model, Task, ask, consult
 from ..core.run_context import current_run
 from ..core.tools.tool import Effects
-from ..core.values import AgentAction, AgentFinish, Capabilities, Decision, Message, Reply
+from ..core.values import AgentAction, AgentFinish, Capabilities, Decision, Message
 from ..errors import ModelRefused, ModelUnavailable, UsageError
 from ..models import PromptModel
 from ..net.error_mapping import call_failure
@@ -88,16 +88,6 @@ class RemoteAgent(Agent):
         super().__init__(model_there, strategy=RemoteChat(name), budget=budget, name=name, human=human)
 
 
-@dataclass(slots=True)
-class _Sending:
-    """What is known of a request: whether it may be sent again if it arrived, whether it may have arrived, and why its
-    last attempt failed."""
-
-    repeatable: bool
-    arrived: bool = False
-    failure: ModelUnavailable | None = None
-
-
 @dataclass(frozen=True)
 class RemoteModel:
     """The other server as a model. What it refuses is told with its reason, which is about the question; a model's own
@@ -125,50 +115,38 @@ class RemoteModel:
     async def reply(self, request: Ask) -> Chunks:
         """Stream the reply. Raises `ToolError` if the request is refused, and `ModelError`. A request that may have
         been executed is sent again only where that does no harm."""
-        attempts, sending = Attempts(_RETRIES), _Sending(repeatable=self.effects != "once")
+        attempts, arrived, repeatable = Attempts(_RETRIES), False, self.effects != "once"
+        failure: ModelUnavailable | None = None
         while True:
-            async with aclosing(self._ask_once(request, sending)) as chunks:
-                async for chunk in chunks:
-                    yield chunk
-            if sending.failure is None:
-                return
-            if sending.arrived and not sending.repeatable:
-                sending.repeatable = await self._check_repeatable(sending.failure)
-            retry = attempts.plan_retry(sending.failure)
+            if not arrived or repeatable:
+                try:
+                    async with aclosing(self.inner.reply(request)) as chunks:
+                        async for chunk in chunks:
+                            yield chunk
+                    return
+                except ModelRefused as error:
+                    raise call_failure(hide_address(str(error), self.url), sent=True) from None
+                except ModelUnavailable as error:
+                    failure, arrived = error, arrived or error.code != "model_unreachable"
+            assert failure is not None
+            if arrived and not repeatable:
+                known = await self._check_idempotency()
+                if known is False:
+                    raise failure
+                repeatable = bool(known)
+            retry = attempts.plan_retry(failure)
             yield retry
             await asyncio.sleep(retry.seconds)
 
-    async def _ask_once(self, request: Ask, sending: _Sending) -> Chunks:
-        """Stream the reply, or note why there is none. Does nothing while it is not known whether to ask again."""
-        if sending.arrived and not sending.repeatable:
-            return
-        sending.failure = None
-        try:
-            async with aclosing(self.inner.reply(request)) as chunks:
-                async for chunk in chunks:
-                    yield chunk
-        except ModelRefused as error:
-            raise call_failure(hide_address(str(error), self.url), sent=True) from None
-        except ModelUnavailable as error:
-            sending.failure, sending.arrived = error, sending.arrived or error.code != "model_unreachable"
-
-    async def _check_repeatable(self, failure: ModelUnavailable) -> bool:
-        """Return whether a request may be sent again that may have arrived; false if that is not known yet. Raises the
-        `failure` if it may not."""
-        try:
-            if await self._check_idempotency():
-                return True
-        except ModelUnavailable:  # it may be starting again
-            return False
-        raise failure
-
-    async def _check_idempotency(self) -> bool:
-        """Whether a request that is repeated under its key gets the same run. Raises `ModelUnavailable`."""
+    async def _check_idempotency(self) -> bool | None:
+        """Whether a request that is repeated under its key gets the same run; `None` if that is not known yet."""
         try:
             models = await self.client.get("/models") if current_run().run else {}
             return bool(models["data"][0]["owned_by"] == "retinue")
         except (ModelRefused, LookupError, TypeError):
             return False
+        except ModelUnavailable:  # it may be starting again
+            return None
 
 
 @dataclass(frozen=True)
@@ -183,7 +161,7 @@ class RemoteChat:
         first, *rest = [*task.history, Message("user", task.question)]
         prompt, news = Prompt(first).add(*rest), task.question
         while True:
-            reply = yield from ask(Ask(prompt, news, _write_answer, answer=str.strip, chat=True))
+            reply = yield from ask(Ask(prompt, news, write_plain, answer=str.strip, chat=True))
             if not reply.calls:
                 return mark_truncated(AgentFinish({"output": reply.text.strip()}, reply.text), reply)
             prompt = prompt.add(Message("assistant", reply.text, calls=reply.calls, state=reply.state))
@@ -210,11 +188,6 @@ async def _sign_request(request: Unsigned) -> Mapping[str, str]:
     here = current_run()
     key = f"{here.run[-100:]}/{hashlib.sha256(request.body).hexdigest()[:32]}"
     return {**here.headers(), **({"Idempotency-Key": key} if here.run else {})}
-
-
-def _write_answer(decided: Decided) -> Reply:
-    """Write an answer as it is, since there is no format."""
-    return Reply(decided.output if isinstance(decided, AgentFinish) else "")
 
 
 def write_decision(decision: Decision) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -90,8 +91,7 @@ class HumanGate:
 
 def check_role_name(name: str, max_visits: int | None = None) -> None:
     """Raise `UsageError` for a name that no role can have."""
-    plain = isinstance(name, str) and name.isascii() and name.replace("_", "a").isalnum() and len(name) <= 50
-    if not plain:
+    if not (isinstance(name, str) and re.fullmatch("[A-Za-z0-9_]{1,50}", name)):
         raise UsageError(f"a role's name: want letters, digits and underscores, at most 50, not {name!r:.60}")
     if name in (START, END):
         raise UsageError(f"{name} is where every graph {'begins' if name == START else 'ends'}; choose another name")
@@ -128,13 +128,9 @@ def as_tool(role: Role) -> Tool:
     if not callable(something):
         wanted = "want an agent, a function, a component or a pipeline"
         raise UsageError(f"role {role.name}: {something!r:.80} cannot be called and has no run; {wanted}")
-    effects = getattr(something, "effects", None)
-    return Tool(
-        role.name,
-        _with_json_result(something, role.name),
-        role.description,
-        **({"effects": effects} if effects else {}) | options,
-    )
+    if effects := getattr(something, "effects", None):
+        options.setdefault("effects", effects)
+    return Tool(role.name, _with_json_result(something, role.name), role.description, **options)
 
 
 def _has_run(something: Any) -> bool:

@@ -18,13 +18,11 @@ Values = Mapping[str, Any]
 Reducer = str | Callable[[Any, Any], Any]
 UNSET: Any = ...
 QUESTION, HISTORY, ERRORS, VISITS = "question", "history", "errors", "visits"
-TYPES: Mapping[str, Any] = {
-    "any": Any, "str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict
-}  # fmt: skip
+TYPES: Mapping[str, Any] = {"any": Any} | {kind.__name__: kind for kind in (str, int, float, bool, list, dict)}
 
 
 class StateError(Exception):
-    """A value does not fit its field; the message names the field, and says what would fit."""
+    """A value does not fit its field, or is not set; the message names the field, and says what would fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,7 @@ class StateField:
         if wanted is not None and self.type is Any:
             object.__setattr__(self, "type", wanted)
         if wanted is not None and wanted not in (self.type, getattr(self.type, "__origin__", None)):
-            raise UsageError(f"the reducer {self.reducer} needs a {wanted.__name__}, not {_name_type(self.type)}")
+            raise UsageError(f"the reducer {self.reducer} needs a {wanted.__name__}, not {name_type(self.type)}")
         if self.default is not UNSET and (problem := describe_mismatch(self.default, self.type)):
             raise UsageError(f"its default {problem}")
 
@@ -69,17 +67,12 @@ class StateField:
         return self.default
 
 
-def _append(old: Any, new: Any) -> Any:
-    return [*old, new]
-
-
-def _merge(old: Any, new: Any) -> Any:
-    return {**old, **new}
-
-
 REDUCERS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "replace": lambda _old, new: new, "append": _append, "add": lambda old, new: old + new, "merge": _merge
-}  # fmt: skip
+    "replace": lambda old, new: new,
+    "append": lambda old, new: [*old, new],
+    "add": lambda old, new: old + new,
+    "merge": lambda old, new: {**old, **new},
+}
 _NATURAL: Mapping[str, type] = {"append": list, "merge": dict}
 OWN: Mapping[str, StateField] = {
     QUESTION: StateField(str),
@@ -89,17 +82,6 @@ OWN: Mapping[str, StateField] = {
 }
 """The fields that every state has: the question; the earlier conversation as `{"role", "content"}`; by role, why it
 failed last; by role, how often it ran."""
-
-
-def make_field(declared: Any) -> StateField:
-    """Return a field from its declaration: a `StateField`, or only its type."""
-    return declared if isinstance(declared, StateField) else StateField(declared)
-
-
-def build_initial_state(fields: Mapping[str, StateField], **given: Any) -> dict[str, Any]:
-    """Return the state at the beginning: the defaults, and the `given` values."""
-    values = {name: field.initial for name, field in fields.items() if field.initial is not UNSET}
-    return values | given
 
 
 def write_field(values: Values, fields: Mapping[str, StateField], name: str, value: Any) -> dict[str, Any]:
@@ -116,7 +98,11 @@ def write_field(values: Values, fields: Mapping[str, StateField], name: str, val
         new = reduce(values[name], value)
     except Exception as error:  # a reducer may be anybody's
         raise StateError(f"the reducer of the field {name!r} failed: {error!r:.200}") from error
-    problem = describe_mismatch(new, field.type) or _describe_json_problem(new)
+    problem = describe_mismatch(new, field.type)
+    try:
+        json.dumps(new, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        problem = problem or f"must be JSON: {error}"
     if problem:
         raise StateError(f"the field {name!r} {problem}")
     return {**values, name: new}
@@ -145,13 +131,6 @@ def as_words(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _describe_json_problem(value: Any) -> str:
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        return f"must be JSON: {error}"
-    return ""
-
-
-def _name_type(type_: Any) -> str:
+def name_type(type_: Any) -> str:
+    """Return a type as it is written."""
     return getattr(type_, "__name__", str(type_))

@@ -16,8 +16,7 @@ from ...core.tools.tool import Tool
 from ...executor import NoModel
 from ...pipelines import Node, Pipeline
 from ...pipelines.graph import ROOT, find_root_name
-from ...teams.graph_flow import GraphFlow
-from ...teams.graph_plan import Branch, GraphPlan, RolePlan
+from ...teams.graph_flow import Branch, GraphFlow, GraphPlan, RolePlan
 from ...teams.role import END, START
 from ...teams.selectors import ModelChoice, When
 from ..deployment import Through
@@ -94,7 +93,7 @@ class AgentOutline:
             "id": role.name,
             "label": role.name,
             "kind": "role" if role.gate is None else "gate",
-            "reads": None if role.reads is None else list(role.reads),
+            "reads": None if role.reads is None else list(role.reads.values()),
             "writes": list(role.writes),
             "max_visits": role.max_visits,
             **question,
