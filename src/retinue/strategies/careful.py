@@ -14,17 +14,16 @@ from dataclasses import dataclass, replace
 from ..core.protocols import Flow, Task, act
 from ..core.tools.tool import Tool
 from ..core.values import AgentAction, AgentFinish, Message
-from .facts.copied_answers import NOT_STATED, find_asked_kind
 from .facts.descriptions import describe_request, find_listed_names
-from .facts.fact_finder import FOUND, YES_OR_NO, FactFinder
+from .facts.fact_finder import FOUND, NOT_STATED, YES_OR_NO, FactFinder, find_asked_kind
 from .facts.quantities import Unreadable, separate_terms
 from .facts.question_plan import (
+    BETWEEN,
     QuestionStep,
     calculate_step,
     fill_expression,
     fill_references,
     is_list,
-    join_results,
     plan_count,
     plan_question,
     split_list,
@@ -139,7 +138,7 @@ class _Run(NarrowRun):
         for part in split_list(values[used - 1])[:_EACH]:
             each = [*values[: used - 1], part, *values[used:]]
             found.append((yield from self._facts.find(fill_references(step.text, each))))
-        return join_results(found)
+        return BETWEEN.join(found)
 
     def _compute(self, text: str) -> Part[str]:
         if self._sums is None:

@@ -18,9 +18,8 @@ from ..core.protocols import Flow, Task, act
 from ..core.schema.patterns import Chars, Repeat, seq
 from ..core.tools.tool import Tool
 from ..core.values import AgentAction, AgentFinish
-from .facts.copied_answers import build_copied_constraint
 from .facts.descriptions import find_names
-from .facts.fact_finder import FOUND, YES_OR_NO
+from .facts.fact_finder import FOUND, YES_OR_NO, build_copied_constraint
 from .facts.sub_prompts import NarrowRun, build_choice_constraint, build_field_constraint, may_look_up
 from .prompting.constraints import answer_shape
 from .prompting.injection_guard import neutralize

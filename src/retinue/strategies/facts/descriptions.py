@@ -137,7 +137,9 @@ def find_descriptions(question: str) -> list[str]:
     starts = [start for start in starts if _CLAUSE.search(body, start, first) or _find_head_noun(body[start:first])]
     if not starts:
         return []
-    start = _find_clause(body, starts[-1])
+    start = starts[-1]  # or earlier, in `the hall that saw the opening of`, `the hill with the spring of`
+    if (begun := _BEGUN.search(body, 0, start)) and (begun.group(1) or not _is_thing(body[start:])):
+        start = begun.start()
     before = body[:start].strip(" ,")
     if _ASKS.fullmatch(before) or (_ASKS_WHEN.fullmatch(before) and not _is_thing(body[start:])):
         return []
@@ -146,18 +148,12 @@ def find_descriptions(question: str) -> list[str]:
     return list(dict.fromkeys(body[start:end].rstrip(",:;") for end in (ends if clause else ends[:1])))
 
 
-def _find_clause(text: str, start: int) -> int:
-    """Return where the description begins of which the words from `start` are a part: `the hall that saw the opening
-    of`, `the hill with the spring of`."""
-    begun = _BEGUN.search(text, 0, start)
-    return begun.start() if begun and (begun.group(1) or not _is_thing(text[start:])) else start
-
-
 def build_description_constraint(question: str, options: list[str]) -> Constraint:
     """Return the constraint of a reply that is one of the descriptions; or `none`, where it may be that the question
     asks for what they say."""
-    enum = options if all(_is_description(one, question) for one in options) else [NONE, *options]
-    return build_choice_constraint("described", enum)
+    return build_choice_constraint(
+        "described", options if all(_is_description(one, question) for one in options) else [NONE, *options]
+    )
 
 
 def _is_description(option: str, question: str) -> bool:
@@ -189,8 +185,3 @@ def is_intricate(question: str) -> bool:
     """Return whether a question has a clause or several names, so that its answer may be of something that it does not
     name."""
     return _CLAUSE.search(question) is not None or len(find_asked_names(question)) > 1
-
-
-def replace_description(question: str, described: str, name: str) -> str:
-    """Put the name in the place of what is described."""
-    return question.replace(described, name)
