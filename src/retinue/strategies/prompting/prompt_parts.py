@@ -32,6 +32,11 @@ def read_prompt_parts(strategy: str) -> Mapping[str, Template]:
     return {name: Template(body) for name, _, body in parts}
 
 
+def fill_prompt_part(strategy: str, part: str, **values: str) -> str:
+    """Return a part of the strategy's text file with `values` in all its places, without line breaks at its end."""
+    return read_prompt_parts(strategy)[part].substitute(values).rstrip("\n")
+
+
 # ── tools ─────────────────────────────────────────────────────────────────────────────────────────
 
 
