@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 from ..core.prompt import Ask, Decided, Prompt
@@ -24,16 +24,9 @@ _REPLY_TOKENS = 1024
 _UNREADABLE = "_Exception"  # LangChain's name for the action of an unreadable reply
 
 
-def simple(
-    name: str,
-    *,
-    prompt: Callable[[Mapping[str, Any]], str],
-    parse: Callable[[str], AgentAction | list[AgentAction] | AgentFinish],
-    stop: Sequence[str] = (),
-    trim_intermediate_steps: Trim = -1,
-    write: Callable[[Decided], Reply] = format_decision,
-) -> Simple:
-    """Create a strategy from two functions.
+@dataclass(frozen=True)
+class Simple:
+    """A strategy from two functions.
 
     If either function returns another type, the run ends as `ERROR` with a message that says which type to return.
     Engines reuse what they have read as long as each prompt extends the previous prompt and its reply.
@@ -45,23 +38,21 @@ def simple(
         trim_intermediate_steps: How many of the last steps the prompt gets (-1: all), or a function that selects them.
         write: Formats a decision for scripted models.
     """
-    return Simple(name, prompt, parse, tuple(stop), trim_intermediate_steps, write)
-
-
-@dataclass(frozen=True)
-class Simple:
-    """The strategy that `simple` returns."""
 
     name: str
+    _: KW_ONLY
     prompt: Callable[[Mapping[str, Any]], str]
     parse: Callable[[str], AgentAction | list[AgentAction] | AgentFinish]
-    stop: tuple[str, ...] = ()
+    stop: Sequence[str] = ()
     trim_intermediate_steps: Trim = -1
     write: Callable[[Decided], Reply] = format_decision
 
     def __call__(self, task: Task) -> Flow:
         """Prompt, parse and act until `parse` returns an end."""
         return drive_steps(_Own(self, task))
+
+
+simple = Simple
 
 
 class _Own(TranscriptFormat):
@@ -77,11 +68,11 @@ class _Own(TranscriptFormat):
 
     def ask_step(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         asked = _extend_prompt(before, turn.text)
-        return Ask(asked, turn.news, self._strategy.write, self._strategy.stop, None, _REPLY_TOKENS)
+        return Ask(asked, turn.news, self._strategy.write, tuple(self._strategy.stop), None, _REPLY_TOKENS)
 
     def ask_answer(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         asked = _extend_prompt(before, turn.text + CLOSING)
-        return Ask(asked, turn.news, format_answer, self._strategy.stop, None, _REPLY_TOKENS)
+        return Ask(asked, turn.news, format_answer, tuple(self._strategy.stop), None, _REPLY_TOKENS)
 
     def read_step(self, reply: Reply) -> ParsedReply:
         try:
