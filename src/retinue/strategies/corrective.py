@@ -97,7 +97,6 @@ class _Run(NarrowRun):
         return (yield from self._report_nothing_found(before))
 
     def _choose_source(self) -> Part[str]:
-        """Return the source that the question is for."""
         names = list(self._sources)
         described = "\n".join(f"{name}: {description}" for name, description in self._sources.items())
         places = {"first": names[0], "middle": names[len(names) // 2], "last": names[-1]}

@@ -157,7 +157,6 @@ class _Run:
         return steps
 
     def _grade_plan(self, steps: tuple[str, ...]) -> Part[tuple[str, ...]]:
-        """Let the model grade the plan; return it, or the model's improvement."""
         if not self._by.check:
             return steps
         numbered = " ".join(f"{at}. {step}" for at, step in enumerate(steps, 1))
@@ -230,7 +229,6 @@ class _Run:
         return f"The answer was not found. Missing - {neutralize_line(missing.group(1), RESULT_CHARS) or 'not said'}"
 
     def _ask_answer(self, news: str, *, may_miss: bool = False) -> Ask:
-        """Return the request for the answer and nothing else."""
         missing = read_prompt_parts("planexec")["missing"].template if may_miss else ""
         prompt = Prompt(Message("user", self._fill_prompt_part("answer", missing=missing).rstrip("\n")))
 

@@ -65,8 +65,6 @@ class ToolCalling:
 
 
 class _Calls(TranscriptFormat):
-    """Messages, calls and their results."""
-
     def __init__(self, strategy: ToolCalling, task: Task) -> None:
         super().__init__(task, _EXPECTED if task.tools else _EXPECTED_WITHOUT)
         self._system = strategy.system if task.tools or strategy.system != SYSTEM else ""
@@ -162,7 +160,6 @@ class _Calls(TranscriptFormat):
 
 
 def _choose_tools(choice: str, tools: tuple[Tool, ...]) -> tuple[_Choice, tuple[Tool, ...]]:
-    """Return the initial tool choice, and the tools to choose from."""
     match choice:
         case "auto" | "required" | "none":
             return choice, tools

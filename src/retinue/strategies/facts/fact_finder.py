@@ -226,7 +226,6 @@ class FactFinder:
 
 
 def _find_nearest_passage(passages: Sequence[str], question: str) -> str:
-    """Return the passage that has most words of the question."""
     return max(passages, key=lambda one: count_shared_words(one, question), default="")
 
 

@@ -143,7 +143,6 @@ def _read_string(text: str, at: int) -> tuple[Any, int]:
 
 
 def _read_container(text: str, at: int, depth: int) -> tuple[Any, int]:
-    """Parse the object or array whose bracket is at `at`."""
     keyed, values, items = text[at] == "{", dict[str, Any](), list[Any]()
     at = _skip(_COMMAS, text, at + 1)
     while at < len(text):
