@@ -51,7 +51,7 @@ class Corrective:
 
     def __call__(self, task: Task) -> Flow:
         """Search, judge, and answer or go on."""
-        sources = [tool for tool in task.tools if _is_source(tool)]
+        sources = [tool for tool in task.tools if may_look_up(tool) and tool.name.casefold() != _CALCULATOR]
         others = [tool for tool in task.tools if tool not in sources and "title" not in _list_arguments(tool)]
         if task.scripted or others or len(sources) < _SEVERAL:
             return React()(task)
@@ -122,7 +122,9 @@ class _Run(NarrowRun):
         """Search a source, with other words if it has to be; return the sentence that answers the question."""
         for attempt in range(self._rewordings + 1):
             if attempt:
-                queries = [(yield from self._reword())]
+                text = _fill_prompt("reword", question=self._question)
+                words = yield from self.say(text, self._question, _WORDS, aside=True)
+                queries = [" ".join({word.casefold(): word for word in words.split()}.values())]
                 thought = f"Found nothing on that in {source}. Will try other words."
             passages = yield from self._find_passages(source, queries, thought)
             found = yield from self._choose_sentence(self._question, source, passages)
@@ -166,11 +168,6 @@ class _Run(NarrowRun):
                 return one
         return None
 
-    def _reword(self) -> Part[str]:
-        text = _fill_prompt("reword", question=self._question)
-        words = yield from self.say(text, self._question, _WORDS, aside=True)
-        return " ".join({word.casefold(): word for word in words.split()}.values())
-
     def _report_nothing_found(self, last: str) -> Flow:
         """Say that nothing was found, and what was looked for; with the way out, if there is one."""
         looked = "\n".join(f"- {source}: {query}" for source, query in self._seen)
@@ -188,10 +185,6 @@ class _Run(NarrowRun):
     def write_closing_prompt(self, news: str) -> str:
         """Return the prompt that asks for the answer from what was read last."""
         return _fill_prompt("close", text=news, question=self._question)
-
-
-def _is_source(tool: Tool) -> bool:
-    return may_look_up(tool) and tool.name.casefold() != _CALCULATOR
 
 
 def _list_arguments(tool: Tool) -> Mapping[str, Any]:

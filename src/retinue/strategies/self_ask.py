@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from string import Template
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ from .prompting.prompt_parts import choose_examples, describe_tools, format_hist
 from .step_loop import LineFormat, ParsedReply, PromptTurn, drive_steps, extend
 
 NEEDED = "Are follow up questions needed here:"
+YES, NO = " Yes.\n", " No.\n"  # after it
 ANSWER = "So the final answer is:"
 
 _REPLY_TOKENS = 512
@@ -83,7 +85,7 @@ class SelfAsk:
                 f"Intermediate answer: {step.observation}\n"
                 for step in example.steps
             )
-            examples += f"Question: {example.question}\n{NEEDED} Yes.\n{steps}{ANSWER} {example.answer}\n\n"
+            examples += f"Question: {example.question}\n{NEEDED}{YES}{steps}{ANSWER} {example.answer}\n\n"
         return Template(self.prompt or read_prompt_text("self_ask")).safe_substitute(
             tools=describe_tools(task.tools, "What to ask"),
             follow_up="Follow up [name]" if several else "Follow up",
@@ -180,14 +182,14 @@ class _Questions(LineFormat):
         # A follow-up question that fits a tool, or the words that announce the answer.
         asked = [seq(f"{begins[tool.name]}: ", build_input_pattern(tool), "\n") for tool in task.tools]
         schema = build_decision_schema(task.tools)
-        self._first_shape = Constraint(choice(seq(" Yes.\n", choice(*asked)), seq(f" No.\n{ANSWER}")), schema)
+        self._first_shape = Constraint(choice(seq(YES, choice(*asked)), seq(f"{NO}{ANSWER}")), schema)
         self._next_shape = Constraint(choice(*asked, ANSWER), schema)
         self._last_result = ""
 
     def ask_step(self, before: Prompt | None, turn: PromptTurn) -> Ask:
         first = turn.reply is None
         asked = extend(before, Message("user", f"{turn.text}{NEEDED if first else ''}"))
-        write = self._format_first_decision if first else self._format_decision
+        write = partial(self._format_decision, first=first)
         shape = self._first_shape if first else self._next_shape
         return Ask(asked, turn.news, write, self._stop, shape, _REPLY_TOKENS, answer=read_visible_follow_up)
 
@@ -215,13 +217,11 @@ class _Questions(LineFormat):
         self._last_result = seen[-1].text if seen[-1].outcome == "result" else self._last_result
         return super().format_step(read, actions, seen)
 
-    def _format_first_decision(self, decided: Decided) -> Reply:
-        return Reply(f" {'No' if isinstance(decided, AgentFinish) else 'Yes'}.\n{self._format_decision(decided).text}")
-
-    def _format_decision(self, decided: Decided) -> Reply:
+    def _format_decision(self, decided: Decided, *, first: bool) -> Reply:
         if isinstance(decided, AgentFinish):
-            return Reply(f"{ANSWER} {decided.output}\n")
-        return Reply("".join(_format_follow_up(one.tool, one.tool_input, several=self._several) for one in decided))
+            return Reply(f"{NO if first else ''}{ANSWER} {decided.output}\n")
+        asked = "".join(_format_follow_up(one.tool, one.tool_input, several=self._several) for one in decided)
+        return Reply(f"{YES if first else ''}{asked}")
 
 
 def _format_answer(decided: Decided) -> Reply:

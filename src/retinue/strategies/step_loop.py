@@ -134,8 +134,11 @@ class LineFormat(TranscriptFormat):
         return ParsedReply(decision, reply.text[:length], best)
 
     def format_step(self, read: ParsedReply, actions: Sequence[AgentAction], seen: Sequence[Observation]) -> PromptTurn:
-        """Return the turn after a step: the reply and its observations."""
-        return self._make_turn(read.text, format_observations(actions, seen))
+        """Return the turn after a step: the reply and its observations, each labeled if there are several."""
+        told = [format_observation(one) for one in seen]
+        if len(told) > 1:
+            told = [f"[{at}] {action.tool} - {told[at - 1]}" for at, action in enumerate(actions, 1)]
+        return self._make_turn(read.text, "\n".join(told))
 
     def format_problem(self, reply: Reply, problem: str) -> PromptTurn:
         """Return the turn after an unreadable reply: the problem and the expected form, as an observation."""
@@ -262,11 +265,3 @@ def extend(before: Prompt | None, *messages: Message) -> Prompt:
 def format_observation(seen: Observation) -> str:
     """Format an observation: the tool's output as data, then the executor's note."""
     return f"{neutralize(seen.text)}\n{seen.note}" if seen.note else neutralize(seen.text)
-
-
-def format_observations(actions: Sequence[AgentAction], seen: Sequence[Observation]) -> str:
-    """Format the observations of a step, each labeled if there are several."""
-    if len(seen) == 1:
-        return format_observation(seen[0])
-    pairs = enumerate(zip(actions, seen, strict=True), 1)
-    return "\n".join(f"[{at}] {action.tool} - {format_observation(one)}" for at, (action, one) in pairs)

@@ -209,7 +209,7 @@ class FactFinder:
             sentences = [one for one in sentences if any(name in f"{title} {one}" for name in names)]
         if not sentences:
             return False
-        if copied and not has_known_relation(question):
+        if copied and not _find_relations(_find_content_words(question)):
             return None
         alone = [one.replace(value, "") for one in sentences if len(find_values(one, kind)) == 1]
         known = [is_relation_asked(one, question) for one in alone]
@@ -328,11 +328,6 @@ def is_relation_asked(relation: str, question: str) -> bool | None:
     return True if any(_begin_alike(one, other) for one in asked for other in said) else None
 
 
-def has_known_relation(question: str) -> bool:
-    """Return whether a word of the question tells relations apart."""
-    return bool(_find_relations(_find_content_words(question)))
-
-
 def is_of_another_event(text: str, question: str) -> bool:
     """Return whether a text is on a birth where the question asks of a death, or on a death where it asks of a birth or
     an age."""
@@ -352,10 +347,13 @@ def _find_relations(words: Iterable[str]) -> set[int]:
     return {number for number, family in enumerate(_FAMILIES) if not family.isdisjoint(words)}
 
 
+def find_plain_words(text: str) -> list[str]:
+    """Return the words of letters in lower case, without names and others with a capital letter, but with the first."""
+    return [word.lower() for at, word in enumerate(_LETTERS.findall(text)) if at == 0 or word.islower()]
+
+
 def _find_content_words(text: str) -> list[str]:
-    """Return the words in small letters that say something, and the first one."""
-    words = (word for at, word in enumerate(_LETTERS.findall(text)) if at == 0 or word.islower())
-    return [word.lower() for word in words if word.lower() not in _GENERAL]
+    return [word for word in find_plain_words(text) if word not in _GENERAL]
 
 
 def _begin_alike(one: str, other: str) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 from ...core.schema.patterns import Chars, Constraint, Pattern, Repeat, choice, line, optional, seq
 from ..wrappers.wrapper import Part
 from .descriptions import TOGETHER, describe_request, find_asked_names, find_listed_names
-from .fact_finder import find_asked_kind, is_of_another_event
+from .fact_finder import find_asked_kind, find_plain_words, is_of_another_event
 from .quantities import DATE, YEAR, Unreadable, format_date, format_number, number_in, parse_date, parse_size
 from .sub_prompts import NarrowRun, build_field_constraint, fill_sub_prompt
 
@@ -297,7 +297,9 @@ def _list_operations(question: str, *, few: bool) -> list[Pattern]:
         named = seq(ref, " ", choice(ref, line(60, but="#,:")))
         compare = seq(choice(*(f"{kind}: " for kind in _COMPARES)), named, Repeat(seq(", ", named), 1, 5))
         return [judge] if asked == "truth" else [compare, judge]
-    arithmetic = _build_arithmetic_pattern(ref, numbers)
+    atom = choice(ref, *dict.fromkeys((*numbers, *_CONSTANTS)))
+    parts = choice(atom, *"()", " + ", " - ", " * ", " / ", " ^ ", ", ")
+    arithmetic = seq("compute: ", optional(seq("round")), Repeat(parts, 1, 20))
     if asked != "number":
         moved = seq("date: ", ref, choice(" + ", " - "), choice(*numbers))
         return [moved if asked == "date" else arithmetic] if numbers else []
@@ -318,15 +320,8 @@ def _find_limit_signs(question: str) -> str:
     return found or "<>"
 
 
-def _build_arithmetic_pattern(ref: Pattern, numbers: Sequence[str]) -> Pattern:
-    atom = choice(ref, *dict.fromkeys((*numbers, *_CONSTANTS)))
-    parts = choice(atom, *"()", " + ", " - ", " * ", " / ", " ^ ", ", ")
-    return seq("compute: ", optional(seq("round")), Repeat(parts, 1, 20))
-
-
 # ── the plan that a model writes ──────────────────────────────────────────────────────────────────
 
-_WORD = re.compile(r"[^\W\d_]+")
 _SIMILAR = 2  # examples that are shown once more, right before the question
 _SAMPLINGS: tuple[Mapping[str, Any], ...] = ({}, *({"temperature": 0.7, "seed": seed} for seed in (1, 2)))  # of plans
 
@@ -399,13 +394,9 @@ def _find_similar_examples(question: str, examples: Sequence[str]) -> list[str]:
     Rarer words count more. (Nearest examples in the prompt, Liu et al. 2022.)
     """
 
-    def find_words(text: str) -> frozenset[str]:  # in lower case, without names, but with the first one
-        found = _WORD.findall(text.removeprefix("Question:"))
-        return frozenset(word.lower() for at, word in enumerate(found) if at == 0 or word.islower())
-
-    described = {example: find_words(example.partition("\n")[0]) for example in examples}
+    described = {one: set(find_plain_words(one.partition("\n")[0].removeprefix("Question:"))) for one in examples}
     known = Counter(word for words in described.values() for word in words)
-    wanted = find_words(question)
+    wanted = set(find_plain_words(question))
 
     def rate_likeness(example: str) -> float:
         shared = sum(math.log(1 + len(examples) / known[word]) for word in described[example] & wanted)
