@@ -11,7 +11,14 @@ from ...core.schema.patterns import Constraint, Pattern, Repeat, Text, choice, l
 from ...core.values import AgentAction
 from ..prompting.injection_guard import neutralize
 from ..wrappers.wrapper import Part
-from .descriptions import build_description_constraint, find_asked_names, find_descriptions, find_names, is_intricate
+from .descriptions import (
+    DETERMINERS,
+    build_description_constraint,
+    find_asked_names,
+    find_descriptions,
+    find_names,
+    is_intricate,
+)
 from .quantities import (
     DATE,
     MONTHS,
@@ -369,8 +376,8 @@ _CLAUSES = frozenset(
     "which who whose whom where when while but that as since because although is was were are be been has had have "
     "does did can will would may".split()
 )
-_JOINTS = frozenset("of and or by for from to with at in on into the a an his her its their".split())
-_PREPOSITIONS = {"by", "for", "from", "to", "with", "at", "in", "on", "into"}
+_PREPOSITIONS = frozenset("by for from to with at in on into".split())
+_JOINTS = _PREPOSITIONS | DETERMINERS | {"of", "and", "or"}
 _ARTICLES = {"the", "a", "an"}
 _PARTICIPLE = re.compile(r"[a-z]{3,}ed")
 
